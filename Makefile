@@ -1,0 +1,69 @@
+# Everything a developer or a new machine needs. Second runs are instant: .venv/.stamp-* remember what is installed.
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
+RULES := tests/test_layers.py tests/test_mirror.py tests/test_sizes.py
+
+# The newest Python of at least 3.11 that can make virtual environments; one that cannot is named in the error.
+PYTHON ?= $(shell \
+	for python in python3.13 python3.12 python3.11 python3 python; do \
+		$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+		$$python -c 'import ensurepip, venv' 2>/dev/null && echo $$python && exit; \
+		bare=$${bare:-$$python}; \
+	done; echo "$$bare")
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check format lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/.stamp-run ## start tollkeeper (ARGS="..." for a command)
+	@$(BIN)/python cli.py $(ARGS)
+
+test: $(VENV)/.stamp-dev ## run the tests (ARGS="..." for pytest)
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q $(RULES)
+
+format: $(VENV)/.stamp-dev ## format, and fix what ruff can fix
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+lock: $(BIN)/python ## pin the requirements anew from pyproject.toml (UPGRADE=--upgrade for newer ones)
+	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
+	$(BIN)/python -m venv "$$tools" && "$$tools/bin/pip" install --quiet uv && \
+	compile() { "$$tools/bin/uv" pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" $(UPGRADE) "$$@"; } && \
+	compile --output-file requirements.txt && \
+	compile --constraint requirements.txt --extra dev --extra build --extra prices --output-file requirements-dev.txt
+
+clean: ## forget the virtual environment and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@[ -n "$(PYTHON)" ] || { echo "Tollkeeper needs Python 3.11 or newer; none was found. PYTHON=... names one." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments: its venv package is missing." >&2; \
+		echo "On Debian and Ubuntu: sudo apt install python3-venv. Then run make again." >&2; exit 1; }
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear $(VENV)
+
+$(VENV)/.stamp-run: requirements.txt | $(BIN)/python
+	@echo "installing what tollkeeper needs"
+	@$(PIP_INSTALL) -r requirements.txt
+	@touch $@
+
+$(VENV)/.stamp-dev: requirements-dev.txt | $(BIN)/python
+	@echo "installing what its development needs"
+	@$(PIP_INSTALL) -r requirements-dev.txt
+	@touch $@ $(VENV)/.stamp-run
