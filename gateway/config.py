@@ -1,0 +1,90 @@
+"""Config: where this gateway lives and listens, read once from flags and environment into one frozen value."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import platformdirs
+
+from gateway.domain.errors import BadRequest
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8655
+ENV_PREFIX = "TOLLKEEPER_"
+
+SOCKET_PATH_LIMIT = 100
+"""A Unix socket's path may have 104 bytes on some systems, its end included."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Folders and address. Everything else the owner decides is a setting in the store."""
+
+    home: Path
+    """The data folder, mode 0700; every file in it has mode 0600."""
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    """0: any free port."""
+    drain_s: float = 30.0
+    """How long a stopping server waits for running calls."""
+
+    @property
+    def runfile(self) -> Path:
+        """Tells how to reach the running server."""
+        return self.home / "run.json"
+
+    @property
+    def socket(self) -> Path | None:
+        """The control socket; None where there are none or the path would be too long (loopback TCP is used)."""
+        path = self.home / "control.sock"
+        if os.name == "nt" or len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
+            return None
+        return path
+
+    @property
+    def log(self) -> Path:
+        """The log of a server started in the background."""
+        return self.home / "server.log"
+
+
+def load(
+    *,
+    home: str | None = None,
+    host: str | None = None,
+    port: int | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """Flags win over ``TOLLKEEPER_HOME``, ``_HOST``, ``_PORT`` and ``_DRAIN_S``, these over the defaults.
+
+    Raises BadRequest when a value makes no sense.
+    """
+    env = os.environ if environ is None else environ
+    folder = home or env.get(ENV_PREFIX + "HOME") or platformdirs.user_data_dir("tollkeeper", appauthor=False)
+    return Config(
+        home=Path(folder).expanduser().absolute(),
+        host=host or env.get(ENV_PREFIX + "HOST") or DEFAULT_HOST,
+        port=_port(port if port is not None else env.get(ENV_PREFIX + "PORT", DEFAULT_PORT)),
+        drain_s=_seconds(env.get(ENV_PREFIX + "DRAIN_S", "30")),
+    )
+
+
+def _port(value: str | int) -> int:
+    try:
+        port = int(value)
+    except ValueError:
+        port = -1
+    if not 0 <= port <= 65535:
+        msg = f"port {value!r} is not a number from 0 to 65535; use --port or {ENV_PREFIX}PORT"
+        raise BadRequest(msg, param="port")
+    return port
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86_400:
+        msg = f"{ENV_PREFIX}DRAIN_S={value!r} is not a number of seconds from 0 to 86400"
+        raise BadRequest(msg, param="drain_s")
+    return seconds

@@ -1,0 +1,34 @@
+"""Account: the one owner's purse. Its balance is derived: granted - spent - held."""
+
+from enum import StrEnum
+
+import msgspec
+
+from gateway.domain.limits import Budget
+from gateway.domain.units import Millis, Nanos
+
+
+class AccountStatus(StrEnum):
+    """Whether the account may spend."""
+
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Every call draws on it."""
+
+    status: AccountStatus = AccountStatus.ACTIVE
+    budgets: tuple[Budget, ...] = ()
+    stop_when_empty: bool = False
+    """End a running stream when its money is gone (``finish_reason`` ``length``)."""
+    created: Millis = Millis(0)
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One top-up (or, negative, one correction). A grant is added, never edited."""
+
+    id: str
+    nanos: Nanos
+    time: Millis
+    note: str = ""

@@ -1,0 +1,159 @@
+"""Call: one client request from acceptance to settlement, its attempts, and the record that is kept of it."""
+
+from enum import StrEnum
+
+import msgspec
+
+from gateway.domain.price import Rates
+from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.usage import Source, Usage
+
+
+class Outcome(StrEnum):
+    """How a call ended."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    """By the gateway, before any upstream was asked."""
+    ERROR = "error"
+    """By an upstream, before the client had a byte."""
+    TIMEOUT = "timeout"
+    UPSTREAM_CUT = "upstream_cut"
+    """By an upstream, in the middle of the answer."""
+    CLIENT_CLOSED = "client_closed"
+    CANCELLED = "cancelled"
+    """By the owner."""
+    STOPPED = "stopped"
+    """Its money ran out, or the gateway was stopped before it could end."""
+    LOST = "lost"
+    """It was running when the gateway died; found at the next start."""
+
+
+class FailureKind(StrEnum):
+    """Why an attempt failed, as far as it decides what happens next."""
+
+    CLIENT = "client"
+    AUTH = "auth"
+    QUOTA = "quota"
+    RATE = "rate"
+    MISSING = "missing"
+    SERVER = "server"
+    NETWORK = "network"
+    SLOW = "slow"
+    CUT = "cut"
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One try of a call at one channel."""
+
+    channel: str
+    """The channel's name at that time."""
+    status: int = 0
+    """The upstream's HTTP status; 0 if it answered nothing."""
+    ms: Millis = Millis(0)
+    kind: FailureKind | None = None
+    """None: it succeeded."""
+    reason: str = ""
+    billed: bool = False
+    """The upstream may have billed it although it failed here."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is kept of a finished call; one line of the journal. It holds no prompt and no answer.
+
+    The record is also the charge: ``cost`` leaves the account by being written.
+    """
+
+    id: CallId
+    ts: Millis
+    """When the call was accepted: it is booked in that hour, day and month."""
+    token: str = ""
+    """Token id; empty if nobody was recognised."""
+    token_name: str = ""
+    group: str = ""
+    model: str = ""
+    """The public name asked for."""
+    upstream_model: str = ""
+    channel: str = ""
+    """Channel id of the last attempt."""
+    channel_name: str = ""
+    app: str = ""
+    """Name of the client program, from its User-Agent."""
+    status: int = 0
+    """HTTP status of the answer; 499 if the client was gone, 0 if lost."""
+    outcome: Outcome = Outcome.DONE
+    code: str = ""
+    """Error code, if there was one."""
+    error: str = ""
+    """Short error text."""
+    finish: str = ""
+    """The answer's finish_reason."""
+    stream: bool = False
+    ms: Millis = Millis(0)
+    """From acceptance to the end."""
+    ttft: Millis | None = None
+    """From acceptance to the first byte of the answer."""
+    overhead: int = 0
+    """Microseconds spent in the gateway itself before the upstream was asked."""
+    input: int = 0
+    cached: int = 0
+    cache_write: int = 0
+    output: int = 0
+    reasoning: int = 0
+    source: Source = Source.NONE
+    cost: Nanos = Nanos(0)
+    rates: Rates | None = None
+    """None: the model was unpriced, or nothing was used."""
+    held: Nanos = Nanos(0)
+    balance: Nanos | None = None
+    """The account's balance just after this call."""
+    possible: Nanos = Nanos(0)
+    """What the upstream may have billed although the user was not charged."""
+    attempts: tuple[Attempt, ...] = ()
+    upstream_id: str = ""
+    retry: int = 0
+    """The SDK's own retry count."""
+    marks: tuple[str, ...] = ()
+    """Peculiarities: ``no_done``, ``bad_chunks=2``, ``dropped=seed``, ``suspect_usage``."""
+
+    @property
+    def usage(self) -> Usage:
+        """The token counts as one value."""
+        return Usage(
+            input=self.input,
+            cached=self.cached,
+            cache_write=self.cache_write,
+            output=self.output,
+            reasoning=self.reasoning,
+            source=self.source,
+        )
+
+    @property
+    def failed(self) -> bool:
+        """Whether it counts as an error in sums."""
+        return not 200 <= self.status < 300
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call that is not settled yet: what the journal of holds and the watchers know of it."""
+
+    id: CallId
+    ts: Millis
+    token: str = ""
+    token_name: str = ""
+    group: str = ""
+    model: str = ""
+    app: str = ""
+    stream: bool = False
+    held: Nanos = Nanos(0)
+    held_tokens: int = 0
+    channel: str = ""
+    channel_name: str = ""
+    upstream_model: str = ""
+    attempt: int = 0
+    ttft: Millis | None = None
+    input: int = 0
+    output: int = 0
+    """Output tokens so far, estimated while the stream runs."""
+    cost: Nanos = Nanos(0)
+    """Cost so far, estimated."""

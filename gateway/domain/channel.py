@@ -1,0 +1,101 @@
+"""Channel: one upstream account that can answer calls."""
+
+from enum import StrEnum
+
+import msgspec
+
+from gateway.domain.limits import Limits
+from gateway.domain.units import ChannelId, Millis
+
+
+class Dialect(StrEnum):
+    """Wire format of a channel."""
+
+    OPENAI = "openai"
+    MOCK = "mock"
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One model of a channel: the public name and what the upstream calls it."""
+
+    name: str
+    upstream: str = ""
+    """Empty: the same as the public name."""
+    created: Millis = Millis(0)
+    """When the model was first seen here; shown to clients in whole seconds."""
+    context: int | None = None
+    """Context length in tokens, where the upstream tells."""
+
+    @property
+    def upstream_name(self) -> str:
+        """The name to ask the upstream for."""
+        return self.upstream or self.name
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Deadlines of one attempt, in seconds."""
+
+    connect: float = 10.0
+    """DNS, TCP and TLS together."""
+    head: float = 120.0
+    """From the request being sent to the upstream's response head."""
+    idle: float = 300.0
+    """Between two data events of a stream; comments do not count."""
+    comments: float = 900.0
+    """How long a stream may send nothing but comments."""
+    total: float = 600.0
+    """All attempts of a plain call; a stream that keeps sending may go on."""
+
+
+class TokenLimitField(StrEnum):
+    """Which name of the output limit the upstream understands."""
+
+    KEEP = "keep"
+    MAX_TOKENS = "max_tokens"
+    MAX_COMPLETION_TOKENS = "max_completion_tokens"
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The last test of a channel."""
+
+    time: Millis
+    ok: bool
+    ms: Millis
+    text: str = ""
+
+
+class Channel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One upstream account: where it is, what it offers, to whom, in which order."""
+
+    id: ChannelId
+    name: str
+    dialect: Dialect
+    base_url: str = ""
+    """The root under which ``/chat/completions`` lies, for example ``https://host/v1``. Empty for ``mock``."""
+    key: str = ""
+    """The upstream's key, or ``env:NAME``. Never shown, logged or exported."""
+    models: tuple[Served, ...] = ()
+    groups: tuple[str, ...] = ("default",)
+    priority: int = 0
+    """Higher is asked first."""
+    weight: int = 1
+    """Share of the draw within one priority; 0 is never drawn unless all members are 0."""
+    enabled: bool = True
+    """Set by the user; the machine never changes it."""
+    preset: str = ""
+    """Row of the table of known upstreams whose quirks apply; empty: found by the base URL, else none."""
+    limits: Limits = Limits()
+    timeouts: Timeouts = Timeouts()
+    headers: dict[str, str] = {}
+    """Further request headers. Values may be ``env:NAME``."""
+    token_limit_field: TokenLimitField | None = None
+    """None: as the preset says."""
+    strict: bool = False
+    """Never drop a parameter to save a call that the upstream refused."""
+    finish_abandoned: bool = True
+    """When the client of a plain call goes away: finish it and book the true usage (True) or cancel it (False)."""
+    options: dict[str, str | int | float | bool] = {}
+    """Knobs of the ``mock`` dialect."""
+    created: Millis = Millis(0)
+    last_check: Check | None = None
+    note: str = ""

@@ -1,0 +1,88 @@
+"""Events: what watchers are told, in order. First a snapshot, then changes, and a snapshot again after falling behind.
+
+One JSON object a line; the tag ``type`` tells which.
+"""
+
+import msgspec
+
+from gateway.domain.call import Running
+from gateway.domain.units import CallId, Millis
+from gateway.domain.views import (
+    AccountView,
+    CallView,
+    ChannelView,
+    GroupView,
+    ModelView,
+    Status,
+    TokenView,
+)
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all events; ``seq`` grows by one per event of an instance (a snapshot carries the last one)."""
+
+    seq: int
+
+
+class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):
+    """The whole present state."""
+
+    status: Status
+    account: AccountView
+    tokens: list[TokenView]
+    groups: list[GroupView]
+    channels: list[ChannelView]
+    models: list[ModelView]
+    running: list[Running]
+    recent: list[CallView]
+    """The newest settled calls, newest first."""
+
+
+class CallStarted(Event, frozen=True, kw_only=True, tag="started"):
+    """A call was admitted; its hold is written."""
+
+    call: Running
+
+
+class CallProgress(Event, frozen=True, kw_only=True, tag="progress"):
+    """A running call moved: routed, first byte, tokens so far. Later ones supersede earlier ones of the same call."""
+
+    call: Running
+
+
+class CallSettled(Event, frozen=True, kw_only=True, tag="settled"):
+    """A call ended, or was refused."""
+
+    call: CallView
+
+
+class Changed(Event, frozen=True, kw_only=True, tag="changed"):
+    """The configuration, a channel's health or the balances changed; the tables as they are now."""
+
+    account: AccountView
+    tokens: list[TokenView]
+    groups: list[GroupView]
+    channels: list[ChannelView]
+    models: list[ModelView]
+
+
+class Balance(Event, frozen=True, kw_only=True, tag="balance"):
+    """The account's money moved; sent at most a few times a second."""
+
+    account: AccountView
+
+
+class Beat(Event, frozen=True, kw_only=True, tag="beat"):
+    """Nothing happened: the stream is alive."""
+
+    time_ms: Millis
+
+
+class Stopping(Event, frozen=True, kw_only=True, tag="stopping"):
+    """The server drains and will go away."""
+
+    until_ms: Millis
+    running: list[CallId]
+
+
+AnyEvent = Snapshot | CallStarted | CallProgress | CallSettled | Changed | Balance | Beat | Stopping

@@ -1,0 +1,20 @@
+"""Group: ties tokens to channels and decides which models its tokens see, at which multiplier."""
+
+import msgspec
+
+from gateway.domain.limits import Budget, Limits
+from gateway.domain.units import MILLION, Millis
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Known by its name: channels and tokens refer to it by that."""
+
+    name: str
+    models: tuple[str, ...] = ()
+    """Patterns of public model names its tokens may see; empty means all its channels offer."""
+    multiplier: int = MILLION
+    """Price multiplier in parts per million; 1_000_000 is times one."""
+    budgets: tuple[Budget, ...] = ()
+    limits: Limits = Limits()
+    created: Millis = Millis(0)
+    note: str = ""

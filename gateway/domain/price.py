@@ -1,0 +1,80 @@
+"""Price: what a model costs, and the one formula that turns a usage into a cost."""
+
+import msgspec
+
+from gateway.domain.units import MILLION, Millis, Nanos
+from gateway.domain.usage import Usage
+
+
+class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The prices of calls whose input is longer than ``above`` tokens."""
+
+    above: int
+    input: Nanos
+    output: Nanos
+    cached_input: Nanos | None = None
+    cache_write: Nanos | None = None
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Nano-dollars per million tokens of one public model name (``per_call``: nano-dollars a call).
+
+    A model with a price of all zeros is free; a model without a Price is unpriced, which is not the same.
+    """
+
+    model: str
+    input: Nanos
+    output: Nanos
+    cached_input: Nanos | None = None
+    """None: the input price applies; a discount is never guessed."""
+    cache_write: Nanos | None = None
+    """None: the input price applies."""
+    per_call: Nanos = Nanos(0)
+    tiers: tuple[Tier, ...] = ()
+    source: str = "manual"
+    """``manual``, ``demo``, or the name of the price list it was imported from. A manual price is never overwritten."""
+    updated: Millis = Millis(0)
+
+    @property
+    def free(self) -> bool:
+        """Whether every rate is zero."""
+        rates = (self.input, self.output, self.cached_input, self.cache_write, self.per_call)
+        return not any(rates) and not any(t.input or t.output for t in self.tiers)
+
+
+class Rates(msgspec.Struct, frozen=True, array_like=True):
+    """The numbers a call was priced with, as they are kept in its record: price snapshot and multiplier."""
+
+    input: int
+    cached_input: int
+    cache_write: int
+    output: int
+    per_call: int
+    multiplier: int
+    """The group's multiplier in parts per million."""
+
+
+def rates(price: Price, input_tokens: int, multiplier: int) -> Rates:
+    """The rates that apply to a call of this input length: those of the highest tier it exceeds."""
+    best: Price | Tier = price
+    floor = -1
+    for tier in price.tiers:
+        if input_tokens > tier.above > floor:
+            best, floor = tier, tier.above
+    cached = best.input if best.cached_input is None else best.cached_input
+    write = best.input if best.cache_write is None else best.cache_write
+    return Rates(best.input, cached, write, best.output, price.per_call, multiplier)
+
+
+def cost(usage: Usage, at: Rates) -> Nanos:
+    """Nano-dollars of one usage: integers throughout and one half-up rounding at the end."""
+    fresh = max(0, usage.input - usage.cached - usage.cache_write)
+    micro = (
+        fresh * at.input
+        + usage.cached * at.cached_input
+        + usage.cache_write * at.cache_write
+        + usage.output * at.output
+        + at.per_call * MILLION
+    )
+    scale = MILLION * MILLION
+    return Nanos((2 * micro * at.multiplier + scale) // (2 * scale))

@@ -1,0 +1,30 @@
+"""Settings: what the owner decides for the whole gateway, kept in the store."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Durability(StrEnum):
+    """When a settlement counts as safe from a power cut. A kill of the process loses nothing either way."""
+
+    INTERVAL = "interval"
+    """Synced every 100 ms: a power cut may lose the last of them, calls and charges alike."""
+    CALL = "call"
+    """The answer's last byte waits for its own sync."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Gateway-wide choices."""
+
+    refuse_unpriced: bool = False
+    """Refuse calls to models without a price instead of counting them at no cost."""
+    durability: Durability = Durability.INTERVAL
+    hosts: tuple[str, ...] = ()
+    """Host names accepted beside the loopback ones and the bound address."""
+    origins: tuple[str, ...] = ()
+    """Web origins that may call from a browser; none by default."""
+    keep_days: int = 400
+    """How long call records are kept; their sums stay for ever."""
+    stop_on_leave: bool = False
+    """Whether leaving the console stops the server, too."""

@@ -1,0 +1,35 @@
+"""Text from outside, made harmless: the one function between strangers' strings and a terminal or a log."""
+
+import unicodedata
+
+_FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode categories that move cursors, reorder text or start escape sequences."""
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+def plain(text: str, limit: int = 200) -> str:
+    """The text on one line with every control, format and private character replaced; at most ``limit`` characters.
+
+    A cut text ends in an ellipsis. Combining marks are kept, but no more than four in a row, so that they cannot
+    climb over neighbouring lines.
+    """
+    if text.isascii() and text.isprintable():
+        return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
+    out: list[str] = []
+    marks = 0
+    for char in text[: limit + 1]:
+        marks = marks + 1 if unicodedata.combining(char) else 0
+        if marks > 4:
+            continue
+        out.append(REPLACEMENT if unicodedata.category(char) in _FORBIDDEN else char)
+    if len(text) > limit:
+        return "".join(out[: max(0, limit - 1)]) + "…"
+    return "".join(out)
+
+
+def mask(secret: str) -> str:
+    """What may be shown of a secret: a reference as it is, else the last four characters of a long one."""
+    if not secret or secret.startswith("env:"):
+        return plain(secret)
+    return "…" + plain(secret[-4:]) if len(secret) >= 16 else "…"

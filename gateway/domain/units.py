@@ -1,0 +1,21 @@
+"""Units and identities: integers and strings that must never be mixed up."""
+
+from typing import NewType
+
+Nanos = NewType("Nanos", int)
+"""Nano-dollars: one dollar is 1_000_000_000. Money is never a float."""
+
+Millis = NewType("Millis", int)
+"""Milliseconds: a duration, or a wall-clock moment since the epoch (UTC)."""
+
+CallId = NewType("CallId", str)
+"""``req_`` and 26 hex digits, the first 12 of them the call's start in milliseconds, so that ids sort by time."""
+
+TokenId = NewType("TokenId", str)
+ChannelId = NewType("ChannelId", str)
+
+DOLLAR = 1_000_000_000
+"""Nano-dollars in a dollar."""
+
+MILLION = 1_000_000
+"""Prices are per million tokens, multipliers are parts per million."""

@@ -1,0 +1,327 @@
+"""Views: what the control surface tells front ends. The same values become ``--json`` output: the keys are stable.
+
+A view never holds a secret. Money is in nano-dollars (``*_nanos``), moments in milliseconds since the epoch (``*_ms``)
+and durations in milliseconds (``duration_ms``, ``first_byte_ms``).
+"""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from gateway.domain.call import Attempt, Record
+from gateway.domain.channel import Check, Served, Timeouts
+from gateway.domain.limits import Limits, Window
+from gateway.domain.price import Rates
+from gateway.domain.units import Millis, Nanos
+
+
+class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget and how much of it is used in the running window."""
+
+    window: Window
+    limit_nanos: Nanos | None
+    spent_nanos: Nanos
+    held_nanos: Nanos
+    limit_tokens: int | None
+    spent_tokens: int
+    resets_at_ms: Millis | None
+
+
+class AccountView(msgspec.Struct, frozen=True, kw_only=True):
+    """``available = balance - held``; ``balance = granted - spent``."""
+
+    status: str
+    granted_nanos: Nanos
+    spent_nanos: Nanos
+    held_nanos: Nanos
+    balance_nanos: Nanos
+    available_nanos: Nanos
+    stop_when_empty: bool
+    budgets: list[BudgetView]
+
+
+class TokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """A token without its key."""
+
+    id: str
+    name: str
+    group: str
+    hint: str
+    state: str
+    enabled: bool
+    created_ms: Millis
+    expires_ms: Millis | None
+    last_used_ms: Millis | None
+    calls: int
+    spent_nanos: Nanos
+    held_nanos: Nanos
+    budgets: list[BudgetView]
+    limits: Limits
+    models: list[str]
+    """Patterns; empty: all the group shows."""
+    sees: list[str]
+    """The model names it really sees now."""
+    stop_when_empty: bool
+    note: str
+
+
+class NewToken(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to creating or rotating a token: the only time ``key`` is told."""
+
+    key: str
+    token: TokenView
+
+
+class GroupView(msgspec.Struct, frozen=True, kw_only=True):
+    """A group and what it ties together."""
+
+    name: str
+    models: list[str]
+    sees: list[str]
+    multiplier: int
+    """Parts per million."""
+    limits: Limits
+    budgets: list[BudgetView]
+    tokens: list[str]
+    """Token names."""
+    channels: list[str]
+    """Channel names, in the order they are asked."""
+    calls: int
+    spent_nanos: Nanos
+    created_ms: Millis
+    note: str
+
+
+class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
+    """A channel without its key."""
+
+    id: str
+    name: str
+    dialect: str
+    preset: str
+    base_url: str
+    key: str
+    """Masked, or the ``env:NAME`` reference."""
+    models: list[Served]
+    groups: list[str]
+    priority: int
+    weight: int
+    enabled: bool
+    state: str
+    """``ok``, ``cooling``, ``half_open``, ``attention`` or ``off``."""
+    reason: str
+    until_ms: Millis | None
+    in_flight: int
+    limits: Limits
+    timeouts: Timeouts
+    headers: dict[str, str]
+    """Values masked."""
+    token_limit_field: str | None
+    strict: bool
+    finish_abandoned: bool
+    options: dict[str, str | int | float | bool]
+    calls: int
+    errors: int
+    spent_nanos: Nanos
+    possible_nanos: Nanos
+    """Possible upstream cost of calls that were not charged."""
+    created_ms: Millis
+    last_check: Check | None
+    note: str
+
+
+class PriceView(msgspec.Struct, frozen=True, kw_only=True):
+    """Nano-dollars per million tokens; ``per_call_nanos`` a call."""
+
+    model: str
+    input_nanos: Nanos
+    cached_input_nanos: Nanos | None
+    cache_write_nanos: Nanos | None
+    output_nanos: Nanos
+    per_call_nanos: Nanos
+    free: bool
+    source: str
+    updated_ms: Millis
+    tiers: int
+
+
+class ModelView(msgspec.Struct, frozen=True, kw_only=True):
+    """A public model name: who serves it, who sees it, what it costs."""
+
+    name: str
+    channels: list[str]
+    groups: list[str]
+    context: int | None
+    price: PriceView | None
+    calls: int
+    spent_nanos: Nanos
+
+
+class CallView(msgspec.Struct, frozen=True, kw_only=True):
+    """One call for people and scripts; ``state`` is ``running`` or ``settled``."""
+
+    id: str
+    time: str
+    """ISO 8601 in UTC."""
+    time_ms: Millis
+    state: str
+    token: str
+    """Token name."""
+    token_id: str
+    group: str
+    model: str
+    upstream_model: str
+    channel: str
+    """Channel name."""
+    app: str
+    status: int
+    outcome: str
+    code: str
+    error: str
+    finish_reason: str
+    stream: bool
+    duration_ms: Millis
+    first_byte_ms: Millis | None
+    overhead_us: int
+    input_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    usage_source: str
+    cost_nanos: Nanos
+    rates: Rates | None
+    held_nanos: Nanos
+    balance_nanos: Nanos | None
+    possible_nanos: Nanos
+    attempts: list[Attempt]
+    upstream_id: str
+    retry: int
+    marks: list[str]
+
+
+class SumRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums over calls of one value of a dimension (token, model, channel, group or app) or of one span of time."""
+
+    key: str
+    name: str
+    """What to show for ``key``: the name of a token or channel, else the key itself."""
+    calls: int
+    errors: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost_nanos: Nanos
+    possible_nanos: Nanos
+    duration_ms: int
+    """Sum over the calls."""
+    first_byte_ms: int
+    """Sum over the calls that had one."""
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One hour or day of a chart."""
+
+    start_ms: Millis
+    key: str
+    """Value of the dimension, or empty for the total."""
+    row: SumRow
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Usage over a span: total, by one dimension, and over time."""
+
+    since_ms: Millis
+    until_ms: Millis
+    by: str
+    total: SumRow
+    rows: list[SumRow]
+    series: list[Point]
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The running server."""
+
+    version: str
+    instance: str
+    pid: int
+    address: str
+    """Base URL of /v1, or empty when only the control surface runs."""
+    home: str
+    started_ms: Millis
+    in_flight: int
+    watchers: int
+    state: str
+    """``serving``, ``draining``, ``store_failed`` or ``embedded``."""
+    durability: str
+    channels: dict[str, int]
+    """Count by state."""
+    records: int
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of recomputing every balance and sum from the call log."""
+
+    equal: bool
+    calls: int
+    cost_nanos: Nanos
+    granted_nanos: Nanos
+    balance_nanos: Nanos
+    checks: int
+    difference: str
+    """The first difference; empty if equal."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the doctor: ``ok``, ``fail`` or ``skipped``."""
+
+    name: str
+    result: str
+    text: str
+    fix: str = ""
+
+
+def iso(ms: Millis) -> str:
+    """A moment as ISO 8601 in UTC with milliseconds, for example ``2026-11-20T22:31:05.120Z``."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def call_view(record: Record) -> CallView:
+    """The settled call as front ends see it."""
+    return CallView(
+        id=record.id,
+        time=iso(record.ts),
+        time_ms=record.ts,
+        state="settled",
+        token=record.token_name,
+        token_id=record.token,
+        group=record.group,
+        model=record.model,
+        upstream_model=record.upstream_model,
+        channel=record.channel_name,
+        app=record.app,
+        status=record.status,
+        outcome=record.outcome.value,
+        code=record.code,
+        error=record.error,
+        finish_reason=record.finish,
+        stream=record.stream,
+        duration_ms=record.ms,
+        first_byte_ms=record.ttft,
+        overhead_us=record.overhead,
+        input_tokens=record.input,
+        cached_tokens=record.cached,
+        cache_write_tokens=record.cache_write,
+        output_tokens=record.output,
+        reasoning_tokens=record.reasoning,
+        usage_source=record.source.value,
+        cost_nanos=record.cost,
+        rates=record.rates,
+        held_nanos=record.held,
+        balance_nanos=record.balance,
+        possible_nanos=record.possible,
+        attempts=list(record.attempts),
+        upstream_id=record.upstream_id,
+        retry=record.retry,
+        marks=list(record.marks),
+    )
