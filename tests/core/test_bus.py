@@ -1,0 +1,165 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.core.bus import PROGRESS_GAP_S, QUEUE_LIMIT, RECENT_LIMIT, Batch, Bus, Progress, Settled, Started, Stopping
+from gateway.domain.call import Record, Running
+from gateway.domain.units import CallId, Millis
+
+
+class Clock:
+    """Monotonic seconds that move when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def bus(clock: Clock) -> Bus:
+    return Bus(clock)
+
+
+def running(number: int = 1, **more: Any) -> Running:
+    return Running(id=CallId(f"req_{number}"), ts=Millis(0), **more)
+
+
+def record(number: int = 1) -> Record:
+    return Record(id=CallId(f"req_{number}"), ts=Millis(0))
+
+
+async def test_notices_come_in_the_order_they_were_told(bus: Bus) -> None:
+    with bus.watch() as watcher:
+        bus.started(running(1))
+        bus.started(running(2))
+        bus.settled(record(1))
+        bus.stopping(Millis(5))
+        batch = await watcher.take(0)
+    assert batch.notices == [Started(running(1)), Started(running(2)), Settled(record(1)), Stopping(Millis(5))]
+
+
+async def test_later_progress_supersedes_earlier(bus: Bus) -> None:
+    with bus.watch() as watcher:
+        for tokens in range(50):
+            bus.progress(running(output=tokens))
+        batch = await watcher.take(0)
+    assert batch.notices == [Progress(running(output=49))]
+
+
+async def test_progress_of_one_call_is_told_at_most_five_times_a_second(bus: Bus, clock: Clock) -> None:
+    told = 0
+    with bus.watch() as watcher:
+        for tick in range(1000):
+            clock.now = 100.0 + tick / 1000
+            bus.progress(running(output=tick))
+            told += len((await watcher.take(0)).notices)
+    assert told == 5
+
+
+async def test_progress_that_was_held_back_is_told_when_its_time_comes() -> None:
+    bus = Bus()
+    with bus.watch() as watcher:
+        bus.progress(running(output=1))
+        first = await watcher.take(0)
+        bus.progress(running(output=2))
+        second = await watcher.take(PROGRESS_GAP_S * 20)
+    assert first.notices == [Progress(running(output=1))]
+    assert second.notices == [Progress(running(output=2))]
+
+
+async def test_a_settled_call_has_no_progress_any_more(bus: Bus) -> None:
+    with bus.watch() as watcher:
+        bus.progress(running())
+        bus.settled(record())
+        batch = await watcher.take(0)
+    assert batch.notices == [Settled(record())]
+
+
+async def test_one_who_falls_behind_is_told_so_once_and_then_goes_on(bus: Bus) -> None:
+    with bus.watch() as watcher:
+        for number in range(QUEUE_LIMIT * 3):
+            bus.settled(record(number))
+        assert await watcher.take(0) == Batch(behind=True)
+        bus.settled(record(7))
+        assert await watcher.take(0) == Batch(notices=[Settled(record(7))])
+
+
+async def test_nothing_is_lost_below_the_limit(bus: Bus) -> None:
+    with bus.watch() as watcher:
+        for number in range(QUEUE_LIMIT):
+            bus.settled(record(number))
+        batch = await watcher.take(0)
+    assert [n.record.id for n in batch.notices if isinstance(n, Settled)] == [f"req_{n}" for n in range(QUEUE_LIMIT)]
+
+
+async def test_changes_are_told_once_however_many_there_were(bus: Bus) -> None:
+    with bus.watch() as watcher:
+        bus.changed()
+        bus.changed()
+        assert await watcher.take(0) == Batch(changed=True)
+        assert await watcher.take(0) == Batch()
+
+
+async def test_patience_ends_with_an_empty_batch(bus: Bus) -> None:
+    real = Bus()
+    with real.watch() as watcher:
+        assert await watcher.take(0.01) == Batch()
+
+
+async def test_a_waiting_watcher_wakes_up(bus: Bus) -> None:
+    with bus.watch() as watcher:
+        waiting = asyncio.create_task(watcher.take(60))
+        await asyncio.sleep(0)
+        bus.started(running())
+        assert (await waiting).notices == [Started(running())]
+
+
+async def test_closing_ends_a_waiting_watcher(bus: Bus) -> None:
+    with bus.watch() as watcher:
+        waiting = asyncio.create_task(watcher.take(60))
+        await asyncio.sleep(0)
+        bus.close()
+        assert await waiting == Batch()
+        assert watcher.ended.is_set()
+
+
+async def test_one_who_comes_after_the_end_sees_the_end(bus: Bus) -> None:
+    bus.close()
+    with bus.watch() as watcher:
+        assert watcher.ended.is_set()
+
+
+async def test_what_was_told_before_the_end_is_still_there(bus: Bus) -> None:
+    with bus.watch() as watcher:
+        bus.settled(record())
+        bus.close()
+        assert await watcher.take(0) == Batch(notices=[Settled(record())])
+
+
+async def test_watchers_do_not_disturb_each_other(bus: Bus) -> None:
+    with bus.watch() as fast, bus.watch() as slow:
+        for number in range(QUEUE_LIMIT + 1):
+            bus.settled(record(number))
+            assert len((await fast.take(0)).notices) == 1
+        assert await slow.take(0) == Batch(behind=True)
+
+
+def test_watching_ends_with_its_block(bus: Bus) -> None:
+    with bus.watch(), bus.watch():
+        assert bus.watchers == 2
+    assert bus.watchers == 0
+
+
+def test_the_newest_settled_calls_are_kept(bus: Bus) -> None:
+    for number in range(RECENT_LIMIT + 5):
+        bus.settled(record(number))
+    assert len(bus.recent) == RECENT_LIMIT
+    assert bus.recent[-1] == record(RECENT_LIMIT + 4)
