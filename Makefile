@@ -1,6 +1,6 @@
 # Everything a developer or a new machine needs. Second runs are instant: .venv/.stamp-* remember what is installed.
 
-SHELL := /bin/bash
+SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
