@@ -1,0 +1,37 @@
+"""Money as people write it: exact dollars, to and from integer nano-dollars. No float is ever involved."""
+
+import re
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.units import DOLLAR, Nanos
+
+_AMOUNT = re.compile(r"(-?)\$?([0-9]{1,12})(?:\.([0-9]{1,9}))?", re.ASCII)
+
+
+def nanos_of(text: str) -> Nanos:
+    """Nano-dollars of ``2.50``, ``$2.50`` or ``-1``; raises BadRequest for anything else, too fine ones included."""
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None:
+        msg = f"{text!r} is not an amount of dollars such as 2.50 (at most 9 digits after the point)"
+        raise BadRequest(msg)
+    sign, whole, fraction = match.groups()
+    nanos = int(whole) * DOLLAR + int((fraction or "").ljust(9, "0"))
+    return Nanos(-nanos if sign else nanos)
+
+
+def dollars(nanos: int) -> str:
+    """The exact amount with at least two digits after the point: ``$0.00438``, ``$1,200.00``, ``-$0.50``."""
+    whole, rest = divmod(abs(nanos), DOLLAR)
+    fraction = f"{rest:09d}".rstrip("0").ljust(2, "0")
+    return f"{'-' if nanos < 0 else ''}${whole:,}.{fraction}"
+
+
+def brief_dollars(nanos: int) -> str:
+    """The amount for a table: rounded to four digits after the point, or to four digits that count if it is small.
+
+    Only nothing is shown as ``$0.00``.
+    """
+    size = abs(nanos)
+    step = 10 ** max(0, min(5, len(str(size)) - 4))
+    rounded = (2 * size + step) // (2 * step) * step
+    return dollars(rounded if nanos >= 0 else -rounded)

@@ -1,0 +1,101 @@
+"""Written values: counts, multipliers, spans of time and moments as people write them, and as they like to see them."""
+
+import re
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.units import MILLION, Millis
+
+_COUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
+_MULTIPLIER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
+_SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d|w)", re.ASCII)
+
+_THOUSANDS = {"": 1, "k": 1_000, "m": MILLION, "b": 1_000 * MILLION}
+_SPANS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+def count_of(text: str) -> int:
+    """A whole number such as ``1000``, ``1_000``, ``250k`` or ``1.5M``; raises BadRequest for anything else."""
+    match = _COUNT.fullmatch(text.strip().replace("_", ""))
+    number = Decimal(match[1]) * _THOUSANDS[match[2].lower()] if match else Decimal("0.5")
+    if number != int(number):
+        raise BadRequest(f"{text!r} is not a whole number such as 1000, 250k or 1.5M")
+    return int(number)
+
+
+def multiplier_of(text: str) -> int:
+    """Parts per million of ``1.5`` or ``x0.25``; raises BadRequest for anything else."""
+    number = text.strip().removeprefix("x")
+    if not _MULTIPLIER.fullmatch(number):
+        raise BadRequest(f"{text!r} is not a multiplier such as 1.5 (at most 6 digits after the point)")
+    return int(Decimal(number) * MILLION)
+
+
+def span_of(text: str) -> Millis:
+    """Milliseconds of ``250ms``, ``90s``, ``10m``, ``1h``, ``30d`` or ``2w``; raises BadRequest for anything else."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        raise BadRequest(f"{text!r} is not a span of time such as 90s, 10m, 1h or 30d")
+    return Millis(int(Decimal(match[1]) * _SPANS[match[2]]))
+
+
+def past_of(text: str, now: Millis, *, end: bool = False) -> Millis:
+    """A moment gone by: a span back from now, or a date or time (see ``calendar_of``)."""
+    return Millis(now - span_of(text)) if _SPAN.fullmatch(text.strip()) else calendar_of(text, end=end)
+
+
+def future_of(text: str, now: Millis) -> Millis:
+    """A moment to come: a span from now, or a date (to its end) or time."""
+    return Millis(now + span_of(text)) if _SPAN.fullmatch(text.strip()) else calendar_of(text, end=True)
+
+
+def calendar_of(text: str, *, end: bool = False) -> Millis:
+    """The moment of an ISO 8601 date or time; local time unless it names an offset.
+
+    A bare date is its first moment, or with ``end`` the first moment of the day after. Raises BadRequest.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        msg = f"{text!r} is neither a span such as 1h or 30d nor a date such as 2026-11-30 or 2026-11-30T14:00"
+        raise BadRequest(msg) from None
+    try:
+        if end and len(text.strip()) <= len("2026-11-30"):
+            moment += timedelta(days=1)
+        return Millis(int(moment.timestamp() * 1000))
+    except (OverflowError, ValueError):
+        raise BadRequest(f"{text!r} is out of range") from None
+
+
+def brief_count(number: int) -> str:
+    """Three digits that count: ``950``, ``12.3k``, ``1.25M``."""
+    for letter, size in (("B", 1_000 * MILLION), ("M", MILLION), ("k", 1_000)):
+        if number >= size - size // 2_000:
+            digits = 2 if number < 10 * size else 1 if number < 100 * size else 0
+            rounded = f"{Decimal(number) / size:.{digits}f}"
+            return (rounded.rstrip("0").rstrip(".") if digits else rounded) + letter
+    return str(number)
+
+
+def brief_multiplier(millionths: int) -> str:
+    """``x1``, ``x1.5``."""
+    return f"x{(Decimal(millionths) / MILLION).normalize():f}"
+
+
+def brief_span(ms: int) -> str:
+    """A length of time in two units at most: ``85ms``, ``1.25s``, ``2m05s``, ``3h12m``, ``4d06h``."""
+    if ms < 1_000:
+        return f"{ms}ms"
+    if ms < 60_000:
+        return f"{Decimal(ms) / 1000:.{2 if ms < 10_000 else 1}f}s"
+    seconds = ms // 1000
+    for letter, size, small, part in (("d", 86_400, "h", 3_600), ("h", 3_600, "m", 60), ("m", 60, "s", 1)):
+        if seconds >= size:
+            return f"{seconds // size}{letter}{seconds % size // part:02d}{small}"
+    raise AssertionError  # sixty seconds are a minute
+
+
+def local_time(ms: int) -> str:
+    """A moment in local time to the second: ``2026-11-20 22:31:05``."""
+    return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")

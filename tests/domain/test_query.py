@@ -1,0 +1,107 @@
+"""The words that pick calls."""
+
+import pytest
+
+from gateway.domain.call import Outcome, Record
+from gateway.domain.errors import BadRequest
+from gateway.domain.query import parse
+from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.views import CallView, call_view
+
+NOW = Millis(1_763_500_000_000)
+
+CALL = call_view(
+    Record(
+        id=CallId("req_0123"),
+        ts=Millis(NOW - 600_000),
+        token_name="Laptop",
+        group="home",
+        model="qwen3-coder:30b",
+        upstream_model="qwen/qwen3",
+        channel_name="openai-main",
+        app="my editor",
+        status=429,
+        outcome=Outcome.ERROR,
+        error="too many requests",
+        ms=Millis(5_100),
+        input=12_000,
+        cost=Nanos(20_000_000),
+    )
+)
+
+
+def fits(words: str, call: CallView = CALL) -> bool:
+    return parse(words, NOW).fits(call)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "qwen",
+        "LAPTOP",
+        "qwen3-coder:30b",
+        "429",
+        '"many requests"',
+        'app:"my editor"',
+        "tok:laptop",
+        "tok:lap*",
+        "ch:openai*",
+        "model:*:30b",
+        "st:err",
+        "st:error",
+        "st:settled",
+        "st:>=400",
+        "st:4xx",
+        "st:429",
+        "dur:>5s",
+        "dur:<=5100ms",
+        "in:>10k",
+        "in:12000",
+        "out:0",
+        "cost:>0.01",
+        "since:10m",
+        "until:1m",
+        "!st:ok",
+        "!claude st:err grp:home",
+    ],
+)
+def test_words_that_fit(words: str) -> None:
+    assert fits(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "claude",
+        "tok:lap",
+        "st:ok",
+        "st:done",
+        "st:<400",
+        "dur:>6s",
+        "ttft:<1s",
+        "cost:0",
+        "since:9m",
+        "until:10m",
+        "!qwen",
+        "qwen st:ok",
+        "model:[q]*",
+    ],
+)
+def test_words_that_do_not_fit(words: str) -> None:
+    assert not fits(words)
+
+
+@pytest.mark.parametrize("words", ["st:>=x", "st:9999", "dur:fast", "in:>-1", "cost:cheap", "since:soon"])
+def test_a_word_that_makes_no_sense_is_refused(words: str) -> None:
+    with pytest.raises(BadRequest, match=words.partition(":")[2].lstrip(">=")):
+        parse(words, NOW)
+
+
+@pytest.mark.parametrize("words", ['"', 'tok:"lap', "!", ":", "!!x", 'a"b c'])
+def test_half_typed_words_are_no_error(words: str) -> None:
+    assert parse(words, NOW).tests
+
+
+def test_double_negation_is_none() -> None:
+    assert fits("!!qwen")

@@ -1,0 +1,94 @@
+"""Counts, multipliers, spans and moments as people write and read them."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+import pytest
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.units import Millis
+from gateway.domain.written import (
+    brief_count,
+    brief_multiplier,
+    brief_span,
+    calendar_of,
+    count_of,
+    future_of,
+    local_time,
+    multiplier_of,
+    past_of,
+    span_of,
+)
+
+NOW = Millis(1_763_500_000_000)
+
+
+@pytest.mark.parametrize(("text", "number"), [("0", 0), ("1_000", 1000), ("250k", 250_000), ("1.5M", 1_500_000)])
+def test_counts_are_read(text: str, number: int) -> None:
+    assert count_of(text) == number
+
+
+@pytest.mark.parametrize(("text", "number"), [("1", 1_000_000), ("x0.25", 250_000), ("0.000001", 1)])
+def test_multipliers_are_read_as_parts_per_million(text: str, number: int) -> None:
+    assert multiplier_of(text) == number
+
+
+@pytest.mark.parametrize(("text", "ms"), [("250ms", 250), ("90s", 90_000), ("1.5h", 5_400_000), ("2w", 1_209_600_000)])
+def test_spans_are_read(text: str, ms: int) -> None:
+    assert span_of(text) == ms
+
+
+@pytest.mark.parametrize("reader", [count_of, multiplier_of, span_of, calendar_of])
+@pytest.mark.parametrize("text", ["", "x", "-1", "1e3", "nan", "0.0000001", "1.5 ", "٣"])
+def test_nonsense_is_refused(reader: Callable[[str], int], text: str) -> None:
+    if (reader, text) != (multiplier_of, "1.5 "):
+        with pytest.raises(BadRequest, match=r"is not|is neither"):
+            reader(text)
+
+
+def test_a_span_goes_back_for_the_past_and_ahead_for_the_future() -> None:
+    assert (past_of("1h", NOW), future_of("1h", NOW)) == (NOW - 3_600_000, NOW + 3_600_000)
+
+
+def test_a_date_is_local_midnight() -> None:
+    assert past_of("2026-11-30", NOW) == int(datetime(2026, 11, 30).astimezone().timestamp() * 1000)
+
+
+def test_the_end_of_a_date_is_the_midnight_after_it() -> None:
+    assert past_of("2026-11-30", NOW, end=True) == future_of("2026-11-30", NOW) == calendar_of("2026-12-01")
+
+
+def test_a_time_may_name_its_offset() -> None:
+    assert calendar_of("2026-11-30T14:00Z", end=True) == 1_796_047_200_000
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00+23:59", "9999-12-31"])
+def test_the_ends_of_the_calendar_are_no_crash(text: str) -> None:
+    with suppress(BadRequest):
+        assert calendar_of(text, end=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (950, "950"), (12_345, "12.3k"), (100_000, "100k"), (999_999, "1M"), (1_250_000, "1.25M")],
+)
+def test_brief_counts_have_three_digits(number: int, text: str) -> None:
+    assert brief_count(number) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(1_000_000, "x1"), (1_500_000, "x1.5"), (10_000_000, "x10")])
+def test_brief_multipliers(number: int, text: str) -> None:
+    assert brief_multiplier(number) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "0ms"), (999, "999ms"), (1_250, "1.25s"), (12_500, "12.5s"), (125_000, "2m05s"), (367_200_000, "4d06h")],
+)
+def test_brief_spans_have_two_units(ms: int, text: str) -> None:
+    assert brief_span(ms) == text
+
+
+def test_local_time_reads_back() -> None:
+    assert calendar_of(local_time(NOW)) == NOW
