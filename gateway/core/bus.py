@@ -11,7 +11,6 @@ All of it runs on one event loop; nothing here may be called from another thread
 """
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -162,7 +161,7 @@ class Watcher:
 class Bus:
     """Where the pipeline tells and watchers listen."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         """``clock`` gives monotonic seconds."""
         self._clock = clock
         self._watchers: set[Watcher] = set()

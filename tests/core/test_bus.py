@@ -1,4 +1,5 @@
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -65,7 +66,7 @@ async def test_progress_of_one_call_is_told_at_most_five_times_a_second(bus: Bus
 
 
 async def test_progress_that_was_held_back_is_told_when_its_time_comes() -> None:
-    bus = Bus()
+    bus = Bus(time.monotonic)
     with bus.watch() as watcher:
         bus.progress(running(output=1))
         first = await watcher.take(0)
@@ -109,7 +110,7 @@ async def test_changes_are_told_once_however_many_there_were(bus: Bus) -> None:
 
 
 async def test_patience_ends_with_an_empty_batch(bus: Bus) -> None:
-    real = Bus()
+    real = Bus(time.monotonic)
     with real.watch() as watcher:
         assert await watcher.take(0.01) == Batch()
 
