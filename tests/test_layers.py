@@ -28,10 +28,14 @@ PURE = ("gateway.domain", "gateway.upstream", "gateway.core")
 EFFECTS = {
     "gateway.upstream.client": "the only outgoing connections",
     "gateway.core.pipeline": "one call, start to finish: the one that awaits",
+    "gateway.core.clock": "the real clock, behind a value",
     "gateway.core.tasks": "makes and keeps tasks",
 }
-IMPURE = ("os", "pathlib", "shutil", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "gateway.store")
-IMPURE_CALLS = ("datetime.now", "datetime.today", "datetime.utcnow", "date.today", "open")
+NOT_FOR_PURE = (
+    *("os", "pathlib", "shutil", "socket", "ssl", "subprocess", "tempfile", "threading"),
+    *("gateway.store", "gateway.upstream.client", "gateway.core.pipeline"),
+)
+IMPURE_CALLS = ("datetime.now", "datetime.today", "datetime.utcnow", "date.today", "open", "time")
 
 # `cli.py` starts the server and the console from inside its commands.
 CLI_MAY = ("gateway.__version__", "gateway.client", "gateway.commands", "gateway.config", "gateway.domain")
@@ -119,10 +123,10 @@ def _pure_sources() -> list[Source]:
 
 def _effects_of(source: Source) -> Iterator[str]:
     for import_ in source.imports:
-        if import_.is_in(*IMPURE, *EFFECTS):
+        if import_.is_in(*NOT_FOR_PURE):
             yield f"{source.path}:{import_.line} imports {import_.name}"
     for call in _calls_in(source):
-        if ".".join(ast.unparse(call.func).split(".")[-2:]) in IMPURE_CALLS:
+        if is_in(".".join(ast.unparse(call.func).split(".")[-2:]), *IMPURE_CALLS):
             yield f"{source.path}:{call.lineno} calls {ast.unparse(call.func)}"
 
 
