@@ -1,0 +1,204 @@
+"""Estimate: about how many tokens a text has, for calls whose upstream reports none. No tokenizer, linear, sampled.
+
+The weights are fitted to o200k on English, code and some thirty other languages: mean error 6 %, worst case about 20 %.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+_PIECE = re.compile(
+    r"([A-Za-z\u00C0-\u024F\u1E00-\u1EFF]+)"  # 1 word
+    r"|([0-9]+)"  # 2 digits
+    r"|(\s*\n\s*)"  # 3 line break with its indentation
+    r"|([ \t]{2,})"  # 4 run of blanks
+    r"|([!-/:-@\[-`{-~]+)"  # 5 punctuation
+    r"|([\u3400-\u9FFF\u3040-\u30FF\uAC00-\uD7AF]+)"  # 6 Chinese, Japanese, Korean
+    r"|([\u0370-\u052F]+)"  # 7 Greek, Cyrillic
+    r"|([\u0590-\u08FF]+)"  # 8 Hebrew, Arabic
+    r"|([\u0900-\u0EFF\u1780-\u17FF]+)"  # 9 Indic, Thai, Khmer
+    r"|(\S)"  # 10 the rest: emoji and the like
+)
+
+_LINES = (
+    (0.0, 0.0),  # groups count from 1
+    (0.2, 0.27),  # words with accents; plain ones below
+    (1.68, 0.0),  # digits come in threes, below
+    (1.84, 0.0),
+    (2.2, 0.0),
+    (0.44, 0.13),
+    (0.0, 0.61),
+    (1.41, 0.08),
+    (0.53, 0.21),
+    (0.0, 0.33),
+    (0.0, 1.37),
+)
+"""Tokens of a piece by group: a start value and so much per character."""
+
+WINDOW = 2048
+"""Characters of one sample of a long text."""
+SAMPLES = 16
+
+IMAGE_TOKENS = 800
+MEDIA_BYTES_PER_TOKEN = 100
+"""Of the base64 text of audio and documents."""
+MESSAGE_TOKENS = 4
+"""What every message costs beside its text; a call costs three more."""
+CALL_TOKENS = 3
+
+BOUND_BYTES_PER_TOKEN = 3
+BOUND_MEDIA_TOKENS = 1500
+BOUND_LEAST = 16
+
+_MEDIA_KEYS = frozenset({"data", "file_data", "b64_json"})
+"""Where parts of a message carry base64 text without a ``data:`` in front."""
+_SHORT = 256
+"""A text under a media key that is no longer than this is counted as text."""
+
+
+def estimate(text: str) -> int:
+    """About how many tokens the text has; at least 1 unless it is empty. Long texts are sampled, so 6 ms at worst."""
+    size = len(text)
+    if not size:
+        return 0
+    if size <= 2 * WINDOW * SAMPLES:
+        return max(1, round(_weigh(text)))
+    step = (size - WINDOW) / (SAMPLES - 1)
+    starts = (int(i * step) for i in range(SAMPLES))
+    return round(sum(_weigh(text[s : s + WINDOW]) for s in starts) * size / (WINDOW * SAMPLES))
+
+
+def _weigh(text: str) -> float:
+    total = 0.0
+    for match in _PIECE.finditer(text):
+        group = match.lastindex or 0
+        length = match.end() - match.start()
+        if group == 1 and match.group().isascii():
+            total += 0.93 + (0.19 * (length - 6) if length > 6 else 0.0)
+        elif group == 2:
+            total += 1.68 + 0.3 * ((length - 1) // 3)
+        else:
+            start, each = _LINES[group]
+            total += start + each * length
+    return total
+
+
+class Heap(msgspec.Struct):
+    """The texts and media of a prompt, gathered."""
+
+    texts: list[str] = []
+    images: int = 0
+    media_bytes: int = 0
+    """Of base64 text that is no image."""
+    media: int = 0
+    """Parts that carried ``media_bytes``."""
+    messages: int = 0
+
+
+def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
+    """About how many tokens a chat request has: messages, tools and schema of ``response_format``.
+
+    ``fields`` are the request's top-level values. Images count a flat 800, audio and documents by their size.
+    """
+    heap = _gather(fields)
+    return (
+        estimate("\n".join(heap.texts))
+        + IMAGE_TOKENS * heap.images
+        + heap.media_bytes // MEDIA_BYTES_PER_TOKEN
+        + MESSAGE_TOKENS * heap.messages
+        + CALL_TOKENS
+    )
+
+
+def prompt_bound(fields: Mapping[str, msgspec.Raw]) -> int:
+    """Tokens to hold for the input of a chat request before it is asked: a third of its bytes, at least 16.
+
+    A request without media is bounded by its JSON text as it came, without decoding it; media count a flat 1500 each.
+    """
+    parts = [bytes(fields[name]) for name in ("messages", "tools", "functions", "response_format") if name in fields]
+    if not any(b"data:" in part or b'_data"' in part or b'"input_audio"' in part for part in parts):
+        return max(BOUND_LEAST, -(-sum(map(len, parts)) // BOUND_BYTES_PER_TOKEN))
+    heap = _gather(fields)
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in heap.texts)
+    return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + BOUND_MEDIA_TOKENS * (heap.images + heap.media))
+
+
+def _gather(fields: Mapping[str, msgspec.Raw]) -> Heap:
+    heap = Heap(texts=[])
+    messages = _decoded(fields.get("messages"))
+    if isinstance(messages, list):
+        heap.messages = len(messages)
+        for text in _strings(messages, heap):
+            heap.texts.append(text)
+    heap.texts.extend(
+        bytes(fields[name]).decode("utf-8", "replace")
+        for name in ("tools", "functions", "response_format")
+        if name in fields
+    )
+    return heap
+
+
+def _decoded(raw: msgspec.Raw | None) -> Any:
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.DecodeError:  # a lone surrogate: legal JSON, and only the standard library reads it
+        return json.loads(bytes(raw))
+
+
+def _strings(value: Any, heap: Heap) -> Iterator[str]:
+    """Every text below a value; media are counted and left out. Iterative: requests may be nested deeply."""
+    stack: list[tuple[str, Any]] = [("", value)]
+    while stack:
+        key, item = stack.pop()
+        if isinstance(item, str):
+            if not _is_media(key, item, heap) and key not in {"role", "type"}:
+                yield item
+        elif isinstance(item, dict):
+            stack.extend(reversed(item.items()))
+        elif isinstance(item, list):
+            stack.extend((key, element) for element in reversed(item))
+
+
+def _is_media(key: str, text: str, heap: Heap) -> bool:
+    embedded = text.startswith("data:") and ";base64," in text[:128]
+    if key == "url" and (embedded or text.startswith(("http://", "https://"))):
+        heap.images += 1
+        return True
+    if embedded and text.startswith("data:image/"):
+        heap.images += 1
+        return True
+    if embedded or (key in _MEDIA_KEYS and len(text) > _SHORT):
+        heap.media += 1
+        heap.media_bytes += len(text)
+        return True
+    return False
+
+
+class Calibration:
+    """How far the estimates of each channel and model are off, learned from calls that did report. Clock-free."""
+
+    def __init__(self) -> None:
+        self._ratios: dict[tuple[str, str], float] = {}
+
+    def learn(self, channel: str, model: str, *, reported: int, estimated: int) -> None:
+        """A call whose tokens are known; what is too small to tell anything is ignored."""
+        if reported < 16 or estimated < 16:
+            return
+        ratio = self._ratios.get((channel, model), 1.0)
+        ratio = 0.9 * ratio + 0.1 * (reported / estimated)
+        self._ratios[channel, model] = min(2.0, max(0.5, ratio))
+
+    def apply(self, channel: str, model: str, estimated: int) -> int:
+        """The estimate corrected by what was learned."""
+        return math.ceil(estimated * self._ratios.get((channel, model), 1.0))
+
+    def forget(self, channel: str) -> None:
+        """The channel was changed or removed."""
+        for key in [key for key in self._ratios if key[0] == channel]:
+            del self._ratios[key]

@@ -1,0 +1,213 @@
+"""Adapter: what a dialect can do, and the values that pass between core, dialects and the connection.
+
+Adapters are pure: values in, values out. Only ``Reply`` stands for a running exchange.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
+
+import msgspec
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, Served, TokenLimitField
+from gateway.domain.errors import UpstreamError
+from gateway.domain.usage import Usage
+from gateway.upstream.tally import Tally
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What the client asked for, ready to be put to any channel."""
+
+    fields: dict[str, msgspec.Raw]
+    """The client's JSON object, top level only, values as they came."""
+    model: str
+    """The public name the answer carries; after a fallback that of the model that really answers."""
+    stream: bool = False
+    include_usage: bool = False
+    """The client asked for the usage chunk of a stream."""
+    answer_id: str = "chatcmpl-0"
+    """The answer's id if the upstream gives none: ``chatcmpl-`` and 24 hex digits."""
+    created: int = 0
+    """The answer's ``created`` if the upstream gives none: seconds since the epoch."""
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """What an upstream refused lately for one model; see ``traits.Lessons``."""
+
+    dropped: tuple[str, ...] = ()
+    """Top-level parameters to leave out."""
+    token_limit_field: TokenLimitField | None = None
+    """The name of the output limit it insisted on."""
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """One HTTP request to an upstream, but for the channel's key and own headers, which the client adds."""
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+    dropped: tuple[str, ...] = ()
+    """Parameters of the client that were left out, for ``x-gateway-dropped-params``."""
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an attempt failed and what the client is told if no other attempt follows."""
+
+    kind: FailureKind
+    error: UpstreamError
+    retry_after_s: float | None = None
+    """When the upstream says it may be asked again; 0 to 600."""
+    sent: bool = True
+    """The request may have reached the upstream, so that it may have billed it."""
+    parameter: str = ""
+    """The top-level parameter the upstream complains about, if it named one; see ``traits.Lessons.learn``."""
+
+
+class AttemptFailed(UpstreamError):
+    """An attempt failed; carries the Failure, whose error this one repeats."""
+
+    def __init__(self, failure: Failure) -> None:
+        error = failure.error
+        super().__init__(
+            error.message,
+            code=error.code,
+            param=error.param,
+            retry_after_s=error.retry_after_s,
+            details=error.details,
+            status=error.status,
+        )
+        self.failure = failure
+
+    @property
+    def kind(self) -> FailureKind:
+        """The failure's kind."""
+        return self.failure.kind
+
+    @property
+    def sent(self) -> bool:
+        """Whether the upstream may have seen the request."""
+        return self.failure.sent
+
+    @property
+    def error(self) -> UpstreamError:
+        """What the client is told."""
+        return self.failure.error
+
+
+class Signs(Protocol):
+    """Signs of life of a stream: what its bytes were, for the idle deadlines."""
+
+    events: int
+    """Data events seen so far."""
+    comments: int
+    """Comments seen so far."""
+
+
+class AnswerStream(Signs, Protocol):
+    """One streamed answer on its way: upstream bytes in at any split, client bytes out. Pure."""
+
+    started: bool
+    """The first event with something for the client was seen."""
+    finished: bool
+    """The answer is complete: ``[DONE]`` was seen, or the stream ended with every choice finished."""
+    failure: Failure | None
+    """Set when the upstream said or was wrong. Nothing more is to be read. Its kind counts only while not started."""
+    reported: Usage | None
+    finish: str
+    """finish_reason of the first choice, or empty."""
+    upstream_id: str
+    tally: Tally
+
+    @property
+    def error(self) -> UpstreamError | None:
+        """The failure's error."""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Peculiarities for the record."""
+
+    def feed(self, data: bytes) -> bytes:
+        """What may go to the client now: complete, normalised events; never the usage chunk, never ``[DONE]``."""
+
+    def end(self) -> bytes:
+        """The upstream's end of file. Returns last bytes for the client and sets either ``finished`` or ``failure``."""
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """How a good answer ends: the usage chunk, if it was asked for, and ``[DONE]``.
+
+        An upstream's own usage object is passed on unless ``estimated``.
+        """
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True):
+    """One whole answer, normalised."""
+
+    body: bytes
+    """The client's bytes. Without usage if none was ``reported``; see ``filled``."""
+    reported: Usage | None
+    finish: str
+    upstream_id: str
+    tally: Tally
+    marks: tuple[str, ...] = ()
+
+    def filled(self, usage: Usage) -> bytes:
+        """The client's bytes; where the upstream reported no usage, with this estimate, marked ``estimated``."""
+        if self.reported is not None:
+            return self.body
+        return self.body[:-1] + b',"usage":' + msgspec.json.encode(as_object(usage, estimated=True)) + b"}"
+
+
+def as_object(usage: Usage, *, estimated: bool = False) -> dict[str, object]:
+    """The usage as clients read it: OpenAI's names, the details always present."""
+    out: dict[str, object] = {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+        "prompt_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    }
+    if estimated:
+        out["estimated"] = True
+    return out
+
+
+class Adapter(Protocol):
+    """One dialect. Pure."""
+
+    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+        """The request as this channel wants it."""
+
+    def stream(self, order: Order, channel: Channel) -> AnswerStream:
+        """A new decoder and normaliser for one attempt. It also takes a whole JSON answer (to a stream request)."""
+
+    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+        """A plain answer of status 2xx. It also takes an event stream (to a plain request). Raises AttemptFailed."""
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """What an answer of another status means. Header names are lower-case."""
+
+
+class Reply(Protocol):
+    """An upstream's answer whose head has arrived. It must end: read to its end, ``release`` or ``abort``."""
+
+    status: int
+    headers: Mapping[str, str]
+    """To be asked by lower-case names."""
+    content_type: str
+    """Media type in lower case, without parameters; empty if there was none."""
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body, decompressed, at most ``limit`` bytes. Raises AttemptFailed."""
+
+    def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
+        """The body as it comes, decompressed.
+
+        ``signs`` (the AnswerStream that is fed with them) says what the bytes were, so that comments and trickled
+        fragments do not count as progress; without it every read counts. Raises AttemptFailed.
+        """
+
+    def release(self) -> None:
+        """Nothing more is wanted; the connection is kept if the rest of the body comes at once. Never waits."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
