@@ -1,0 +1,91 @@
+"""Urls: which base URL a channel may have. It steers where the owner's keys go, so it is checked before it is kept."""
+
+import ipaddress
+from urllib.parse import SplitResult, urlsplit
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.text import plain
+
+_METADATA = ("metadata.google.internal", "metadata.goog")
+"""Names of the machine-credential services that clouds put on link-local addresses."""
+
+_LOCAL_SUFFIXES = (".localhost", ".local", ".lan", ".home", ".internal", ".home.arpa", ".ts.net")
+
+
+def checked_base_url(url: str) -> str:
+    """The URL without a trailing slash. Raises BadRequest (``param`` ``base_url``) when keys must not be sent there.
+
+    Only http and https, a host, and neither user, query nor fragment. Link-local addresses are refused: that is where
+    clouds serve machine credentials. So are hosts that only some resolvers take for an IPv4 address (``127.1``).
+    """
+    if url != plain(url, 2000) or " " in url or "\\" in url:
+        raise _bad(url, "has characters that a URL cannot have")
+    parts = _split(url)
+    if parts.scheme not in ("http", "https"):
+        raise _bad(url, "must begin with http:// or https://")
+    if "@" in parts.netloc:
+        raise _bad(url, "must not hold a user or a password; give the key with --key")
+    if "?" in url or "#" in url:
+        raise _bad(url, "must not have a query or a fragment; further headers can be set on the channel")
+    _check_host(url, parts.hostname or "")
+    return url.rstrip("/")
+
+
+def base_url_warning(url: str) -> str:
+    """What the owner should know of a URL that is allowed; empty if nothing."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not _is_near(parts.hostname or ""):
+        return f"{plain(url)} is not encrypted: everyone on the way can read the key, the prompts and the answers"
+    return ""
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as exc:
+        raise _bad(url, f"cannot be read ({exc})") from exc
+    return parts
+
+
+def _check_host(url: str, host: str) -> None:
+    if not host:
+        raise _bad(url, "has no host")
+    address = _address(host)
+    if address is None and _looks_numeric(host):
+        raise _bad(url, "has a host that is neither a name nor a whole IPv4 address")
+    if host.rstrip(".") in _METADATA or (address is not None and _is_link_local(address)):
+        raise _bad(url, "is a link-local address, where clouds serve machine credentials")
+    if address is not None and address.is_unspecified:
+        raise _bad(url, "is the unspecified address; 127.0.0.1 is this machine")
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _looks_numeric(host: str) -> bool:
+    """WHATWG URL, host parsing: a host whose last label is a number is an IPv4 address."""
+    last = host.rstrip(".").rpartition(".")[2]
+    return last.isdigit() or last.startswith("0x")
+
+
+def _is_link_local(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    return address.is_link_local or address == ipaddress.ip_address("fd00:ec2::254")
+
+
+def _is_near(host: str) -> bool:
+    """On this machine or in a private network, as far as the name tells."""
+    address = _address(host)
+    if address is not None:
+        return address.is_private or address.is_loopback
+    name = host.rstrip(".")
+    return "." not in name or name.endswith(_LOCAL_SUFFIXES)
+
+
+def _bad(url: str, why: str) -> BadRequest:
+    return BadRequest(f"base URL '{plain(url)}' {why}", param="base_url")

@@ -1,0 +1,77 @@
+import pytest
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.urls import base_url_warning, checked_base_url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.example.com/v1",
+        "http://127.0.0.1:11434/v1",
+        "http://localhost:1234/v1",
+        "http://[::1]:8080/v1",
+        "https://münchen.example/v1",
+        "http://10.0.0.7",
+    ],
+)
+def test_ordinary_urls_are_kept(url: str) -> None:
+    assert checked_base_url(url + "/") == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "api.example.com/v1",
+        "ftp://example.com",
+        "file:///etc/passwd",
+        "https://",
+        "https:///v1",
+        "https://user:secret@example.com/v1",
+        "https://user@example.com/v1",
+        "https://example.com/v1?key=1",
+        "https://example.com/v1?",
+        "https://example.com/v1#x",
+        "https://example.com:99999/v1",
+        "https://example.com:port/v1",
+        "https://exa mple.com/v1",
+        "https://example.com\\@evil.example/v1",
+        "https://example.com/\x1b[2J",
+        "https://example.com/\n",
+        "https://[::1/v1",
+        "http://169.254.169.254/v1",
+        "http://[fe80::1]/v1",
+        "http://[fd00:ec2::254]/v1",
+        "http://[::ffff:169.254.169.254]/v1",
+        "http://2852039166/v1",
+        "http://0xa9fea9fe/v1",
+        "http://127.1/v1",
+        "http://0.0.0.0/v1",
+        "http://metadata.google.internal/v1",
+        "http://METADATA.google.internal./v1",
+    ],
+)
+def test_dangerous_and_broken_urls_are_refused(url: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        checked_base_url(url)
+    assert caught.value.param == "base_url"
+
+
+def test_a_refusal_repeats_the_url_harmlessly() -> None:
+    with pytest.raises(BadRequest) as caught:
+        checked_base_url("https://x/\x1b]0;owned\x07")
+    assert "\x1b" not in caught.value.message
+
+
+@pytest.mark.parametrize("url", ["http://api.example.com/v1", "http://8.8.8.8/v1"])
+def test_plain_http_to_far_hosts_is_warned_of(url: str) -> None:
+    assert "not encrypted" in base_url_warning(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://api.example.com/v1", "http://localhost/v1", "http://192.168.1.5/v1", "http://nas/v1", "http://gpu.local/v1"],
+)
+def test_encrypted_and_near_hosts_are_not(url: str) -> None:
+    assert base_url_warning(url) == ""
