@@ -56,6 +56,10 @@ BOUND_LEAST = 16
 
 _MEDIA_KEYS = frozenset({"data", "file_data", "b64_json"})
 """Where parts of a message carry base64 text without a ``data:`` in front."""
+_MEDIA_SIGNS = (b"data:", b'_data"', b'"image_url"', b'"input_audio"')
+"""A request without any of these has no media."""
+_LABELS = frozenset({"role", "type", "id", "tool_call_id", "detail", "format"})
+"""What no model reads as text."""
 _SHORT = 256
 """A text under a media key that is no longer than this is counted as text."""
 
@@ -120,7 +124,7 @@ def prompt_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     A request without media is bounded by its JSON text as it came, without decoding it; media count a flat 1500 each.
     """
     parts = [bytes(fields[name]) for name in ("messages", "tools", "functions", "response_format") if name in fields]
-    if not any(b"data:" in part or b'_data"' in part or b'"input_audio"' in part for part in parts):
+    if not any(sign in part for part in parts for sign in _MEDIA_SIGNS):
         return max(BOUND_LEAST, -(-sum(map(len, parts)) // BOUND_BYTES_PER_TOKEN))
     heap = _gather(fields)
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in heap.texts)
@@ -157,7 +161,7 @@ def _strings(value: Any, heap: Heap) -> Iterator[str]:
     while stack:
         key, item = stack.pop()
         if isinstance(item, str):
-            if not _is_media(key, item, heap) and key not in {"role", "type"}:
+            if not _is_media(key, item, heap) and key not in _LABELS:
                 yield item
         elif isinstance(item, dict):
             stack.extend(reversed(item.items()))

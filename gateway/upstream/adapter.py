@@ -32,7 +32,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
-    """What an upstream refused lately for one model; see ``traits.Lessons``."""
+    """What an upstream refused lately for one model; see ``lessons.Lessons``."""
 
     dropped: tuple[str, ...] = ()
     """Top-level parameters to leave out."""
@@ -59,8 +59,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """When the upstream says it may be asked again; 0 to 600."""
     sent: bool = True
     """The request may have reached the upstream, so that it may have billed it."""
-    parameter: str = ""
-    """The top-level parameter the upstream complains about, if it named one; see ``traits.Lessons.learn``."""
+    parameters: tuple[str, ...] = ()
+    """Names in the message that may be parameters the upstream does not take; see ``lessons.Lessons``."""
 
 
 class AttemptFailed(UpstreamError):

@@ -1,0 +1,108 @@
+r"""JSON objects of which only one level is opened: every value stays the bytes it came as.
+
+What is not looked at is thus passed on untouched: numbers, escapes, unknown fields. A lone surrogate escape such as
+``\ud83d`` is legal JSON, but msgspec refuses it; such a value is read by the standard library and written again.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+
+Fields = dict[str, msgspec.Raw]
+
+NULL = msgspec.Raw(b"null")
+
+_FIELDS = msgspec.json.Decoder(Fields)
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_OBJECTS = msgspec.json.Decoder(list[Fields])
+_TEXT = msgspec.json.Decoder(str)
+
+
+def encode(value: object) -> bytes:
+    """Compact JSON."""
+    return msgspec.json.encode(value)
+
+
+def raw(value: object) -> msgspec.Raw:
+    """A value to be put among raw ones."""
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def fields(data: bytes | msgspec.Raw) -> Fields:
+    """The values of an object by name. Raises ValueError when the bytes are no JSON object."""
+    try:
+        return _FIELDS.decode(data)
+    except msgspec.DecodeError:
+        found = _load(data)
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - one kind of error for bytes that are not what was expected
+    return {name: _dump(value) for name, value in found.items()}
+
+
+def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
+    """The elements of an array. Raises ValueError when the bytes are no JSON array."""
+    try:
+        return _ITEMS.decode(data)
+    except msgspec.DecodeError:
+        found = _load(data)
+    if not isinstance(found, list):
+        raise ValueError("not a JSON array")  # noqa: TRY004
+    return [_dump(value) for value in found]
+
+
+def objects(data: bytes | msgspec.Raw) -> list[Fields]:
+    """The elements of an array of objects. Raises ValueError when the bytes are none."""
+    try:
+        return _OBJECTS.decode(data)
+    except msgspec.DecodeError:
+        return [fields(item) for item in items(data)]
+
+
+def text(data: bytes | msgspec.Raw) -> str:
+    """A string. Raises ValueError when the bytes are no JSON string."""
+    try:
+        return _TEXT.decode(data)
+    except msgspec.DecodeError:
+        found = _load(data)
+    if not isinstance(found, str):
+        raise ValueError("not a JSON string")  # noqa: TRY004
+    return found
+
+
+def value(data: bytes | msgspec.Raw | None) -> Any:
+    """Any value, opened to the ground; None when there is none. Raises ValueError when the bytes are no JSON."""
+    if data is None:
+        return None
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return _load(data)
+
+
+def maybe(data: bytes | msgspec.Raw | None) -> Any:
+    """As ``value``, but None when the bytes are no JSON."""
+    try:
+        return value(data)
+    except ValueError:
+        return None
+
+
+def is_null(data: msgspec.Raw | None) -> bool:
+    """Whether a value is absent or null."""
+    return data is None or bytes(data) == b"null"
+
+
+def _load(data: bytes | msgspec.Raw) -> Any:
+    try:
+        return json.loads(bytes(data), parse_constant=_refuse)
+    except RecursionError as exc:
+        raise ValueError("nested too deeply") from exc
+
+
+def _dump(found: Any) -> msgspec.Raw:
+    return msgspec.Raw(json.dumps(found, separators=(",", ":")).encode())
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")

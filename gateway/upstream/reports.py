@@ -1,0 +1,105 @@
+"""Reports: the usage reports of one answer. Any chunk may bring one, in several places; the last one counts."""
+
+from typing import Any
+
+import msgspec
+
+from gateway.domain.usage import Source, Usage
+from gateway.upstream import rawjson
+from gateway.upstream.rawjson import Fields
+from gateway.upstream.tally import Tally
+from gateway.upstream.usage import Reading, read, read_timings
+
+
+class Reports:
+    """Sees every chunk of an answer, and says at its end what was used."""
+
+    __slots__ = ("_choices", "_last", "_output_sum", "_reading", "_timed", "suspect")
+
+    def __init__(self, choices: int = 1) -> None:
+        self._choices = choices
+        self._last: dict[str, Any] | None = None
+        self._reading: Reading | None = None
+        self._timed: Reading | None = None
+        self._output_sum = 0
+        self.suspect = False
+
+    def see(self, chunk: Fields) -> None:
+        """Looks at a chunk or a whole answer, at all places where a report may be."""
+        report = chunk.get("usage")
+        if rawjson.is_null(report) and "x_groq" in chunk:
+            report = _member(chunk["x_groq"], "usage")
+        if rawjson.is_null(report) and b'"usage"' in bytes(chunk.get("choices", rawjson.NULL)):
+            report = _moonshot(chunk["choices"])
+        found = rawjson.maybe(report)
+        if isinstance(found, dict):
+            self._take(found, summed=self._choices > 1 and "timings" in chunk)
+        if "timings" in chunk and isinstance(timings := rawjson.maybe(chunk["timings"]), dict):
+            self._timed = read_timings(timings)
+
+    def _take(self, report: dict[str, Any], *, summed: bool) -> None:
+        """llama.cpp sends one report for each of several choices: outputs add up, the input is the same."""
+        reading = read(report)
+        if reading is None:
+            self.suspect = self.suspect or any(report.values())
+            return
+        self.suspect = self.suspect or reading.suspect
+        if summed:
+            self._output_sum += reading.usage.output
+            usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
+            reading = Reading(usage, reading.suspect, corrected=True)
+        self._last, self._reading = report, reading
+
+    def usage(self, tally: Tally) -> Usage | None:
+        """What was reported of an answer that brought this much.
+
+        The tally stands in for a missing output count. A report of nothing but zeros is none if something came.
+        """
+        reading = self._reading or self._timed
+        if reading is None or not (reading.usage.total or tally.empty):
+            return None
+        if reading.usage.source is Source.PARTIAL:
+            return msgspec.structs.replace(reading.usage, output=tally.tokens())
+        return reading.usage
+
+    def as_sent(self) -> dict[str, Any] | None:
+        """The upstream's own object with its counts corrected; None if there is none to pass on."""
+        if self._last is None or self._reading is None or self._reading.usage.source is Source.PARTIAL:
+            return None
+        usage = self._reading.usage
+        if not self._reading.corrected and type(self._last.get("total_tokens")) is int:
+            return self._last
+        out = {
+            **self._last,
+            "prompt_tokens": usage.input,
+            "completion_tokens": usage.output,
+            "total_tokens": usage.total,
+        }
+        details = out.get("completion_tokens_details")
+        if usage.reasoning:
+            known = details if isinstance(details, dict) else {}
+            out["completion_tokens_details"] = {**known, "reasoning_tokens": usage.reasoning}
+        return out
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """For the record: doubt, and the cost if the upstream named one (OpenRouter does)."""
+        cost = self._last.get("cost") if self._last else None
+        named = (f"upstream_cost={cost}",) if isinstance(cost, int | float) and not isinstance(cost, bool) else ()
+        return (("suspect_usage",) if self.suspect else ()) + named
+
+
+def _member(holder: msgspec.Raw, name: str) -> msgspec.Raw | None:
+    try:
+        return rawjson.fields(holder).get(name)
+    except ValueError:
+        return None
+
+
+def _moonshot(choices: msgspec.Raw) -> msgspec.Raw | None:
+    """Usage inside the first choice."""
+    try:
+        found = rawjson.objects(choices)
+    except ValueError:
+        return None
+    return found[0].get("usage") if found else None

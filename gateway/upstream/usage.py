@@ -1,0 +1,163 @@
+"""Usage: what an upstream reports of a call's tokens, in any of the shapes seen in the field, made canonical.
+
+Numbers are believed only if they can be true: whole, not negative and not beyond ``PLAUSIBLE``. What is not believed
+counts as not reported, and the report as suspect.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.domain.usage import Source, Usage, canonical
+
+PLAUSIBLE = 20_000_000
+"""Tokens: ten times the largest context on offer. No call has more."""
+
+CACHED = (
+    ("prompt_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cached_tokens"),
+    ("prompt_cache_hit_tokens",),  # DeepSeek
+    ("num_cached_tokens",),  # Mistral
+    ("prompt_token_details", "cached_tokens"),  # Mistral
+    ("cached_tokens",),  # Together
+    ("cache_read_input_tokens",),  # Anthropic
+)
+CACHE_WRITE = (
+    ("prompt_tokens_details", "cache_write_tokens"),
+    ("prompt_tokens_details", "cache_creation_tokens"),
+    ("prompt_tokens_details", "created_cache_tokens"),  # vLLM
+    ("cache_creation_input_tokens",),  # Anthropic
+)
+REASONING = (
+    ("completion_tokens_details", "reasoning_tokens"),
+    ("output_tokens_details", "reasoning_tokens"),
+    ("output_tokens_details", "thinking_tokens"),  # Anthropic
+)
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What one report says."""
+
+    usage: Usage
+    """Its source is PARTIAL if the report has no believable output count."""
+    suspect: bool = False
+    corrected: bool = False
+    """The canonical numbers differ from the ones reported."""
+
+
+def read(report: Mapping[str, Any]) -> Reading | None:
+    """The report in canonical form; None if it has no believable input count, or says nothing at all."""
+    if "promptTokenCount" in report:
+        return _read_gemini(report)
+    figures = _Figures(report)
+    inputs = figures.first("prompt_tokens", "input_tokens")
+    outputs = figures.first("completion_tokens", "output_tokens")
+    cached, write = figures.deep(CACHED), figures.deep(CACHE_WRITE)
+    reasoning, total = figures.deep(REASONING), figures.first("total_tokens")
+    if inputs is None and total is not None and outputs is not None and total >= outputs:
+        inputs = total - outputs
+    if inputs is None:
+        return None
+    shown = (inputs, outputs)
+    if cached > inputs or _excludes_cache(report):
+        inputs += cached + write
+    if outputs is None and total is not None and total > inputs:
+        outputs = total - inputs
+    if outputs is not None and total is not None and total > inputs + outputs:
+        gap = total - inputs - outputs  # thoughts that are left out of the output: Gemini's compatible surface, xAI
+        outputs, reasoning = outputs + gap, max(reasoning, gap)
+    usage = _usage(inputs, cached, write, outputs, reasoning)
+    return Reading(usage, figures.suspect, corrected=shown != (inputs, outputs))
+
+
+def _excludes_cache(report: Mapping[str, Any]) -> bool:
+    """Anthropic's ``input_tokens`` are those beside the cache."""
+    return "prompt_tokens" not in report and (
+        "cache_read_input_tokens" in report or "cache_creation_input_tokens" in report
+    )
+
+
+def _read_gemini(report: Mapping[str, Any]) -> Reading | None:
+    figures = _Figures(report)
+    prompt = figures.first("promptTokenCount")
+    if prompt is None:
+        return None
+    inputs = prompt + (figures.first("toolUsePromptTokenCount") or 0)
+    candidates, thoughts = figures.first("candidatesTokenCount"), figures.first("thoughtsTokenCount") or 0
+    outputs: int | None = None
+    if candidates is not None or thoughts:
+        inside = inputs + (candidates or 0) == figures.first("totalTokenCount")
+        outputs = (candidates or 0) + (0 if inside else thoughts)
+    usage = _usage(inputs, figures.first("cachedContentTokenCount") or 0, 0, outputs, thoughts)
+    return Reading(usage, figures.suspect, corrected=True)
+
+
+def read_timings(timings: Mapping[str, Any]) -> Reading | None:
+    """llama.cpp's ``timings``, which are there when usage is not."""
+    figures = _Figures(timings)
+    fresh, outputs = figures.first("prompt_n"), figures.first("predicted_n")
+    if fresh is None:
+        return None
+    cached = figures.first("cache_n") or 0
+    return Reading(_usage(cached + fresh, cached, 0, outputs, 0), figures.suspect, corrected=True)
+
+
+def _usage(inputs: int, cached: int, write: int, outputs: int | None, reasoning: int) -> Usage:
+    return canonical(
+        Usage(
+            input=inputs,
+            cached=cached,
+            cache_write=write,
+            output=outputs or 0,
+            reasoning=reasoning,
+            source=Source.PARTIAL if outputs is None else Source.REPORTED,
+        )
+    )
+
+
+class _Figures:
+    """Believable numbers of a report; ``suspect`` once one was not believed."""
+
+    def __init__(self, report: Mapping[str, Any]) -> None:
+        self._report = report
+        self.suspect = False
+
+    def first(self, *names: str) -> int | None:
+        for name in names:
+            found = self._number(self._report.get(name))
+            if found is not None:
+                return found
+        return None
+
+    def deep(self, paths: tuple[tuple[str, ...], ...]) -> int:
+        for path in paths:
+            holder: Any = self._report
+            for name in path[:-1]:
+                holder = holder.get(name)
+                if not isinstance(holder, dict):
+                    break
+            else:
+                found = self._number(holder.get(path[-1]))
+                if found is not None:
+                    return found
+        return 0
+
+    def _number(self, value: Any) -> int | None:
+        if value is None:
+            return None
+        number = _whole(value)
+        if not 0 <= number <= PLAUSIBLE:
+            self.suspect = True
+            return None
+        return number
+
+
+def _whole(value: Any) -> int:
+    """The number as it is, written as a float or in digits; -1 for what is none."""
+    if isinstance(value, str):
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return -1
+    return int(value) if value == int(value) else -1
