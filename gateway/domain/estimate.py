@@ -42,6 +42,7 @@ _LINES = (
 WINDOW = 2048
 """Characters of one sample of a long text."""
 SAMPLES = 16
+"""At least 2."""
 
 IMAGE_TOKENS = 800
 MEDIA_BYTES_PER_TOKEN = 100
@@ -64,16 +65,16 @@ _SHORT = 256
 """A text under a media key that is no longer than this is counted as text."""
 
 
-def estimate(text: str) -> int:
+def estimate(text: str, *, samples: int = SAMPLES) -> int:
     """About how many tokens the text has; at least 1 unless it is empty. Long texts are sampled, so 6 ms at worst."""
     size = len(text)
     if not size:
         return 0
-    if size <= 2 * WINDOW * SAMPLES:
+    if size <= 2 * WINDOW * samples:
         return max(1, round(_weigh(text)))
-    step = (size - WINDOW) / (SAMPLES - 1)
-    starts = (int(i * step) for i in range(SAMPLES))
-    return round(sum(_weigh(text[s : s + WINDOW]) for s in starts) * size / (WINDOW * SAMPLES))
+    step = (size - WINDOW) / (samples - 1)
+    starts = (int(i * step) for i in range(samples))
+    return round(sum(_weigh(text[s : s + WINDOW]) for s in starts) * size / (WINDOW * samples))
 
 
 def _weigh(text: str) -> float:

@@ -44,7 +44,7 @@ class Lessons:
         for parameter in failure.parameters:
             name = _client_name(parameter, channel)
             ours = name == "stream_options" and name not in order.fields and order.stream
-            if (channel.strict and not ours) or name in NEVER_DROPPED or not (ours or name in order.fields):
+            if (channel.strict and not ours) or name in NEVER_DROPPED or not (ours or _was_sent(name, order)):
                 continue
             after = _with(before, name)
             if after != before:
@@ -67,10 +67,17 @@ def _client_name(parameter: str, channel: Channel) -> str:
     return renamed.get(parameter, parameter)
 
 
+def _was_sent(name: str, order: Order) -> bool:
+    names = _OTHER_LIMIT if name in _OTHER_LIMIT else (name,)
+    return any(sent in order.fields for sent in names)
+
+
 def _with(learned: Learned, name: str) -> Learned:
-    """A refused output limit is tried by its other name; everything else is dropped, and so is a limit refused twice."""
-    if name in _OTHER_LIMIT and learned.token_limit_field is None:
-        return msgspec.structs.replace(learned, token_limit_field=_OTHER_LIMIT[name])
-    if name in learned.dropped:
-        return learned
-    return msgspec.structs.replace(learned, dropped=(*learned.dropped, name))
+    """A refused output limit is tried by its other name, never dropped: the output would have no bound."""
+    if name in _OTHER_LIMIT:
+        return (
+            learned
+            if learned.token_limit_field
+            else msgspec.structs.replace(learned, token_limit_field=_OTHER_LIMIT[name])
+        )
+    return learned if name in learned.dropped else msgspec.structs.replace(learned, dropped=(*learned.dropped, name))

@@ -132,9 +132,30 @@ MISTRAL = Traits(
     swaps=(Swap("tool_choice", b'"required"', b'"any"'),),
     stream_options=False,  # usage comes on the last chunk, unasked
     allow=frozenset(
-        "model messages temperature top_p max_tokens stream stop random_seed metadata response_format tools tool_choice"
-        " presence_penalty frequency_penalty n prediction parallel_tool_calls prompt_mode reasoning_effort safe_prompt"
-        " guardrails prompt_cache_key".split()
+        {
+            "model",
+            "messages",
+            "temperature",
+            "top_p",
+            "max_tokens",
+            "stream",
+            "stop",
+            "random_seed",
+            "metadata",
+            "response_format",
+            "tools",
+            "tool_choice",
+            "presence_penalty",
+            "frequency_penalty",
+            "n",
+            "prediction",
+            "parallel_tool_calls",
+            "prompt_mode",
+            "reasoning_effort",
+            "safe_prompt",
+            "guardrails",
+            "prompt_cache_key",
+        }
     ),
     message_allow=frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"}),
     short_tool_ids=True,
@@ -149,9 +170,31 @@ GEMINI = Traits(
     base_url="https://generativelanguage.googleapis.com/v1beta/openai",
     hosts=("generativelanguage.googleapis.com",),
     allow=frozenset(
-        "model messages temperature top_p max_tokens max_completion_tokens n stream stop stream_options tools"
-        " tool_choice parallel_tool_calls response_format reasoning_effort presence_penalty frequency_penalty seed"
-        " logprobs top_logprobs extra_body modalities audio".split()
+        {
+            "model",
+            "messages",
+            "temperature",
+            "top_p",
+            "max_tokens",
+            "max_completion_tokens",
+            "n",
+            "stream",
+            "stop",
+            "stream_options",
+            "tools",
+            "tool_choice",
+            "parallel_tool_calls",
+            "response_format",
+            "reasoning_effort",
+            "presence_penalty",
+            "frequency_penalty",
+            "seed",
+            "logprobs",
+            "top_logprobs",
+            "extra_body",
+            "modalities",
+            "audio",
+        }
     ),
 )
 

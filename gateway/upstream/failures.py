@@ -1,0 +1,213 @@
+"""Failures: why an attempt failed, told from what the upstream answered or did, and what the client is told of it.
+
+Codes beginning with ``upstream_`` are ours and have a status of their own. Any other code goes with the upstream's own
+status: the client's request was at fault, or it names a model that is not there.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel
+from gateway.domain.errors import UpstreamError, UpstreamTimeout
+from gateway.domain.text import plain
+from gateway.upstream.adapter import Failure
+from gateway.upstream.said import Said
+
+RETRY_AFTER_LIMIT_S = 600.0
+
+REJECTED = "request_rejected"
+"""The code of a refusal for which the upstream gave none."""
+
+_CLIENT = frozenset({400, 413, 415, 422})
+_SLOW = frozenset({408, 504, 524})
+_OVERLOADED = frozenset({498, 503, 529})
+
+_MONEY = re.compile(
+    r"insufficient[_ ](?:quota|balance|credit|fund)|credit[_ ]balance|out[_ ]of[_ ]credit|spend(?:ing)?[_ ]limit"
+    r"|billing_(?:hard_limit_reached|not_active)|usage limit|perday"
+)
+_KEY = re.compile(
+    r"invalid[_ ]api[_ ]key|api[_ ]key[_ ](?:not valid|invalid|expired)|incorrect api key"
+    r"|account[^.]{0,40}(?:deactivated|suspended)"
+)
+_NO_MODEL = re.compile(
+    r"model_not_found|not a valid model|unknown model|no such model"
+    r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
+)
+_FLAGGED = re.compile(r"content_filter|moderation|flagged|safety")
+
+_RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
+    (FailureKind.QUOTA, frozenset({402}), None),
+    (FailureKind.QUOTA, frozenset({400, 403, 429}), _MONEY),
+    (FailureKind.CLIENT, frozenset({400, 403}), _FLAGGED),
+    (FailureKind.AUTH, frozenset({401, 403}), None),
+    (FailureKind.AUTH, frozenset({400}), _KEY),
+    (FailureKind.MISSING, frozenset({400, 404}), _NO_MODEL),
+    (FailureKind.RATE, frozenset({429, 529}), None),
+    (FailureKind.SLOW, _SLOW, None),
+    (FailureKind.CLIENT, _CLIENT, None),
+)
+"""The first rule whose status and words fit; everything else is the upstream's own failure."""
+
+_NAMES = re.compile(
+    r"(?:unsupported|unknown|unrecognized|unexpected|extra)\s+(?:request\s+)?"
+    r"(?:parameter|argument|field|name|key|property)s?(?:\s+supplied)?\s*:?\s*[`'\"]?([a-z_]+)"
+    r"|(?:parameter|field|property|argument)\s+[`'\"]?([a-z_]+)[`'\"]?\s+is\s+(?:unsupported|not\s+(?:supported|allowed))"
+    r"|[`'\"]?\b([a-z_]+)[`'\"]?:?\s+(?:is\s+not\s+supported|is\s+unsupported|extra\s+inputs\s+are\s+not\s+permitted)"
+    r"|does\s+not\s+support\s+(?:the\s+)?(?:parameters?\s+)?[`'\"]?([a-z_]+)",
+    re.IGNORECASE,
+)
+
+
+def classify(channel: Channel, status: int, said: Said, headers: Mapping[str, str]) -> Failure:
+    """The failure that an answer means. ``status`` may also come from inside a body of status 200."""
+    kind = _kind(status, said)
+    wait = retry_after_s(headers)
+    wait = wait if wait is not None else _clamped(said.delay_s)
+    code, text = _told(channel, kind, status, said)
+    make = UpstreamTimeout if kind is FailureKind.SLOW else UpstreamError
+    error = make(
+        plain(text, 2200),
+        code=code,
+        param=said.param or ("model" if kind is FailureKind.MISSING else None),
+        retry_after_s=wait,
+        details={"upstream": _origin(channel, status, said, headers)},
+        status=status,
+    )
+    parameters = _parameters(said) if kind is FailureKind.CLIENT and status in {400, 422} else ()
+    return Failure(kind=kind, error=error, retry_after_s=wait, parameters=parameters)
+
+
+def _kind(status: int, said: Said) -> FailureKind:
+    words = said.words
+    for kind, statuses, pattern in _RULES:
+        if status in statuses and (pattern is None or pattern.search(words)):
+            return kind
+    return FailureKind.SERVER
+
+
+def _told(channel: Channel, kind: FailureKind, status: int, said: Said) -> tuple[str, str]:
+    """Code and message for the client. What concerns the channel's own account never holds the upstream's words."""
+    code, text = "upstream_error", _server_words(status, said)
+    if kind is FailureKind.AUTH:
+        fault = "refused the channel's key" if channel.key else "wants a key and the channel has none"
+        code, text = "upstream_auth_failed", f"the upstream {fault} (HTTP {status}). Set a valid key for this channel."
+    elif kind is FailureKind.QUOTA:
+        code, text = "upstream_out_of_credit", f"the upstream account is out of credit or quota (HTTP {status})."
+    elif kind is FailureKind.MISSING:
+        code, text = "model_not_found", _words(status, said)
+    elif kind is FailureKind.CLIENT:
+        ours = said.code.startswith("upstream_")
+        code, text = REJECTED if ours or not said.code else said.code, _words(status, said)
+    elif kind is FailureKind.SLOW:
+        code, text = "upstream_timeout", f"the upstream gave up waiting: {_words(status, said)}"
+    elif status == 429:
+        code, text = "upstream_rate_limited", f"the upstream is limiting the rate: {_words(status, said)}"
+    elif status in _OVERLOADED:
+        code, text = "upstream_overloaded", f"the upstream is overloaded: {_words(status, said)}"
+    return code, f"channel '{channel.name}': {text}"
+
+
+def _words(status: int, said: Said) -> str:
+    if said.json and said.message:
+        return said.message
+    return f"HTTP {status}: {said.message}" if said.message else f"HTTP {status} with an empty body"
+
+
+def _server_words(status: int, said: Said) -> str:
+    if 300 <= status < 400:
+        return f"redirect refused (HTTP {status}). Set the base URL to where the upstream really is."
+    if status == 404:
+        return f"the upstream knows no such path (HTTP 404: {said.message}). Check the channel's base URL."
+    return f"the upstream failed: {_words(status, said)}"
+
+
+def _origin(channel: Channel, status: int, said: Said, headers: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "name": channel.name,
+        "status": status,
+        "type": said.type or None,
+        "code": said.code or None,
+        "request_id": said.request_id or upstream_id(headers) or None,
+    }
+
+
+def upstream_id(headers: Mapping[str, str]) -> str:
+    """The upstream's own id of the call, or empty."""
+    for name in ("x-request-id", "request-id", "x-generation-id", "mistral-correlation-id"):
+        found = headers.get(name)
+        if found:
+            return plain(found, 120)
+    return ""
+
+
+def _parameters(said: Said) -> tuple[str, ...]:
+    named = [said.param] if said.code in {"unsupported_parameter", "unknown_parameter"} and said.param else []
+    named += said.refused
+    named += [next(filter(None, match)) for match in _NAMES.findall(said.message[:1000])]
+    if "stream_options" in said.message:
+        named.append("stream_options")
+    return tuple(dict.fromkeys(named))
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait as the headers ask, 0 to 600; None if they do not, or make no sense.
+
+    A date is compared with the answer's own ``Date``: the upstream's clock need not be ours.
+    """
+    millis, seconds = _number(headers.get("retry-after-ms")), _number(headers.get("retry-after"))
+    if millis is not None:
+        return _clamped(millis / 1000)
+    if seconds is not None:
+        return _clamped(seconds)
+    try:
+        until = parsedate_to_datetime(headers.get("retry-after", ""))
+        return _clamped((until - parsedate_to_datetime(headers.get("date", ""))).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
+
+
+def _clamped(seconds: float | None) -> float | None:
+    if seconds is None or math.isnan(seconds) or seconds < 0:
+        return None
+    return min(seconds, RETRY_AFTER_LIMIT_S)
+
+
+def unreachable(channel: Channel, why: str, *, sent: bool) -> Failure:
+    """No connection, or one that broke before an answer."""
+    text = f"channel '{channel.name}': the upstream cannot be reached: {why}"
+    return _own(channel, FailureKind.NETWORK, "upstream_unreachable", text, sent=sent)
+
+
+def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool) -> Failure:
+    """A deadline passed; ``deadline`` says which, for example ``connect``."""
+    text = f"channel '{channel.name}': the upstream took too long: {deadline} deadline of {seconds:g} s passed"
+    return _own(channel, FailureKind.SLOW, "upstream_timeout", text, sent=sent)
+
+
+def bad_response(channel: Channel, why: str) -> Failure:
+    """An answer that makes no sense."""
+    text = f"channel '{channel.name}': the upstream sent a bad answer: {why}"
+    return _own(channel, FailureKind.SERVER, "upstream_bad_response", text)
+
+
+def truncated(channel: Channel, why: str) -> Failure:
+    """A stream that ended before its answer did."""
+    text = f"channel '{channel.name}': the upstream ended the stream before the answer was complete: {why}"
+    return _own(channel, FailureKind.SERVER, "upstream_stream_truncated", text)
+
+
+def _own(channel: Channel, kind: FailureKind, code: str, text: str, *, sent: bool = True) -> Failure:
+    make = UpstreamTimeout if kind is FailureKind.SLOW else UpstreamError
+    details = {"upstream": {"name": channel.name, "status": None, "type": None, "code": None, "request_id": None}}
+    return Failure(kind=kind, error=make(plain(text, 2200), code=code, details=details), sent=sent)

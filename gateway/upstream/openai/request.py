@@ -1,0 +1,159 @@
+"""Request: a client's chat request as one channel wants it, by the smallest edit.
+
+What is not named here goes out as the bytes it came as; see ``traits`` for who wants what.
+"""
+
+import hashlib
+import re
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from gateway.domain.channel import Channel, Served, TokenLimitField
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Learned, Order, Prepared
+from gateway.upstream.rawjson import Fields
+from gateway.upstream.traits import Traits, traits_of
+
+STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
+
+_USAGE_ASKED = msgspec.Raw(b'{"include_usage":true}')
+_EMPTY = msgspec.Raw(b'""')
+_SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
+_LIMITS = (TokenLimitField.MAX_TOKENS.value, TokenLimitField.MAX_COMPLETION_TOKENS.value)
+
+
+def prepare(order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    """The request. Dropped are named those parameters of the client that are missing in it."""
+    traits = traits_of(channel.preset, channel.base_url)
+    fields = dict(order.fields)
+    fields["model"] = rawjson.raw(served.upstream_name)
+    _name_limit(fields, _limit_field(traits, channel, served, learned))
+    _ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
+    dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
+    if traits.rename or traits.swaps:
+        _translate(fields, traits)
+    if traits.allow or traits.deny:
+        dropped += _admit(fields, traits)
+    if traits.edits_messages and "messages" in fields:
+        dropped += _edit_messages(fields, traits)
+    return Prepared(
+        url=endpoint(channel.base_url, "/chat/completions"),
+        headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
+        body=rawjson.encode(fields),
+        dropped=tuple(dropped),
+    )
+
+
+def endpoint(base_url: str, path: str) -> str:
+    """A path below the base URL, whose query is kept."""
+    if "?" not in base_url:
+        return base_url.rstrip("/") + path
+    parts = urlsplit(base_url)
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
+
+
+def _limit_field(traits: Traits, channel: Channel, served: Served, learned: Learned) -> TokenLimitField:
+    return learned.token_limit_field or channel.token_limit_field or traits.limit_field(served.upstream_name)
+
+
+def _name_limit(fields: Fields, field: TokenLimitField) -> None:
+    """The output limit under the name it has there; of two limits the newer name's wins."""
+    if field is TokenLimitField.KEEP or not any(name in fields for name in _LIMITS):
+        return
+    old, new = (fields.pop(name, None) for name in _LIMITS)
+    fields[field.value] = (old if new is None or rawjson.is_null(new) else new) or rawjson.NULL
+
+
+def _ask_usage(fields: Fields, *, wanted: bool) -> None:
+    """Usage of streams is always asked for, beside the client's own options."""
+    options = fields.get("stream_options")
+    if not wanted:
+        fields.pop("stream_options", None)
+    elif options is None or rawjson.is_null(options):
+        fields["stream_options"] = _USAGE_ASKED
+    else:
+        opened = rawjson.fields(options)
+        opened["include_usage"] = msgspec.Raw(b"true")
+        fields["stream_options"] = rawjson.raw(opened)
+
+
+def _translate(fields: Fields, traits: Traits) -> None:
+    for here, there in traits.rename:
+        if here in fields:
+            fields[there] = fields.pop(here)
+    for swap in traits.swaps:
+        if swap.field in fields and rawjson.maybe(fields[swap.field]) == rawjson.value(swap.found):
+            fields[swap.field] = msgspec.Raw(swap.instead)
+
+
+def _admit(fields: Fields, traits: Traits) -> list[str]:
+    """Takes out what is not accepted there; returns what the client calls it."""
+    here = {there: name for name, there in traits.rename}
+    refused = [name for name in fields if name in traits.deny or (traits.allow and name not in traits.allow)]
+    for name in refused:
+        del fields[name]
+    return [here.get(name, name) for name in refused if name != "stream_options"]
+
+
+def _edit_messages(fields: Fields, traits: Traits) -> list[str]:
+    try:
+        messages = rawjson.objects(fields["messages"])
+    except ValueError:  # not a list of objects: the upstream will say so
+        return []
+    dropped: dict[str, None] = {}
+    for message in messages:
+        for name in _refused(message, traits):
+            del message[name]
+            dropped[f"messages[].{name}"] = None
+        _mend_content(message, traits)
+        if traits.short_tool_ids:
+            _shorten_ids(message)
+    fields["messages"] = rawjson.raw(messages)
+    return list(dropped)
+
+
+def _refused(message: Fields, traits: Traits) -> list[str]:
+    tool = bytes(message.get("role", rawjson.NULL)) == b'"tool"'
+    return [
+        name
+        for name in message
+        if name in traits.message_deny
+        or (traits.message_allow and name not in traits.message_allow and not (tool and name == "name"))
+    ]
+
+
+def _mend_content(message: Fields, traits: Traits) -> None:
+    if traits.drop_nulls and bytes(message.get("role", rawjson.NULL)) == b'"assistant"':
+        for name in [name for name, value in message.items() if rawjson.is_null(value)]:
+            del message[name]
+    calls = message.get("tool_calls")
+    if traits.empty_content and rawjson.is_null(message.get("content", _EMPTY)) and rawjson.is_null(calls):
+        message["content"] = _EMPTY
+
+
+def _shorten_ids(message: Fields) -> None:
+    """Both sides of a tool call get the same short id."""
+    if "tool_call_id" in message:
+        message["tool_call_id"] = _shortened(message["tool_call_id"])
+    if rawjson.is_null(message.get("tool_calls")):
+        return
+    try:
+        calls = rawjson.objects(message["tool_calls"])
+    except ValueError:
+        return
+    for call in calls:
+        if "id" in call:
+            call["id"] = _shortened(call["id"])
+    message["tool_calls"] = rawjson.raw(calls)
+
+
+def _shortened(value: msgspec.Raw) -> msgspec.Raw:
+    try:
+        text = rawjson.text(value)
+    except ValueError:
+        return value
+    if _SHORT_ID.fullmatch(text):
+        return value
+    return rawjson.raw(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:9])
