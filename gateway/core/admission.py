@@ -1,0 +1,100 @@
+"""Admission: every check a call must pass before anything is committed. Pure; raises, or says what to commit.
+
+The order is part of the contract: a wrong model name never consumes a rate limit, and a call over its rate limit
+never holds money.
+"""
+
+from math import ceil
+
+import msgspec
+
+from gateway.core.call import Call
+from gateway.core.catalog import Catalog, ModelEntry
+from gateway.core.quota import Grip, Need, Purse, Scope, grip
+from gateway.core.ratelimit import Bound, Limiter, Used
+from gateway.domain.errors import BadRequest, InternalError, NotFound
+from gateway.domain.group import Group
+from gateway.domain.limits import Window, window_end, window_start
+from gateway.domain.text import plain
+from gateway.domain.token import Token
+from gateway.domain.units import Millis
+
+NAMED_MODELS = 12
+"""How many visible models an error names."""
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """What is committed together when a call is admitted."""
+
+    entry: ModelEntry
+    bounds: list[Bound]
+    rate_tokens: int
+    grip: Grip
+
+
+def group_of(token: Token, catalog: Catalog) -> Group:
+    """A token's group; a token without one would be a bug of the control surface."""
+    group = catalog.registry.groups.get(token.group)
+    if group is None:
+        msg = f"token '{plain(token.name)}' belongs to group '{plain(token.group)}', which does not exist"
+        raise InternalError(msg)
+    return group
+
+
+def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
+    """Check visibility, price, rate limits and quota; changes nothing but the call's own price."""
+    entry = visible_entry(call.asked.model, call.token, call.catalog)
+    call.price = call.catalog.price(call.asked.model)
+    if call.price is None and call.catalog.registry.settings.refuse_unpriced:
+        name = plain(call.asked.model)
+        msg = f"model '{name}' has no price and this gateway refuses unpriced models; 'tollkeeper price set {name}'"
+        raise BadRequest(msg, code="model_price_missing", param="model")
+    now = call.visit.ts
+    bounds = bounds_of(call.token, call.group, books, now)
+    cap = call.asked.output_cap
+    output = None if cap is None else cap * call.asked.choices
+    needs_input = call.asked.input_bound
+    rate_tokens = needs_input + (output or 0)
+    limiter.check(bounds, rate_tokens, needs_input)
+    need = Need(input=needs_input, output_cap=output, price=call.price, multiplier=call.group.multiplier)
+    taken = grip(books, call.catalog.registry.account, call.group, call.token, need, now=now)
+    return Admission(entry, bounds, rate_tokens, taken)
+
+
+def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
+    """The model if this token sees it; else NotFound, naming what it does see. Unknown and hidden are told alike."""
+    seen = catalog.visible(token)
+    if (entry := seen.get(model)) is not None:
+        return entry
+    names = [plain(name, 60) for name in list(seen)[:NAMED_MODELS]]
+    more = f" … ({len(seen)} in all)" if len(seen) > NAMED_MODELS else ""
+    visible = f"visible: {', '.join(names)}{more}" if names else "it sees no model at all"
+    msg = (
+        f"model '{plain(model, 80)}' is not visible to token '{plain(token.name)}' (group '{plain(token.group)}'); "
+        f"{visible}; a channel of that group must offer it: 'tollkeeper channel list'"
+    )
+    raise NotFound(msg, code="model_not_found", param="model")
+
+
+def bounds_of(token: Token, group: Group, books: Purse, now: Millis) -> list[Bound]:
+    """The parties whose rate limits a call of this token must respect."""
+    return [
+        Bound(
+            key=("token", token.id),
+            label=f"token '{plain(token.name)}'",
+            limits=token.limits,
+            today=lambda: _today(books, ("token", token.id), now),
+        ),
+        Bound(
+            key=("group", group.name),
+            label=f"group '{plain(group.name)}'",
+            limits=group.limits,
+            today=lambda: _today(books, ("group", group.name), now),
+        ),
+    ]
+
+
+def _today(books: Purse, scope: Scope, now: Millis) -> Used:
+    spent, held = books.spent(scope, window_start(Window.DAY, now)), books.held(scope)
+    left_ms = (window_end(Window.DAY, now) or now) - now
+    return Used(spent.calls + held.calls, spent.tokens + held.tokens, ceil(left_ms / 1000))

@@ -1,0 +1,124 @@
+"""Asked: a chat completion request, with just the fields the gateway itself reads checked and decoded.
+
+Everything else is the upstream's business and stays as it was sent (``wire.md`` R2, R3).
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from gateway.core.body import Fields, fields_of
+from gateway.domain.errors import BadRequest
+from gateway.domain.estimate import prompt_bound
+
+MAX_MODEL = 256
+"""Characters of a model name."""
+MAX_OUTPUT = 10**9
+MAX_CHOICES = 128
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client asked for."""
+
+    fields: Fields
+    """The request's top level, values as sent."""
+    mask: int
+    """Block that lone surrogates were masked into; 0: none (``body.unmask``)."""
+    model: str
+    stream: bool
+    include_usage: bool
+    choices: int
+    output_cap: int | None
+    """The client's own limit of output tokens per choice."""
+    input_bound: int
+    """Upper estimate of the input tokens, for the hold."""
+
+
+class _Message(msgspec.Struct):
+    role: str
+
+
+class _StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
+T = TypeVar("T")
+
+_MESSAGES = msgspec.json.Decoder(list[_Message])
+_STRING = msgspec.json.Decoder(str)
+_FLAG = msgspec.json.Decoder(bool | None)
+_COUNT = msgspec.json.Decoder(int | None)
+_OPTIONS = msgspec.json.Decoder(_StreamOptions | None)
+_LIST = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_NUMBER = msgspec.json.Decoder(float | None)
+
+
+def asked(body: bytes) -> Asked:
+    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
+    fields, mask = fields_of(body)
+    model = _model(fields)
+    _messages(fields)
+    stream = bool(_read(fields, "stream", _FLAG, "true, false or null"))
+    options = _read(fields, "stream_options", _OPTIONS, "an object or null")
+    if options is not None and not stream:
+        msg = "stream_options is only allowed when stream is true"
+        raise BadRequest(msg, param="stream_options")
+    _read(fields, "tools", _LIST, "an array or null")
+    for name in ("temperature", "top_p"):
+        _read(fields, name, _NUMBER, "a number or null")
+    return Asked(
+        fields=fields,
+        mask=mask,
+        model=model,
+        stream=stream,
+        include_usage=bool(options and options.include_usage),
+        choices=_number(fields, "n", MAX_CHOICES) or 1,
+        output_cap=_number(fields, "max_completion_tokens", MAX_OUTPUT) or _number(fields, "max_tokens", MAX_OUTPUT),
+        input_bound=prompt_bound(fields),
+    )
+
+
+def _model(fields: Fields) -> str:
+    if "model" not in fields or bytes(fields["model"]) == b"null":
+        msg = "the request has no model; GET /v1/models lists those this token sees"
+        raise BadRequest(msg, code="missing_required_parameter", param="model")
+    model = _read(fields, "model", _STRING, "a string")
+    if not model:
+        msg = "model is empty; GET /v1/models lists those this token sees"
+        raise BadRequest(msg, code="missing_required_parameter", param="model")
+    if len(model) > MAX_MODEL:
+        raise BadRequest(f"model has {len(model)} characters; the limit is {MAX_MODEL}", param="model")
+    return model
+
+
+def _messages(fields: Fields) -> None:
+    if "messages" not in fields:
+        msg = "the request has no messages"
+        raise BadRequest(msg, code="missing_required_parameter", param="messages")
+    messages = _read(fields, "messages", _MESSAGES, "an array of objects with a string role")
+    if not messages:
+        msg = "messages is empty; send at least one"
+        raise BadRequest(msg, param="messages")
+
+
+def _number(fields: Fields, name: str, most: int) -> int | None:
+    value = _read(fields, name, _COUNT, "an integer or null")
+    if value is not None and not 1 <= value <= most:
+        raise BadRequest(f"{name} is {value}; it must be from 1 to {most}", param=name)
+    return value
+
+
+def _read(fields: Fields, name: str, decoder: "msgspec.json.Decoder[T]", wants: str) -> T | None:
+    raw = fields.get(name)
+    if raw is None:
+        return None
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        where = str(error).partition(" - at `$")[2].rstrip("`")
+        msg = f"{name}{where} must be {wants}"
+        raise BadRequest(msg, code="invalid_type", param=name + where) from error
+    except RecursionError as error:
+        raise BadRequest("the body is nested too deeply", code="too_deep") from error
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"{name} is not valid JSON: {error}", code="invalid_json", param=name) from error

@@ -1,0 +1,250 @@
+"""Attempts: a call goes from channel to channel until one answers, or none is left.
+
+The retry line (``reliability.md`` 4.2): what never reached an upstream may be tried elsewhere freely; what was sent and
+brought nothing may be tried once more, elsewhere; once the client has a byte of the answer, never again. When all
+fail the client gets the most informative of the failures, with every attempt listed.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from gateway.core.body import unmask
+from gateway.core.call import Call
+from gateway.core.catalog import ModelEntry, Route
+from gateway.core.clock import Clock
+from gateway.core.health import Health
+from gateway.core.routing import Choice, Draw, choose
+from gateway.core.settlement import billed_unseen
+from gateway.domain.call import Attempt, FailureKind
+from gateway.domain.channel import Channel, Dialect
+from gateway.domain.errors import NoChannel, UpstreamError
+from gateway.domain.text import plain
+from gateway.domain.units import ChannelId, Millis
+from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Failure, Order, Prepared, Reply, Whole
+from gateway.upstream.lessons import Lessons
+
+MOST = 3
+"""Attempts of one call."""
+BODY_LIMIT = 64 << 20
+"""Bytes of a plain answer, decompressed."""
+ERROR_BODY_LIMIT = 1 << 20
+"""Bytes of an error's body that are read."""
+
+_TELLING = (
+    FailureKind.CLIENT,
+    FailureKind.CUT,
+    FailureKind.AUTH,
+    FailureKind.QUOTA,
+    FailureKind.RATE,
+    FailureKind.SERVER,
+    FailureKind.SLOW,
+    FailureKind.NETWORK,
+    FailureKind.MISSING,
+)
+"""The most informative failure first."""
+
+
+class Sender(Protocol):
+    """The connection to the upstreams."""
+
+    async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
+        """Raises AttemptFailed."""
+
+
+class Progress(Protocol):
+    """Told while an answer comes in."""
+
+    def routed(self, call: Call) -> None:
+        """A channel is about to be asked."""
+
+    def moved(self, call: Call) -> None:
+        """Something of the answer came. Raises Broke when the call's money is gone."""
+
+
+class Attempts:
+    """Asks the channels. ``draw`` is the source of chance."""
+
+    def __init__(
+        self,
+        *,
+        sender: Sender,
+        adapters: Mapping[Dialect, Adapter],
+        lessons: Lessons,
+        health: Health,
+        clock: Clock,
+        draw: Draw,
+        progress: Progress,
+    ) -> None:
+        self._sender = sender
+        self._adapters = adapters
+        self._lessons = lessons
+        self._health = health
+        self._clock = clock
+        self._draw = draw
+        self._progress = progress
+
+    async def answer(self, call: Call, entry: ModelEntry, order: Order) -> Whole | AnswerStream:
+        """The whole answer, or the stream whose content the client already has and whose end it still waits for.
+
+        Raises UpstreamError or NoChannel when no channel could, and whatever the client's connection raises.
+        """
+        tried: set[ChannelId] = set()
+        failures: list[Failure] = []
+        while True:
+            choice = choose(entry.routes, frozenset(tried), self._health, self._draw)
+            if choice.route is None or len(failures) >= MOST:
+                break
+            tried.add(choice.route.channel.id)
+            call.take_route(choice.route, choice.why, len(failures) + 1)
+            self._progress.routed(call)
+            try:
+                return await self._ask(call, order, choice.route)
+            except AttemptFailed as failed:
+                failures.append(failed.failure)
+                if call.content_sent or _final(failures):
+                    break
+        if not failures:
+            raise _no_channel(call, choice)
+        raise _worst(call, failures)
+
+    async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
+        """One attempt, told to the health and noted on the call whatever becomes of it."""
+        began = self._clock.mono()
+        channel = route.channel
+        self._health.asked(channel.id)
+        try:
+            answer = await self._with_lessons(call, order, route)
+        except AttemptFailed as failed:
+            self._note_failure(call, route, failed.failure, began)
+            raise
+        except BaseException:
+            self._health.left(channel.id)
+            self._note(call, route, began, reason="abandoned", billed=True)
+            raise
+        self._health.succeeded(channel.id)
+        self._note(call, route, began, status=200)
+        return answer
+
+    async def _with_lessons(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
+        """Ask; if the upstream refuses one parameter by name, ask once more without it and remember that."""
+        try:
+            return await self._exchange(call, order, route)
+        except AttemptFailed as failed:
+            now = self._clock.wall()
+            if call.content_sent or not self._lessons.learn(route.channel, route.served, order, failed.failure, now):
+                raise
+        return await self._exchange(call, order, route)
+
+    async def _exchange(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
+        channel = route.channel
+        adapter = self._adapters[channel.dialect]
+        learned = self._lessons.of(channel.id, route.served, self._clock.wall())
+        prepared = adapter.prepare(order, channel, route.served, learned)
+        if call.asked.mask:
+            prepared = msgspec.structs.replace(prepared, body=unmask(prepared.body, call.asked.mask))
+        call.dropped = prepared.dropped
+        if not call.overhead_us:
+            call.overhead_us = round((self._clock.mono() - call.visit.began) * 1_000_000)
+        reply = await self._sender.send(channel, prepared, stream=order.stream)
+        try:
+            return await self._read(call, order, channel, reply)
+        except BaseException:
+            reply.abort()
+            raise
+
+    async def _read(self, call: Call, order: Order, channel: Channel, reply: Reply) -> Whole | AnswerStream:
+        call.reply_headers = reply.headers
+        adapter = self._adapters[channel.dialect]
+        if not 200 <= reply.status < 300:
+            body = await reply.read(ERROR_BODY_LIMIT)
+            raise AttemptFailed(adapter.failure(channel, reply.status, reply.headers, body))
+        if not order.stream:
+            whole = adapter.whole(await reply.read(BODY_LIMIT), order, channel)
+            call.first_byte = self._clock.mono()
+            return whole
+        stream = adapter.stream(order, channel)
+        call.answer = stream
+        await self._relay(call, reply, stream)
+        reply.release()
+        return stream
+
+    async def _relay(self, call: Call, reply: Reply, stream: AnswerStream) -> None:
+        """Upstream bytes to client bytes, until the answer is complete or broken."""
+        async for data in reply.chunks(stream):
+            if out := stream.feed(data):
+                await self._pass_on(call, out)
+            if stream.failure is not None or stream.finished:
+                break
+        else:
+            if out := stream.end():
+                await self._pass_on(call, out)
+        if stream.failure is not None:
+            raise AttemptFailed(stream.failure)
+
+    async def _pass_on(self, call: Call, out: bytes) -> None:
+        now = self._clock.mono()
+        if call.first_byte is None:
+            call.first_byte = now
+        call.content_sent = True
+        call.writing_since = call.last_write = now
+        if not call.client.begun:
+            await call.client.begin(call.headers())
+        await call.client.write(out)
+        call.writing_since = None
+        self._progress.moved(call)
+
+    def _note_failure(self, call: Call, route: Route, failure: Failure, began: float) -> None:
+        kind, reason = failure.kind, plain(failure.error.message, 160)
+        if call.content_sent:
+            kind = FailureKind.CUT
+        if kind is FailureKind.MISSING:
+            self._health.lacks(route.channel.id, route.served.name)
+        self._health.failed(route.channel.id, kind, reason, failure.retry_after_s)
+        billed = billed_unseen(kind, sent=failure.sent)
+        self._note(call, route, began, status=failure.error.status, kind=kind, reason=reason, billed=billed)
+
+    def _note(
+        self,
+        call: Call,
+        route: Route,
+        began: float,
+        *,
+        status: int = 0,
+        kind: FailureKind | None = None,
+        reason: str = "",
+        billed: bool = False,
+    ) -> None:
+        ms = Millis(round((self._clock.mono() - began) * 1000))
+        name = route.channel.name
+        call.attempts.append(Attempt(channel=name, status=status, ms=ms, kind=kind, reason=reason, billed=billed))
+
+
+def _final(failures: list[Failure]) -> bool:
+    """Whether no other channel may be asked after these failures."""
+    if failures[-1].kind is FailureKind.CLIENT:
+        return True
+    return sum(billed_unseen(f.kind, sent=f.sent) for f in failures) > 1
+
+
+def _no_channel(call: Call, choice: Choice) -> NoChannel:
+    reasons = "; ".join(f"{plain(p.channel)}: {p.reason}" for p in choice.passed) or "it has no channel left"
+    msg = (
+        f"no channel can serve model '{plain(call.asked.model)}' for group '{plain(call.group.name)}' now: {reasons}; "
+        "'tollkeeper channel list' shows their state"
+    )
+    return NoChannel(msg, retry_after_s=choice.retry_s)
+
+
+def _worst(call: Call, failures: list[Failure]) -> UpstreamError:
+    """The failure that tells most; if there were several attempts its message lists them."""
+    chosen = min(failures, key=lambda f: _TELLING.index(f.kind))
+    error = chosen.error
+    if len(failures) > 1:
+        tries = "; ".join(f"{plain(a.channel)}: {a.status or a.kind}" for a in call.attempts)
+        error.message = f"{error.message} [attempts: {tries}]"
+    error.details["attempts"] = [
+        {"channel": a.channel, "status": a.status, "class": a.kind or "", "ms": a.ms} for a in call.attempts
+    ]
+    return error

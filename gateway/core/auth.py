@@ -1,0 +1,60 @@
+"""Auth: from the key a client presents to the token it stands for."""
+
+from gateway.core.catalog import Catalog
+from gateway.core.ids import digest, new_key
+from gateway.domain.errors import InvalidToken
+from gateway.domain.text import plain
+from gateway.domain.token import Token, TokenState, state_of
+from gateway.domain.units import Millis, TokenId
+from gateway.domain.views import iso
+
+PASS_MS = 60_000
+"""How long a pass is good for."""
+
+
+class Passes:
+    """Short-lived keys in memory that stand for a token: for the owner's own test calls without the token's key."""
+
+    def __init__(self) -> None:
+        self._issued: dict[str, tuple[TokenId, Millis]] = {}
+
+    def issue(self, token: TokenId, now: Millis) -> str:
+        """A key that /v1 accepts as this token's for a minute."""
+        self._issued = {d: entry for d, entry in self._issued.items() if entry[1] > now}
+        key = new_key()
+        self._issued[digest(key)] = (token, Millis(now + PASS_MS))
+        return key
+
+    def holder(self, key_digest: str, now: Millis) -> TokenId | None:
+        """Whose pass this is, while it is good."""
+        entry = self._issued.get(key_digest)
+        return entry[0] if entry is not None and entry[1] > now else None
+
+
+def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
+    """The token of a key. Raises InvalidToken with a code of its own for each way to fail.
+
+    The lookup is by SHA-256 digest: what is compared is not the secret, so its timing tells nothing of it.
+    """
+    if not key:
+        msg = (
+            "no API key: send 'Authorization: Bearer <token>' with a token of this gateway "
+            "(make one with 'tollkeeper token add NAME')"
+        )
+        raise InvalidToken(msg, code="missing_api_key")
+    fingerprint = digest(key)
+    token = catalog.token_by_digest(fingerprint)
+    if token is None and (holder := passes.holder(fingerprint, now)) is not None:
+        token = catalog.registry.tokens.get(holder)
+    if token is None:
+        msg = "this API key is not a token of this gateway; 'tollkeeper token list' shows the tokens there are"
+        raise InvalidToken(msg)
+    state = state_of(token, now)
+    if state is TokenState.DISABLED:
+        msg = f"token '{plain(token.name)}' is disabled; 'tollkeeper token enable {plain(token.name)}' turns it on"
+        raise InvalidToken(msg, code="token_disabled")
+    if state is TokenState.EXPIRED:
+        when = iso(token.expires or now)
+        msg = f"token '{plain(token.name)}' expired at {when}; give it a later date with 'tollkeeper token edit'"
+        raise InvalidToken(msg, code="token_expired")
+    return token

@@ -1,0 +1,196 @@
+"""Call: what the gateway knows of one running call. The pipeline writes it, the settlement reads it.
+
+It is the only request context there is: nothing is stored on the web framework's request, there is no bag of keys.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from gateway.core.asked import Asked
+from gateway.core.catalog import Catalog, Route
+from gateway.domain.call import Attempt, Outcome, Running
+from gateway.domain.errors import GatewayError
+from gateway.domain.group import Group
+from gateway.domain.price import Price
+from gateway.domain.text import plain
+from gateway.domain.token import Token
+from gateway.domain.units import CallId, Millis
+from gateway.domain.usage import NOTHING, Usage
+from gateway.upstream.adapter import AnswerStream
+
+
+class Client(Protocol):
+    """Who waits for the answer. The pipeline sees no more of the web framework than this."""
+
+    gone: bool
+    """The connection is lost."""
+    begun: bool
+    """The response head is on its way: the status can no longer change."""
+    on_gone: Callable[[], None] | None
+    """Called when the connection is lost."""
+
+    async def begin(self, headers: dict[str, str]) -> None:
+        """Send the head of a streamed answer, once. Raises ConnectionError if the client is gone."""
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes; returns when there is room for more. Raises ConnectionError if the client is gone."""
+
+    async def fail(self, error: GatewayError) -> None:
+        """End a begun stream with an error event, and without ``[DONE]``."""
+
+    def cut(self) -> None:
+        """Break the connection off."""
+
+
+class Visit(msgspec.Struct, frozen=True, kw_only=True):
+    """Who knocked and when."""
+
+    id: CallId
+    key: str
+    app: str
+    retry: int
+    """The SDK's own retry count."""
+    ts: Millis
+    """Wall clock."""
+    began: float
+    """Monotonic seconds."""
+
+
+class Call:
+    """One call on its way. Times are monotonic seconds."""
+
+    __slots__ = (
+        "answer",
+        "asked",
+        "attempts",
+        "catalog",
+        "client",
+        "content_sent",
+        "deadline",
+        "dropped",
+        "error",
+        "finish",
+        "first_byte",
+        "group",
+        "last_write",
+        "limit_headers",
+        "marks",
+        "outcome",
+        "overhead_us",
+        "price",
+        "reply_headers",
+        "route",
+        "running",
+        "settled",
+        "task",
+        "token",
+        "told",
+        "upstream_id",
+        "usage",
+        "visit",
+        "way",
+        "why",
+        "writing_since",
+    )
+
+    def __init__(
+        self, visit: Visit, asked: Asked, client: Client, catalog: Catalog, token: Token, group: Group
+    ) -> None:
+        self.visit = visit
+        self.asked = asked
+        self.client = client
+        self.catalog = catalog
+        self.token = token
+        self.group = group
+        self.price: Price | None = None
+        self.running = Running(
+            id=visit.id,
+            ts=visit.ts,
+            token=token.id,
+            token_name=token.name,
+            group=group.name,
+            model=asked.model,
+            app=visit.app,
+            stream=asked.stream,
+        )
+        self.task: asyncio.Task[object] | None = None
+        self.route: Route | None = None
+        self.way = ""
+        """Why this route: for the answer's headers."""
+        self.answer: AnswerStream | None = None
+        """The stream of the attempt that runs."""
+        self.reply_headers: Mapping[str, str] = {}
+        """Of the upstream's answer."""
+        self.limit_headers: dict[str, str] = {}
+        """``x-ratelimit-*`` of this gateway's own limits."""
+        self.attempts: list[Attempt] = []
+        self.usage: Usage = NOTHING
+        self.outcome = Outcome.DONE
+        self.error: GatewayError | None = None
+        self.why: Outcome | None = None
+        """Set by whoever ends the call from outside, before its task is cancelled."""
+        self.finish = ""
+        self.upstream_id = ""
+        self.dropped: tuple[str, ...] = ()
+        self.marks: tuple[str, ...] = ()
+        self.overhead_us = 0
+        self.first_byte: float | None = None
+        self.content_sent = False
+        self.last_write = visit.began
+        self.writing_since: float | None = None
+        self.deadline: float | None = None
+        self.told = 0.0
+        """When watchers were last told of its progress."""
+        self.settled = False
+        client.on_gone = self._client_gone
+
+    def _client_gone(self) -> None:
+        """A stream ends with its client. A plain call is finished and booked, unless its channel says otherwise."""
+        if self.asked.stream or (self.route is not None and not self.route.channel.finish_abandoned):
+            self.end(Outcome.CLIENT_CLOSED)
+
+    def take_route(self, route: Route, way: str, attempt: int) -> None:
+        """The channel that is asked next."""
+        self.route, self.way, self.answer = route, way, None
+        self.running = msgspec.structs.replace(
+            self.running,
+            channel=route.channel.id,
+            channel_name=route.channel.name,
+            upstream_model=route.served.upstream_name,
+            attempt=attempt,
+        )
+
+    def headers(self) -> dict[str, str]:
+        """The answer's headers, as far as they are known now (``features.md`` 2.10, ``wire.md`` X8)."""
+        out = {k: v for k, v in self.reply_headers.items() if k.lower() in _FORWARDED or k.lower().startswith(_LIMITS)}
+        out.update(self.limit_headers)
+        if self.route is not None:
+            out["x-gateway-channel"] = _header(self.route.channel.name)
+            out["x-gateway-upstream"] = out["x-gateway-channel"]
+            out["x-gateway-model"] = _header(self.route.served.upstream_name)
+            out["x-gateway-route"] = _header(self.way)
+        out["x-gateway-attempts"] = str(max(1, self.running.attempt))
+        out["x-gateway-overhead-ms"] = f"{self.overhead_us / 1000:.2f}"
+        if self.dropped:
+            out["x-gateway-dropped-params"] = _header(",".join(self.dropped))
+        if upstream_id := self.reply_headers.get("x-request-id"):
+            out["x-upstream-request-id"] = _header(upstream_id)
+        return out
+
+    def end(self, why: Outcome) -> None:
+        """End the call from outside: its task is cancelled and finds here why."""
+        if self.why is None and not self.settled and self.task is not None:
+            self.why = why
+            self.task.cancel()
+
+
+_FORWARDED = frozenset({"openai-processing-ms", "retry-after", "retry-after-ms"})
+_LIMITS = "x-ratelimit-"
+
+
+def _header(value: str) -> str:
+    """A header value any client can read: printable ASCII."""
+    return plain(value).encode("ascii", "replace").decode()

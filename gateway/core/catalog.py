@@ -1,0 +1,119 @@
+"""Catalog: immutable lookups made from the registry, so that a call never searches the configuration.
+
+A new one is made on each change; a running call keeps the one it began with.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from gateway.domain.channel import Channel, Served
+from gateway.domain.errors import NotFound
+from gateway.domain.group import Group
+from gateway.domain.patterns import matches
+from gateway.domain.price import Price
+from gateway.domain.registry import Registry
+from gateway.domain.token import Token
+from gateway.domain.units import ChannelId, Millis, TokenId
+
+Key = TypeVar("Key", TokenId, ChannelId)
+Entity = TypeVar("Entity", Token, Channel)
+
+
+class Route(msgspec.Struct, frozen=True):
+    """One way to a model: the channel, and the model as that channel serves it."""
+
+    channel: Channel
+    served: Served
+
+
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A public model name as one group sees it."""
+
+    name: str
+    created: Millis
+    """When the first of its channels began to serve it."""
+    owner: str
+    """Name of the channel that is asked first."""
+    context: int | None
+    routes: tuple[Route, ...]
+    """Highest priority first, then by channel name."""
+
+
+class Catalog:
+    """What each token may see and where it leads."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self._by_digest = {t.digest: t for t in registry.tokens.values()}
+        self._groups = {name: _group_models(group, registry) for name, group in registry.groups.items()}
+        self._visible: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
+
+    def token_by_digest(self, digest: str) -> Token | None:
+        """The token whose key has this digest."""
+        return self._by_digest.get(digest)
+
+    def token(self, ref: str) -> Token:
+        """A token by id or name. Raises NotFound, naming those that exist."""
+        return _by_ref(ref, self.registry.tokens, "token")
+
+    def channel(self, ref: str) -> Channel:
+        """A channel by id or name. Raises NotFound, naming those that exist."""
+        return _by_ref(ref, self.registry.channels, "channel")
+
+    def group(self, name: str) -> Group:
+        """Raises NotFound, naming those that exist."""
+        if (group := self.registry.groups.get(name)) is None:
+            raise NotFound(_missing("group", name, list(self.registry.groups)), param="group")
+        return group
+
+    def price(self, model: str) -> Price | None:
+        """None: the model is unpriced."""
+        return self.registry.prices.get(model)
+
+    def group_models(self, group: str) -> Mapping[str, ModelEntry]:
+        """What a group shows, sorted by name; empty if there is no such group."""
+        return self._groups.get(group, {})
+
+    def visible(self, token: Token) -> Mapping[str, ModelEntry]:
+        """What a token sees: its group's models that fit its own patterns, sorted by name."""
+        key = (token.group, token.models)
+        if (found := self._visible.get(key)) is None:
+            models = self.group_models(token.group)
+            found = {n: m for n, m in models.items() if matches(n, token.models)} if token.models else models
+            self._visible[key] = found
+        return found
+
+
+def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
+    routes: dict[str, list[Route]] = {}
+    for channel in sorted(registry.channels.values(), key=lambda c: (-c.priority, c.name)):
+        if channel.enabled and group.name in channel.groups:
+            for served in channel.models:
+                if matches(served.name, group.models):
+                    routes.setdefault(served.name, []).append(Route(channel, served))
+    return {name: _entry(name, routes[name]) for name in sorted(routes)}
+
+
+def _entry(name: str, routes: list[Route]) -> ModelEntry:
+    first = routes[0]
+    return ModelEntry(
+        name=name,
+        created=min(Millis(r.served.created or r.channel.created) for r in routes),
+        owner=first.channel.name,
+        context=next((r.served.context for r in routes if r.served.context), None),
+        routes=tuple(routes),
+    )
+
+
+def _by_ref(ref: str, table: Mapping[Key, Entity], noun: str) -> Entity:
+    for key, entity in table.items():
+        if ref in (key, entity.name):
+            return entity
+    raise NotFound(_missing(noun, ref, [e.name for e in table.values()]), param=noun)
+
+
+def _missing(noun: str, ref: str, names: list[str]) -> str:
+    known = ", ".join(sorted(names)[:20]) or "none yet"
+    return f"there is no {noun} '{ref}'; there are: {known}"

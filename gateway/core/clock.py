@@ -1,0 +1,19 @@
+"""Clock: wall time for labels and windows, monotonic time for durations; a value, so that tests can turn it."""
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from gateway.domain.units import Millis
+
+
+def _wall() -> Millis:
+    return Millis(time.time_ns() // 1_000_000)
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """``wall()`` in milliseconds since the epoch, ``mono()`` in seconds since some moment."""
+
+    wall: Callable[[], Millis] = _wall
+    mono: Callable[[], float] = time.monotonic

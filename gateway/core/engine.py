@@ -1,0 +1,136 @@
+"""Engine: everything that is alive in a running gateway, for the two surfaces to use.
+
+It is put together once by the composition root. The configuration changes only through ``change``: applied all or none,
+new lookups made, health of what was edited forgotten, watchers told.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from gateway import __version__
+from gateway.config import Config
+from gateway.core.auth import Passes
+from gateway.core.bus import Bus
+from gateway.core.catalog import Catalog
+from gateway.core.clock import Clock
+from gateway.core.health import Health
+from gateway.core.live import Live
+from gateway.core.pipeline import Pipeline
+from gateway.core.ratelimit import Limiter
+from gateway.core.tasks import Tasks
+from gateway.domain.change import Change
+from gateway.domain.channel import Channel
+from gateway.domain.errors import Unavailable
+from gateway.domain.units import CallId, ChannelId, Millis
+from gateway.domain.views import Status
+from gateway.store.store import Store
+from gateway.upstream.client import Upstreams
+from gateway.upstream.lessons import Lessons
+
+
+class Engine:
+    """The parts, and what concerns all of them."""
+
+    def __init__(  # noqa: PLR0913 - the parts of the gateway, put together once
+        self,
+        *,
+        config: Config,
+        store: Store,
+        clock: Clock,
+        tasks: Tasks,
+        bus: Bus,
+        passes: Passes,
+        health: Health,
+        limiter: Limiter,
+        live: Live,
+        lessons: Lessons,
+        upstreams: Upstreams,
+        wire: "Callable[[Engine], Pipeline]",
+    ) -> None:
+        self.config = config
+        self.store = store
+        self.clock = clock
+        self.tasks = tasks
+        self.bus = bus
+        self.passes = passes
+        self.health = health
+        self.limiter = limiter
+        self.live = live
+        self.lessons = lessons
+        self.upstreams = upstreams
+        self.catalog = Catalog(store.entities.registry)
+        self.started = clock.wall()
+        self.instance = secrets.token_hex(8)
+        self.address = ""
+        """Base URL of /v1 once it listens."""
+        self.stop_asked: Callable[[bool], None] = lambda _now: None
+        """Set by the server: begin to stop, at once or after draining."""
+        self.pipeline = wire(self)
+
+    def now(self) -> Millis:
+        """Wall clock."""
+        return self.clock.wall()
+
+    def change(self, changes: Sequence[Change]) -> list[Change]:
+        """Apply an edit of the configuration, all or none; returns the edit that undoes it.
+
+        Raises what the store raises; then nothing has changed.
+        """
+        before = self.catalog.registry.channels
+        inverse = self.store.entities.apply(changes)
+        self.catalog = Catalog(self.store.entities.registry)
+        for channel_id in {ChannelId(c.key) for c in changes if c.table == "channels"}:
+            if _rewired(before.get(channel_id), self.catalog.registry.channels.get(channel_id)):
+                self.health.clear(channel_id)
+                self.lessons.forget(channel_id)
+                self.upstreams.forget(channel_id)
+        self.bus.changed()
+        return inverse
+
+    def cancel(self, call: CallId) -> bool:
+        """End a running call; False if it does not run."""
+        return self.live.cancel(call)
+
+    def close_doors(self) -> None:
+        """Take no more calls; running ones go on."""
+        msg = "the gateway is stopping; try again when it is back"
+        self.pipeline.closed = Unavailable(msg, code="gateway_stopping", retry_after_s=5)
+
+    def status(self) -> Status:
+        """The server as its owner sees it."""
+        channels: dict[str, int] = {}
+        for channel in self.catalog.registry.channels.values():
+            state = self.health.state(channel).name
+            channels[state] = channels.get(state, 0) + 1
+        return Status(
+            version=__version__,
+            instance=self.instance,
+            pid=os.getpid(),
+            address=self.address,
+            home=str(self.config.home),
+            started_ms=self.started,
+            in_flight=len(self.live),
+            watchers=self.bus.watchers,
+            state=self._state(),
+            durability=self.catalog.registry.settings.durability.value,
+            channels=channels,
+            records=self.store.calls.count,
+        )
+
+    def _state(self) -> str:
+        if not self.store.books.healthy:
+            return "store_failed"
+        if self.pipeline.closed is not None:
+            return "draining"
+        return "serving" if self.address else "embedded"
+
+
+def _rewired(before: Channel | None, after: Channel | None) -> bool:
+    """Whether a channel's edit makes what was learned of its upstream stale; a note or a test's result does not."""
+    if before is None or after is None:
+        return True
+    quiet = {"last_check": None, "note": "", "priority": 0, "weight": 1, "groups": ()}
+    return msgspec.structs.replace(before, **quiet) != msgspec.structs.replace(after, **quiet)

@@ -1,0 +1,159 @@
+"""Health: which channels rest, why and until when.
+
+States: ``ok``; ``cooling`` until a moment; ``half_open``, the moment has come and one call may try; ``attention``,
+until the owner edits, tests or clears it; ``off`` is the owner's own switch and never touched here. Rules of
+``features.md`` 2.7. Times are monotonic seconds.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel
+from gateway.domain.units import ChannelId
+
+FAILURES_IN_A_ROW = 3
+WINDOW_S = 60.0
+WINDOW_CALLS = 5
+"""With at least so many calls in the window, half of them failing opens the breaker."""
+STEPS_S = (10.0, 30.0, 60.0, 120.0)
+"""How long it rests the first, second, third time, and ever after."""
+OUT_OF_CREDIT_S = 3600.0
+MODEL_MISSING_S = 600.0
+LONGEST_S = 600.0
+"""An upstream's Retry-After beyond this is not believed."""
+
+_BREAKER_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
+
+
+class State(msgspec.Struct, frozen=True):
+    """A channel's state as it is now."""
+
+    name: str
+    reason: str = ""
+    left_s: float = 0.0
+    """Seconds of rest that are left; 0 if there is no end, or none needed."""
+
+
+class _Patient:
+    """What is remembered of one channel."""
+
+    __slots__ = ("attention", "in_a_row", "models", "outcomes", "reason", "steps", "trial", "until")
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self.reason = ""
+        self.attention = False
+        self.in_a_row = 0
+        self.steps = 0
+        self.trial = False
+        self.outcomes: deque[tuple[float, bool]] = deque(maxlen=50)
+        self.models: dict[str, float] = {}
+
+
+class Health:
+    """The states of all channels, in memory: a restart gives everybody a fresh start."""
+
+    def __init__(self, mono: Callable[[], float], changed: Callable[[], None]) -> None:
+        self._mono = mono
+        self._changed = changed
+        self._patients: dict[ChannelId, _Patient] = {}
+
+    def state(self, channel: Channel) -> State:
+        """As the owner sees it."""
+        if not channel.enabled:
+            return State("off")
+        patient = self._patients.get(channel.id)
+        if patient is None:
+            return State("ok")
+        if patient.attention:
+            return State("attention", patient.reason)
+        left = patient.until - self._mono()
+        if left > 0:
+            return State("cooling", patient.reason, left)
+        return State("half_open", patient.reason) if patient.reason else State("ok")
+
+    def missing_s(self, channel: ChannelId, model: str) -> float:
+        """Seconds for which this model is not asked of this channel; 0 if it is."""
+        patient = self._patients.get(channel)
+        return max(0.0, patient.models.get(model, 0.0) - self._mono()) if patient else 0.0
+
+    def on_trial(self, channel: ChannelId) -> bool:
+        """Whether a half-open channel already has its one trial call."""
+        patient = self._patients.get(channel)
+        return patient is not None and patient.trial
+
+    def asked(self, channel: ChannelId) -> None:
+        """A call goes there now: if the channel is half-open, this is its trial."""
+        patient = self._patients.get(channel)
+        if patient is not None and patient.reason and patient.until <= self._mono():
+            patient.trial = True
+
+    def left(self, channel: ChannelId) -> None:
+        """A call ended without a verdict on the channel, for example because its client went away."""
+        patient = self._patients.get(channel)
+        if patient is not None:
+            patient.trial = False
+
+    def succeeded(self, channel: ChannelId) -> None:
+        """A call went well: everything is forgotten but the recent outcomes."""
+        patient = self._patients.get(channel)
+        if patient is None:
+            return
+        known = bool(patient.reason)
+        patient.outcomes.append((self._mono(), True))
+        patient.in_a_row = patient.steps = 0
+        patient.reason, patient.until, patient.trial, patient.attention = "", 0.0, False, False
+        if known:
+            self._changed()
+
+    def failed(self, channel: ChannelId, kind: FailureKind, reason: str, retry_after_s: float | None = None) -> None:
+        """A call failed there. ``CLIENT`` failures say nothing of the channel."""
+        if kind in (FailureKind.CLIENT, FailureKind.MISSING):
+            self.left(channel)
+            return
+        patient = self._patients.setdefault(channel, _Patient())
+        patient.trial = False
+        if kind is FailureKind.AUTH:
+            patient.attention, patient.reason = True, reason
+        elif kind is FailureKind.QUOTA:
+            self._rest(patient, reason, retry_after_s or OUT_OF_CREDIT_S)
+        elif kind is FailureKind.RATE:
+            self._rest(patient, reason, self._step(patient) if retry_after_s is None else retry_after_s)
+        elif kind in _BREAKER_KINDS and self._trips(patient):
+            self._rest(patient, reason, self._step(patient))
+        self._changed()
+
+    def lacks(self, channel: ChannelId, model: str) -> None:
+        """The upstream says it does not know this model: the channel stays, the model rests."""
+        patient = self._patients.setdefault(channel, _Patient())
+        patient.models[model] = self._mono() + MODEL_MISSING_S
+        self._changed()
+
+    def clear(self, channel: ChannelId) -> None:
+        """Forget all that is held against a channel: it was edited, tested well, or cleared by hand."""
+        if self._patients.pop(channel, None) is not None:
+            self._changed()
+
+    def _trips(self, patient: _Patient) -> bool:
+        now = self._mono()
+        half_open = bool(patient.reason)
+        patient.in_a_row += 1
+        patient.outcomes.append((now, False))
+        recent = [ok for at, ok in patient.outcomes if at > now - WINDOW_S]
+        half_fail = len(recent) >= WINDOW_CALLS and 2 * recent.count(False) >= len(recent)
+        return half_open or patient.in_a_row >= FAILURES_IN_A_ROW or half_fail
+
+    def _step(self, patient: _Patient) -> float:
+        step = STEPS_S[min(patient.steps, len(STEPS_S) - 1)]
+        patient.steps += 1
+        return step
+
+    def _rest(self, patient: _Patient, reason: str, seconds: float) -> None:
+        """The later deadline always stays: a short rest never ends a long one."""
+        most = max(LONGEST_S, OUT_OF_CREDIT_S) if seconds == OUT_OF_CREDIT_S else LONGEST_S
+        until = self._mono() + min(max(seconds, 0.0), most)
+        patient.until = max(patient.until, until)
+        patient.reason = reason

@@ -1,0 +1,113 @@
+"""Live: the calls that run now, and the one slow clock that looks after them.
+
+Once a second, and only while there are calls: keep-alives for silent streams, the head of a stream whose upstream is
+slow to begin, deadlines, and readers that have stopped reading.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from gateway.core.call import Call
+from gateway.core.tasks import Tasks
+from gateway.domain.call import Outcome
+from gateway.domain.units import CallId
+
+KEEP_ALIVE = b": keep-alive\n\n"
+"""An SSE comment: every client ignores it (``wire.md`` S3)."""
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long things may take, in seconds."""
+
+    first_event: float = 10.0
+    """After this the head goes out without waiting for the upstream's first event."""
+    keep_alive: float = 15.0
+    """Silence on a begun stream before a comment is sent."""
+    stall: float = 30.0
+    """How long one write may wait for a client that does not read."""
+    tick: float = 1.0
+
+
+class Live:
+    """All running calls."""
+
+    def __init__(self, mono: Callable[[], float], tasks: Tasks, patience: Patience) -> None:
+        self._mono = mono
+        self._tasks = tasks
+        self._patience = patience
+        self._calls: dict[CallId, Call] = {}
+        self._ticking = False
+        self.empty = asyncio.Event()
+        self.empty.set()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @contextmanager
+    def enter(self, call: Call) -> Iterator[None]:
+        """Look after this call while the block runs in the current task."""
+        call.task = asyncio.current_task()
+        self._calls[call.visit.id] = call
+        self.empty.clear()
+        if not self._ticking:
+            self._ticking = True
+            asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
+        try:
+            yield
+        finally:
+            del self._calls[call.visit.id]
+            if not self._calls:
+                self.empty.set()
+
+    def cancel(self, call: CallId, why: Outcome = Outcome.CANCELLED) -> bool:
+        """End one call from outside; False if it is not running."""
+        if (found := self._calls.get(call)) is None:
+            return False
+        found.end(why)
+        return True
+
+    def cancel_all(self, why: Outcome) -> None:
+        """End all of them."""
+        for call in list(self._calls.values()):
+            call.end(why)
+
+    def ids(self) -> list[CallId]:
+        """Which calls run."""
+        return list(self._calls)
+
+    def _tick(self) -> None:
+        self._ticking = bool(self._calls)
+        if not self._ticking:
+            return
+        asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
+        now = self._mono()
+        for call in list(self._calls.values()):
+            self._look_after(call, now)
+
+    def _look_after(self, call: Call, now: float) -> None:
+        if call.deadline is not None and now >= call.deadline:
+            call.end(Outcome.TIMEOUT)
+        elif call.writing_since is not None:
+            if now - call.writing_since >= self._patience.stall:
+                call.client.cut()
+                call.end(Outcome.CLIENT_CLOSED)
+        elif call.asked.stream and call.route is not None and not call.settled:
+            wait = self._patience.keep_alive if call.client.begun else self._patience.first_event
+            if now - call.last_write >= wait:
+                self._tasks.spawn(self._breathe(call), f"keep-alive {call.visit.id}")
+
+    async def _breathe(self, call: Call) -> None:
+        """Show the client that the call lives."""
+        try:
+            if not call.client.begun:
+                call.last_write = self._mono()
+                await call.client.begin(call.headers())
+                await call.client.write(KEEP_ALIVE)
+            elif not call.settled:
+                call.last_write = self._mono()
+                await call.client.write(KEEP_ALIVE)
+        except ConnectionError:
+            call.end(Outcome.CLIENT_CLOSED)

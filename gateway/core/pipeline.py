@@ -1,0 +1,241 @@
+"""Pipeline: one call from its first byte to its settlement. Read this first.
+
+The order (``features.md`` 2.0): who is it, what is asked, is the model visible, do limits and budgets allow it; then
+one commit of hold and limits, with no await between check and commit; then attempts, until an upstream answers; then
+the settlement, in ``finally`` and without awaiting, so that no cancellation can tear it. What is refused before the
+commit has cost nothing. The answer's last byte is released only when its record is written.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from gateway.core.admission import Admission, admit, group_of
+from gateway.core.asked import Asked, asked
+from gateway.core.attempts import Attempts
+from gateway.core.auth import Passes, identify
+from gateway.core.bus import Bus
+from gateway.core.call import Call, Client, Visit
+from gateway.core.catalog import Catalog
+from gateway.core.clock import Clock
+from gateway.core.live import Live
+from gateway.core.meter import Meter
+from gateway.core.progress import Broke
+from gateway.core.ratelimit import Bound, Limiter, Ticket, duration
+from gateway.core.refusals import Refusals
+from gateway.core.settlement import GONE, outcome_of, record_of
+from gateway.domain.call import Outcome, Record
+from gateway.domain.errors import GatewayError, InternalError, Unavailable, UpstreamTimeout
+from gateway.domain.money import dollars
+from gateway.domain.settings import Durability
+from gateway.domain.token import Token
+from gateway.domain.usage import Source
+from gateway.store.books import Books
+from gateway.upstream.adapter import AnswerStream, Order, Whole
+
+_log = logging.getLogger("tollkeeper")
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a plain call gives back. A streamed one has been sent already: its body is empty."""
+
+    headers: dict[str, str]
+    body: bytes = b""
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pipeline works with."""
+
+    books: Books
+    catalog: Callable[[], Catalog]
+    passes: Passes
+    limiter: Limiter
+    attempts: Attempts
+    meter: Meter
+    live: Live
+    bus: Bus
+    clock: Clock
+    status_of: Callable[[GatewayError], int]
+    """The HTTP status of an error, for records."""
+
+
+class Pipeline:
+    """The life of a call."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._ = parts
+        self._refusals = Refusals(parts.books.note, parts.bus, parts.clock)
+        self.closed: Unavailable | None = None
+        """Set while no calls are taken: what those who come are told."""
+
+    def identify(self, visit: Visit) -> Token:
+        """Who it is. Raises InvalidToken."""
+        try:
+            return identify(visit.key, self._.catalog(), self._.passes, visit.ts)
+        except GatewayError as error:
+            self.refuse(visit, error)
+            raise
+
+    def refuse(self, visit: Visit, error: GatewayError, token: Token | None = None, model: str = "") -> None:
+        """Record a call that is turned away."""
+        self._refusals.note(visit, error, self._.status_of(error), token, model)
+
+    async def run(self, visit: Visit, token: Token, body: bytes, client: Client) -> Answer:
+        """One call. Raises GatewayError while the client has no byte of an answer, later ends the stream with it."""
+        request: Asked | None = None
+        try:
+            if self.closed is not None:
+                raise self.closed
+            request = asked(body)
+            catalog = self._.catalog()
+            call = Call(visit, request, client, catalog, token, group_of(token, catalog))
+            admission = admit(call, self._.limiter, self._.books)
+            self._commit(call, admission)
+        except GatewayError as error:
+            self.refuse(visit, error, token, request.model if request is not None else "")
+            raise
+        with self._.limiter.take(admission.bounds, admission.rate_tokens) as ticket, self._.live.enter(call):
+            return await self._answer(call, admission, ticket)
+
+    def _commit(self, call: Call, admission: Admission) -> None:
+        """Write the hold. Raises Unavailable if the disk does not take it; then nothing is held."""
+        taken = admission.grip
+        call.running = msgspec.structs.replace(call.running, held=taken.nanos, held_tokens=taken.tokens)
+        self._.books.open(call.running)
+        self._.bus.started(call.running)
+
+    async def _answer(self, call: Call, admission: Admission, ticket: Ticket) -> Answer:
+        order = _order(call)
+        call.limit_headers = self._limit_headers(admission.bounds)
+        if not call.asked.stream:
+            call.deadline = call.visit.began + max(r.channel.timeouts.total for r in admission.entry.routes)
+        try:
+            got = await self._.attempts.answer(call, admission.entry, order)
+            return await self._finish(call, got, ticket)
+        except Broke:
+            return await self._finish_broke(call, ticket)
+        except GatewayError as error:
+            call.error = error
+        except asyncio.CancelledError:
+            call.error = self._from_outside(call)
+        except ConnectionError:
+            call.why = call.why or Outcome.CLIENT_CLOSED
+            raise
+        except Exception as error:  # noqa: BLE001 - the outermost frame of a call: a bug must not tear the money
+            _log.exception("call %s failed by a bug", call.visit.id)
+            call.error = InternalError(f"the gateway failed by a bug of its own; the call is {call.visit.id}")
+            call.error.__cause__ = error
+        finally:
+            if not call.settled:
+                self._settle_broken(call, ticket)
+        await self._synced(call)
+        if not call.client.begun:
+            raise call.error
+        await call.client.fail(call.error)
+        return Answer({})
+
+    async def _finish(self, call: Call, got: Whole | AnswerStream, ticket: Ticket) -> Answer:
+        """Book the answer, and only then release its end."""
+        meter = self._.meter
+        call.usage = meter.whole(call, got) if isinstance(got, Whole) else meter.stream(call, got)
+        call.finish, call.upstream_id, call.marks = got.finish, got.upstream_id, got.marks
+        if call.client.gone:
+            call.outcome = Outcome.CLIENT_CLOSED
+        record = self._settle(call, ticket, GONE if call.client.gone else 200)
+        await self._synced(call)
+        if isinstance(got, Whole):
+            return Answer(_plain_headers(call, record), got.filled(call.usage))
+        await self._send_tail(call, got)
+        return Answer({})
+
+    async def _finish_broke(self, call: Call, ticket: Ticket) -> Answer:
+        """The money is gone: the stream ends as if its length limit were reached."""
+        stream = call.answer
+        if stream is None:
+            msg = "a call without a stream cannot run out of money"
+            raise InternalError(msg)
+        last = stream.cut_short()
+        call.usage = self._.meter.broken(call)
+        call.finish, call.outcome = "length", Outcome.STOPPED
+        call.marks = (*stream.marks, "money_gone")
+        self._settle(call, ticket, 200)
+        await self._synced(call)
+        await call.client.write(last)
+        await self._send_tail(call, stream)
+        return Answer({})
+
+    async def _send_tail(self, call: Call, stream: AnswerStream) -> None:
+        if not call.client.begun:
+            await call.client.begin(call.headers())
+        await call.client.write(stream.tail(call.usage, estimated=call.usage.source is not Source.REPORTED))
+
+    def _settle_broken(self, call: Call, ticket: Ticket) -> None:
+        """Settle a call that did not come to its proper end: what the client got of it is charged."""
+        call.outcome = outcome_of(call)
+        left_at_work = call.outcome is Outcome.CLIENT_CLOSED and not call.asked.stream and bool(call.attempts)
+        call.usage = self._.meter.unanswered(call) if left_at_work else self._.meter.broken(call)
+        if (stream := call.answer) is not None:
+            call.finish, call.upstream_id, call.marks = stream.finish, stream.upstream_id, stream.marks
+        gone = call.outcome is Outcome.CLIENT_CLOSED or call.error is None
+        self._settle(call, ticket, GONE if gone or call.error is None else self._.status_of(call.error))
+
+    def _settle(self, call: Call, ticket: Ticket, status: int) -> Record:
+        """End the hold, exactly once: write record and charge, tell the limiter and the watchers. Never awaits."""
+        call.settled = True
+        record = self._.books.settle(record_of(call, status, mono=self._.clock.mono()))
+        ticket.true_up(record.input + record.output)
+        self._.bus.settled(record)
+        return record
+
+    async def _synced(self, call: Call) -> None:
+        """With the strict setting the end of an answer waits until its record has reached the disk."""
+        if call.catalog.registry.settings.durability is Durability.CALL:
+            await self._.books.synced()
+
+    def _from_outside(self, call: Call) -> GatewayError:
+        """The call's task was cancelled: go on with an error for the client if it is still there.
+
+        Raises CancelledError if nobody is left to be told.
+        """
+        task = asyncio.current_task()
+        if call.why in (None, Outcome.CLIENT_CLOSED) or task is None:
+            raise asyncio.CancelledError
+        task.uncancel()
+        if call.why is Outcome.TIMEOUT:
+            limit = (call.deadline or 0) - call.visit.began
+            return UpstreamTimeout(f"the call took longer than its total limit of {limit:.0f} s")
+        if call.why is Outcome.CANCELLED:
+            msg = "the call was cancelled by the gateway's owner"
+            return Unavailable(msg, code="call_cancelled")
+        msg = "the gateway was stopped before the call could end"
+        return Unavailable(msg, code="gateway_stopping", retry_after_s=5)
+
+    def _limit_headers(self, bounds: list[Bound]) -> dict[str, str]:
+        out: dict[str, str] = {}
+        for kind, reading in zip(("requests", "tokens"), self._.limiter.readings(bounds), strict=True):
+            if reading is not None:
+                out[f"x-ratelimit-limit-{kind}"] = str(reading.limit)
+                out[f"x-ratelimit-remaining-{kind}"] = str(reading.left)
+                out[f"x-ratelimit-reset-{kind}"] = duration(reading.reset_s)
+        return out
+
+
+def _order(call: Call) -> Order:
+    return Order(
+        fields=call.asked.fields,
+        model=call.asked.model,
+        stream=call.asked.stream,
+        include_usage=call.asked.include_usage,
+        answer_id="chatcmpl-" + call.visit.id[-24:],
+        created=call.visit.ts // 1000,
+    )
+
+
+def _plain_headers(call: Call, record: Record) -> dict[str, str]:
+    out = call.headers()
+    out["x-gateway-cost"] = dollars(record.cost).removeprefix("$")
+    if record.balance is not None:
+        out["x-gateway-balance"] = dollars(record.balance).replace("$", "").replace(",", "")
+    return out

@@ -1,0 +1,187 @@
+"""Quota: may this call be afforded, and how much is held for it.
+
+Every budget that applies (the account's balance and budgets, the group's, the token's) is looked at together, before
+anything is committed. A hold is the cost of the input's upper bound and of the output cap; without a cap in the
+request it is what the default cap costs, or all that is left (``features.md`` 2.2, ``reliability.md`` P4).
+"""
+
+from collections.abc import Iterator
+from typing import Literal, Protocol
+
+import msgspec
+
+from gateway.domain.account import Account, AccountStatus
+from gateway.domain.errors import QuotaExceeded
+from gateway.domain.group import Group
+from gateway.domain.limits import Budget, window_end, window_start
+from gateway.domain.price import Price, cost, rates
+from gateway.domain.token import Token
+from gateway.domain.units import DOLLAR, Millis, Nanos
+from gateway.domain.usage import Usage
+from gateway.domain.views import iso
+
+DEFAULT_OUTPUT = 4096
+"""Output tokens held for when the request has no cap of its own."""
+
+Scope = tuple[Literal["account", "token", "group", "channel"], str]
+"""Whose money: ``("account", "")``, ``("token", id)`` or ``("group", name)``."""
+
+ACCOUNT: Scope = ("account", "")
+
+
+class Amounts(Protocol):
+    """Sums over calls."""
+
+    @property
+    def nanos(self) -> Nanos:
+        """Nano-dollars."""
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens."""
+
+    @property
+    def calls(self) -> int:
+        """How many calls."""
+
+
+class Purse(Protocol):
+    """What the books know of money, as far as it is asked here."""
+
+    def available(self) -> Nanos:
+        """Granted, less what is spent and held."""
+
+    def spent(self, scope: Scope, since: Millis) -> Amounts:
+        """Settled calls that were accepted at or after a moment."""
+
+    def held(self, scope: Scope) -> Amounts:
+        """Running calls."""
+
+
+class Need(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call may use at most, as far as it is known beforehand."""
+
+    input: int
+    output_cap: int | None
+    """For all choices together; None if the request has none."""
+    price: Price | None
+    multiplier: int
+
+
+class Grip(msgspec.Struct, frozen=True):
+    """The amounts to hold."""
+
+    nanos: Nanos
+    tokens: int
+
+
+class _Room(msgspec.Struct, frozen=True, kw_only=True):
+    """What one budget leaves."""
+
+    label: str
+    code: str
+    nanos: int | None
+    tokens: int | None
+    resets: Millis | None
+    advice: str
+
+
+def grip(books: Purse, account: Account, group: Group, token: Token, need: Need, *, now: Millis) -> Grip:
+    """The hold for a call. Raises QuotaExceeded, naming the budget that is too small; changes nothing."""
+    if account.status is AccountStatus.SUSPENDED:
+        msg = "the account is suspended; 'tollkeeper account set --status active' lets it spend again"
+        raise QuotaExceeded(msg, code="account_suspended")
+    rooms = list(_rooms(books, account, group, token, now=now))
+    wanted_output = DEFAULT_OUTPUT if need.output_cap is None else need.output_cap
+    nanos = _nanos(rooms, need, wanted_output)
+    tokens = _tokens(rooms, need, wanted_output)
+    return Grip(nanos, tokens)
+
+
+def left_to_stop(books: Purse, account: Account, token: Token, *, now: Millis) -> int | None:
+    """Nano-dollars left to those who want a running stream ended when their money is gone; None if nobody does."""
+    lefts = [int(books.available())] if account.stop_when_empty else []
+    if token.stop_when_empty:
+        scope: Scope = ("token", token.id)
+        for budget in token.budgets:
+            if budget.nanos is not None:
+                spent = books.spent(scope, window_start(budget.window, now))
+                lefts.append(budget.nanos - spent.nanos - books.held(scope).nanos)
+    return min(lefts, default=None)
+
+
+def _nanos(rooms: list[_Room], need: Need, wanted_output: int) -> Nanos:
+    if need.price is None or need.price.free:
+        return Nanos(0)
+    full = _price(need, wanted_output)
+    least = full if need.output_cap is not None else _price(need, 0)
+    left = full
+    for room in rooms:
+        if room.nanos is not None:
+            if room.nanos <= 0 or least > room.nanos:
+                raise _exceeded(room, _dollars(max(0, room.nanos)), _dollars(least))
+            left = min(left, Nanos(room.nanos))
+    return left
+
+
+def _tokens(rooms: list[_Room], need: Need, wanted_output: int) -> int:
+    full = need.input + wanted_output
+    least = full if need.output_cap is not None else need.input
+    left = full
+    for room in rooms:
+        if room.tokens is not None:
+            if room.tokens <= 0 or least > room.tokens:
+                raise _exceeded(room, f"{max(0, room.tokens)} tokens", f"{least} tokens")
+            left = min(left, room.tokens)
+    return left
+
+
+def _price(need: Need, output: int) -> Nanos:
+    if need.price is None:
+        return Nanos(0)
+    return cost(Usage(input=need.input, output=output), rates(need.price, need.input, need.multiplier))
+
+
+def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[_Room]:
+    yield _Room(
+        label="the account",
+        code="insufficient_quota",
+        nanos=books.available(),
+        tokens=None,
+        resets=None,
+        advice="top it up with 'tollkeeper account grant AMOUNT'",
+    )
+    for scope, budgets, label, code, advice in (
+        (ACCOUNT, account.budgets, "the account", "insufficient_quota", "change it with 'tollkeeper account set'"),
+        (("group", group.name), group.budgets, f"group '{group.name}'", "group_quota_exceeded", "see 'group edit'"),
+        (("token", token.id), token.budgets, f"token '{token.name}'", "token_quota_exceeded", "see 'token edit'"),
+    ):
+        for budget in budgets:
+            yield _room(books, scope, budget, (label, code, advice), now)
+
+
+def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str, str], now: Millis) -> _Room:
+    label, code, advice = words
+    spent = books.spent(scope, window_start(budget.window, now))
+    held = books.held(scope)
+    ever = budget.window.value == "ever"
+    return _Room(
+        label=f"{label}'s budget" if ever else f"{label}'s budget of the {budget.window.value}",
+        code=code,
+        nanos=None if budget.nanos is None else budget.nanos - spent.nanos - held.nanos,
+        tokens=None if budget.tokens is None else budget.tokens - spent.tokens - held.tokens,
+        resets=window_end(budget.window, now),
+        advice=advice,
+    )
+
+
+def _exceeded(room: _Room, left: str, needs: str) -> QuotaExceeded:
+    back = "" if room.resets is None else f"; it starts afresh at {iso(room.resets)}"
+    msg = f"{room.label} has {left} left and this call may need {needs}{back}; {room.advice}"
+    details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
+    return QuotaExceeded(msg, code=room.code, details=details)
+
+
+def _dollars(nanos: int) -> str:
+    text = f"{nanos // DOLLAR}.{nanos % DOLLAR:09d}".rstrip("0")
+    return "$" + (text + "00" if text.endswith(".") else text)

@@ -1,0 +1,33 @@
+"""Tasks: the one place that starts background tasks, so that none is lost, nameless or silent."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+
+_log = logging.getLogger("tollkeeper")
+
+
+class Tasks:
+    """Keeps every task it starts until it ends; logs what a task raised, once."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
+        """Start a task. Its exception, if it ends in one, goes to the log."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("task %s ended in %r", task.get_name(), error)
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait until it has ended."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

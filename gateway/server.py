@@ -1,0 +1,336 @@
+"""Server: puts the parts together and owns their life. The only file that knows them all."""
+
+import asyncio
+import gc
+import logging
+import os
+import secrets
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+
+from gateway import __version__
+from gateway.client import runfile
+from gateway.client.runfile import Endpoint
+from gateway.config import Config
+from gateway.control.app import control_app, control_runner
+from gateway.core.attempts import Attempts
+from gateway.core.auth import Passes
+from gateway.core.bus import Bus
+from gateway.core.clock import Clock
+from gateway.core.engine import Engine
+from gateway.core.fresh import beginnings, first_token, is_fresh
+from gateway.core.health import Health
+from gateway.core.ids import new_id, new_key
+from gateway.core.live import Live, Patience
+from gateway.core.meter import Meter
+from gateway.core.pipeline import Parts, Pipeline
+from gateway.core.progress import Teller
+from gateway.core.ratelimit import Limiter
+from gateway.core.tasks import Tasks
+from gateway.domain.call import Outcome
+from gateway.domain.errors import Conflict
+from gateway.domain.units import Millis
+from gateway.store.store import Store
+from gateway.upstream.client import Upstreams
+from gateway.upstream.dialects import ADAPTERS
+from gateway.upstream.lessons import Lessons
+from gateway.v1.app import Surface
+from gateway.web.connection import Listener
+from gateway.web.errors import status_of
+
+_log = logging.getLogger("tollkeeper")
+
+BACKLOG = 1024
+"""Connections the system may hold for us while we are busy."""
+LAST_WORDS_S = 3.0
+"""For streams that are cut at the end of the drain to get their error event."""
+
+
+class Welcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told once the server answers."""
+
+    address: str
+    """Base URL of /v1."""
+    home: str
+    key: str
+    """Key of the first token, made just now; empty if there were tokens."""
+    token: str
+    """That token's name."""
+    models: list[str]
+    """What that token sees."""
+    open_to: str
+    """Empty on loopback; else the warning who can reach the gateway."""
+    notes: list[str]
+    """What opening the store repaired."""
+
+
+def run(config: Config, ready: Callable[[Welcome], None]) -> int:
+    """Serve until stopped; the process's exit code. ``ready`` is called once /v1 answers."""
+    if sys.platform == "win32":
+        return asyncio.run(serve(config, ready=ready))
+    import uvloop  # noqa: PLC0415 - there is none on Windows
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(serve(config, ready=ready))
+
+
+async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
+    """Serve until a signal or the control surface says stop. 0, or 1 if the store had failed.
+
+    Raises GatewayError when the store is in use or damaged, or the address is taken.
+    """
+    _harden()
+    async with AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(_engine(config))
+        key = _begin(engine)
+        stop = _Stop()
+        door = await _listen(engine, config)
+        endpoint = await stack.enter_async_context(_control(engine, config, private=False))
+        runfile.write(config.runfile, endpoint)
+        stack.callback(runfile.remove, config.runfile, engine.instance)
+        engine.stop_asked = stop.ask
+        stop.on_signals()
+        gc.collect()
+        gc.freeze()  # what is alive now lives for ever: the collector need not look at it on the hot path
+        ready(_welcome(engine, config, key))
+        await stop.asked.wait()
+        await _drain(engine, door, stop, config.drain_s)
+        return 0 if engine.store.books.healthy else 1
+
+
+@asynccontextmanager
+async def embedded(config: Config, *, listen: bool = False) -> AsyncIterator[Endpoint]:
+    """The control surface inside this process, for one command, when no server runs; ``listen``: /v1 as well.
+
+    It holds the store's lock like a server, but leaves no runfile: nobody else should find it.
+    """
+    async with AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(_engine(config))
+        if is_fresh(engine.catalog.registry):
+            engine.change(beginnings(engine.now()))
+        if listen:
+            door = await _listen(engine, msgspec.structs.replace(config, host="127.0.0.1", port=0))
+            stack.push_async_callback(_drain, engine, door, _Stop(), 0.0)
+        yield await stack.enter_async_context(_control(engine, config, private=True))
+
+
+def _begin(engine: Engine) -> str:
+    """Fill an empty home; the key of the first token if it had none."""
+    now = engine.now()
+    changes = beginnings(now) if is_fresh(engine.catalog.registry) else []
+    key = ""
+    if not engine.catalog.registry.tokens and (changes or "default" in engine.catalog.registry.groups):
+        key = new_key()
+        changes.append(first_token(key, new_id("tok"), now))
+    if changes:
+        engine.change(changes)
+    return key
+
+
+@asynccontextmanager
+async def _engine(config: Config, patience: Patience | None = None) -> AsyncIterator[Engine]:
+    """Everything but the two surfaces, opened in order and closed in reverse."""
+    clock, tasks = Clock(), Tasks()
+    config.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = Store.open(config, now=clock.wall)
+    upstreams = Upstreams()
+    try:
+        bus = Bus(clock.mono)
+        engine = Engine(
+            config=config,
+            store=store,
+            clock=clock,
+            tasks=tasks,
+            bus=bus,
+            passes=Passes(),
+            health=Health(clock.mono, bus.changed),
+            limiter=Limiter(clock.mono),
+            live=Live(clock.mono, tasks, patience or Patience()),
+            lessons=Lessons(),
+            upstreams=upstreams,
+            wire=_pipeline,
+        )
+        yield engine
+        bus.close()
+    finally:
+        await tasks.close()
+        await upstreams.close()
+        store.close()
+
+
+def _pipeline(engine: Engine) -> Pipeline:
+    chance = secrets.SystemRandom()
+    attempts = Attempts(
+        sender=engine.upstreams,
+        adapters=ADAPTERS,
+        lessons=engine.lessons,
+        health=engine.health,
+        clock=engine.clock,
+        draw=chance.randrange,
+        progress=Teller(engine.bus, engine.store.books, engine.clock),
+    )
+    return Pipeline(
+        Parts(
+            books=engine.store.books,
+            catalog=lambda: engine.catalog,
+            passes=engine.passes,
+            limiter=engine.limiter,
+            attempts=attempts,
+            meter=Meter(),
+            live=engine.live,
+            bus=engine.bus,
+            clock=engine.clock,
+            status_of=status_of,
+        )
+    )
+
+
+class _Door(msgspec.Struct, frozen=True):
+    """The public port: what accepts connections and what keeps them."""
+
+    server: asyncio.Server
+    listener: Listener
+
+    async def close(self) -> None:
+        """End the connections that are left."""
+        await self.listener.shutdown(LAST_WORDS_S)
+
+
+async def _listen(engine: Engine, config: Config) -> _Door:
+    """Open the public port. Raises Conflict, saying what to do, if it is taken."""
+    loop = asyncio.get_running_loop()
+    surface = Surface(engine, config.host)
+    listener = Listener(surface.handle)
+    try:
+        server = await loop.create_server(listener, config.host, config.port, backlog=BACKLOG)
+    except OSError as error:
+        msg = (
+            f"cannot listen on {config.host}:{config.port}: {error.strerror}; another program has it "
+            "('tollkeeper status' tells whether it is this gateway); choose another with --port"
+        )
+        raise Conflict(msg, code="port_in_use") from error
+    surface.port = server.sockets[0].getsockname()[1]
+    engine.address = f"http://{_reachable(config.host)}:{surface.port}/v1"
+    return _Door(server, listener)
+
+
+def _reachable(host: str) -> str:
+    """The host to write into the base URL."""
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared with, not bound to
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+@asynccontextmanager
+async def _control(engine: Engine, config: Config, *, private: bool) -> AsyncIterator[Endpoint]:
+    """Open the control surface: a Unix socket only this user can reach, or loopback TCP where there are none."""
+    secret = secrets.token_urlsafe(32)
+    runner = control_runner(control_app(engine, secret))
+    await runner.setup()
+    path = _socket_path(config, engine.instance, private=private)
+    try:
+        port = 0
+        if path is not None:
+            path.unlink(missing_ok=True)  # left by a killed server; the lock says it is not in use
+            await web.UnixSite(runner, str(path)).start()
+            path.chmod(0o600)
+        else:
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            port = runner.addresses[0][1]
+        yield Endpoint(
+            instance=engine.instance,
+            secret=secret,
+            socket=str(path) if path is not None else "",
+            port=port,
+            address=engine.address,
+            pid=os.getpid(),
+            version=__version__,
+            started=engine.started,
+        )
+    finally:
+        await runner.cleanup()
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+
+def _socket_path(config: Config, instance: str, *, private: bool) -> Path | None:
+    if config.socket is None or not private:
+        return config.socket
+    return config.socket.with_name(f"control-{instance[:6]}.sock")
+
+
+async def _drain(engine: Engine, door: _Door, stop: "_Stop", limit_s: float) -> None:
+    """Take nothing new, let running calls end, cut what is left with an error event, all of it settled."""
+    engine.close_doors()
+    door.server.close()
+    engine.bus.stopping(Millis(engine.now() + round(limit_s * 1000)))
+    if limit_s and not stop.at_once.is_set():
+        async with asyncio.TaskGroup() as group:
+            waits = [group.create_task(engine.live.empty.wait()), group.create_task(stop.at_once.wait())]
+            await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+    engine.live.cancel_all(Outcome.STOPPED)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LAST_WORDS_S):
+            await engine.live.empty.wait()
+    await door.close()
+
+
+class _Stop:
+    """How a server is told to stop: once to drain, twice to leave now."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.at_once = asyncio.Event()
+
+    def ask(self, now: bool) -> None:  # noqa: FBT001 - the one question there is
+        """Begin to stop."""
+        if now or self.asked.is_set():
+            self.at_once.set()
+        self.asked.set()
+
+    def on_signals(self) -> None:
+        """SIGTERM, SIGINT and SIGHUP drain; a second one ends it."""
+        loop = asyncio.get_running_loop()
+        for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is None:
+                continue
+            try:
+                loop.add_signal_handler(number, self.ask, False)
+            except NotImplementedError:  # Windows: only from the interpreter's own handler
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self.ask, False))
+
+
+def _welcome(engine: Engine, config: Config, key: str) -> Welcome:
+    registry = engine.catalog.registry
+    token = next(iter(registry.tokens.values()), None) if key else None
+    local = config.host in ("127.0.0.1", "localhost", "::1")
+    return Welcome(
+        address=engine.address,
+        home=str(config.home),
+        key=key,
+        token=token.name if token is not None else "",
+        models=list(engine.catalog.visible(token)) if token is not None else [],
+        open_to="" if local else f"this gateway listens on {config.host}: other machines can reach it with a token",
+        notes=list(engine.store.notes),
+    )
+
+
+def _harden() -> None:
+    """Files of ours are for us alone, and no core dump may hold keys."""
+    os.umask(0o077)
+    if sys.platform == "win32":
+        return
+    import resource  # noqa: PLC0415 - there is none on Windows
+
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,0 +1,139 @@
+"""The /v1 surface: which path leads where, and every failure turned into the one error object.
+
+There are four paths and no framework of routes: the surface is small on purpose and its dispatch is on the hot path.
+"""
+
+import logging
+
+from aiohttp import web
+
+from gateway.core.call import Visit
+from gateway.core.engine import Engine
+from gateway.core.ids import new_call_id
+from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound
+from gateway.domain.text import plain
+from gateway.v1 import health, models
+from gateway.v1.chat import JSON, chat
+from gateway.web import errors
+from gateway.web.hosts import check_host, check_origin
+from gateway.web.reading import check_head, key_of
+
+_log = logging.getLogger("tollkeeper")
+
+CHAT = "/v1/chat/completions"
+MODELS = "/v1/models"
+HEALTH = frozenset({"/health", "/v1/health"})
+EXISTING = "GET /v1/models, GET /v1/models/{id}, POST /v1/chat/completions, GET /v1/health"
+
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Headers": "authorization, content-type, api-key, x-api-key, openai-beta",
+    "Access-Control-Max-Age": "600",
+}
+"""For origins the owner has listed; all others have been refused before."""
+
+
+class Surface:
+    """Answers requests on the public port."""
+
+    def __init__(self, engine: Engine, host: str) -> None:
+        self._engine = engine
+        self._host = host
+        self.port = 0
+        """The port that listens, once it does."""
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Every request of the public port."""
+        engine = self._engine
+        began, ts = engine.clock.mono(), engine.clock.wall()
+        call = new_call_id(ts)
+        try:
+            check_head(request)
+            settings = engine.catalog.registry.settings
+            check_host(request.headers.get("Host"), self._host, settings.hosts, self.port)
+            check_origin(request.headers.get("Origin"), settings.origins)
+            visit = Visit(
+                id=call,
+                key=key_of(request) if request.path.startswith(("/v1/chat", MODELS)) else "",
+                app=_app(request),
+                retry=_retry(request),
+                ts=ts,
+                began=began,
+            )
+            response = await self._route(request, visit)
+        except GatewayError as error:
+            response = _failed(error, call)
+        except ConnectionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the outermost frame of a request: nobody may see a traceback
+            _log.exception("request %s failed by a bug", call, exc_info=error)
+            response = _failed(InternalError(f"the gateway failed by a bug of its own; the call is {call}"), call)
+        self._allow_origin(request, response)
+        return response
+
+    async def _route(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
+        path, method = request.path, request.method
+        if method == "OPTIONS" and "Origin" in request.headers:
+            return web.Response(status=204, headers=PREFLIGHT)
+        if path == CHAT:
+            _method(method, "POST")
+            return await chat(self._engine, request, visit)
+        _no_body(request)
+        if path == MODELS or path.startswith(MODELS + "/"):
+            _method(method, "GET")
+            return self._models(path, visit)
+        if path in HEALTH:
+            _method(method, "GET", "HEAD")
+            status, body = health.health(self._engine)
+            return web.Response(status=status, body=body, content_type=JSON, headers={"x-request-id": visit.id})
+        if path == "/":
+            _method(method, "GET", "HEAD")
+            page = health.front_page(self._engine.address)
+            return web.Response(body=page, content_type="text/plain", charset="utf-8")
+        msg = f"there is no {plain(path, 80)} here; what exists: {EXISTING}"
+        raise NotFound(msg, code="unknown_url")
+
+    def _models(self, path: str, visit: Visit) -> web.Response:
+        catalog = self._engine.catalog
+        token = self._engine.pipeline.identify(visit)
+        name = path[len(MODELS) + 1 :]
+        body = models.one(name, token, catalog) if name else models.listing(token, catalog)
+        return web.Response(body=body, content_type=JSON, headers={"x-request-id": visit.id})
+
+    def _allow_origin(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        """A listed origin may read the answer. Streams say so in their head, which has been sent."""
+        origin = request.headers.get("Origin")
+        if origin in self._engine.catalog.registry.settings.origins and not response.prepared:
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Vary"] = "Origin"
+
+
+def _failed(error: GatewayError, call: str) -> web.Response:
+    status, headers, body = errors.answer(error, call)
+    response = web.Response(status=status, body=body, content_type=JSON, headers={"x-request-id": call, **headers})
+    if status in (408, 413, 417):
+        response.force_close()
+    return response
+
+
+def _method(method: str, *allowed: str) -> None:
+    if method not in allowed:
+        allow = ", ".join(allowed)
+        msg = f"{plain(method, 20)} is not possible here; use {allow}"
+        raise BadRequest(msg, code="method_not_allowed", details={"allow": allow})
+
+
+def _no_body(request: web.BaseRequest) -> None:
+    if request.content_length or "Transfer-Encoding" in request.headers:
+        raise BadRequest("this path takes no body", code="unexpected_body")
+
+
+def _app(request: web.BaseRequest) -> str:
+    """The client program's name: the first word of its User-Agent, without the version."""
+    agent = request.headers.get("User-Agent", "")
+    return plain(agent.partition("/")[0].strip(), 40)
+
+
+def _retry(request: web.BaseRequest) -> int:
+    count = request.headers.get("x-stainless-retry-count", "0")
+    return int(count) if count.isascii() and count.isdecimal() and len(count) < 4 else 0

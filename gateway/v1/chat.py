@@ -1,0 +1,33 @@
+"""POST /v1/chat/completions, plain and streamed."""
+
+from aiohttp import web
+
+from gateway.core.call import Visit
+from gateway.core.engine import Engine
+from gateway.domain.errors import GatewayError
+from gateway.v1.client import HttpClient
+from gateway.web.reading import check_json, read_body
+
+JSON = "application/json"
+
+
+async def chat(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
+    """Run one call. Raises GatewayError while nothing has been sent."""
+    pipeline = engine.pipeline
+    token = pipeline.identify(visit)
+    try:
+        check_json(request)
+        body = await read_body(request)
+    except GatewayError as error:
+        pipeline.refuse(visit, error, token)
+        raise
+    client = HttpClient(request, visit.id)
+    try:
+        answer = await pipeline.run(visit, token, body, client)
+    finally:
+        client.leave()
+    if client.response is not None:
+        await client.response.write_eof()
+        return client.response
+    headers = {"x-request-id": visit.id, **answer.headers}
+    return web.Response(body=answer.body, headers=headers, content_type=JSON)

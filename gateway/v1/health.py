@@ -1,0 +1,37 @@
+"""GET /v1/health, /health and /: whether the gateway can be reached. They ask no upstream and need no token.
+
+A passing health check proves only that; only a real request proves token, group, model and route.
+"""
+
+import msgspec
+
+from gateway import __version__
+from gateway.core.engine import Engine
+
+
+def health(engine: Engine) -> tuple[int, bytes]:
+    """Status and JSON body; 503 while no calls are taken. Names nothing and nobody."""
+    status = engine.status()
+    well = status.state == "serving"
+    body = {
+        "status": {"serving": "ok", "draining": "stopping"}.get(status.state, status.state),
+        "version": __version__,
+        "uptime_s": (engine.now() - engine.started) // 1000,
+        "inflight": status.in_flight,
+        "channels": {state: status.channels.get(state, 0) for state in ("ok", "cooling", "attention", "off")},
+        "store": "failed" if status.state == "store_failed" else "ok",
+    }
+    return (200 if well else 503), msgspec.json.encode(body)
+
+
+def front_page(address: str) -> bytes:
+    """One plain page for who opens the address in a browser."""
+    return (
+        f"Tollkeeper {__version__}: a personal gateway to language models.\n\n"
+        f"Base URL for your SDKs and tools:  {address}\n"
+        "A token:                           tollkeeper token add NAME\n"
+        "The lines to export:               tollkeeper env\n"
+        "Find out what is wrong:            tollkeeper doctor\n\n"
+        "This page proves only that the gateway can be reached. Whether a token, its group, a model and its channel\n"
+        "work is proved by a real request alone; 'tollkeeper doctor' makes one.\n"
+    ).encode()

@@ -1,0 +1,59 @@
+"""Hosts: whether a request was meant for this gateway and does not come from a stranger's web page.
+
+The Host header must name this machine or a host the owner added: a rebound DNS name of a web page does not
+(``reliability.md`` T-05). Browsers say where a request comes from in Origin: none is accepted unless listed (T-06).
+"""
+
+import ipaddress
+
+from gateway.domain.errors import Refused
+from gateway.domain.text import plain
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def check_host(header: str | None, bound: str, allowed: tuple[str, ...], port: int) -> None:
+    """Raises Refused (``wrong_host``) unless the header names loopback, the bound address or an allowed host.
+
+    A port, if given, must be the one that listens; an owner's host may name its own port as ``host:port``.
+    """
+    name, given_port = split_host(header or "")
+    full = f"{name}:{given_port}" if given_port else name
+    if full in allowed or (name in allowed and given_port in ("", str(port))):
+        return
+    ours = name in LOOPBACK or (name == bound and not _any_address(bound)) or (_any_address(bound) and _address(name))
+    if not name or not ours or given_port not in ("", str(port)):
+        msg = f"the Host header '{plain(header or '', 80)}' does not name this gateway; use http://127.0.0.1:{port}/v1"
+        raise Refused(msg, code="wrong_host")
+
+
+def split_host(header: str) -> tuple[str, str]:
+    """Name in lower case without brackets, and port or empty. An empty name means the header is malformed."""
+    text = header.strip().lower()
+    if text.startswith("["):
+        name, bracket, rest = text[1:].partition("]")
+        return (name, rest[1:]) if bracket and (not rest or rest.startswith(":")) else ("", "")
+    name, colon, port = text.partition(":")
+    if colon and not port.isdecimal():
+        return "", ""
+    return name, port
+
+
+def check_origin(header: str | None, allowed: tuple[str, ...]) -> None:
+    """Raises Refused (``origin_not_allowed``) if a web page sent this and its origin is not listed."""
+    if header is not None and header not in allowed:
+        msg = f"web pages of '{plain(header, 80)}' may not call this gateway; the owner can list the origin"
+        raise Refused(msg, code="origin_not_allowed")
+
+
+def _any_address(bound: str) -> bool:
+    return bound in ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
+
+
+def _address(name: str) -> bool:
+    """Whether it is a literal address: bound to all interfaces, any of them may be named, but no DNS name."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,115 @@
+"""Reading: a request's head checked, its key found and its body taken in, each within its limits."""
+
+import asyncio
+
+from aiohttp import web
+
+from gateway.domain.errors import BadRequest, InvalidToken, Refused, TooLarge
+
+MAX_BODY = 32 << 20
+"""Bytes of a request body."""
+BODY_S = 60.0
+"""A body must be complete within this, however steadily it trickles."""
+GRACE_S = 5.0
+LEAST_RATE = 1024
+"""Bytes a second that a body must bring on average once the grace is over."""
+
+_VERSIONS = ((1, 0), (1, 1))
+
+
+def check_head(request: web.BaseRequest) -> None:
+    """What the parser lets pass and a gateway should not (``reliability.md`` 2.2). Raises BadRequest or Refused."""
+    if request.version not in _VERSIONS:
+        raise BadRequest("only HTTP/1.0 and HTTP/1.1 are spoken here", code="http_version")
+    if request._message.url.absolute:  # noqa: SLF001 - the target as it came; the public URL is completed from Host
+        raise Refused("the request target must be a path, not a whole URL", code="wrong_host")
+    headers = request.headers
+    if headers.get("Transfer-Encoding", "chunked").strip().lower() != "chunked":
+        raise BadRequest("the only transfer coding taken is 'chunked'", code="transfer_encoding")
+    if len(headers.getall("Host", ())) > 1:
+        raise BadRequest("there is more than one Host header", code="wrong_host")
+
+
+def key_of(request: web.BaseRequest) -> str:
+    """The client's key: ``Authorization: Bearer``, ``api-key`` or ``x-api-key``; empty if there is none.
+
+    Raises InvalidToken for what is ambiguous or malformed.
+    """
+    headers = request.headers
+    given = headers.getall("Authorization", [])
+    if len(given) > 1:
+        raise InvalidToken("there is more than one Authorization header; send one")
+    if given:
+        scheme, _, key = given[0].partition(" ")
+        if scheme.lower() != "bearer":
+            raise InvalidToken("the Authorization header must be 'Bearer <token>'")
+        return key.strip()
+    return (headers.get("api-key") or headers.get("x-api-key") or "").strip()
+
+
+def check_json(request: web.BaseRequest) -> None:
+    """Raises Refused (``unsupported_media_type``) unless the body is plain JSON.
+
+    Tools leave the content type out now and then; a browser's simple request, which needs no permission of ours, never
+    says JSON. So a missing one passes only where no Origin is sent.
+    """
+    headers = request.headers
+    if "Content-Encoding" in headers:
+        msg = f"a compressed body ({headers['Content-Encoding'][:20]!a}) is not taken; send it as it is"
+        raise Refused(msg, code="unsupported_media_type")
+    kind = headers.get("Content-Type")
+    if kind is None and "Origin" not in headers:
+        return
+    media, _, parameters = (kind or "").partition(";")
+    charset = parameters.strip().lower().partition("charset=")[2].strip('"')
+    if media.strip().lower() != "application/json" or charset not in ("", "utf-8", "utf8"):
+        msg = "send the body as 'Content-Type: application/json' in UTF-8"
+        raise Refused(msg, code="unsupported_media_type")
+
+
+async def read_body(request: web.BaseRequest) -> bytes:
+    """The whole body. Raises TooLarge before reading what is declared too big, BadRequest (408) when it trickles."""
+    declared = request.content_length
+    if declared is not None and declared > MAX_BODY:
+        raise _too_large()
+    if request.content.is_eof():
+        return await _gather(request)
+    if request.headers.get("Expect"):
+        await _continue(request)
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await _gather(request)
+    except TimeoutError as error:
+        raise BadRequest(f"the body did not arrive within {BODY_S:.0f} s", code="request_timeout") from error
+
+
+async def _gather(request: web.BaseRequest) -> bytes:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        async with asyncio.timeout(BODY_S if request.content.is_eof() else _patience(began, size, loop.time())):
+            part = await request.content.readany()
+        if not part:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.append(part)
+        size += len(part)
+        if size > MAX_BODY:
+            raise _too_large()
+
+
+def _patience(began: float, size: int, now: float) -> float:
+    """Seconds the next bytes may take before the average rate falls below the least."""
+    return max(0.0, GRACE_S + size / LEAST_RATE - (now - began))
+
+
+async def _continue(request: web.BaseRequest) -> None:
+    if request.headers["Expect"].strip().lower() != "100-continue":
+        raise BadRequest("the only expectation met here is '100-continue'", code="expectation_failed")
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"the body is larger than {MAX_BODY >> 20} MiB")
