@@ -1,0 +1,122 @@
+"""The command line's root: which commands there are, and how they end. Each command's file is loaded when it is used.
+
+Only click and the standard library are loaded here, so that ``--version``, ``--help`` and completion answer at once.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+import click
+from click.shell_completion import CompletionItem
+
+from gateway import __version__
+from gateway.commands.base import home_option
+from gateway.commands.exits import MEANINGS, PROGRAM, report
+from gateway.domain.errors import GatewayError
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "serve": ("server:serve", "Run the gateway in the foreground."),
+    "status": ("server:status", "Show the running server."),
+    "stop": ("server:stop", "Let running calls end, then stop the server."),
+    "chat": ("chat:chat", "Send one prompt through the gateway."),
+    "env": ("env:env", "Print the lines that point an SDK here."),
+    "doctor": ("doctor:doctor", "Find the first thing that keeps a call from working."),
+    "account": ("account:account", "The purse: balance, grants, budgets."),
+    "token": ("token:token", "The keys that clients present."),
+    "group": ("group:group", "What ties tokens to channels."),
+    "channel": ("channel:channel", "The upstream accounts that answer."),
+    "price": ("price:price", "What models cost."),
+    "model": ("model:model", "The models that clients see."),
+    "usage": ("usage:usage", "The calls and what they cost."),
+    "verify": ("upkeep:verify", "Recompute every balance from the call log."),
+    "undo": ("upkeep:undo", "Take back the last change of the configuration."),
+    "completion": ("completion:completion", "Print the script that completes commands in a shell."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are loaded when they are called; its help needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"gateway.commands.{module}"), name)
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.exceptions.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(int(code)), text) for code, text in MEANINGS.items()])
+
+
+def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click calls it
+    if wanted:
+        click.echo(f"{PROGRAM} {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.pass_context
+def tollkeeper(ctx: click.Context) -> None:
+    """Tollkeeper: a personal gateway for language models.
+
+    Without a command it opens the console; without a terminal it serves in the foreground. Every command has --help
+    with examples, and takes --home.
+    """
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+    if ctx.invoked_subcommand is None:
+        _start(ctx)
+
+
+tollkeeper.params.insert(0, home_option())
+
+
+def _start(ctx: click.Context) -> NoReturn:
+    """Open the console, or serve where there is no terminal or no console."""
+    from gateway.commands.session import config
+
+    if sys.stdin.isatty() and sys.stdout.isatty() and importlib.util.find_spec("tui.app"):
+        ctx.exit(importlib.import_module("tui.app").run(config()))
+    from gateway.commands.server import serve_here
+
+    ctx.exit(serve_here(config()))
+
+
+def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
+    """Run the command line; its failures are one line on stderr and an exit code.
+
+    ``session`` is a ``gateway.commands.session.Session``; the real one unless given.
+    """
+    try:
+        code = tollkeeper.main(args, prog_name=PROGRAM, standalone_mode=False, obj=session)
+    except (GatewayError, click.ClickException, click.Abort, KeyboardInterrupt, OSError) as error:
+        sys.exit(report(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Call filters: the options and words that pick calls, and the walk through the log that finds them.
+
+What the server can pick by itself it picks; words are tested here, page by page.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from gateway.client.control import ControlClient
+from gateway.commands.options import SINCE, UNTIL, now
+from gateway.domain.query import Query, parse
+from gateway.domain.units import Millis
+from gateway.domain.views import CallView
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PAGE = 500
+"""Calls asked for at a time."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which calls: by options, each None if not given, and by words."""
+
+    token: str | None = None
+    """Name or id."""
+    group: str | None = None
+    model: str | None = None
+    channel: str | None = None
+    app: str | None = None
+    status: int | None = None
+    failed: bool | None = None
+    query: Query = Query()
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """What the server is asked to pick."""
+        picked = {name: getattr(self, name) for name in self.__struct_fields__ if name != "query"}
+        return picked | {"since": self.query.since, "until": self.query.until}
+
+    def fits(self, call: CallView) -> bool:
+        """The same pick, made here."""
+        wanted = (
+            (self.group, call.group),
+            (self.model, call.model),
+            (self.channel, call.channel),
+            (self.app, call.app),
+            (self.status, call.status),
+            (self.failed, not 200 <= call.status < 300),
+        )
+        if self.token not in (None, call.token, call.token_id):
+            return False
+        return all(asked in (None, there) for asked, there in wanted) and self.query.fits(call)
+
+
+def filter_options(command: F) -> F:
+    """The words and the options that pick calls; the command gets them as ``**given`` for ``wanted_of``."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def wanted_of(given: dict[str, Any]) -> Wanted:
+    """The options by name as one value; raises BadRequest when a word makes no sense."""
+    words = parse(" ".join(given.pop("words")), now())
+    since = _only(max, given.pop("since"), words.since)
+    until = _only(min, given.pop("until"), words.until)
+    failed = given.pop("errors") or None
+    return Wanted(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
+
+
+async def found(client: ControlClient, wanted: Wanted, limit: int | None = None) -> AsyncIterator[CallView]:
+    """The calls wanted, newest first; all of them if ``limit`` is None."""
+    left, before = limit, None
+    size = PAGE if limit is None or wanted.query.tests else min(limit, PAGE)
+    while page := await client.calls(limit=size, before=before, **wanted.fields):
+        for call in filter(wanted.query.fits, page):
+            if left == 0:
+                return
+            left = None if left is None else left - 1
+            yield call
+        if len(page) < size or left == 0:
+            return
+        before = page[-1].id
+
+
+def _only(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:
+    """The narrower of two bounds, either of which may be missing."""
+    there = [moment for moment in moments if moment is not None]
+    return pick(there) if there else None
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.argument("words", nargs=-1),
+    click.option("--token", help="Calls with this token."),
+    click.option("--group", help="Calls in this group."),
+    click.option("--model", help="Calls for this model."),
+    click.option("--channel", help="Calls answered by this channel."),
+    click.option("--app", help="Calls by this client program."),
+    click.option("--status", type=click.IntRange(0, 599), help="Calls that ended with this HTTP status."),
+    click.option("--errors", is_flag=True, help="Calls that failed."),
+    click.option("--since", type=SINCE, help="1h, 7d, 2026-11-01, 2026-11-01T14:00 (local time)."),
+    click.option("--until", type=UNTIL, help="The same; a date counts to its end."),
+)

@@ -1,0 +1,181 @@
+"""``channel``: the upstream accounts that answer."""
+
+from typing import Any
+
+import click
+
+from gateway.client.control import ControlClient
+from gateway.commands import patches, show
+from gateway.commands.base import Noun
+from gateway.commands.channel_fields import channel_options, fields_of, patch_of
+from gateway.commands.channel_probe import models, test
+from gateway.commands.options import confirm, json_option, yes_option
+from gateway.commands.output import out_json, out_list, out_pairs, words
+from gateway.commands.session import run
+from gateway.domain.channel import Dialect, Timeouts
+from gateway.domain.limits import Limits
+from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.urls import base_url_warning
+from gateway.domain.views import ChannelView
+
+COLUMNS = [
+    ("Name", lambda c: c.name),
+    ("State", lambda c: c.state),
+    ("Dialect", lambda c: c.dialect),
+    ("Base URL", lambda c: c.base_url),
+    ("Groups", lambda c: show.some(c.groups)),
+    (">Models", lambda c: str(len(c.models))),
+    (">Priority", lambda c: str(c.priority)),
+    (">Weight", lambda c: str(c.weight)),
+    (">Calls", lambda c: str(c.calls)),
+    (">Errors", lambda c: str(c.errors)),
+    (">Spent", lambda c: brief_dollars(c.spent_nanos)),
+    ("Reason", lambda c: c.reason),
+]
+
+
+@click.group(cls=Noun)
+def channel() -> None:
+    """The upstream accounts that answer calls."""
+
+
+channel.add_command(test)
+channel.add_command(models)
+
+
+@channel.command("list", examples=["tollkeeper channel list"])
+@json_option
+def list_channels(*, as_json: bool) -> None:
+    """List all channels with their state."""
+    found = run(lambda client: client.channels())
+    out_list(found, COLUMNS, as_json=as_json, empty="no channels yet; see: tollkeeper channel add --help")
+
+
+@channel.command("show", examples=["tollkeeper channel show openai"])
+@click.argument("ref", metavar="NAME")
+@json_option
+def show_channel(ref: str, *, as_json: bool) -> None:
+    """Show one channel. Its key is masked."""
+    view = run(lambda client: client.channel(ref))
+    if as_json:
+        out_json(view)
+        return
+    _print(view)
+
+
+@channel.command(
+    "add",
+    examples=[
+        "tollkeeper channel add openai --base-url https://api.openai.com/v1 \\",
+        "    --key env:OPENAI_API_KEY --models gpt-4o,gpt-4o-mini",
+        "tollkeeper channel add local --base-url http://127.0.0.1:11434/v1 --models qwen3:8b",
+        "tollkeeper channel add slow --dialect mock --models test --option latency_ms=2000",
+    ],
+)
+@click.argument("name")
+@click.option(
+    "--dialect",
+    type=click.Choice([d.value for d in Dialect]),
+    default=Dialect.OPENAI.value,
+    show_default=True,
+    help="Its wire format; mock answers by itself.",
+)
+@channel_options
+@json_option
+def add_channel(name: str, dialect: str, *, as_json: bool, **given: Any) -> None:
+    """Add a channel. Without --models the upstream is asked which it has."""
+    body = {"name": name, "dialect": dialect} | patch_of(fields_of(given), [], Limits(), Timeouts(), {})
+    view = run(lambda client: client.add_channel(body))
+    if as_json:
+        out_json(view)
+    if warning := base_url_warning(view.base_url) if view.base_url else "":
+        words(f"note: {warning}")
+    words(f"channel '{view.name}' was made: {len(view.models)} models for {', '.join(view.groups) or 'no group'}")
+    words(f"try it: tollkeeper channel test {view.name}")
+
+
+@channel.command("edit", examples=["tollkeeper channel edit openai --priority 10 --map fast=gpt-4o-mini"])
+@click.argument("ref", metavar="NAME")
+@click.option("--rename", metavar="NAME", help="The new name.")
+@channel_options
+@json_option
+def edit_channel(ref: str, rename: str | None, *, as_json: bool, **given: Any) -> None:
+    """Change a channel; only what is named changes."""
+
+    async def work(client: ControlClient) -> ChannelView:
+        view = await client.channel(ref)
+        patch = patch_of(fields_of(given), view.models, view.limits, view.timeouts, view.options)
+        return await client.edit_channel(view.id, patches.something(patch | patches.given(name=rename)))
+
+    _changed(run(work), as_json=as_json)
+
+
+@channel.command("enable", examples=["tollkeeper channel enable openai"])
+@click.argument("ref", metavar="NAME")
+@json_option
+def enable_channel(ref: str, *, as_json: bool) -> None:
+    """Use a channel again, and forget its failures."""
+
+    async def work(client: ControlClient) -> ChannelView:
+        await client.edit_channel(ref, {"enabled": True})
+        await client.clear_channel(ref)
+        return await client.channel(ref)
+
+    _changed(run(work), as_json=as_json)
+
+
+@channel.command("disable", examples=["tollkeeper channel disable openai"])
+@click.argument("ref", metavar="NAME")
+@json_option
+def disable_channel(ref: str, *, as_json: bool) -> None:
+    """Ask a channel no more until it is enabled; running calls end as they will."""
+    _changed(run(lambda client: client.edit_channel(ref, {"enabled": False})), as_json=as_json)
+
+
+@channel.command("remove", examples=["tollkeeper channel remove openai"])
+@click.argument("ref", metavar="NAME")
+@yes_option
+def remove_channel(ref: str, *, yes: bool) -> None:
+    """Remove a channel and its key. Its calls stay in the log."""
+    confirm(f"Remove channel '{ref}' and its key? Its calls stay in the log.", yes=yes)
+    run(lambda client: client.remove_channel(ref))
+    words(f"channel '{ref}' was removed")
+
+
+def _changed(view: ChannelView, *, as_json: bool) -> None:
+    if as_json:
+        out_json(view)
+    words(f"channel '{view.name}' was changed (it is {view.state})")
+
+
+def _print(view: ChannelView) -> None:
+    check = view.last_check
+    models = [f"{m.name} (there: {m.upstream})" if m.upstream else m.name for m in view.models]
+    timeouts = [f"{name} {getattr(view.timeouts, name):g}s" for name in view.timeouts.__struct_fields__]
+    out_pairs(
+        [
+            ("name", view.name),
+            ("id", view.id),
+            ("state", f"{view.state} {view.reason} {show.moment(view.until_ms)}".rstrip()),
+            ("dialect", f"{view.dialect} {view.preset}".rstrip()),
+            ("base URL", view.base_url),
+            ("key", view.key or "none"),
+            ("models", ", ".join(models) or "none"),
+            ("groups", ", ".join(view.groups) or "none"),
+            ("priority, weight", f"{view.priority}, {view.weight}"),
+            ("limits", show.limits(view.limits)),
+            ("deadlines", ", ".join(timeouts)),
+            ("headers", ", ".join(f"{name}: {value}" for name, value in view.headers.items())),
+            ("knobs", ", ".join(f"{name}={value}" for name, value in view.options.items())),
+            ("output limit", view.token_limit_field or ""),
+            ("parameters", "never dropped" if view.strict else "dropped when it refuses them"),
+            ("abandoned", "plain calls are finished" if view.finish_abandoned else "plain calls are cancelled"),
+            ("in flight", str(view.in_flight)),
+            ("calls, errors", f"{view.calls}, {view.errors}"),
+            ("spent", dollars(view.spent_nanos)),
+            ("possible", dollars(view.possible_nanos) if view.possible_nanos else ""),
+            ("created", show.moment(view.created_ms)),
+            ("last test", f"{'ok' if check.ok else 'failed'} {show.moment(check.time)} {check.text}" if check else ""),
+            ("note", view.note),
+        ]
+    )

@@ -1,0 +1,153 @@
+"""Channel fields: the options that ``channel add`` and ``channel edit`` share, and the body they make."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from gateway.commands import patches
+from gateway.commands.options import LIMIT, PAIR, limit_options, names
+from gateway.commands.output import words
+from gateway.commands.patches import Patch
+from gateway.domain.channel import Served, Timeouts, TokenLimitField
+from gateway.domain.limits import Limits
+
+F = TypeVar("F", bound=Callable[..., Any])
+Pairs = Sequence[tuple[str, str]]
+
+
+class Fields(msgspec.Struct, frozen=True, kw_only=True):
+    """What the options say; None and empty where nothing was said."""
+
+    base_url: str | None
+    key: str | None
+    groups: tuple[str, ...]
+    models: tuple[str, ...]
+    maps: Pairs
+    preset: str | None
+    priority: int | None
+    weight: int | None
+    headers: Pairs
+    no_headers: bool
+    timeouts: Pairs
+    knobs: Pairs
+    token_limit_field: str | None
+    strict: bool | None
+    finish_abandoned: bool | None
+    note: str | None
+    limits: dict[str, tuple[int | None] | None]
+
+
+def channel_options(command: F) -> F:
+    """The shared options; the command gets them as ``**given`` for ``fields_of``."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def fields_of(given: dict[str, Any]) -> Fields:
+    """The options by name, limits apart."""
+    limits = {name: given.pop(name) for name in ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue_s")}
+    return Fields(limits=limits, **given)
+
+
+def patch_of(
+    fields: Fields, there: Sequence[Served], limits: Limits, timeouts: Timeouts, knobs: dict[str, Any]
+) -> Patch:
+    """The body for the control surface; ``there`` and the others are what the channel has so far."""
+    patch = patches.given(
+        base_url=fields.base_url,
+        key=key_of(fields.key) if fields.key is not None else None,
+        preset=fields.preset,
+        priority=fields.priority,
+        weight=fields.weight,
+        token_limit_field=fields.token_limit_field,
+        strict=fields.strict,
+        finish_abandoned=fields.finish_abandoned,
+        note=fields.note,
+    )
+    if fields.groups:
+        patch["groups"] = names(fields.groups)
+    if fields.models or fields.maps:
+        patch["models"] = msgspec.to_builtins(served(there, names(fields.models), fields.maps))
+    if fields.headers or fields.no_headers:
+        patch["headers"] = dict(fields.headers)
+    if fields.timeouts:
+        patch["timeouts"] = msgspec.structs.asdict(timeouts) | _seconds(fields.timeouts)
+    if fields.knobs:
+        patch["options"] = knobs | {name: knob_of(text) for name, text in fields.knobs}
+    return patch | patches.limits(limits, fields.limits)
+
+
+def served(there: Iterable[Served], wanted: Sequence[str], maps: Pairs) -> list[Served]:
+    """The models of a channel: those wanted (else those there are), with the names the upstream knows them by."""
+    known = {model.name: model for model in there}
+    mapping = dict(maps)
+    listed = list(wanted) or list(known)
+    models = [known.get(name, Served(name=name)) for name in dict.fromkeys([*listed, *mapping])]
+    return [
+        msgspec.structs.replace(model, upstream="" if mapping[model.name] == model.name else mapping[model.name])
+        if model.name in mapping
+        else model
+        for model in models
+    ]
+
+
+def key_of(text: str) -> str:
+    """The key of ``--key``: as it is, a reference, or read from stdin for ``-``."""
+    if text == "-":
+        return sys.stdin.readline().strip()
+    if text and not text.startswith("env:"):
+        words("note: other programs of this machine can see command lines; prefer --key env:NAME, or --key - and stdin")
+    return text
+
+
+def knob_of(text: str) -> str | int | float | bool:
+    """A knob's value: a number or true or false where it looks like one, else text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, str | int | float | bool) else text
+
+
+def _seconds(pairs: Pairs) -> dict[str, float]:
+    try:
+        return {name: float(text) for name, text in pairs}
+    except ValueError as exc:
+        raise click.BadParameter(f"{exc}; write seconds as in head=60", param_hint="--timeout") from exc
+
+
+_OPTIONS: Sequence[Callable[[F], F]] = (
+    click.option("--base-url", metavar="URL", help="The root under which /chat/completions lies: https://host/v1"),
+    click.option(
+        "--key", metavar="KEY", help="env:NAME keeps a reference, - reads it from stdin; else the key itself."
+    ),
+    click.option("--models", multiple=True, metavar="NAMES", help="Models it offers: a,b,c."),
+    click.option(
+        "--map", "maps", type=PAIR, multiple=True, metavar="PUBLIC=UPSTREAM", help="Offer one by another name."
+    ),
+    click.option("--group", "groups", multiple=True, metavar="NAMES", help="Groups it serves: default,friends."),
+    click.option("--preset", help="Known upstream whose ways to follow; found by the URL if not given."),
+    click.option("--priority", type=int, help="Higher is asked first."),
+    click.option("--weight", type=click.IntRange(min=0), help="Share of the draw within one priority."),
+    click.option("--header", "headers", type=PAIR, multiple=True, help="Further request headers; they replace all."),
+    click.option("--no-headers", is_flag=True, help="Drop the further headers."),
+    click.option(
+        "--timeout", "timeouts", type=PAIR, multiple=True, metavar="NAME=SECONDS", help="connect, head, idle ..."
+    ),
+    click.option("--option", "knobs", type=PAIR, multiple=True, help="Knob of the mock dialect: latency_ms=200."),
+    click.option(
+        "--token-limit-field",
+        type=click.Choice([f.value for f in TokenLimitField]),
+        help="What it calls the limit of output tokens.",
+    ),
+    click.option("--strict/--lenient", default=None, help="Never drop a parameter it refuses, or do."),
+    click.option("--finish-abandoned/--cancel-abandoned", default=None, help="When a plain call's client goes away."),
+    click.option("--queue-s", type=LIMIT, help="Seconds a call may wait for a free place."),
+    click.option("--note", help="A line for you."),
+    limit_options,
+)

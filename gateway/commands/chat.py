@@ -1,0 +1,194 @@
+"""``chat``: one prompt through the gateway's own /v1, as any client would send it, streamed as the answer comes."""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from gateway import __version__
+from gateway.client.caller import error_of
+from gateway.client.control import ControlClient
+from gateway.client.http import Ask, Place, Stream, exchange, request
+from gateway.commands.base import Command
+from gateway.commands.exits import Exit, Quit
+from gateway.commands.output import harmless, on_terminal, out, words
+from gateway.commands.session import run
+from gateway.domain.errors import GatewayError, InternalError, NotFound, RateLimited, UpstreamError
+from gateway.domain.money import dollars
+from gateway.domain.token import PREFIX
+from gateway.domain.views import CallView
+from gateway.domain.written import brief_span
+
+HEAD_S = 900.0
+"""How long the answer may take to begin; the gateway's own deadlines are shorter."""
+
+TOKEN_VARIABLE = "TOLLKEEPER_TOKEN"
+KEY_VARIABLE = "OPENAI_API_KEY"
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """Where and with what to call /v1."""
+
+    place: Place
+    root: str
+    """Path of /v1."""
+    key: str
+
+    def ask(self, method: str, path: str, body: object = None) -> Ask:
+        """One request."""
+        headers = {
+            "Authorization": f"Bearer {self.key}",
+            "Content-Type": "application/json",
+            "User-Agent": f"tollkeeper-chat/{__version__}",
+        }
+        data = b"" if body is None else msgspec.json.encode(body)
+        return Ask(method=method, path=self.root + path, headers=headers, body=data)
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        'tollkeeper chat --model demo-story "tell me something"',
+        'git diff | tollkeeper chat --model gpt-4o-mini --system "Write a commit message."',
+    ],
+)
+@click.argument("prompt", nargs=-1)
+@click.option("--model", help="Which model answers; may be left out if the token sees only one.")
+@click.option("--token", help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, the only one).")
+@click.option("--system", help="A system message before the prompt.")
+@click.option("--no-stream", is_flag=True, help="Wait for the whole answer.")
+def chat(prompt: tuple[str, ...], model: str | None, token: str | None, system: str | None, *, no_stream: bool) -> None:
+    """Send one prompt through the gateway and print the answer as it comes.
+
+    Without PROMPT, or with '-', the prompt is read from stdin. What it used and cost is said on stderr.
+    """
+    text = prompt_of(prompt)
+    messages = [{"role": "system", "content": system}] if system else []
+    messages.append({"role": "user", "content": text})
+
+    async def work(client: ControlClient) -> None:
+        line = await _line(client, token)
+        body = {"model": model or await _only_model(line), "messages": messages}
+        call_id = await (_whole(line, body) if no_stream else _streamed(line, body))
+        await _receipt(client, call_id)
+
+    run(work, listen=True)
+
+
+def prompt_of(given: tuple[str, ...]) -> str:
+    """The prompt of the command line, else of stdin. Raises UsageError when it is empty."""
+    text = " ".join(given)
+    if text in ("", "-"):
+        if sys.stdin.isatty():
+            words("type the prompt, then Ctrl-D")
+        text = sys.stdin.read()
+    if not text.strip():
+        raise click.UsageError("the prompt is empty", click.get_current_context())
+    return text
+
+
+async def _line(client: ControlClient, token: str | None) -> Line:
+    address = urlsplit((await client.status()).address)
+    place = Place(host=address.hostname or "", port=address.port or 80)
+    return Line(place=place, root=address.path.rstrip("/"), key=await _key(client, token))
+
+
+async def _key(client: ControlClient, token: str | None) -> str:
+    """The key given or in the environment; for a token's name one that works for a minute."""
+    own = os.environ.get(KEY_VARIABLE, "")
+    named = token or os.environ.get(TOKEN_VARIABLE) or (own if own.startswith(PREFIX) else "")
+    if named.startswith(PREFIX):
+        return named
+    return await client.token_pass(named or await _only_token(client))
+
+
+async def _only_token(client: ControlClient) -> str:
+    usable = [token.name for token in await client.tokens() if token.state == "active"]
+    if len(usable) == 1:
+        return usable[0]
+    if not usable:
+        raise Quit("there is no active token; make one: tollkeeper token add NAME", Exit.NOT_FOUND)
+    raise Quit(f"choose a token with --token; there are: {', '.join(usable)}", Exit.USAGE)
+
+
+async def _only_model(line: Line) -> str:
+    answer = await request(line.place, line.ask("GET", "/models"))
+    if answer.status != 200:
+        raise refusal(answer.status, answer.body)
+    names = [str(model["id"]) for model in msgspec.json.decode(answer.body)["data"]]
+    if len(names) == 1:
+        return names[0]
+    raise Quit(f"choose a model with --model; the token sees: {', '.join(names) or 'none'}", Exit.USAGE)
+
+
+async def _whole(line: Line, body: dict[str, Any]) -> str:
+    answer = await request(line.place, line.ask("POST", "/chat/completions", body), timeout_s=HEAD_S)
+    if answer.status != 200:
+        raise refusal(answer.status, answer.body)
+    message = msgspec.json.decode(answer.body)["choices"][0]["message"]
+    _say(message.get("content") or "")
+    out("")
+    return answer.headers.get("x-request-id", "")
+
+
+async def _streamed(line: Line, body: dict[str, Any]) -> str:
+    asked = line.ask("POST", "/chat/completions", body | {"stream": True})
+    async with exchange(line.place, asked, timeout_s=HEAD_S) as stream:
+        if stream.status != 200:
+            raise refusal(stream.status, await stream.read())
+        last = "\n"
+        try:
+            async for text in texts(stream):
+                _say(text)
+                last = text[-1:] or last
+        finally:
+            if last != "\n":
+                out("")
+        return stream.headers.get("x-request-id", "")
+
+
+async def texts(stream: Stream) -> AsyncIterator[str]:
+    """The pieces of the answer of a stream of server-sent events, each on a ``data:`` line.
+
+    Raises the error that the stream ended with, UpstreamError if it ended without its end mark.
+    """
+    async for line in stream.lines():
+        if not line.startswith(b"data:"):
+            continue
+        data = line[5:].strip()
+        if data == b"[DONE]":
+            return
+        chunk = msgspec.json.decode(data)
+        if "error" in chunk:
+            raise refusal(502, data)
+        for choice in chunk.get("choices", ()):
+            if text := choice.get("delta", {}).get("content"):
+                yield text
+    raise UpstreamError("the answer was cut before its end; ask again")
+
+
+def refusal(status: int, body: bytes) -> GatewayError:
+    """The error that /v1 answered with."""
+    error = error_of(status, body)
+    if type(error) is GatewayError and status == 429:
+        return RateLimited(error.message, code=error.code)
+    return error
+
+
+def _say(text: str) -> None:
+    """A piece of the answer: as it is into a file or pipe, made harmless on a terminal."""
+    out(harmless(text) if on_terminal() else text, end="")
+
+
+async def _receipt(client: ControlClient, call_id: str) -> None:
+    """What the call used and cost, on stderr."""
+    try:
+        call: CallView = await client.call(call_id)
+    except (NotFound, InternalError):
+        return
+    usage = f"{call.input_tokens} input + {call.output_tokens} output tokens ({call.usage_source})"
+    words(f"{usage}, {dollars(call.cost_nanos)}, {brief_span(call.duration_ms)}, {call.channel}, {call.id}")

@@ -1,0 +1,28 @@
+"""``completion``: the script that completes commands in a shell."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from gateway.commands.base import Command
+from gateway.commands.exits import PROGRAM
+from gateway.commands.output import out
+
+VARIABLE = "_TOLLKEEPER_COMPLETE"
+"""Set by the script when it asks the program for completions."""
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        """bash: echo 'eval "$(tollkeeper completion bash)"' >> ~/.bashrc""",
+        """zsh:  echo 'eval "$(tollkeeper completion zsh)"' >> ~/.zshrc""",
+        "fish: tollkeeper completion fish > ~/.config/fish/completions/tollkeeper.fish",
+    ],
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands and options in SHELL."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"no completion for {shell}")
+    out(kind(click.get_current_context().find_root().command, {}, PROGRAM, VARIABLE).source())

@@ -1,0 +1,62 @@
+"""``doctor``: the first thing that keeps a call from working, and what to do about it."""
+
+import os
+
+import click
+
+from gateway.client.control import ControlClient
+from gateway.client.doctor import examine
+from gateway.commands.base import Command
+from gateway.commands.exits import Exit, Quit
+from gateway.commands.options import json_option
+from gateway.commands.output import cells, out, out_json_list
+from gateway.commands.session import run
+from gateway.domain.text import plain
+from gateway.domain.token import PREFIX
+from gateway.domain.views import Step
+
+COLOURS = {"ok": "green", "fail": "red", "skipped": "bright_black"}
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "tollkeeper doctor",
+        "tollkeeper doctor --token laptop --model gpt-4o",
+        "tollkeeper doctor --token sk-tk-...",
+    ],
+)
+@click.option("--token", help="Name or key of the token that does not work (default: TOLLKEEPER_TOKEN, the last used).")
+@click.option("--model", default="", help="The model that is asked for; else the first that the token sees.")
+@json_option
+def doctor(token: str | None, model: str, *, as_json: bool) -> None:
+    """Find the first thing that keeps a call from working.
+
+    It asks in the order of a call's way (does the gateway answer, is the token accepted, does the model exist, does the
+    token's group include it, does the quota suffice, is a channel ready) and ends with two real, tiny calls. It stops
+    at the first step that fails and says what to do.
+    """
+    who = token or os.environ.get("TOLLKEEPER_TOKEN", "")
+    key, name = (who, "") if who.startswith(PREFIX) else ("", who)
+
+    async def work(client: ControlClient) -> list[Step]:
+        steps = []
+        async for step in examine(client, key=key, token=name, model=model):
+            steps.append(step)
+            if not as_json:
+                _print(step)
+        return steps
+
+    steps = run(work)
+    if as_json:
+        out_json_list(steps)
+    for step in steps:
+        if step.result == "fail":
+            raise Quit(f"{step.name}: {step.text}; {step.fix}", Exit.FAILED)
+
+
+def _print(step: Step) -> None:
+    result = click.style(f"{step.result:<7}", fg=COLOURS.get(step.result))
+    out(f"{result}  {step.name}{' ' * (18 - cells(step.name))}  {plain(step.text, limit=500)}")
+    if step.fix:
+        out(f"{'':<29}→ {plain(step.fix, limit=500)}")

@@ -1,0 +1,119 @@
+"""Exits: how a command ends. The one table of exit codes, and the one line on stderr that goes with a failure."""
+
+from enum import IntEnum
+
+import click
+
+from gateway.domain.errors import (
+    BadRequest,
+    Conflict,
+    GatewayError,
+    InvalidToken,
+    NoChannel,
+    NotFound,
+    QuotaExceeded,
+    RateLimited,
+    Unavailable,
+    UpstreamError,
+)
+from gateway.domain.text import plain
+
+PROGRAM = "tollkeeper"
+
+
+class Exit(IntEnum):
+    """What a script can tell from the exit code."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    UNREACHABLE = 5
+    QUOTA = 6
+    UPSTREAM = 7
+    STORE = 8
+    TOKEN = 9
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    Exit.OK: "done",
+    Exit.FAILED: "failed for a reason not below, or not confirmed",
+    Exit.USAGE: "wrong command line or a value that is not accepted",
+    Exit.NOT_FOUND: "what was named does not exist",
+    Exit.CONFLICT: "the name is taken, or something still refers to it",
+    Exit.UNREACHABLE: "no server is running, or it cannot take the call",
+    Exit.QUOTA: "money, budget or rate limit is used up",
+    Exit.UPSTREAM: "a channel failed, or none can serve the model",
+    Exit.STORE: "the data folder is in use, damaged or not writable, or does not add up",
+    Exit.TOKEN: "the token is not accepted",
+    Exit.INTERRUPTED: "interrupted",
+}
+
+_BY_KIND: tuple[tuple[type[GatewayError], Exit], ...] = (
+    (BadRequest, Exit.USAGE),
+    (NotFound, Exit.NOT_FOUND),
+    (Conflict, Exit.CONFLICT),
+    (InvalidToken, Exit.TOKEN),
+    (QuotaExceeded, Exit.QUOTA),
+    (RateLimited, Exit.QUOTA),
+    (NoChannel, Exit.UPSTREAM),
+    (UpstreamError, Exit.UPSTREAM),
+    (Unavailable, Exit.UNREACHABLE),
+)
+
+
+class Quit(click.ClickException):
+    """A command found out something that ends it: the line to say, and the exit code."""
+
+    def __init__(self, message: str, code: Exit) -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]  # click declares it for classes; here each instance knows its own
+
+
+def exit_of(error: BaseException) -> Exit:
+    """The exit code of a failure."""
+    if isinstance(error, click.ClickException):
+        return Exit(error.exit_code)
+    if isinstance(error, click.Abort | KeyboardInterrupt | EOFError):
+        return Exit.INTERRUPTED
+    if isinstance(error, GatewayError):
+        if error.code.startswith("store_"):
+            return Exit.STORE
+        return next((code for kind, code in _BY_KIND if isinstance(error, kind)), Exit.FAILED)
+    return Exit.FAILED
+
+
+def line_of(error: BaseException) -> str:
+    """The one line that says what failed and what to do."""
+    return f"{PROGRAM}: {plain(_on_one_line(_words_of(error)), limit=2_000)}"
+
+
+def report(error: BaseException) -> Exit:
+    """Say the failure on stderr, or the help where a command was left out; gives the exit code."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+    else:
+        click.echo(line_of(error), err=True)
+    return exit_of(error)
+
+
+def _words_of(error: BaseException) -> str:
+    if isinstance(error, click.UsageError):
+        message = error.format_message().removesuffix(".").removesuffix("?")
+        return f"{message}; see '{error.ctx.command_path} --help'" if error.ctx else message
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, GatewayError):
+        return error.message
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror or error}{where}"
+    if exit_of(error) is Exit.INTERRUPTED:
+        return "interrupted"
+    return f"{type(error).__name__}: {error}"
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())

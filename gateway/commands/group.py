@@ -1,0 +1,157 @@
+"""``group``: what ties tokens to channels."""
+
+import click
+
+from gateway.client.control import ControlClient
+from gateway.commands import patches, show
+from gateway.commands.base import Noun
+from gateway.commands.options import (
+    MULTIPLIER,
+    budget_options,
+    confirm,
+    json_option,
+    limit_options,
+    names,
+    yes_option,
+)
+from gateway.commands.output import out_json, out_list, out_pairs, words
+from gateway.commands.patches import Amounts
+from gateway.commands.session import run
+from gateway.domain.limits import Limits
+from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.views import GroupView
+
+Limit = tuple[int | None] | None
+
+COLUMNS = [
+    ("Name", lambda g: g.name),
+    (">Price", lambda g: show.multiplier(g.multiplier)),
+    ("Tokens", lambda g: show.some(g.tokens)),
+    ("Channels", lambda g: show.some(g.channels)),
+    ("Models", lambda g: show.some(g.sees)),
+    (">Calls", lambda g: str(g.calls)),
+    (">Spent", lambda g: brief_dollars(g.spent_nanos)),
+    ("Budget", lambda g: show.budgets(g.budgets)),
+]
+
+
+@click.group(cls=Noun)
+def group() -> None:
+    """What ties tokens to channels: it decides which models a token sees, and at which multiple of the price."""
+
+
+@group.command("list", examples=["tollkeeper group list"])
+@json_option
+def list_groups(*, as_json: bool) -> None:
+    """List all groups."""
+    found = run(lambda client: client.groups())
+    out_list(found, COLUMNS, as_json=as_json, empty="no groups yet; make one: tollkeeper group add NAME")
+
+
+@group.command("show", examples=["tollkeeper group show default"])
+@click.argument("name")
+@json_option
+def show_group(name: str, *, as_json: bool) -> None:
+    """Show one group: its tokens, channels and models."""
+    view = run(lambda client: client.group(name))
+    if as_json:
+        out_json(view)
+        return
+    _print(view)
+
+
+@group.command("add", examples=["tollkeeper group add friends --multiplier 1.5 --budget month=20"])
+@click.argument("name")
+@click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
+@click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of its channels: 'gpt-*,demo-*'.")
+@click.option("--note", default="", help="A line for you.")
+@budget_options
+@limit_options
+@json_option
+def add_group(
+    *,
+    name: str,
+    multiplier: int | None,
+    models: tuple[str, ...],
+    note: str,
+    dollar_budgets: Amounts,
+    token_budgets: Amounts,
+    as_json: bool,
+    **limits: Limit,
+) -> None:
+    """Make a group."""
+    body = patches.budgets([], dollar_budgets, token_budgets) | patches.limits(Limits(), limits)
+    body |= patches.given(multiplier=multiplier) | {"name": name, "models": names(models), "note": note}
+    view = run(lambda client: client.add_group(body))
+    if as_json:
+        out_json(view)
+    words(
+        f"group '{view.name}' was made; give it channels: tollkeeper channel edit CHANNEL --group default,{view.name}"
+    )
+
+
+@group.command("edit", examples=["tollkeeper group edit friends --multiplier 1.2 --rename family"])
+@click.argument("name")
+@click.option("--rename", metavar="NAME", help="The new name; its tokens and channels follow.")
+@click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
+@click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of its channels; '*' for all.")
+@click.option("--note", help="A line for you.")
+@budget_options
+@limit_options
+@json_option
+def edit_group(
+    *,
+    name: str,
+    rename: str | None,
+    multiplier: int | None,
+    models: tuple[str, ...],
+    note: str | None,
+    dollar_budgets: Amounts,
+    token_budgets: Amounts,
+    as_json: bool,
+    **limits: Limit,
+) -> None:
+    """Change a group; only what is named changes."""
+
+    async def work(client: ControlClient) -> GroupView:
+        view = await client.group(name)
+        patch = patches.budgets(view.budgets, dollar_budgets, token_budgets) | patches.limits(view.limits, limits)
+        patch |= patches.given(name=rename, multiplier=multiplier, note=note)
+        if models:
+            patch["models"] = [pattern for pattern in names(models) if pattern != "*"]
+        return await client.edit_group(name, patches.something(patch))
+
+    view = run(work)
+    if as_json:
+        out_json(view)
+    words(f"group '{view.name}' was changed")
+
+
+@group.command("remove", examples=["tollkeeper group remove friends --move default"])
+@click.argument("name")
+@click.option("--move", metavar="GROUP", default="", help="Where its tokens and channels go; needed if it has any.")
+@yes_option
+def remove_group(name: str, move: str, *, yes: bool) -> None:
+    """Remove a group."""
+    confirm(f"Remove group '{name}'?", yes=yes)
+    run(lambda client: client.remove_group(name, move=move))
+    words(f"group '{name}' was removed")
+
+
+def _print(view: GroupView) -> None:
+    out_pairs(
+        [
+            ("name", view.name),
+            ("price", show.multiplier(view.multiplier)),
+            ("tokens", ", ".join(view.tokens) or "none"),
+            ("channels", ", ".join(view.channels) or "none: its tokens see no models"),
+            ("shown models", ", ".join(view.models) or "all that its channels offer"),
+            ("sees", ", ".join(view.sees) or "nothing"),
+            ("created", show.moment(view.created_ms)),
+            ("calls", str(view.calls)),
+            ("spent", dollars(view.spent_nanos)),
+            *(("budget", show.budget(budget)) for budget in view.budgets),
+            ("limits", show.limits(view.limits)),
+            ("note", view.note),
+        ]
+    )

@@ -1,0 +1,37 @@
+"""``model``: the models that clients see."""
+
+import click
+
+from gateway.commands import show
+from gateway.commands.base import Noun
+from gateway.commands.options import json_option
+from gateway.commands.output import out_list
+from gateway.commands.session import run
+from gateway.domain.money import brief_dollars
+from gateway.domain.written import brief_count
+
+COLUMNS = [
+    ("Model", lambda m: m.name),
+    ("Channels", lambda m: show.some(m.channels)),
+    ("Groups", lambda m: show.some(m.groups)),
+    ("Input / output", lambda m: show.price(m.price)),
+    (">Context", lambda m: brief_count(m.context) if m.context else ""),
+    (">Calls", lambda m: str(m.calls)),
+    (">Spent", lambda m: brief_dollars(m.spent_nanos)),
+]
+
+
+@click.group(cls=Noun)
+def model() -> None:
+    """The models that clients see."""
+
+
+@model.command("list", examples=["tollkeeper model list --token laptop"])
+@click.option("--token", help="Only what this token sees.")
+@json_option
+def list_models(token: str | None, *, as_json: bool) -> None:
+    """List the models, who serves them, who sees them, what they cost."""
+    found = run(lambda client: client.models(token))
+    whom = f"token '{token}' sees no models; check its group: tollkeeper token show {token}"
+    nobody = "no channel offers a model; see: tollkeeper channel add --help"
+    out_list(found, COLUMNS, as_json=as_json, empty=whom if token else nobody)

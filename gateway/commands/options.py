@@ -1,0 +1,130 @@
+"""Options: what several commands share, and the types that turn written values into exact ones."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from gateway.commands.exits import Exit, Quit
+from gateway.domain.errors import BadRequest
+from gateway.domain.limits import Window
+from gateway.domain.money import nanos_of
+from gateway.domain.units import Millis
+from gateway.domain.written import count_of, future_of, multiplier_of, past_of
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+NO_MATTER = "none"
+"""The word that takes a limit away."""
+
+
+class Written(click.ParamType[T]):
+    """A written value, read by a function of the domain; its BadRequest becomes a usage error."""
+
+    def __init__(self, name: str, read: Callable[[str], T]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        """Read it."""
+        try:
+            return self._read(str(value))
+        except BadRequest as error:
+            self.fail(error.message, param, ctx)
+
+
+def now() -> Millis:
+    """The wall clock."""
+    return Millis(time.time_ns() // 1_000_000)
+
+
+def or_none(read: Callable[[str], T]) -> Callable[[str], tuple[T | None]]:
+    """The same reading, in which a word takes the value away. A tuple of one tells that from an option not given."""
+    return lambda text: (None,) if text.strip().lower() in (NO_MATTER, "never") else (read(text),)
+
+
+def pair(text: str) -> tuple[str, str]:
+    """The two sides of ``NAME=VALUE``."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise BadRequest(f"{text!r} is not of the form NAME=VALUE")
+    return name, value
+
+
+def windowed(read: Callable[[str], int]) -> Callable[[str], tuple[Window, int | None]]:
+    """The reading of ``day=5``, ``month=none``, or ``5`` for one that lasts for ever."""
+
+    def window_and_amount(text: str) -> tuple[Window, int | None]:
+        name, equals, amount = text.rpartition("=")
+        try:
+            window = Window(name) if equals else Window.EVER
+        except ValueError:
+            known = ", ".join(Window)
+            raise BadRequest(f"{name!r} is no budget window; known are {known}, as in day=5") from None
+        return window, None if amount == NO_MATTER else read(amount)
+
+    return window_and_amount
+
+
+def names(texts: tuple[str, ...]) -> list[str]:
+    """The names of an option that takes several, separated by commas or given again."""
+    return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
+
+
+DOLLARS: Written[int] = Written("dollars", nanos_of)
+BUDGET: Written[tuple[Window, int | None]] = Written("window=dollars", windowed(nanos_of))
+TOKENS_BUDGET: Written[tuple[Window, int | None]] = Written("window=count", windowed(count_of))
+LIMIT: Written[tuple[int | None]] = Written("count", or_none(count_of))
+MULTIPLIER: Written[int] = Written("factor", multiplier_of)
+EXPIRY: Written[tuple[Millis | None]] = Written("when", or_none(lambda text: future_of(text, now())))
+SINCE: Written[Millis] = Written("when", lambda text: past_of(text, now()))
+UNTIL: Written[Millis] = Written("when", lambda text: past_of(text, now(), end=True))
+PAIR: Written[tuple[str, str]] = Written("name=value", pair)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; field names are stable.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+def budget_options(command: F) -> F:
+    """``--budget`` and ``--tokens-budget``."""
+    command = click.option(
+        "--tokens-budget",
+        "token_budgets",
+        type=TOKENS_BUDGET,
+        multiple=True,
+        help="The same in tokens: day=1M, month=none.",
+    )(command)
+    return click.option(
+        "--budget",
+        "dollar_budgets",
+        type=BUDGET,
+        multiple=True,
+        help="Dollars in a window: day=5, week=20, month=50, ever=100, day=none. May be given several times.",
+    )(command)
+
+
+def limit_options(command: F) -> F:
+    """``--rpm``, ``--tpm``, ``--rpd``, ``--tpd`` and ``--concurrent``; ``none`` takes a limit away."""
+    for name, text in (
+        ("concurrent", "Calls in flight."),
+        ("tpd", "Tokens a day."),
+        ("rpd", "Requests a day."),
+        ("tpm", "Tokens a minute."),
+        ("rpm", "Requests a minute; 'none' takes a limit away."),
+    ):
+        command = click.option(f"--{name}", type=LIMIT, help=text)(command)
+    return command
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is lost; no is the default. Without a terminal ``--yes`` is needed. Raises Quit."""
+    if yes:
+        return
+    if not (sys.stdin and sys.stdin.isatty()):
+        raise Quit("this asks before it acts and there is no terminal to ask on; add --yes", Exit.USAGE)
+    if not click.confirm(question, default=False, err=True):
+        raise Quit("nothing was changed", Exit.FAILED)

@@ -1,0 +1,123 @@
+"""Output: results to stdout, words to stderr. Text from outside is made harmless here, before it is written.
+
+Tables are plain aligned text. ``--json`` prints the views of ``gateway.domain.views`` with their field names, in ASCII,
+so that no string in them can reach a terminal as a control sequence.
+"""
+
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import click
+import msgspec
+
+from gateway.domain.text import plain
+
+T = TypeVar("T")
+Columns = Sequence[tuple[str, Callable[[T], str]]]
+"""Heading and cell of each column; a heading that begins with ``>`` is aligned to the right."""
+
+MARGIN = "  "
+NOTHING = "-"
+"""An empty cell, so that columns can be counted."""
+
+
+def out(text: str, *, end: str = "\n") -> None:
+    """Write a result to stdout. If nobody reads any more (``| head``), the command ends quietly and well."""
+    try:
+        click.echo(text + end, nl=False)
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        raise click.exceptions.Exit(0) from None
+
+
+def words(text: str) -> None:
+    """Write one line meant for people to stderr."""
+    click.echo(plain(text, limit=2_000), err=True)
+
+
+def out_json(value: object) -> None:
+    """One value, indented; ASCII."""
+    out(json.dumps(msgspec.to_builtins(value), indent=2))
+
+
+def out_json_line(value: object) -> None:
+    """One value on one line; ASCII."""
+    out(_line(value))
+
+
+def out_json_list(values: Iterable[object]) -> None:
+    """A JSON array with one element a line, written as the elements come."""
+    before = "["
+    for value in values:
+        out(f"{before}\n{_line(value)}", end="")
+        before = ","
+    out("[]" if before == "[" else "\n]")
+
+
+def out_list(rows: Sequence[T], columns: Columns[T], *, as_json: bool, empty: str) -> None:
+    """A listing: a table for people (``empty`` says on stderr what to do if there is nothing), or a JSON array."""
+    if as_json:
+        out_json_list(rows)
+    elif rows:
+        out(table(rows, columns))
+    else:
+        words(empty)
+
+
+def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:
+    """One thing in detail: a name and a value a line; pairs without a value are left out."""
+    kept = [(name, value) for name, value in pairs if value]
+    width = max((len(name) for name, _ in kept), default=0)
+    out("\n".join(f"{name:<{width}}{MARGIN}{plain(value, limit=2_000)}" for name, value in kept))
+
+
+def table(rows: Sequence[T], columns: Columns[T]) -> str:
+    """Aligned columns under their headings; every cell is made harmless."""
+    heads = [head.lstrip(">") for head, _ in columns]
+    right = [head.startswith(">") for head, _ in columns]
+    lines = [heads, *([plain(cell(row)) or NOTHING for _, cell in columns] for row in rows)]
+    widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]
+    return "\n".join(_aligned(line, widths, right) for line in lines)
+
+
+def cells(text: str) -> int:
+    """How many places of a terminal the text takes: wide characters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def harmless(text: str) -> str:
+    """Text of several lines made harmless for a terminal; line ends and tabs are kept."""
+    return "\n".join("\t".join(plain(part, limit=len(part) + 1) for part in line.split("\t")) for line in _lines(text))
+
+
+def on_terminal() -> bool:
+    """Whether stdout is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = [
+        " " * (width - cells(cell)) + cell if is_right else cell + " " * (width - cells(cell))
+        for cell, width, is_right in zip(line, widths, right, strict=True)
+    ]
+    return MARGIN.join(padded).rstrip()
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _line(value: object) -> str:
+    return json.dumps(msgspec.to_builtins(value))
+
+
+def _let_go_of_stdout() -> None:
+    """Let the interpreter's own flush at its end go nowhere instead of failing."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - a device, not a path of ours
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

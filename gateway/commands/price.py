@@ -1,0 +1,90 @@
+"""``price``: what models cost."""
+
+import click
+
+from gateway.commands import patches, show
+from gateway.commands.base import Noun
+from gateway.commands.options import DOLLARS, confirm, json_option, yes_option
+from gateway.commands.output import out_json, out_list, words
+from gateway.commands.session import run
+from gateway.domain.money import dollars
+
+COLUMNS = [
+    ("Model", lambda p: p.model),
+    (">Input", lambda p: dollars(p.input_nanos)),
+    (">Cached", lambda p: _optional(p.cached_input_nanos)),
+    (">Cache write", lambda p: _optional(p.cache_write_nanos)),
+    (">Output", lambda p: dollars(p.output_nanos)),
+    (">A call", lambda p: _optional(p.per_call_nanos or None)),
+    ("Source", lambda p: "free" if p.free else p.source),
+    ("Updated", lambda p: show.moment(p.updated_ms)),
+]
+
+
+@click.group(cls=Noun)
+def price() -> None:
+    """What models cost, in dollars per million tokens. A model without a price is unpriced: counted, not charged."""
+
+
+@price.command("list", examples=["tollkeeper price list"])
+@json_option
+def list_prices(*, as_json: bool) -> None:
+    """List all prices, in dollars per million tokens."""
+    found = run(lambda client: client.prices())
+    out_list(found, COLUMNS, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
+
+
+@price.command(
+    "set",
+    examples=[
+        "tollkeeper price set gpt-4o --input 2.50 --cached 1.25 --output 10",
+        "tollkeeper price set qwen3:8b --free",
+    ],
+)
+@click.argument("model")
+@click.option("--input", "input_", type=DOLLARS, help="Dollars per million input tokens.")
+@click.option("--output", type=DOLLARS, help="Dollars per million output tokens.")
+@click.option("--cached", type=DOLLARS, help="Dollars per million cached input tokens (default: as input).")
+@click.option(
+    "--cache-write", type=DOLLARS, help="Dollars per million tokens written to the cache (default: as input)."
+)
+@click.option("--per-call", type=DOLLARS, help="Dollars a call, besides.")
+@click.option("--free", is_flag=True, help="It costs nothing.")
+@json_option
+def set_price(
+    model: str,
+    input_: int | None,
+    output: int | None,
+    cached: int | None,
+    cache_write: int | None,
+    per_call: int | None,
+    *,
+    free: bool,
+    as_json: bool,
+) -> None:
+    """Set the price of a model, all of it at once."""
+    amounts = (input_, output, cached, cache_write, per_call)
+    if free and any(amounts):
+        raise click.UsageError("--free goes with no amount", click.get_current_context())
+    if not free and per_call is None and (input_ is None or output is None):
+        raise click.UsageError("--input and --output are needed, or --free", click.get_current_context())
+    body: patches.Patch = {"input": input_ or 0, "output": output or 0}
+    body |= patches.given(cached_input=cached, cache_write=cache_write, per_call=per_call)
+    view = run(lambda client: client.set_price(model, body))
+    if as_json:
+        out_json(view)
+    words(f"the price of '{view.model}' is {show.price(view)}")
+
+
+@price.command("remove", examples=["tollkeeper price remove gpt-4o"])
+@click.argument("model")
+@yes_option
+def remove_price(model: str, *, yes: bool) -> None:
+    """Remove a price: the model is unpriced then, its calls cost nothing."""
+    confirm(f"Remove the price of '{model}'? Its calls will cost nothing, and no budget will hold them.", yes=yes)
+    run(lambda client: client.remove_price(model))
+    words(f"the price of '{model}' was removed")
+
+
+def _optional(nanos: int | None) -> str:
+    return "" if nanos is None else dollars(nanos)

@@ -1,0 +1,102 @@
+"""The server's life: ``serve``, ``status``, ``stop``."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from gateway.client import connect, launch
+from gateway.client.runfile import Endpoint
+from gateway.commands.base import Command
+from gateway.commands.options import json_option, now
+from gateway.commands.output import out, out_json, out_pairs, words
+from gateway.commands.session import NO_SERVER, config, run
+from gateway.config import Config, load
+from gateway.domain.text import plain
+from gateway.domain.views import Status
+from gateway.domain.written import brief_span, local_time
+
+if TYPE_CHECKING:
+    from gateway.server import Welcome  # it loads everything; the other commands do without
+
+
+def serve_here(where: Config) -> int:
+    """Serve in this process until it is stopped; gives the exit code."""
+    from gateway import server
+
+    return server.run(where, _welcome)
+
+
+@click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700"])
+@click.option("--host", help="Address to listen on (default: TOLLKEEPER_HOST, else 127.0.0.1).")
+@click.option("--port", type=int, help="Port of /v1 (default: TOLLKEEPER_PORT, else 8655); 0 for any free one.")
+@click.option("--drain", type=click.FloatRange(0, 86_400), help="Seconds that running calls get when it stops.")
+def serve(host: str | None, port: int | None, drain: float | None) -> None:
+    """Run the gateway in the foreground, until Ctrl-C or 'tollkeeper stop'."""
+    where = load(home=str(config().home), host=host, port=port)
+    if drain is not None:
+        where = msgspec.structs.replace(where, drain_s=drain)
+    click.get_current_context().exit(serve_here(where))
+
+
+@click.command(cls=Command, examples=["tollkeeper status", "tollkeeper status --json"])
+@json_option
+def status(*, as_json: bool) -> None:
+    """Show the running server; the exit code is 5 if there is none."""
+    view = run(lambda client: client.status(), running=True)
+    if as_json:
+        out_json(view)
+        return
+    _print(view)
+
+
+@click.command(cls=Command, examples=["tollkeeper stop", "tollkeeper stop --now"])
+@click.option("--now", "at_once", is_flag=True, help="Do not wait for running calls; they end with an error.")
+@click.option("--wait", type=click.FloatRange(0, 86_400), default=60, show_default=True, help="Seconds to wait for it.")
+def stop(wait: float, *, at_once: bool) -> None:
+    """Take no more calls, let the running ones end, then stop the server; waits until it is gone."""
+    where = config()
+
+    async def work() -> Endpoint | None:
+        endpoint = await launch.find(where)
+        if endpoint is not None:
+            await launch.stop(endpoint, now=at_once, wait_s=wait)
+        return endpoint
+
+    words("the server has stopped" if asyncio.run(work()) else NO_SERVER.format(home=where.home))
+
+
+def _welcome(said: "Welcome") -> None:
+    """What the person who started the server needs to know."""
+    out(f"tollkeeper serves {said.address}")
+    out(f"its data is in {plain(said.home, limit=1_000)}; Ctrl-C stops it")
+    for note in (said.open_to, *said.notes):
+        if note:
+            words(f"note: {note}")
+    if not said.key:
+        return
+    out(f"\nToken '{plain(said.token)}' was made. Its key is shown this once:\n\n  {said.key}")
+    if said.models:
+        out("\nTry it in another terminal:\n")
+        out(connect.curl(said.address, said.models[0], said.key))
+        out("\nPoint an SDK here:\n")
+        out(connect.environment(said.address, said.key))
+
+
+def _print(view: Status) -> None:
+    out_pairs(
+        [
+            ("state", view.state),
+            ("address", view.address),
+            ("home", view.home),
+            ("version", view.version),
+            ("process", str(view.pid)),
+            ("started", f"{local_time(view.started_ms)}, {brief_span(max(0, now() - view.started_ms))} ago"),
+            ("running calls", str(view.in_flight)),
+            ("watchers", str(view.watchers)),
+            ("channels", ", ".join(f"{count} {state}" for state, count in sorted(view.channels.items())) or "none"),
+            ("calls on record", f"{view.records:,}"),
+            ("durability", view.durability),
+        ]
+    )

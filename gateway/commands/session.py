@@ -1,0 +1,90 @@
+"""Session: one command's way to the gateway, the same with and without a running server.
+
+A running server is asked over its control socket. If none runs, its control part is started inside this process on the
+same home, under the same lock, and asked in the same way.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TypeVar
+
+import click
+import msgspec
+
+from gateway.client.control import ControlClient
+from gateway.client.launch import find
+from gateway.client.runfile import Endpoint
+from gateway.commands.base import HOME
+from gateway.commands.exits import Exit, Quit
+from gateway.config import Config, load
+from gateway.domain.errors import GatewayError
+
+T = TypeVar("T")
+Work = Callable[[ControlClient], Awaitable[T]]
+Reach = Callable[..., AbstractAsyncContextManager[ControlClient]]
+
+BUSY_WAIT_S = 5.0
+"""How long a command waits for a home that another process is just using."""
+
+BUSY_STEP_S = 0.1
+
+NO_SERVER = "no server is running for {home}; start one with 'tollkeeper serve'"
+
+
+@asynccontextmanager
+async def reach(config: Config, *, listen: bool = False, running: bool = False) -> AsyncIterator[ControlClient]:
+    """A client of the running server, or of one inside this process.
+
+    ``listen`` opens /v1 in the latter case. ``running`` demands a running server. Raises Quit when there is none, and
+    StoreBusy when the home stays locked by a process that cannot be asked.
+    """
+    async with AsyncExitStack() as stack:
+        endpoint = await _endpoint(config, stack, listen=listen, running=running)
+        yield await stack.enter_async_context(ControlClient(endpoint))
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """What the commands share; tests give one with a client of their own."""
+
+    reach: Reach = reach
+
+
+def config() -> Config:
+    """Where this command's gateway lives."""
+    return load(home=click.get_current_context().meta.get(HOME))
+
+
+def run(work: Work[T], *, listen: bool = False, running: bool = False) -> T:
+    """Do one piece of work with a client (see ``reach``)."""
+    session = click.get_current_context().find_object(Session) or Session()
+    where = config()
+
+    async def main() -> T:
+        async with session.reach(where, listen=listen, running=running) as client:
+            return await work(client)
+
+    return asyncio.run(main())
+
+
+async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, running: bool) -> Endpoint:
+    """Look for a server, then be one; both again while another process holds the home."""
+    deadline = asyncio.get_running_loop().time() + BUSY_WAIT_S
+    while True:
+        endpoint = await find(config)
+        if endpoint is not None:
+            return endpoint
+        if running:
+            raise Quit(NO_SERVER.format(home=config.home), Exit.UNREACHABLE)
+        try:
+            return await _inside(config, stack, listen=listen)
+        except GatewayError as error:
+            if error.code != "store_busy" or asyncio.get_running_loop().time() >= deadline:
+                raise
+        await asyncio.sleep(BUSY_STEP_S)
+
+
+async def _inside(config: Config, stack: AsyncExitStack, *, listen: bool) -> Endpoint:
+    from gateway.server import embedded  # it loads everything; not needed while a server runs
+
+    return await stack.enter_async_context(embedded(config, listen=listen))

@@ -1,0 +1,113 @@
+"""Show: how single values of the views are written in tables and details."""
+
+from collections.abc import Sequence
+
+from gateway.domain.limits import Limits, Window
+from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.price import Rates
+from gateway.domain.views import BudgetView, CallView, PriceView
+from gateway.domain.written import brief_count, brief_multiplier, brief_span, local_time
+
+UNPRICED = "unpriced"
+
+
+def moment(ms: int | None) -> str:
+    """Local time, or nothing."""
+    return local_time(ms) if ms is not None else ""
+
+
+def span(ms: int | None) -> str:
+    """A length of time, or nothing."""
+    return brief_span(ms) if ms is not None else ""
+
+
+def yes_no(value: bool) -> str:  # noqa: FBT001 - the one value there is
+    """``yes`` or ``no``."""
+    return "yes" if value else "no"
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return f"{shown} +{len(names) - most}" if len(names) > most else shown
+
+
+def budget(view: BudgetView) -> str:
+    """``$1.20 of $5.00 a day``, and the same in tokens."""
+    parts = []
+    if view.limit_nanos is not None:
+        parts.append(f"{brief_dollars(view.spent_nanos)} of {brief_dollars(view.limit_nanos)}")
+    if view.limit_tokens is not None:
+        parts.append(f"{brief_count(view.spent_tokens)} of {brief_count(view.limit_tokens)} tokens")
+    return f"{' and '.join(parts)} {window(view.window)}"
+
+
+def budgets(views: Sequence[BudgetView]) -> str:
+    """All budgets on one line."""
+    return "; ".join(budget(view) for view in views)
+
+
+def window(value: Window) -> str:
+    """``a day``, ``in all``."""
+    return "in all" if value is Window.EVER else f"a {value.value}"
+
+
+def limits(value: Limits) -> str:
+    """``60 requests a minute, 4 in flight``; nothing if there are none."""
+    said = (
+        (value.rpm, "requests a minute"),
+        (value.tpm, "tokens a minute"),
+        (value.rpd, "requests a day"),
+        (value.tpd, "tokens a day"),
+        (value.concurrent, "in flight"),
+        (value.queue_s, "seconds of waiting"),
+    )
+    return ", ".join(f"{number} {what}" for number, what in said if number is not None)
+
+
+def price(view: PriceView | None) -> str:
+    """``$2.50 / $10.00``: input and output per million tokens."""
+    if view is None:
+        return UNPRICED
+    if view.free:
+        return "free"
+    call = f" + {dollars(view.per_call_nanos)} a call" if view.per_call_nanos else ""
+    return f"{dollars(view.input_nanos)} / {dollars(view.output_nanos)}{call}"
+
+
+def multiplier(millionths: int) -> str:
+    """``x1.5``."""
+    return brief_multiplier(millionths)
+
+
+def status(call: CallView) -> str:
+    """The HTTP status, and how the call ended where that says more."""
+    if call.state == "running":
+        return "running"
+    return str(call.status) if call.outcome in ("done", "refused", "error") else f"{call.status} {call.outcome}"
+
+
+def receipt(call: CallView) -> list[str]:
+    """How the cost came about, a line for each rate that applied."""
+    rates = call.rates
+    if rates is None:
+        return []
+    fresh = call.input_tokens - call.cached_tokens - call.cache_write_tokens
+    lines = [
+        f"{count:,} {what} at {dollars(rate)} per million"
+        for count, rate, what in (
+            (fresh, rates.input, "input"),
+            (call.cached_tokens, rates.cached_input, "cached input"),
+            (call.cache_write_tokens, rates.cache_write, "cache write"),
+            (call.output_tokens, rates.output, "output"),
+        )
+        if count
+    ]
+    return lines + _extras(rates)
+
+
+def _extras(rates: Rates) -> list[str]:
+    lines = [f"{dollars(rates.per_call)} for the call"] if rates.per_call else []
+    return (
+        lines if rates.multiplier == 1_000_000 else [*lines, f"times {multiplier(rates.multiplier)[1:]} for the group"]
+    )

@@ -1,0 +1,39 @@
+"""Upkeep of what is stored: ``verify`` and ``undo``."""
+
+import click
+
+from gateway.commands.base import Command
+from gateway.commands.exits import Exit, Quit
+from gateway.commands.options import json_option
+from gateway.commands.output import out, out_json, out_pairs
+from gateway.commands.session import run
+from gateway.domain.money import dollars
+from gateway.domain.text import plain
+
+
+@click.command(cls=Command, examples=["tollkeeper verify && echo fine"])
+@json_option
+def verify(*, as_json: bool) -> None:
+    """Recompute every balance and sum from the call log; they must be equal to the last nano-dollar."""
+    verdict = run(lambda client: client.verify())
+    if as_json:
+        out_json(verdict)
+    else:
+        out_pairs(
+            [
+                ("result", "equal" if verdict.equal else "DIFFERENT"),
+                ("granted", dollars(verdict.granted_nanos)),
+                ("spent", f"{dollars(verdict.cost_nanos)} by {verdict.calls:,} calls"),
+                ("balance", dollars(verdict.balance_nanos)),
+                ("comparisons", f"{verdict.checks:,}"),
+                ("difference", verdict.difference),
+            ]
+        )
+    if not verdict.equal:
+        raise Quit(f"the books differ: {verdict.difference}; keep a copy of the data folder", Exit.STORE)
+
+
+@click.command(cls=Command, examples=["tollkeeper undo"])
+def undo() -> None:
+    """Take back the last change of the configuration since the server started."""
+    out(f"taken back: {plain(run(lambda client: client.undo(), running=True))}")

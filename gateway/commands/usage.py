@@ -1,0 +1,124 @@
+"""``usage``: the calls and what they cost. Listing them and the receipt of one."""
+
+from typing import Any
+
+import click
+
+from gateway.client.control import ControlClient
+from gateway.commands import show
+from gateway.commands.base import Noun
+from gateway.commands.call_filters import filter_options, found, wanted_of
+from gateway.commands.options import json_option
+from gateway.commands.output import out, out_json, out_list, out_pairs
+from gateway.commands.session import run
+from gateway.commands.usage_export import export
+from gateway.commands.usage_summary import summary
+from gateway.commands.usage_tail import tail
+from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.text import plain
+from gateway.domain.views import CallView
+from gateway.domain.written import brief_count
+
+COLUMNS = [
+    ("Time", lambda c: show.moment(c.time_ms)),
+    ("Id", lambda c: c.id),
+    ("Token", lambda c: c.token),
+    ("Model", lambda c: c.model),
+    ("Channel", lambda c: c.channel),
+    ("Status", show.status),
+    (">Took", lambda c: show.span(c.duration_ms)),
+    (">First", lambda c: show.span(c.first_byte_ms)),
+    (">In", lambda c: brief_count(c.input_tokens)),
+    (">Out", lambda c: brief_count(c.output_tokens)),
+    (">Cost", lambda c: brief_dollars(c.cost_nanos)),
+]
+
+
+@click.group(cls=Noun)
+def usage() -> None:
+    """The calls and what they cost."""
+
+
+usage.add_command(tail)
+usage.add_command(summary)
+usage.add_command(export)
+
+
+@usage.command(
+    "list",
+    examples=[
+        "tollkeeper usage list --token laptop --since 1h",
+        "tollkeeper usage list st:err 'dur:>5s' '!model:demo-*'",
+    ],
+)
+@filter_options
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many at most.")
+@json_option
+def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
+    """List calls, newest first. WORDS narrow the list, as in the console's filter.
+
+    Words: any text; tok: grp: ch: model: app: id: with * and ?; st:err st:ok st:4xx st:>=400;
+    dur: and ttft: as >5s; in: and out: as >10k; cost: as >0.01; since: and until:; ! negates.
+    """
+    wanted = wanted_of(given)
+
+    async def work(client: ControlClient) -> list[CallView]:
+        return [call async for call in found(client, wanted, limit)]
+
+    out_list(run(work), COLUMNS, as_json=as_json, empty="no such calls")
+
+
+@usage.command("show", examples=["tollkeeper usage show req_019aa0c3d2f15b8e3c5e4d6a7b"])
+@click.argument("call_id", metavar="ID")
+@json_option
+def show_call(call_id: str, *, as_json: bool) -> None:
+    """Show one call: how it went, what was tried, what it cost and why."""
+    view = run(lambda client: client.call(call_id))
+    if as_json:
+        out_json(view)
+        return
+    _print(view)
+
+
+def _print(call: CallView) -> None:
+    took = f"{show.span(call.duration_ms)}, first byte after {show.span(call.first_byte_ms) or 'never'}"
+    out_pairs(
+        [
+            ("id", call.id),
+            ("time", show.moment(call.time_ms)),
+            ("token", f"{call.token} in group {call.group}" if call.token else "none recognised"),
+            ("app", call.app),
+            (
+                "model",
+                call.model if call.upstream_model in ("", call.model) else f"{call.model} ({call.upstream_model})",
+            ),
+            ("channel", call.channel or "none"),
+            ("status", f"{call.status} {call.outcome or call.state} {call.finish_reason}".rstrip()),
+            ("error", f"{call.code}: {call.error}" if call.code else call.error),
+            ("took", took + (", streamed" if call.stream else "")),
+            ("in the gateway", f"{call.overhead_us / 1000:.2f}ms before the upstream was asked"),
+            ("usage", f"{_usage(call)} ({call.usage_source})"),
+            *(("", line) for line in show.receipt(call)),
+            ("cost", dollars(call.cost_nanos) if call.rates or call.usage_source == "none" else show.UNPRICED),
+            ("held", dollars(call.held_nanos) if call.held_nanos else ""),
+            ("balance", f"{dollars(call.balance_nanos)} after it" if call.balance_nanos is not None else ""),
+            ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
+            ("upstream id", call.upstream_id),
+            ("marks", ", ".join(call.marks)),
+        ]
+    )
+    for number, attempt in enumerate(call.attempts, start=1):
+        how = f"{attempt.kind.value}: {attempt.reason}" if attempt.kind else "answered"
+        billed = ", possibly billed" if attempt.billed else ""
+        out(plain(f"attempt {number}  {attempt.channel}  {attempt.status or 'no answer'}  {how}{billed}", limit=500))
+
+
+def _usage(call: CallView) -> str:
+    said = (
+        (call.input_tokens, "input"),
+        (call.cached_tokens, "of it cached"),
+        (call.cache_write_tokens, "written to the cache"),
+        (call.output_tokens, "output"),
+        (call.reasoning_tokens, "of it reasoning"),
+    )
+    return ", ".join(f"{count:,} {what}" for count, what in said if count) or "no tokens"

@@ -1,0 +1,95 @@
+"""``usage export``: calls as CSV or as JSON lines, for other programs."""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from gateway.client.control import ControlClient
+from gateway.commands.base import Command
+from gateway.commands.call_filters import filter_options, found, wanted_of
+from gateway.commands.exits import Exit, Quit
+from gateway.commands.output import out, words
+from gateway.commands.session import run
+from gateway.domain.views import CallView
+
+Write = Callable[[str], object]
+
+FIELDS = CallView.__struct_fields__
+"""The columns; their names and order are stable, new ones are added at the end."""
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "tollkeeper usage export --since 2026-11-01 --until 2026-11-30 > november.csv",
+        "tollkeeper usage export --format jsonl --token laptop --output laptop.jsonl",
+    ],
+)
+@filter_options
+@click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A new file (mode 0600), not stdout.")
+def export(form: str, output: Path | None, **given: Any) -> None:
+    """Write calls, newest first, to stdout or to a new file.
+
+    In CSV, text that a spreadsheet would take for a formula gets an apostrophe before it; JSON lines are exact.
+    """
+    wanted = wanted_of(given)
+    line_of = csv_line if form == "csv" else json_line
+
+    async def work(client: ControlClient, write: Write) -> int:
+        count = 0
+        if form == "csv":
+            write(_csv(FIELDS))
+        async for call in found(client, wanted):
+            write(line_of(call))
+            count += 1
+        return count
+
+    with _target(output) as write:
+        count = run(lambda client: work(client, write))
+    words(f"{count} calls" + (f" written to {output}" if output else ""))
+
+
+def json_line(call: CallView) -> str:
+    """The view as it is, in ASCII."""
+    return json.dumps(msgspec.to_builtins(call)) + "\n"
+
+
+def csv_line(call: CallView) -> str:
+    """The view's fields in order: lists as JSON, nothing for null, true and false in small letters."""
+    row = msgspec.to_builtins(call)
+    return _csv([_cell(row[name]) for name in FIELDS])
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, str):
+        return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    return "" if value is None else json.dumps(value)
+
+
+def _csv(cells: Any) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+@contextmanager
+def _target(output: Path | None) -> Iterator[Write]:
+    """Stdout, or a file that only the owner may read. Raises Quit when the file exists."""
+    if output is None:
+        yield lambda text: out(text, end="")
+        return
+    try:
+        handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Quit(f"{output} exists; name another file or remove it first", Exit.CONFLICT) from None
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        yield file.write
