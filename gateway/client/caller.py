@@ -1,0 +1,146 @@
+"""Caller: one typed request to the control surface. Answers become views, refusals become our errors again."""
+
+from typing import Any, Self, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from gateway.client.http import TIMEOUT_S, Answer, Ask, Place, request
+from gateway.client.runfile import Endpoint
+from gateway.domain.errors import (
+    BadRequest,
+    Conflict,
+    GatewayError,
+    InternalError,
+    InvalidToken,
+    NoChannel,
+    NotFound,
+    QuotaExceeded,
+    RateLimited,
+    Refused,
+    TooLarge,
+    Unavailable,
+    UpstreamError,
+    UpstreamTimeout,
+)
+
+Value = TypeVar("Value")
+Body = msgspec.Struct | dict[str, Any]
+
+_BY_STATUS: dict[int, type[GatewayError]] = {
+    400: BadRequest,
+    401: InvalidToken,
+    402: UpstreamError,
+    403: Refused,
+    404: NotFound,
+    405: BadRequest,
+    409: Conflict,
+    413: TooLarge,
+    415: Refused,
+    421: Refused,
+    500: InternalError,
+    502: UpstreamError,
+    503: Unavailable,
+    504: UpstreamTimeout,
+}
+_BY_CODE: dict[str, type[GatewayError]] = {
+    kind.default_code: kind
+    for kind in (QuotaExceeded, RateLimited, NoChannel, Unavailable, UpstreamError, UpstreamTimeout, Conflict, NotFound)
+}
+
+
+class Caller:
+    """Who asks: it knows where the server is and what opens it."""
+
+    def __init__(self, endpoint: Endpoint, *, timeout_s: float = TIMEOUT_S) -> None:
+        self.endpoint = endpoint
+        self.place = Place(socket=endpoint.socket, host=endpoint.host, port=endpoint.port)
+        self._timeout_s = timeout_s
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is kept open between two requests."""
+
+    async def get(self, path: str, wanted: type[Value], /, **parameters: object) -> Value:
+        """GET; parameters that are None are left out."""
+        return self.read(await self.send("GET", path + _query(parameters)), wanted)
+
+    async def post(self, path: str, wanted: type[Value], body: Body | None = None, *, timeout_s: float = 0) -> Value:
+        """POST."""
+        return self.read(await self.send("POST", path, body, timeout_s=timeout_s), wanted)
+
+    async def patch(self, path: str, wanted: type[Value], body: Body) -> Value:
+        """PATCH."""
+        return self.read(await self.send("PATCH", path, body), wanted)
+
+    async def put(self, path: str, wanted: type[Value], body: Body) -> Value:
+        """PUT."""
+        return self.read(await self.send("PUT", path, body), wanted)
+
+    async def delete(self, path: str, /, **parameters: object) -> None:
+        """DELETE."""
+        await self.send("DELETE", path + _query(parameters))
+
+    async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> Answer:
+        """One request, within ``timeout_s`` seconds (0: the client's own timeout).
+
+        Raises what the server refused it with, or Unavailable.
+        """
+        answer = await request(self.place, self.ask(method, path, body), timeout_s=timeout_s or self._timeout_s)
+        if not 200 <= answer.status < 300:
+            raise error_of(answer.status, answer.body)
+        return answer
+
+    def ask(self, method: str, path: str, body: Body | None = None) -> Ask:
+        """The request with its secret."""
+        headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
+        data = b"" if body is None else msgspec.json.encode(body)
+        return Ask(method=method, path="/control" + path, headers=headers, body=data)
+
+    @staticmethod
+    def read(answer: Answer, wanted: type[Value]) -> Value:
+        """The answer as the value it is. Raises InternalError when server and client do not fit."""
+        try:
+            return msgspec.json.decode(answer.body, type=wanted)
+        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+            raise InternalError(
+                f"the server's answer makes no sense here ({exc}); its version may differ: 'tollkeeper restart'",
+                code="version_mismatch",
+            ) from exc
+
+
+class _Refusal(msgspec.Struct):
+    message: str = ""
+    code: str | None = None
+    param: str | None = None
+    gateway: dict[str, Any] = {}
+
+
+class _Refused(msgspec.Struct):
+    error: _Refusal
+
+
+def error_of(status: int, body: bytes) -> GatewayError:
+    """The error that a refusal stands for; its class is found by code, else by status."""
+    try:
+        refusal = msgspec.json.decode(body, type=_Refused).error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        refusal = _Refusal(message=f"the server answered with status {status}")
+    kind = _BY_CODE.get(refusal.code or "") or _BY_STATUS.get(status, GatewayError)
+    return kind(refusal.message, code=refusal.code or "", param=refusal.param, details=refusal.gateway)
+
+
+def segment(text: str) -> str:
+    """A name as one segment of a path."""
+    return quote(text, safe="")
+
+
+def _query(parameters: dict[str, object]) -> str:
+    given = {name: _text(value) for name, value in parameters.items() if value is not None and value != ""}
+    return "?" + urlencode(given) if given else ""
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

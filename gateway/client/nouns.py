@@ -1,0 +1,133 @@
+"""Nouns: the requests about account, settings, tokens, groups, channels, prices and models."""
+
+from gateway.client.caller import Body, Caller, segment
+from gateway.domain.account import Grant
+from gateway.domain.channel import Check, Served
+from gateway.domain.settings import Settings
+from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, NewToken, PriceView, TokenView
+
+PROBE_S = 180.0
+"""A test of a channel may wait for a slow model."""
+
+
+class AccountRequests(Caller):
+    """Account, grants and settings."""
+
+    async def account(self) -> AccountView:
+        return await self.get("/account", AccountView)
+
+    async def set_account(self, patch: Body) -> AccountView:
+        return await self.patch("/account", AccountView, patch)
+
+    async def grants(self) -> list[Grant]:
+        """Oldest first."""
+        return await self.get("/account/grants", list[Grant])
+
+    async def grant(self, nanos: int, note: str = "") -> AccountView:
+        """Top up; a negative amount corrects."""
+        return await self.post("/account/grants", AccountView, {"nanos": nanos, "note": note})
+
+    async def settings(self) -> Settings:
+        return await self.get("/settings", Settings)
+
+    async def set_settings(self, patch: Body) -> Settings:
+        return await self.patch("/settings", Settings, patch)
+
+
+class TokenRequests(Caller):
+    """Tokens, by id or name."""
+
+    async def tokens(self) -> list[TokenView]:
+        return await self.get("/tokens", list[TokenView])
+
+    async def token(self, ref: str) -> TokenView:
+        return await self.get(f"/tokens/{segment(ref)}", TokenView)
+
+    async def add_token(self, body: Body) -> NewToken:
+        """The answer tells the key, once."""
+        return await self.post("/tokens", NewToken, body)
+
+    async def edit_token(self, ref: str, patch: Body) -> TokenView:
+        return await self.patch(f"/tokens/{segment(ref)}", TokenView, patch)
+
+    async def remove_token(self, ref: str) -> None:
+        await self.delete(f"/tokens/{segment(ref)}")
+
+    async def rotate_token(self, ref: str) -> NewToken:
+        """The answer tells the new key, once."""
+        return await self.post(f"/tokens/{segment(ref)}/rotate", NewToken)
+
+    async def token_pass(self, ref: str) -> str:
+        """A key that works as this token for a minute."""
+        answer: dict[str, str] = await self.post(f"/tokens/{segment(ref)}/pass", dict[str, str])
+        return answer["key"]
+
+
+class GroupRequests(Caller):
+    """Groups, by name."""
+
+    async def groups(self) -> list[GroupView]:
+        return await self.get("/groups", list[GroupView])
+
+    async def group(self, name: str) -> GroupView:
+        return await self.get(f"/groups/{segment(name)}", GroupView)
+
+    async def add_group(self, body: Body) -> GroupView:
+        return await self.post("/groups", GroupView, body)
+
+    async def edit_group(self, name: str, patch: Body) -> GroupView:
+        return await self.patch(f"/groups/{segment(name)}", GroupView, patch)
+
+    async def remove_group(self, name: str, move: str = "") -> None:
+        """``move`` names the group that its tokens and channels go to; without it a group in use stays."""
+        await self.delete(f"/groups/{segment(name)}", move=move)
+
+
+class ChannelRequests(Caller):
+    """Channels, by id or name."""
+
+    async def channels(self) -> list[ChannelView]:
+        return await self.get("/channels", list[ChannelView])
+
+    async def channel(self, ref: str) -> ChannelView:
+        return await self.get(f"/channels/{segment(ref)}", ChannelView)
+
+    async def add_channel(self, body: Body) -> ChannelView:
+        """Without ``models`` the upstream is asked for its list."""
+        return await self.post("/channels", ChannelView, body, timeout_s=PROBE_S)
+
+    async def edit_channel(self, ref: str, patch: Body) -> ChannelView:
+        return await self.patch(f"/channels/{segment(ref)}", ChannelView, patch)
+
+    async def remove_channel(self, ref: str) -> None:
+        await self.delete(f"/channels/{segment(ref)}")
+
+    async def test_channel(self, ref: str, model: str = "") -> Check:
+        """A free probe; with a model also one tiny real call."""
+        body = {"model": model} if model else {}
+        return await self.post(f"/channels/{segment(ref)}/test", Check, body, timeout_s=PROBE_S)
+
+    async def channel_models(self, ref: str) -> list[Served]:
+        """What the upstream lists now."""
+        return self.read(await self.send("GET", f"/channels/{segment(ref)}/models", timeout_s=PROBE_S), list[Served])
+
+    async def clear_channel(self, ref: str) -> ChannelView:
+        return await self.post(f"/channels/{segment(ref)}/clear", ChannelView)
+
+
+class PriceRequests(Caller):
+    """Prices by model, and the models there are."""
+
+    async def prices(self) -> list[PriceView]:
+        return await self.get("/prices", list[PriceView])
+
+    async def set_price(self, model: str, body: Body) -> PriceView:
+        """``input`` and ``output`` in nano-dollars per million tokens are required."""
+        return await self.put(f"/prices/{segment(model)}", PriceView, body)
+
+    async def remove_price(self, model: str) -> None:
+        await self.delete(f"/prices/{segment(model)}")
+
+    async def models(self, token: str | None = None) -> list[ModelView]:
+        """All models, or those that one token sees."""
+        return await self.get("/models", list[ModelView], token=token)

@@ -1,0 +1,66 @@
+"""Runfile: where the running server is reached, and the secret that opens it: a JSON file, mode 0600, in the home."""
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from gateway.domain.units import Millis
+
+SIZE_LIMIT = 64 * 1024
+"""Bytes; anything larger is not a runfile."""
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """How to reach one running server. It holds the secret: never print it."""
+
+    instance: str
+    """Identity of one start of a server; its status echoes it."""
+    secret: str
+    socket: str = ""
+    """Path of the control socket; empty where control listens on loopback TCP."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """Of control on TCP."""
+    address: str = ""
+    """Base URL of /v1, for example ``http://127.0.0.1:8655/v1``; empty when only control runs."""
+    pid: int = 0
+    version: str = ""
+    started: Millis = Millis(0)
+
+    def __repr__(self) -> str:
+        return f"Endpoint(instance={self.instance!r}, address={self.address!r}, pid={self.pid})"
+
+
+def write(path: Path, endpoint: Endpoint) -> None:
+    """Put the runfile in place at once and whole. Raises OSError."""
+    handle, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)  # made with mode 0600, never followed
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(msgspec.json.encode(endpoint) + b"\n")
+        os.replace(temporary, path)  # noqa: PTH105 - the pair of mkstemp
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108 - the pair of mkstemp
+        raise
+
+
+def read(path: Path) -> Endpoint | None:
+    """What the runfile says; None if there is none that can be read. It does not prove that the server lives."""
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.read(SIZE_LIMIT), type=Endpoint)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def remove(path: Path, instance: str) -> bool:
+    """Remove the runfile if it is this instance's: a successor may already have written its own."""
+    endpoint = read(path)
+    if endpoint is None or endpoint.instance != instance:
+        return False
+    with suppress(OSError):
+        path.unlink()
+    return True

@@ -1,0 +1,87 @@
+"""Trial: real calls through /v1 as any client makes them, tiny ones: what the doctor's last question is about."""
+
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gateway.client.caller import error_of
+from gateway.client.http import Answer, Ask, Place, exchange, request
+from gateway.domain.errors import UpstreamError
+
+CALL_S = 180.0
+"""A local model may have to be loaded first."""
+
+QUESTION = "Reply with the single word: ok"
+OUTPUT_CAP = 64
+"""Output tokens of one call, for models that think before they speak."""
+
+
+class Door(msgspec.Struct, frozen=True, kw_only=True):
+    """/v1 from outside: where it is, and the key to present. Every method raises what /v1 answers, or Unavailable."""
+
+    place: Place
+    base: str
+    key: str = ""
+
+    async def ask(self, method: str, path: str, body: bytes = b"") -> Answer:
+        """One whole exchange."""
+        answer = await request(self.place, self._ask(method, path, body), timeout_s=CALL_S)
+        if answer.status != 200:
+            raise error_of(answer.status, answer.body)
+        return answer
+
+    async def models(self) -> list[str]:
+        """The names that the key sees."""
+        answer = await self.ask("GET", "/models")
+        return [model.id for model in msgspec.json.decode(answer.body, type=_Listed).data]
+
+    async def plain_call(self, model: str) -> str:
+        """Call for a whole answer; the call's id."""
+        answer = await self.ask("POST", "/chat/completions", _question(model, stream=False))
+        if not msgspec.json.decode(answer.body, type=_Completion).choices:
+            raise UpstreamError("the plain answer holds no choices", code="upstream_bad_response")
+        return answer.headers.get("x-request-id", "")
+
+    async def streamed_call(self, model: str) -> str:
+        """Call for a stream and read it to its proper end; the call's id."""
+        ask = self._ask("POST", "/chat/completions", _question(model, stream=True))
+        last = b""
+        async with exchange(self.place, ask, timeout_s=CALL_S) as stream:
+            if stream.status != 200:
+                raise error_of(stream.status, await stream.read())
+            async for line in stream.lines():
+                last = line.strip() or last
+        if last.startswith(b'data: {"error"'):
+            raise error_of(502, last.removeprefix(b"data: "))
+        if last != b"data: [DONE]":
+            raise UpstreamError("the streamed answer broke off", code="upstream_cut")
+        return stream.headers.get("x-request-id", "")
+
+    def _ask(self, method: str, path: str, body: bytes) -> Ask:
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        if body:
+            headers["Content-Type"] = "application/json"
+        return Ask(method=method, path=self.base + path, headers=headers, body=body)
+
+
+def door(address: str, key: str = "") -> Door:
+    """The way to the base URL that a server's status tells."""
+    parts = urlsplit(address)
+    return Door(place=Place(host=parts.hostname or "127.0.0.1", port=parts.port or 80), base=parts.path, key=key)
+
+
+def _question(model: str, *, stream: bool) -> bytes:
+    message = {"role": "user", "content": QUESTION}
+    return msgspec.json.encode({"model": model, "messages": [message], "max_tokens": OUTPUT_CAP, "stream": stream})
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Listed(msgspec.Struct):
+    data: list[_Model]
+
+
+class _Completion(msgspec.Struct):
+    choices: list[msgspec.Raw]

@@ -1,0 +1,46 @@
+"""The account and its grants."""
+
+from aiohttp import web
+
+from gateway.control import checks
+from gateway.control.desk import Desk
+from gateway.control.inputs import fields, patched, required
+from gateway.control.views import account_view
+from gateway.core.ids import new_id
+from gateway.domain.account import Grant
+from gateway.domain.change import Change
+from gateway.domain.errors import BadRequest
+from gateway.domain.money import dollars
+from gateway.domain.views import AccountView
+
+EDITABLE = ("status", "budgets", "stop_when_empty")
+
+
+async def show(desk: Desk, _: web.Request) -> AccountView:
+    """GET /account."""
+    return account_view(desk.engine)
+
+
+async def edit(desk: Desk, request: web.Request) -> AccountView:
+    """PATCH /account."""
+    account = patched(desk.registry.account, await request.read(), EDITABLE)
+    checks.account(account)
+    desk.commit("changed the account", Change("account", "", account))
+    return account_view(desk.engine)
+
+
+async def grants(desk: Desk, _: web.Request) -> list[Grant]:
+    """GET /account/grants: oldest first."""
+    return sorted(desk.registry.grants.values(), key=lambda grant: (grant.time, grant.id))
+
+
+async def add_grant(desk: Desk, request: web.Request) -> AccountView:
+    """POST /account/grants {nanos, note}: a top-up, or with a negative amount a correction."""
+    body = await request.read()
+    required(body, "nanos")
+    grant = Grant(id=new_id("grant"), time=desk.now, **fields(body, Grant, ("nanos", "note")))
+    if grant.nanos == 0:
+        raise BadRequest("nanos: a grant of nothing changes nothing", param="nanos")
+    checks.note(grant.note)
+    desk.commit(f"granted {dollars(grant.nanos)}", Change("grants", grant.id, grant))
+    return account_view(desk.engine)

@@ -1,0 +1,162 @@
+"""Channels: made, edited, removed, asked for their models, tested, cleared."""
+
+import msgspec
+from aiohttp import web
+
+from gateway.control import checks
+from gateway.control.desk import Desk
+from gateway.control.inputs import fields, patched, required
+from gateway.control.probe import probe
+from gateway.control.usage import tallies
+from gateway.control.views import channel_view, channel_views
+from gateway.core.ids import new_id
+from gateway.domain.change import Change
+from gateway.domain.channel import Channel, Check, Dialect, Served
+from gateway.domain.errors import BadRequest, Conflict, UpstreamError
+from gateway.domain.text import plain
+from gateway.domain.units import ChannelId
+from gateway.domain.urls import checked_base_url
+from gateway.domain.views import ChannelView
+
+EDITABLE = (
+    "name",
+    "base_url",
+    "key",
+    "models",
+    "groups",
+    "priority",
+    "weight",
+    "enabled",
+    "preset",
+    "limits",
+    "timeouts",
+    "headers",
+    "token_limit_field",
+    "strict",
+    "finish_abandoned",
+    "options",
+    "note",
+)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a test may be asked for."""
+
+    model: str = ""
+
+
+async def listed(desk: Desk, _: web.Request) -> list[ChannelView]:
+    """GET /channels."""
+    return channel_views(desk.engine, await tallies(desk.engine))
+
+
+async def show(desk: Desk, request: web.Request) -> ChannelView:
+    """GET /channels/{ref}."""
+    return await _view(desk, _found(desk, request))
+
+
+async def add(desk: Desk, request: web.Request) -> ChannelView:
+    """POST /channels: the fields of a channel; ``name`` and ``dialect`` are required.
+
+    Without ``models`` the upstream is asked for its list.
+    """
+    body = await request.read()
+    required(body, "name", "dialect")
+    values = fields(body, Channel, (*EDITABLE, "dialect"))
+    channel = _checked(Channel(id=ChannelId(new_id("ch")), created=desk.now, **values), desk)
+    if not channel.models:
+        channel = _checked(_with_models(channel, await _asked_for_models(desk, channel)), desk)
+    channel = _dated(channel, None, desk)
+    desk.commit(f"added channel '{channel.name}'", Change("channels", channel.id, channel))
+    return await _view(desk, channel)
+
+
+async def edit(desk: Desk, request: web.Request) -> ChannelView:
+    """PATCH /channels/{ref}; what was held against it is forgotten, for it may be cured."""
+    old = _found(desk, request)
+    channel = _dated(_checked(patched(old, await request.read(), EDITABLE), desk), old, desk)
+    desk.commit(f"changed channel '{old.name}'", Change("channels", channel.id, channel))
+    desk.engine.health.clear(channel.id)
+    return await _view(desk, channel)
+
+
+async def remove(desk: Desk, request: web.Request) -> dict[str, str]:
+    """DELETE /channels/{ref}."""
+    channel = _found(desk, request)
+    return desk.commit(f"removed channel '{channel.name}'", Change("channels", channel.id, None))
+
+
+async def models(desk: Desk, request: web.Request) -> list[Served]:
+    """GET /channels/{ref}/models: what the upstream lists now."""
+    return await desk.engine.upstreams.fetch_models(_found(desk, request))
+
+
+async def test(desk: Desk, request: web.Request) -> Check:
+    """POST /channels/{ref}/test {model?}: a free probe, and one tiny real call if a model is given.
+
+    The result is kept on the channel; a good one ends its rest.
+    """
+    channel = _found(desk, request)
+    asked = Asked(**fields(await request.read(), Asked, ("model",)))
+    check = await probe(desk.engine, channel, asked.model)
+    if (current := desk.registry.channels.get(channel.id)) is not None:
+        desk.engine.change([Change("channels", current.id, msgspec.structs.replace(current, last_check=check))])
+        if check.ok:
+            desk.engine.health.clear(current.id)
+    return check
+
+
+async def clear(desk: Desk, request: web.Request) -> ChannelView:
+    """POST /channels/{ref}/clear: what the machine holds against it is forgotten."""
+    channel = _found(desk, request)
+    desk.engine.health.clear(channel.id)
+    return await _view(desk, channel)
+
+
+def _found(desk: Desk, request: web.Request) -> Channel:
+    return desk.engine.catalog.channel(request.match_info["ref"])
+
+
+async def _view(desk: Desk, channel: Channel) -> ChannelView:
+    return channel_view(desk.engine, channel, await tallies(desk.engine))
+
+
+def _checked(channel: Channel, desk: Desk) -> Channel:
+    """The channel with its URL in the usual form. Raises BadRequest or Conflict."""
+    checks.channel(channel, desk.registry)
+    for other in desk.registry.channels.values():
+        if other.id != channel.id and channel.name in (other.name, other.id):
+            raise Conflict(f"there is already a channel '{channel.name}'; choose another name", param="name")
+    url = checked_base_url(channel.base_url) if channel.dialect is not Dialect.MOCK else ""
+    return msgspec.structs.replace(channel, base_url=url)
+
+
+async def _asked_for_models(desk: Desk, channel: Channel) -> list[Served]:
+    """The upstream's list. Raises BadRequest saying what to do without one."""
+    hint = "name its models instead (--models a,b,c), or check the address and the key"
+    try:
+        found = await desk.engine.upstreams.fetch_models(channel)
+    except UpstreamError as exc:
+        raise BadRequest(
+            f"channel '{channel.name}' gave no list of its models: {plain(exc.message, 500)}; {hint}",
+            code="no_model_list",
+            param="models",
+        ) from exc
+    if not found:
+        raise BadRequest(f"channel '{channel.name}' lists no models; {hint}", code="no_model_list", param="models")
+    return found
+
+
+def _with_models(channel: Channel, found: list[Served]) -> Channel:
+    """What a stranger lists is kept once each, and only under names that can be shown."""
+    usable = {
+        m.name: m for m in found if 0 < len(m.name) <= checks.MODEL_NAME_LIMIT and plain(m.name) == m.name.strip()
+    }
+    return msgspec.structs.replace(channel, models=tuple(usable.values()))
+
+
+def _dated(channel: Channel, old: Channel | None, desk: Desk) -> Channel:
+    """Every model says since when it is served here."""
+    known = {model.name: model.created for model in old.models} if old is not None else {}
+    dated = [msgspec.structs.replace(m, created=m.created or known.get(m.name) or desk.now) for m in channel.models]
+    return msgspec.structs.replace(channel, models=tuple(dated))

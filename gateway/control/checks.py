@@ -1,0 +1,212 @@
+"""Checks: what a value must be beyond its type. Each gives nothing or raises BadRequest with the field at fault."""
+
+import re
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from gateway.domain.account import Account
+from gateway.domain.channel import Channel, Dialect, Served, Timeouts
+from gateway.domain.errors import BadRequest
+from gateway.domain.group import Group
+from gateway.domain.limits import Budget, Limits
+from gateway.domain.price import Price, Tier
+from gateway.domain.registry import Registry
+from gateway.domain.settings import Settings
+from gateway.domain.text import plain
+from gateway.domain.token import Token
+from gateway.domain.urls import checked_base_url
+
+NAME_LIMIT = 64
+MODEL_NAME_LIMIT = 200
+NOTE_LIMIT = 500
+MANY = 10_000
+"""More entries than this in one list are a mistake."""
+
+MULTIPLIER_LIMIT = 1_000_000_000
+"""Times a thousand."""
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, token
+_OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type", "cookie"})
+_HOST_NAME = re.compile(r"[0-9A-Za-z._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
+
+
+def account(value: Account) -> None:
+    """The account's budgets make sense."""
+    budgets(value.budgets)
+
+
+def settings(value: Settings) -> None:
+    """Host names are bare, origins are whole and have no path, records are kept for a day at least."""
+    _demand(value.keep_days >= 1, "keep_days", "at least one day of records must be kept")
+    for host in value.hosts:
+        _demand(_HOST_NAME.fullmatch(host), "hosts", f"'{plain(host)}' is not a host name (no scheme, no port)")
+    for origin in value.origins:
+        parts = urlsplit(origin)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.path
+        _demand(
+            whole and origin == plain(origin), "origins", f"'{plain(origin)}' is not an origin such as https://host"
+        )
+
+
+def token(value: Token, registry: Registry) -> None:
+    """A token has a good name, a group there is, and sensible amounts."""
+    name(value.name)
+    group_exists(value.group, registry)
+    budgets(value.budgets)
+    limits(value.limits)
+    patterns(value.models)
+    note(value.note)
+    _demand(value.limits.queue_s is None, "limits", "queue_s is a limit of channels")
+
+
+def group(value: Group) -> None:
+    """A group has a good name and sensible amounts."""
+    name(value.name)
+    _demand(
+        0 <= value.multiplier <= MULTIPLIER_LIMIT,
+        "multiplier",
+        "is in parts per million, from 0 to 1000000000; 1000000 is times one",
+    )
+    budgets(value.budgets)
+    limits(value.limits)
+    patterns(value.models)
+    note(value.note)
+    _demand(value.limits.queue_s is None, "limits", "queue_s is a limit of channels")
+
+
+def channel(value: Channel, registry: Registry) -> None:
+    """A channel leads somewhere, for groups there are, with deadlines that end."""
+    name(value.name)
+    if value.dialect is Dialect.MOCK:
+        _demand(value.base_url == "", "base_url", "the mock dialect answers by itself and has none")
+    else:
+        checked_base_url(value.base_url)
+    for group_name in value.groups:
+        group_exists(group_name, registry, field="groups")
+    _demand(len(set(value.groups)) == len(value.groups), "groups", "a group is named twice")
+    served(value.models)
+    _demand(value.weight >= 0, "weight", "must not be negative")
+    secret(value.key)
+    headers(value.headers)
+    limits(value.limits)
+    timeouts(value.timeouts)
+    note(value.note)
+
+
+def price(value: Price) -> None:
+    """Prices are not negative and tiers grow."""
+    model_name(value.model, "model")
+    for field in ("input", "output", "cached_input", "cache_write", "per_call"):
+        _not_negative(getattr(value, field), field)
+    above = [tier.above for tier in value.tiers]
+    _demand(above == sorted(set(above)), "tiers", "must be in the order of 'above', each once")
+    for tier in value.tiers:
+        _check_tier(tier)
+
+
+def name(value: str, field: str = "name") -> None:
+    """A name can be shown as it is and typed again: 1 to 64 printable characters, no blank at its ends."""
+    _demand(0 < len(value) <= NAME_LIMIT, field, f"a name has 1 to {NAME_LIMIT} characters")
+    _demand(plain(value) == value and value.isprintable(), field, "a name has no control or invisible characters")
+    _demand(value == value.strip(), field, "a name neither begins nor ends with a blank")
+    _demand(value not in (".", ".."), field, "a name is more than dots: it stands in URLs")
+
+
+def model_name(value: str, field: str) -> None:
+    """Model names may hold slashes and colons, but nothing that cannot be shown."""
+    _demand(0 < len(value) <= MODEL_NAME_LIMIT, field, f"a model's name has 1 to {MODEL_NAME_LIMIT} characters")
+    _demand(
+        plain(value) == value and value == value.strip(),
+        field,
+        f"the model name '{plain(value)}' has blanks at its ends or characters that cannot be shown",
+    )
+
+
+def patterns(values: Iterable[str]) -> None:
+    """Patterns follow the rule of model names."""
+    listed = list(values)
+    _demand(len(listed) <= MANY, "models", f"has more than {MANY} patterns")
+    for value in listed:
+        model_name(value, "models")
+
+
+def served(values: tuple[Served, ...]) -> None:
+    """Each public name once."""
+    _demand(len(values) <= MANY, "models", f"has more than {MANY} models")
+    seen: set[str] = set()
+    for model in values:
+        model_name(model.name, "models")
+        model_name(model.upstream_name, "models")
+        _demand(model.name not in seen, "models", f"'{model.name}' is listed twice")
+        seen.add(model.name)
+
+
+def budgets(values: tuple[Budget, ...]) -> None:
+    """Each window once, each with an amount."""
+    windows = [budget.window for budget in values]
+    _demand(len(set(windows)) == len(windows), "budgets", "two budgets have the same window")
+    for budget in values:
+        has_amount = budget.nanos is not None or budget.tokens is not None
+        _demand(has_amount, "budgets", f"the {budget.window} budget has neither 'nanos' nor 'tokens'")
+        _not_negative(budget.nanos, "budgets")
+        _not_negative(budget.tokens, "budgets")
+
+
+def limits(value: Limits) -> None:
+    """A limit of none is written by leaving it out; zero would let nothing pass."""
+    for field in ("rpm", "tpm", "rpd", "tpd", "concurrent"):
+        number = getattr(value, field)
+        _demand(number is None or number > 0, "limits", f"{field} must be above 0; null means no limit")
+    _not_negative(value.queue_s, "limits")
+
+
+def timeouts(value: Timeouts) -> None:
+    """Deadlines in seconds, each of them more than nothing and at most a day."""
+    for field in value.__struct_fields__:
+        _demand(0 < getattr(value, field) <= 86_400, "timeouts", f"{field} must be from 0 to 86400 seconds")
+
+
+def secret(value: str, field: str = "key") -> None:
+    """A key goes into one header line; a reference names a variable of the environment."""
+    if value.startswith("env:"):
+        _demand(_ENV_NAME.fullmatch(value[4:]), field, "'env:' is followed by the name of a variable")
+    printable = value.isascii() and value.isprintable()
+    _demand(printable and value == value.strip(), field, "must be printable ASCII without blanks at its ends")
+    _demand(len(value) <= 8192, field, "is longer than 8192 characters")
+
+
+def headers(values: dict[str, str]) -> None:
+    """Further headers have HTTP names, are not those that frame a request, and have values of one line."""
+    for header, value in values.items():
+        _demand(_HEADER_NAME.fullmatch(header), "headers", f"'{plain(header)}' is not a header's name")
+        _demand(header.lower() not in _OWN_HEADERS, "headers", f"'{header}' is set by the gateway itself")
+        secret(value, "headers")
+
+
+def note(value: str) -> None:
+    """A note is one line."""
+    _demand(plain(value, NOTE_LIMIT) == value, "note", f"must be one line of at most {NOTE_LIMIT} characters")
+
+
+def group_exists(group_name: str, registry: Registry, field: str = "group") -> None:
+    """The group is one of those there are."""
+    if group_name not in registry.groups:
+        there = ", ".join(sorted(registry.groups)) or "none yet"
+        raise BadRequest(
+            f"there is no group '{plain(group_name, 64)}'; the groups are: {there}", code="unknown_group", param=field
+        )
+
+
+def _check_tier(tier: Tier) -> None:
+    for field in ("above", "input", "output", "cached_input", "cache_write"):
+        _not_negative(getattr(tier, field), "tiers")
+
+
+def _not_negative(value: int | None, field: str) -> None:
+    _demand(value is None or value >= 0, field, "must not be negative")
+
+
+def _demand(holds: object, field: str, text: str) -> None:
+    if not holds:
+        raise BadRequest(f"{field}: {text}", param=field)

@@ -1,0 +1,182 @@
+"""Events: what a watcher is told, as JSON lines: a snapshot, then what happens, a snapshot again after falling behind.
+
+A call's beginning and end are told at once, its progress at most five times a second (the bus sees to that), money at
+most four times, tables a few seconds after the last call changed them. Lines are written in bundles. A reader that is
+slow or stuck costs the calls nothing: its queue is bounded, its connection is given up after a while.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+from aiohttp import web
+
+from gateway.control.calls import newest
+from gateway.control.desk import Desk
+from gateway.control.inputs import query
+from gateway.control.usage import tallies
+from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
+from gateway.core.bus import Batch, Notice, Progress, Settled, Started, Stopping
+from gateway.core.engine import Engine
+from gateway.domain import events
+from gateway.domain.errors import BadRequest
+from gateway.domain.views import AccountView, call_view
+
+BEAT_S = 15.0
+"""Silence after which the stream says that it lives."""
+
+BALANCE_GAP_S = 0.25
+TABLES_GAP_S = 0.25
+"""Between two tellings of the tables after changes of the configuration."""
+
+SUMS_GAP_S = 3.0
+"""Between two tellings of the tables when calls alone have changed their sums."""
+
+BUNDLE_S = 0.04
+"""What happens within it is written together."""
+
+STUCK_S = 30.0
+"""A reader that takes nothing for so long is given up."""
+
+RECENT = 200
+RECENT_LIMIT = 1000
+
+
+class Feed:
+    """What one watcher is told, line by line. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, engine: Engine, recent: int, clock: Callable[[], float]) -> None:
+        self._engine = engine
+        self._recent = recent
+        self._clock = clock
+        self._encoder = msgspec.json.Encoder()
+        self._seq = 0
+        self._account: AccountView | None = None
+        self._balance_due: float | None = None
+        self._tables_due: float | None = None
+        self._balance_told = self._tables_told = self._spoken = clock()
+
+    async def snapshot(self) -> bytes:
+        """The whole present state."""
+        engine = self._engine
+        sums, recent = await tallies(engine), await asyncio.to_thread(newest, engine, self._recent)
+        self._account = account_view(engine)
+        self._balance_due = self._tables_due = None
+        self._balance_told = self._tables_told = self._clock()
+        return self._line(
+            events.Snapshot(
+                seq=self._seq,
+                status=engine.status(),
+                account=self._account,
+                tokens=token_views(engine),
+                groups=group_views(engine),
+                channels=channel_views(engine, sums),
+                models=model_views(engine, sums),
+                running=list(engine.store.books.running.values()),
+                recent=[call_view(record) for record in recent],
+            )
+        )
+
+    async def tell(self, batch: Batch) -> bytes:
+        """The lines for what happened, and for what has become due meanwhile; empty if there is nothing to say."""
+        if batch.behind:
+            return await self.snapshot()
+        now = self._clock()
+        lines = [self._line(self._event(notice)) for notice in batch.notices]
+        self._plan(batch, now)
+        if self._tables_due is not None and now >= self._tables_due:
+            lines.append(self._line(await self._tables(now)))
+        elif self._balance_due is not None and now >= self._balance_due:
+            lines.extend(self._balance(now))
+        if not lines and now - self._spoken >= BEAT_S:
+            lines.append(self._line(events.Beat(seq=self._next(), time_ms=self._engine.now())))
+        return b"".join(lines)
+
+    def patience(self) -> float:
+        """Seconds until something must be said even if nothing happens."""
+        dues = [due for due in (self._balance_due, self._tables_due, self._spoken + BEAT_S) if due is not None]
+        return max(0.0, min(dues) - self._clock())
+
+    def _plan(self, batch: Batch, now: float) -> None:
+        """Money moves when calls begin and end; so do the sums in the tables, which can wait."""
+        moved = any(isinstance(notice, Started | Settled) for notice in batch.notices)
+        if moved and self._balance_due is None:
+            self._balance_due = max(now, self._balance_told + BALANCE_GAP_S)
+        if batch.changed:
+            self._tables_due = min(self._tables_due or now + SUMS_GAP_S, max(now, self._tables_told + TABLES_GAP_S))
+        elif moved and self._tables_due is None:
+            self._tables_due = max(now, self._tables_told) + SUMS_GAP_S
+
+    def _event(self, notice: Notice) -> events.Event:
+        if isinstance(notice, Progress):
+            return events.CallProgress(seq=self._next(), call=notice.call)
+        if isinstance(notice, Started):
+            return events.CallStarted(seq=self._next(), call=notice.call)
+        if isinstance(notice, Settled):
+            return events.CallSettled(seq=self._next(), call=call_view(notice.record))
+        return self._stopping(notice)
+
+    def _stopping(self, notice: Stopping) -> events.Event:
+        running = list(self._engine.store.books.running)
+        return events.Stopping(seq=self._next(), until_ms=notice.until, running=running)
+
+    async def _tables(self, now: float) -> events.Event:
+        engine = self._engine
+        sums = await tallies(engine)
+        self._account = account_view(engine)
+        self._balance_due = self._tables_due = None
+        self._balance_told = self._tables_told = now
+        return events.Changed(
+            seq=self._next(),
+            account=self._account,
+            tokens=token_views(engine),
+            groups=group_views(engine),
+            channels=channel_views(engine, sums),
+            models=model_views(engine, sums),
+        )
+
+    def _balance(self, now: float) -> list[bytes]:
+        self._balance_due, self._balance_told = None, now
+        account = account_view(self._engine)
+        if account == self._account:
+            return []
+        self._account = account
+        return [self._line(events.Balance(seq=self._next(), account=account))]
+
+    def _next(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def _line(self, event: events.Event) -> bytes:
+        self._spoken = self._clock()
+        return self._encoder.encode(event) + b"\n"
+
+
+async def stream(desk: Desk, request: web.Request) -> web.StreamResponse:
+    """GET /events?recent=N."""
+    recent = query(request.query, {"recent": int}).get("recent", RECENT)
+    if not 0 <= recent <= RECENT_LIMIT:
+        raise BadRequest(f"recent: must be from 0 to {RECENT_LIMIT}", param="recent")
+    answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
+    with desk.engine.bus.watch() as watcher:
+        await answer.prepare(request)
+        feed = Feed(desk.engine, recent, desk.engine.clock.mono)
+        await _write(request, answer, await feed.snapshot())
+        ended = False
+        while not ended:
+            ended = watcher.ended.is_set()  # looked at first: what was told before the end is still taken
+            if data := await feed.tell(await watcher.take(feed.patience())):
+                await _write(request, answer, data)
+                await asyncio.sleep(BUNDLE_S)
+    return answer
+
+
+async def _write(request: web.Request, answer: web.StreamResponse, data: bytes) -> None:
+    """Write, and give a reader up that does not read. Raises ConnectionError."""
+    try:
+        async with asyncio.timeout(STUCK_S):
+            await answer.write(data)
+    except TimeoutError as exc:
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionError("the watcher does not read") from exc

@@ -1,0 +1,67 @@
+"""Guard: who may speak to the control surface. Everything is checked before any handler, and nothing by path.
+
+1. The peer: on a Unix socket it must run under the server's own user, where the system tells.
+2. ``Host`` names this machine, and there is no ``Origin``: a web page may reach loopback, but not say otherwise.
+3. The secret of the runfile, compared in constant time.
+"""
+
+import hmac
+import os
+import socket
+import struct
+import sys
+from asyncio import BaseTransport
+from collections.abc import Mapping
+
+from gateway.domain.errors import InvalidToken, Refused
+from gateway.web.hosts import LOOPBACK, check_origin, split_host
+
+_SCHEME = "bearer "
+
+
+def check(headers: Mapping[str, str], transport: BaseTransport | None, secret: str, own_uid: int | None = None) -> None:
+    """Raises Refused or InvalidToken. ``own_uid`` is given where there are users; see ``own_user``."""
+    sock = transport.get_extra_info("socket") if transport is not None else None
+    if sock is None:
+        raise Refused("the connection is closing")
+    peer = peer_uid(sock)
+    if peer is not None and own_uid is not None and peer != own_uid:
+        raise Refused("this gateway belongs to another user of this machine", code="foreign_user")
+    _check_host(headers.get("Host", ""), sock)
+    check_origin(headers.get("Origin"), ())
+    check_secret(headers.get("Authorization", ""), secret)
+
+
+def check_secret(header: str, secret: str) -> None:
+    """Raises InvalidToken unless the header carries the secret; an empty secret opens nothing."""
+    given = header[len(_SCHEME) :] if header[: len(_SCHEME)].lower() == _SCHEME else ""
+    same = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode())
+    if not same or not secret:
+        raise InvalidToken("the control secret is missing or wrong; it is in the runfile", code="invalid_secret")
+
+
+def own_user() -> int | None:
+    """The user this server runs as; None on systems without."""
+    return os.geteuid() if hasattr(os, "geteuid") else None
+
+
+def peer_uid(sock: socket.socket) -> int | None:
+    """The user at the other end of a Unix socket; None for other sockets and systems that do not tell."""
+    if os.name == "nt" or sock.family != socket.AF_UNIX:
+        return None
+    try:
+        if sys.platform == "linux":  # unix(7), SO_PEERCRED: struct ucred {pid_t pid; uid_t uid; gid_t gid}
+            uid = struct.unpack("iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+        else:  # macOS and the BSDs, unix(4), LOCAL_PEERCRED: struct xucred {u_int version; uid_t uid; …} at level 0
+            uid = struct.unpack_from("=II", sock.getsockopt(0, 1, 76))[1]
+    except (OSError, struct.error):
+        return None
+    return int(uid)
+
+
+def _check_host(header: str, sock: socket.socket) -> None:
+    """On TCP the port must be there and be right; a Unix socket has none."""
+    port = "" if os.name != "nt" and sock.family == socket.AF_UNIX else str(sock.getsockname()[1])
+    name, given = split_host(header)
+    if name not in LOOPBACK or given != port:
+        raise Refused("the Host header does not name this machine's control surface", code="wrong_host")

@@ -1,0 +1,136 @@
+"""Inputs: strict patches and query parameters. What a body may say is read off the domain's own structs.
+
+Nothing is guessed and nothing ignored: an unknown name is refused with the known ones, a wrong type with the place.
+"""
+
+import enum
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.text import plain
+
+AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
+
+INTEGER_LIMIT = 10**18
+"""A billion dollars in nano-dollars; larger numbers in an input are a mistake."""
+
+_VALID_AT = re.compile(r"(?P<what>.*?)(?: - at `(?P<place>.*)`)?", re.DOTALL)
+
+
+def members(data: bytes) -> dict[str, msgspec.Raw]:
+    """The members of a JSON object, unread; an empty body is an empty object. Raises BadRequest."""
+    if not data.strip():
+        return {}
+    try:
+        return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise BadRequest(f"the body must be one JSON object: {exc}", code="invalid_json") from exc
+
+
+def fields(data: bytes, struct: type[msgspec.Struct], allowed: Collection[str]) -> dict[str, Any]:
+    """The values of a body whose names are ``allowed`` fields of a struct and whose types are theirs.
+
+    Raises BadRequest with ``param`` set to the field at fault.
+    """
+    raw = members(data)
+    known(raw, allowed)
+    hints = get_type_hints(struct)
+    return {name: _decoded(name, value, hints[name]) for name, value in raw.items()}
+
+
+def patched(entity: AnyStruct, data: bytes, allowed: Collection[str]) -> AnyStruct:
+    """The entity with the fields of a body put over it. Raises BadRequest."""
+    return msgspec.structs.replace(entity, **fields(data, type(entity), allowed))
+
+
+def known(names: Mapping[str, object], allowed: Collection[str], where: str = "") -> None:
+    """Raises BadRequest when a name is not an allowed one."""
+    for name in names:
+        if name not in allowed:
+            place = f"{where}.{plain(name, 64)}" if where else plain(name, 64)
+            raise BadRequest(
+                f"unknown field '{place}'; the known fields are: {', '.join(sorted(allowed)) or 'none'}",
+                code="unknown_field",
+                param=place,
+            )
+
+
+def required(data: bytes, *names: str) -> None:
+    """Raises BadRequest when a body lacks one of these fields."""
+    given = members(data)
+    for name in names:
+        if name not in given:
+            raise BadRequest(f"the field '{name}' is missing", code="missing_required_parameter", param=name)
+
+
+def query(given: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]:
+    """The parameters of a URL, by name and type (``str``, ``int`` or ``bool``). Raises BadRequest."""
+    known(given, types)
+    return {name: _parameter(name, text, types[name]) for name, text in given.items() if text != ""}
+
+
+def _parameter(name: str, text: str, wanted: type) -> object:
+    if wanted is str:
+        return text
+    try:
+        return msgspec.convert(text.lower() if wanted is bool else text, wanted, strict=False)
+    except msgspec.ValidationError as exc:
+        kind = "true or false" if wanted is bool else "a whole number"
+        raise BadRequest(f"'{name}' must be {kind}, not '{plain(text, 64)}'", param=name) from exc
+
+
+def _decoded(name: str, raw: msgspec.Raw, hint: Any) -> object:
+    try:
+        value = msgspec.json.decode(raw, type=hint)
+        loose = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise _misfit(name, str(exc), hint) from exc
+    _check_members(name, loose, hint)
+    _check_numbers(name, loose)
+    return value
+
+
+def _misfit(name: str, text: str, hint: Any) -> BadRequest:
+    """A decoder's complaint ``Expected `int`, got `str` - at `$[0].nanos``` as words about the field."""
+    match = _VALID_AT.fullmatch(text)
+    what, place = (match["what"], match["place"] or "$") if match else (text, "$")
+    choices = "; known: " + ", ".join(_choices(hint)) if "enum" in what.lower() and any(_choices(hint)) else ""
+    return BadRequest(f"{name}{place.removeprefix('$')}: {plain(what)}{choices}", param=name)
+
+
+def _choices(hint: Any) -> Iterator[str]:
+    """The values of every enum in a hint."""
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        yield from (str(member.value) for member in hint)
+    elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        for inner in get_type_hints(hint).values():
+            yield from _choices(inner)
+    for inner in get_args(hint):
+        yield from _choices(inner)
+
+
+def _check_members(place: str, value: object, hint: Any) -> None:
+    """Structs inside a value may hold only their own fields: the decoder alone would drop others without a word."""
+    inner = [h for h in (hint, *get_args(hint)) if isinstance(h, type) and issubclass(h, msgspec.Struct)]
+    if not inner:
+        return
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            _check_members(f"{place}[{number}]", item, inner[0])
+    elif isinstance(value, dict):
+        known(value, inner[0].__struct_fields__, place)
+
+
+def _check_numbers(place: str, value: object) -> None:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            _check_numbers(f"{place}.{name}", item)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            _check_numbers(f"{place}[{number}]", item)
+    elif isinstance(value, int | float) and not -INTEGER_LIMIT <= value <= INTEGER_LIMIT:
+        raise BadRequest(f"{place}: the number is out of range", param=place.partition(".")[0].partition("[")[0])

@@ -1,0 +1,97 @@
+"""Tokens: made, edited, rotated, removed; their keys are told once."""
+
+import msgspec
+from aiohttp import web
+
+from gateway.control import checks
+from gateway.control.desk import Desk
+from gateway.control.inputs import patched, required
+from gateway.control.views import token_view, token_views
+from gateway.core.ids import digest, hint, new_id, new_key
+from gateway.domain.change import Change
+from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.registry import Registry
+from gateway.domain.token import Token
+from gateway.domain.units import TokenId
+from gateway.domain.views import NewToken, TokenView
+
+EDITABLE = ("name", "group", "enabled", "expires", "budgets", "limits", "models", "stop_when_empty", "note")
+DEFAULT_GROUP = "default"
+
+
+async def listed(desk: Desk, _: web.Request) -> list[TokenView]:
+    """GET /tokens."""
+    return token_views(desk.engine)
+
+
+async def show(desk: Desk, request: web.Request) -> TokenView:
+    """GET /tokens/{ref}."""
+    return token_view(desk.engine, _found(desk, request))
+
+
+async def add(desk: Desk, request: web.Request) -> NewToken:
+    """POST /tokens: the fields of a token; ``name`` is required."""
+    body, key = await request.read(), new_key()
+    required(body, "name")
+    blank = Token(
+        id=TokenId(new_id("tok")),
+        name="",
+        group=_default_group(desk.registry),
+        digest=digest(key),
+        hint=hint(key),
+        created=desk.now,
+    )
+    token = patched(blank, body, EDITABLE)
+    _check(token, desk.registry)
+    desk.commit(f"added token '{token.name}'", Change("tokens", token.id, token))
+    return NewToken(key=key, token=token_view(desk.engine, token))
+
+
+async def edit(desk: Desk, request: web.Request) -> TokenView:
+    """PATCH /tokens/{ref}."""
+    old = _found(desk, request)
+    token = patched(old, await request.read(), EDITABLE)
+    _check(token, desk.registry)
+    desk.commit(f"changed token '{old.name}'", Change("tokens", token.id, token))
+    return token_view(desk.engine, token)
+
+
+async def remove(desk: Desk, request: web.Request) -> dict[str, str]:
+    """DELETE /tokens/{ref}; its calls and what they cost stay in the records."""
+    token = _found(desk, request)
+    return desk.commit(f"removed token '{token.name}'", Change("tokens", token.id, None))
+
+
+async def rotate(desk: Desk, request: web.Request) -> NewToken:
+    """POST /tokens/{ref}/rotate: a new key; the old one is refused from now on."""
+    key = new_key()
+    old = _found(desk, request)
+    token = msgspec.structs.replace(old, digest=digest(key), hint=hint(key))
+    desk.commit(f"rotated the key of token '{token.name}'", Change("tokens", token.id, token))
+    return NewToken(key=key, token=token_view(desk.engine, token))
+
+
+async def give_pass(desk: Desk, request: web.Request) -> dict[str, str]:
+    """POST /tokens/{ref}/pass: a key for a minute, so that the owner can make a call as this token."""
+    return {"key": desk.engine.passes.issue(_found(desk, request).id, desk.now)}
+
+
+def _found(desk: Desk, request: web.Request) -> Token:
+    return desk.engine.catalog.token(request.match_info["ref"])
+
+
+def _check(token: Token, registry: Registry) -> None:
+    checks.token(token, registry)
+    for other in registry.tokens.values():
+        if other.id != token.id and token.name in (other.name, other.id):
+            raise Conflict(f"there is already a token '{token.name}'; choose another name", param="name")
+
+
+def _default_group(registry: Registry) -> str:
+    """``default``, or the only group there is."""
+    if DEFAULT_GROUP in registry.groups or not registry.groups:
+        return DEFAULT_GROUP
+    if len(registry.groups) == 1:
+        return next(iter(registry.groups))
+    there = ", ".join(sorted(registry.groups))
+    raise BadRequest(f"the field 'group' is missing; the groups are: {there}", param="group")

@@ -1,0 +1,122 @@
+"""Usage: sums over calls, for the owner's tables and charts; read in a thread, for a long history takes its time."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+import msgspec
+from aiohttp import web
+
+from gateway.control.desk import Desk
+from gateway.control.inputs import query
+from gateway.core.engine import Engine
+from gateway.domain.errors import BadRequest
+from gateway.domain.registry import Registry
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import Point, Summary, SumRow
+from gateway.store.calls import CallFilter, CallLog
+from gateway.store.rollup import Counts
+from gateway.store.sums import FOREVER, Sums
+
+By = Literal["token", "model", "channel", "group", "app"]
+Step = Literal["", "hour", "day"]
+
+_NO_COUNTS = Counts()
+
+
+class Tallies(msgspec.Struct, frozen=True):
+    """What all calls ever came to, by channel id and by model."""
+
+    channels: Mapping[str, Counts]
+    models: Mapping[str, Counts]
+
+    def of_channel(self, channel: str) -> Counts:
+        """Zeros if it was never asked."""
+        return self.channels.get(channel, _NO_COUNTS)
+
+    def of_model(self, model: str) -> Counts:
+        """Zeros if nobody ever asked for it."""
+        return self.models.get(model, _NO_COUNTS)
+
+
+async def tallies(engine: Engine) -> Tallies:
+    """The sums that the tables of channels and models show."""
+    return await asyncio.to_thread(_tallies, engine.store.calls)
+
+
+async def summary(desk: Desk, request: web.Request) -> Summary:
+    """GET /usage?by&since&until&step: ``since <= start < until`` in milliseconds."""
+    asked = query(request.query, {"by": str, "since": int, "until": int, "step": str})
+    by, step = asked.get("by", ""), asked.get("step", "")
+    for name, given, known in (("by", by, ("", *get_args(By))), ("step", step, get_args(Step))):
+        if given not in known:
+            raise BadRequest(f"{name}: must be one of {', '.join(filter(None, known))}", param=name)
+    since, until = Millis(asked.get("since", 0)), Millis(asked.get("until", FOREVER))
+    return await asyncio.to_thread(_summary, desk.engine.store.calls, desk.registry, by, (since, until, step, desk.now))
+
+
+def _tallies(calls: CallLog) -> Tallies:
+    channels = calls.sums("channel", Millis(0), Millis(FOREVER), "").rows
+    return Tallies(channels, calls.sums("model", Millis(0), Millis(FOREVER), "").rows)
+
+
+def _summary(
+    calls: CallLog, registry: Registry, by: By | Literal[""], span: tuple[Millis, Millis, Step, Millis]
+) -> Summary:
+    since, until, step, now = span
+    sums = calls.sums(by or "group", since, until, step)
+    names = _names(calls, registry, by, sums)
+    rows = [_row(key, names.get(key, key), counts) for key, counts in sums.rows.items()] if by else []
+    return Summary(
+        since_ms=since,
+        until_ms=min(until, now),
+        by=by,
+        total=_row("", "", sums.total),
+        rows=sorted(rows, key=lambda row: (-row.cost_nanos, -row.calls, row.name)),
+        series=_series(sums, names) if by else _whole_series(sums),
+    )
+
+
+def _series(sums: Sums, names: Mapping[str, str]) -> list[Point]:
+    return [
+        Point(start_ms=Millis(b.start), key=b.key, row=_row(b.key, names.get(b.key, b.key), b.counts))
+        for b in sums.series
+    ]
+
+
+def _whole_series(sums: Sums) -> list[Point]:
+    """The series of the total: what all values of an hour or day come to."""
+    spans: dict[int, Counts] = {}
+    for bucket in sums.series:
+        spans.setdefault(bucket.start, Counts()).merge(bucket.counts)
+    return [Point(start_ms=Millis(start), key="", row=_row("", "", counts)) for start, counts in sorted(spans.items())]
+
+
+def _names(calls: CallLog, registry: Registry, by: str, sums: Sums) -> dict[str, str]:
+    """What ids of tokens and channels are called, or were called when they last had a call."""
+    if by not in ("token", "channel"):
+        return {}
+    entities = registry.tokens.values() if by == "token" else registry.channels.values()
+    names: dict[str, str] = {entity.id: entity.name for entity in entities}
+    for key in sums.rows:
+        if key and key not in names:
+            where = CallFilter(token=key) if by == "token" else CallFilter(channel=key)
+            last = next(iter(calls.find(where, limit=1)), None)
+            names[key] = (last.token_name if by == "token" else last.channel_name) if last is not None else key
+    return names
+
+
+def _row(key: str, name: str, counts: Counts) -> SumRow:
+    return SumRow(
+        key=key,
+        name=name,
+        calls=counts.calls,
+        errors=counts.errors,
+        input_tokens=counts.input,
+        cached_tokens=counts.cached,
+        output_tokens=counts.output,
+        cost_nanos=Nanos(counts.cost),
+        possible_nanos=Nanos(counts.possible),
+        duration_ms=counts.ms,
+        first_byte_ms=counts.ttft,
+    )

@@ -1,0 +1,266 @@
+"""Views: what the owner is shown, made of the configuration, the books, the health of channels and the sums of calls.
+
+Keys, digests and header values stop here: nothing below a view holds a secret.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gateway.control.usage import Tallies
+from gateway.core.engine import Engine
+from gateway.domain.call import Running
+from gateway.domain.channel import Channel
+from gateway.domain.group import Group
+from gateway.domain.limits import Budget, window_end, window_start
+from gateway.domain.price import Price
+from gateway.domain.text import mask
+from gateway.domain.token import Token, state_of
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.usage import Source
+from gateway.domain.views import (
+    AccountView,
+    BudgetView,
+    CallView,
+    ChannelView,
+    GroupView,
+    ModelView,
+    PriceView,
+    TokenView,
+    iso,
+)
+from gateway.store.holds import Scope
+from gateway.store.rollup import Counts
+
+
+def account_view(engine: Engine) -> AccountView:
+    """The purse as it is now."""
+    registry, books = engine.catalog.registry, engine.store.books
+    scope: Scope = ("account", "")
+    return AccountView(
+        status=registry.account.status.value,
+        granted_nanos=registry.granted,
+        spent_nanos=books.spent(scope).nanos,
+        held_nanos=books.held(scope).nanos,
+        balance_nanos=books.balance(),
+        available_nanos=books.available(),
+        stop_when_empty=registry.account.stop_when_empty,
+        budgets=_budget_views(engine, scope, registry.account.budgets),
+    )
+
+
+def token_view(engine: Engine, token: Token) -> TokenView:
+    """A token with what it spent and what it sees."""
+    scope: Scope = ("token", token.id)
+    spent = engine.store.books.spent(scope)
+    return TokenView(
+        id=token.id,
+        name=token.name,
+        group=token.group,
+        hint=token.hint,
+        state=state_of(token, engine.now()).value,
+        enabled=token.enabled,
+        created_ms=token.created,
+        expires_ms=token.expires,
+        last_used_ms=engine.store.books.last_used(token.id),
+        calls=spent.calls,
+        spent_nanos=spent.nanos,
+        held_nanos=engine.store.books.held(scope).nanos,
+        budgets=_budget_views(engine, scope, token.budgets),
+        limits=token.limits,
+        models=list(token.models),
+        sees=list(engine.catalog.visible(token)),
+        stop_when_empty=token.stop_when_empty,
+        note=token.note,
+    )
+
+
+def token_views(engine: Engine) -> list[TokenView]:
+    """All tokens by name."""
+    return [
+        token_view(engine, token) for token in sorted(engine.catalog.registry.tokens.values(), key=lambda t: t.name)
+    ]
+
+
+def group_view(engine: Engine, group: Group) -> GroupView:
+    """A group with its tokens and channels."""
+    registry = engine.catalog.registry
+    scope: Scope = ("group", group.name)
+    spent = engine.store.books.spent(scope)
+    channels = [c for c in registry.channels.values() if group.name in c.groups]
+    return GroupView(
+        name=group.name,
+        models=list(group.models),
+        sees=list(engine.catalog.group_models(group.name)),
+        multiplier=group.multiplier,
+        limits=group.limits,
+        budgets=_budget_views(engine, scope, group.budgets),
+        tokens=sorted(t.name for t in registry.tokens.values() if t.group == group.name),
+        channels=[c.name for c in sorted(channels, key=lambda c: (-c.priority, c.name))],
+        calls=spent.calls,
+        spent_nanos=spent.nanos,
+        created_ms=group.created,
+        note=group.note,
+    )
+
+
+def group_views(engine: Engine) -> list[GroupView]:
+    """All groups by name."""
+    return [
+        group_view(engine, group) for group in sorted(engine.catalog.registry.groups.values(), key=lambda g: g.name)
+    ]
+
+
+def channel_views(engine: Engine, tallies: Tallies) -> list[ChannelView]:
+    """All channels, by name."""
+    busy = Counter(call.channel for call in engine.store.books.running.values())
+    channels = sorted(engine.catalog.registry.channels.values(), key=lambda c: c.name)
+    return [_channel_view(engine, c, busy[c.id], tallies.of_channel(c.id)) for c in channels]
+
+
+def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelView:
+    """One channel."""
+    busy = sum(call.channel == channel.id for call in engine.store.books.running.values())
+    return _channel_view(engine, channel, busy, tallies.of_channel(channel.id))
+
+
+def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts) -> ChannelView:
+    state = engine.health.state(channel)
+    return ChannelView(
+        id=channel.id,
+        name=channel.name,
+        dialect=channel.dialect.value,
+        preset=channel.preset,
+        base_url=channel.base_url,
+        key=mask(channel.key),
+        models=list(channel.models),
+        groups=list(channel.groups),
+        priority=channel.priority,
+        weight=channel.weight,
+        enabled=channel.enabled,
+        state=state.name,
+        reason=state.reason,
+        until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
+        in_flight=in_flight,
+        limits=channel.limits,
+        timeouts=channel.timeouts,
+        headers={name: mask(value) for name, value in channel.headers.items()},
+        token_limit_field=channel.token_limit_field.value if channel.token_limit_field else None,
+        strict=channel.strict,
+        finish_abandoned=channel.finish_abandoned,
+        options=channel.options,
+        calls=sums.calls,
+        errors=sums.errors,
+        spent_nanos=Nanos(sums.cost),
+        possible_nanos=Nanos(sums.possible),
+        created_ms=channel.created,
+        last_check=channel.last_check,
+        note=channel.note,
+    )
+
+
+def price_view(price: Price) -> PriceView:
+    """A price as it is shown."""
+    return PriceView(
+        model=price.model,
+        input_nanos=price.input,
+        cached_input_nanos=price.cached_input,
+        cache_write_nanos=price.cache_write,
+        output_nanos=price.output,
+        per_call_nanos=price.per_call,
+        free=price.free,
+        source=price.source,
+        updated_ms=price.updated,
+        tiers=len(price.tiers),
+    )
+
+
+def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) -> list[ModelView]:
+    """Every model that a channel serves, or only what one token sees; by name."""
+    registry, catalog = engine.catalog.registry, engine.catalog
+    groups: dict[str, list[str]] = {}
+    for group in sorted(registry.groups):
+        for name in catalog.group_models(group):
+            groups.setdefault(name, []).append(group)
+    served = _served(registry.channels.values())
+    names = served if token is None else {n: served[n] for n in catalog.visible(token)}
+    return [
+        ModelView(
+            name=name,
+            channels=[channel.name for channel, _ in names[name]],
+            groups=groups.get(name, []),
+            context=next((context for _, context in names[name] if context), None),
+            price=price_view(price) if (price := catalog.price(name)) else None,
+            calls=tallies.of_model(name).calls,
+            spent_nanos=Nanos(tallies.of_model(name).cost),
+        )
+        for name in sorted(names)
+    ]
+
+
+def running_view(call: Running, now: Millis) -> CallView:
+    """A call that is not settled yet, in the words of a settled one; its counts and cost are estimates."""
+    return CallView(
+        id=call.id,
+        time=iso(call.ts),
+        time_ms=call.ts,
+        state="running",
+        token=call.token_name,
+        token_id=call.token,
+        group=call.group,
+        model=call.model,
+        upstream_model=call.upstream_model,
+        channel=call.channel_name,
+        app=call.app,
+        status=0,
+        outcome="",
+        code="",
+        error="",
+        finish_reason="",
+        stream=call.stream,
+        duration_ms=Millis(max(0, now - call.ts)),
+        first_byte_ms=call.ttft,
+        overhead_us=0,
+        input_tokens=call.input,
+        cached_tokens=0,
+        cache_write_tokens=0,
+        output_tokens=call.output,
+        reasoning_tokens=0,
+        usage_source=Source.ESTIMATED.value,
+        cost_nanos=call.cost,
+        rates=None,
+        held_nanos=call.held,
+        balance_nanos=None,
+        possible_nanos=Nanos(0),
+        attempts=[],
+        upstream_id="",
+        retry=0,
+        marks=[],
+    )
+
+
+def _budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> list[BudgetView]:
+    books, now = engine.store.books, engine.now()
+    views = []
+    for budget in budgets:
+        spent, held = books.spent(scope, window_start(budget.window, now)), books.held(scope)
+        views.append(
+            BudgetView(
+                window=budget.window,
+                limit_nanos=budget.nanos,
+                spent_nanos=spent.nanos,
+                held_nanos=held.nanos,
+                limit_tokens=budget.tokens,
+                spent_tokens=spent.tokens,
+                resets_at_ms=window_end(budget.window, now),
+            )
+        )
+    return views
+
+
+def _served(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, int | None]]]:
+    """By public name: who serves it, in the order they are asked, and its context length there."""
+    served: dict[str, list[tuple[Channel, int | None]]] = {}
+    for channel in sorted(channels, key=lambda c: (-c.priority, c.name)):
+        for model in channel.models:
+            served.setdefault(model.name, []).append((channel, model.context))
+    return served
