@@ -1,0 +1,160 @@
+"""Books: the truth about money. What is left is never stored; it is granted - spent - held.
+
+Granted is the sum of the grants in the configuration, spent the sum of the call log, held what running calls may cost.
+One line of the log is both the record of a call and its charge, so a crash cannot separate them. A hold is on disk
+before an upstream is asked; the record is on disk before the last byte of the answer goes out.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gateway.domain.call import Outcome, Record, Running
+from gateway.domain.errors import InternalError, Unavailable
+from gateway.domain.units import CallId, Millis, Nanos, TokenId
+from gateway.store.calls import CallLog
+from gateway.store.counters import EVER, Counters, Spent
+from gateway.store.entities import Entities
+from gateway.store.errors import StoreError
+from gateway.store.holds import ACCOUNT, Held, Holds, Scope
+from gateway.store.recorder import Recorder
+
+RETRY_AFTER_S = 5.0
+"""What a client is told to wait when the disk refuses."""
+
+BACKLOG = 1000
+"""Refused calls are no longer noted when so many records wait for the disk."""
+
+
+class Books:
+    """Holds and settlements. Everything but ``sync`` comes from one thread; nothing but ``synced`` waits for the disk.
+
+    Without a recorder they can only be read: what would write raises StoreError.
+    """
+
+    def __init__(self, entities: Entities, calls: CallLog, recorder: Recorder | None) -> None:
+        self._entities, self._calls, self._recorder = entities, calls, recorder
+        self._holds = Holds()
+        self.running: Mapping[CallId, Running] = self._holds.running
+        """The calls that hold something."""
+        self.counters = Counters(calls, recorder.waiting if recorder else list)
+
+    @property
+    def healthy(self) -> bool:
+        """False: the disk refuses. ``open`` tries once more before it raises Unavailable."""
+        return not (self._recorder and self._recorder.trouble)
+
+    def balance(self) -> Nanos:
+        """Granted minus spent."""
+        return Nanos(self._entities.registry.granted - self.spent(ACCOUNT).nanos)
+
+    def available(self) -> Nanos:
+        """Balance minus held."""
+        return Nanos(self.balance() - self.held(ACCOUNT).nanos)
+
+    def spent(self, scope: Scope, since: Millis = EVER) -> Spent:
+        """What the calls that began at ``since`` or later used, if they have ended."""
+        return self.counters.spent(scope, since)
+
+    def held(self, scope: Scope) -> Held:
+        """What the running calls may use."""
+        return self._holds.held(scope)
+
+    def last_used(self, token: TokenId) -> Millis | None:
+        """When the token's latest call began."""
+        return self.counters.last_used(token)
+
+    def open(self, call: Running) -> None:
+        """Hold what a call may cost: one line on disk, then in memory. Raises Unavailable if it cannot be written."""
+        if call.id in self.running:
+            raise InternalError(f"call {call.id} is open already")
+        try:
+            _writer(self._recorder).begin(call)
+        except OSError as exc:
+            raise _unavailable(exc) from exc
+        self._holds.add(call)
+
+    def update(self, call: Running) -> None:
+        """Replace what is known of a running call, in memory only; a call that has ended is left alone."""
+        self._holds.replace(call)
+
+    def settle(self, record: Record) -> Record:
+        """Charge a call, write its record and end its hold; the record with the balance after it.
+
+        A call that was settled before stays as it is, and its first record is returned. The disk may refuse; that never
+        raises. Raises InternalError for a call that was never opened.
+        """
+        if self._holds.remove(record.id):
+            return self._book(record)
+        first = _writer(self._recorder).pending(record.id) or self._calls.get(record.id)
+        if first is None:
+            raise InternalError(f"call {record.id} was settled but never opened")
+        return first
+
+    def note(self, record: Record) -> None:
+        """Keep the record of a call that was refused and never held anything. Raises nothing."""
+        if len(_writer(self._recorder).waiting()) < BACKLOG:
+            self._book(record)
+
+    def recover(self, found: Mapping[CallId, Running]) -> int:
+        """Record calls that were running when the gateway died as lost, each once; how many there were."""
+        recorded = self._calls.present(set(found), min((call.ts for call in found.values()), default=EVER))
+        for call in list(found.values()):
+            if call.id in recorded:
+                _writer(self._recorder).forget(call.id)
+            else:
+                self._book(lost(call))
+        return len(found) - len(recorded)
+
+    def sync(self) -> bool:
+        """Make everything written survive a power cut; whether the disk is well. Raises OSError if it refuses."""
+        return _writer(self._recorder).sync()
+
+    async def synced(self) -> None:
+        """Until all that was written before is safe from a power cut. Raises Unavailable if the disk refuses."""
+        try:
+            await _writer(self._recorder).synced()
+        except OSError as exc:
+            raise _unavailable(exc) from exc
+
+    def _book(self, record: Record) -> Record:
+        booked = msgspec.structs.replace(record, balance=Nanos(self.balance() - record.cost))
+        _writer(self._recorder).end(booked)
+        self.counters.add(booked)
+        return booked
+
+
+def lost(call: Running) -> Record:
+    """The record of a call that a crash cut off: it costs the user nothing, its channel may have billed it."""
+    return Record(
+        id=call.id,
+        ts=call.ts,
+        token=call.token,
+        token_name=call.token_name,
+        group=call.group,
+        model=call.model,
+        upstream_model=call.upstream_model,
+        channel=call.channel,
+        channel_name=call.channel_name,
+        app=call.app,
+        outcome=Outcome.LOST,
+        code="gateway_stopped",
+        error="the gateway stopped while this call was running",
+        stream=call.stream,
+        held=call.held,
+        possible=call.held,
+    )
+
+
+def _writer(recorder: Recorder | None) -> Recorder:
+    if recorder is None:
+        raise StoreError("this process only reads the store")
+    return recorder
+
+
+def _unavailable(exc: OSError) -> Unavailable:
+    return Unavailable(
+        f"the gateway cannot write to its store: {exc}. It takes calls again by itself once the disk does",
+        code="store_unavailable",
+        retry_after_s=RETRY_AFTER_S,
+    )

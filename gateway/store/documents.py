@@ -1,0 +1,52 @@
+"""AtomicStorage: TinyDB's JSON file for small tables, replaced as a whole on every write.
+
+One document a line, so that the file is small and a difference readable. Every read is a private copy: what a caller
+does to a document changes nothing, and a write that fails changes nothing either.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tinydb.storages import Storage
+
+from gateway.store import files
+from gateway.store.errors import StoreDamaged
+
+Tables = dict[str, dict[str, Any]]
+"""Table name to document id to document: TinyDB's whole world."""
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(Tables).decode
+
+
+class AtomicStorage(Storage):
+    """``TinyDB(path, storage=AtomicStorage)``. Raises StoreDamaged if the file is there and is no such document."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.raw = files.read(self.path)
+        self.read()
+
+    def read(self) -> Tables | None:
+        if not self.raw:
+            return None
+        try:
+            return decode(self.raw)
+        except msgspec.DecodeError as exc:
+            raise StoreDamaged(f"{self.path} is damaged: {exc}", details={"file": str(self.path)}) from exc
+
+    def write(self, data: Mapping[str, Mapping[Any, Any]]) -> None:
+        raw = layout(data)
+        files.replace(self.path, raw)
+        self.raw = raw
+
+
+def layout(tables: Mapping[str, Mapping[Any, Any]]) -> bytes:
+    """The file's bytes. Raises TypeError for what JSON cannot hold."""
+    parts = [
+        b"%s:{\n%s\n}" % (encode(name), b",\n".join(b"%s:%s" % (encode(str(i)), encode(d)) for i, d in docs.items()))
+        for name, docs in tables.items()
+    ]
+    return b"{\n%s\n}\n" % b",\n".join(parts)

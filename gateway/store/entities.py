@@ -1,0 +1,169 @@
+"""Entities: everything the owner configures, as TinyDB tables in ``config.json`` and as one Registry in memory.
+
+A change of it is one atomic write, whatever it comprises. The version before the last change stays as
+``config.old.json``, the one before a change of format as ``config.<format>.json``.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from gateway.domain.account import Account, Grant
+from gateway.domain.change import Change, Entity, Table
+from gateway.domain.channel import Channel
+from gateway.domain.errors import InternalError
+from gateway.domain.group import Group
+from gateway.domain.price import Price
+from gateway.domain.registry import Registry
+from gateway.domain.settings import Settings
+from gateway.domain.token import Token
+from gateway.store import files
+from gateway.store.documents import AtomicStorage, Tables
+from gateway.store.errors import StoreDamaged, StoreTooNew
+from gateway.store.migrations import NEWEST, migrate
+
+_KINDS: dict[Table, tuple[type[Entity], str]] = {
+    "account": (Account, ""),
+    "settings": (Settings, ""),
+    "tokens": (Token, "id"),
+    "groups": (Group, "name"),
+    "channels": (Channel, "id"),
+    "prices": (Price, "model"),
+    "grants": (Grant, "id"),
+}
+"""Table to the type of its entities and the field that is their key; the first two hold one entity each."""
+
+
+_Rows = dict[Table, dict[str, Entity]]
+"""Table to key to entity."""
+
+
+class Entities:
+    """``registry`` is replaced by every change.
+
+    Raises StoreTooNew, OSError, and StoreDamaged for a file that makes no sense; also for a missing one if it is
+    ``expected``, because a store with calls has had a configuration.
+    """
+
+    def __init__(self, path: Path, *, writer: bool = True, expected: bool = False) -> None:
+        self._path = path
+        self._storage = _open(path)
+        tables = self._storage.read()
+        if tables is None and (expected or path.exists()):
+            raise _damaged(path, "it is empty" if path.exists() else "it is missing")
+        found = NEWEST if tables is None else _format(path, tables)
+        if tables is not None and found < NEWEST:
+            if writer:
+                files.replace(path.with_name(f"config.{found}.json"), self._storage.raw)
+            migrate(tables, found)
+        rows, self._ids = _understand(path, tables or {})
+        self.registry = _registry(rows)
+        if writer and (tables is None or found < NEWEST):
+            self._storage.write(_documents(_rows(self.registry), self._ids))
+
+    def apply(self, changes: Sequence[Change]) -> list[Change]:
+        """Make all of the changes or none, in one atomic write; the changes that undo them, in their order.
+
+        Raises OSError, and InternalError for a change that makes no sense in itself.
+        """
+        rows = _rows(self.registry)
+        ids = {table: dict(numbers) for table, numbers in self._ids.items()}
+        undo = [_change(rows[change.table], ids[change.table], change) for change in changes]
+        files.replace(self._path.with_name("config.old.json"), self._storage.raw, durable=False)
+        self._storage.write(_documents(rows, ids))
+        self.registry, self._ids = _registry(rows), ids
+        return undo[::-1]
+
+
+def _change(entities: dict[str, Entity], ids: dict[str, int], change: Change) -> Change:
+    """Make one change; the one that undoes it."""
+    kind, field = _KINDS[change.table]
+    before = entities.get(change.key)
+    if change.value is None:
+        if not field:
+            raise InternalError(f"{change.table} cannot be deleted")
+        entities.pop(change.key, None)
+        ids.pop(change.key, None)
+    else:
+        if not isinstance(change.value, kind) or (getattr(change.value, field) if field else "") != change.key:
+            raise InternalError(f"{change.value!r} cannot be {change.key!r} of {change.table}")
+        entities[change.key] = change.value
+        ids.setdefault(change.key, max(ids.values(), default=0) + 1)
+    return Change(change.table, change.key, before)
+
+
+def _open(path: Path) -> AtomicStorage:
+    try:
+        return AtomicStorage(path)
+    except StoreDamaged as exc:
+        raise _damaged(path, exc.message) from exc
+
+
+def _format(path: Path, tables: Tables) -> int:
+    try:
+        found = tables["meta"]["1"]["format"]
+    except (KeyError, TypeError):
+        found = None
+    if not isinstance(found, int) or found < 1:
+        raise _damaged(path, "it does not tell its format")
+    if found > NEWEST:
+        raise StoreTooNew(f"{path} has format {found}, this program knows formats up to {NEWEST}; use a newer version")
+    return found
+
+
+def _understand(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str, int]]]:
+    rows: _Rows = {}
+    ids: dict[Table, dict[str, int]] = {}
+    for table, (kind, field) in _KINDS.items():
+        rows[table], ids[table] = {}, {}
+        for number, document in tables.get(table, {}).items():
+            try:
+                entity, doc_id = msgspec.convert(document, kind), int(number)
+            except ValueError as exc:
+                raise _damaged(path, f"{table} {number}: {exc}") from exc
+            key = getattr(entity, field) if field else ""
+            if key in rows[table]:
+                raise _damaged(path, f"{table} has {key!r} twice")
+            rows[table][key], ids[table][key] = entity, doc_id
+        if not field:
+            ids[table].setdefault("", 1)
+    return rows, ids
+
+
+def _registry(rows: _Rows) -> Registry:
+    """What is not there has its defaults."""
+    return msgspec.convert(
+        {
+            **{table: entities for table, entities in rows.items() if _KINDS[table][1]},
+            "account": rows["account"].get("", Account()),
+            "settings": rows["settings"].get("", Settings()),
+        },
+        Registry,
+    )
+
+
+def _rows(registry: Registry) -> _Rows:
+    rows: _Rows = {}
+    for table, (_, field) in _KINDS.items():
+        value = getattr(registry, table)
+        rows[table] = dict(value) if field else {"": value}
+    return rows
+
+
+def _documents(rows: _Rows, ids: dict[Table, dict[str, int]]) -> dict[str, dict[int, object]]:
+    """The tables of the file: entities by document id; JSON is made of them as they are written."""
+    tables: dict[str, dict[int, object]] = {"meta": {1: {"format": NEWEST}}}
+    for table, entities in rows.items():
+        tables[table] = {ids[table][key]: entity for key, entity in entities.items()}
+    return tables
+
+
+def _damaged(path: Path, why: str) -> StoreDamaged:
+    old = path.with_name("config.old.json")
+    fix = (
+        f"{old.name} is the version before the last change: copy it to {path.name}"
+        if old.exists()
+        else (f"bring {path.name} back from a backup")
+    )
+    return StoreDamaged(f"{path} cannot be used: {why}. It is left as it is; {fix}", details={"file": str(path)})

@@ -1,0 +1,131 @@
+"""Files that survive a crash and that nobody else can read: folders 0700, files 0600, whatever the umask.
+
+Functions raise OSError; links are not followed at the last step of a path.
+"""
+
+import errno
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+
+_ALWAYS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+WINDOWS_TRIES = 20
+"""Windows refuses to replace or delete a file while a reader has it open, for a moment only."""
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder and the ones above it; this one is 0700 afterwards."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if sys.platform != "win32" and stat.S_IMODE(path.stat().st_mode) != 0o700:
+        path.chmod(0o700)
+
+
+def open_file(path: Path, flags: int) -> int:
+    """A descriptor of a file that has mode 0600 from now on."""
+    fd = os.open(path, flags | _ALWAYS, 0o600)
+    if sys.platform != "win32" and stat.S_IMODE(os.fstat(fd).st_mode) != 0o600:
+        os.fchmod(fd, 0o600)
+    return fd
+
+
+def read(path: Path) -> bytes:
+    """The whole content; empty if there is no such file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | _ALWAYS)
+    except FileNotFoundError:
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        return file.read()
+
+
+def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Replace a file: a reader finds the old bytes or the new ones; if durable, also after a power cut."""
+    new = path.with_name(path.name + ".tmp")
+    try:
+        _write_new(new, data, durable=durable)
+        _patiently_replace(new, path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def create(path: Path, data: bytes) -> None:
+    """Write a file that must not exist yet; a failed one is taken away again. It is not synced."""
+    fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        try:
+            write_all(fd, data)
+        finally:
+            os.close(fd)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of the data at the file's position."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def write_at(fd: int, data: bytes, at: int) -> None:
+    """Write at an offset with one system call. Raises OSError, too, when only a part of it was written."""
+    if hasattr(os, "pwrite"):
+        written = os.pwrite(fd, data, at)
+    else:
+        os.lseek(fd, at, os.SEEK_SET)
+        written = os.write(fd, data)
+    check_whole(written, data)
+
+
+def check_whole(written: int, data: bytes) -> None:
+    """A disk that gets full takes the beginning of what is written and says nothing."""
+    if written < len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def sync(fd: int) -> None:
+    """Wait until what was written to the file is on the disk."""
+    if sys.platform == "linux":
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
+def sync_folder(path: Path) -> None:
+    """Make names of new and replaced files durable; Windows does so by itself."""
+    if sys.platform == "win32":
+        return
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _write_new(path: Path, data: bytes, *, durable: bool) -> None:
+    fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        write_all(fd, data)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _patiently_replace(new: Path, path: Path) -> None:
+    for left in reversed(range(WINDOWS_TRIES)):
+        try:
+            os.replace(new, path)  # noqa: PTH105 - the tests of crashes count the system calls of `os`
+        except PermissionError:
+            if os.name != "nt" or not left:
+                raise
+            time.sleep(0.01)
+        else:
+            return

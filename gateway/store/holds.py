@@ -1,0 +1,76 @@
+"""Holds: what running calls may cost, by everything they draw on; in memory only."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from gateway.domain.call import Record, Running
+from gateway.domain.units import CallId, Nanos
+
+Kind = Literal["account", "token", "group", "channel"]
+Scope = tuple[Kind, str]
+"""What calls draw on: ``("account", "")``, a token or channel by id, a group by name."""
+
+ACCOUNT: Scope = ("account", "")
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What running calls may use; ``tokens`` are input and output tokens."""
+
+    nanos: Nanos = Nanos(0)
+    tokens: int = 0
+    calls: int = 0
+
+
+_NOTHING = Held()
+
+
+def scopes(call: Record | Running) -> tuple[Scope, ...]:
+    """All that a call draws on."""
+    return (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
+
+
+class Holds:
+    """Each running call holds once, from ``add`` to ``remove``."""
+
+    def __init__(self) -> None:
+        self._running: dict[CallId, Running] = {}
+        self._held: dict[Scope, Held] = {}
+        self.running: Mapping[CallId, Running] = MappingProxyType(self._running)
+
+    def add(self, call: Running) -> None:
+        self._running[call.id] = call
+        self._count(call, 1)
+
+    def replace(self, call: Running) -> None:
+        """Something new is known of a call; one that runs no more is left alone."""
+        before = self._running.get(call.id)
+        if before is None:
+            return
+        self._running[call.id] = call
+        if (before.channel, before.held, before.held_tokens) != (call.channel, call.held, call.held_tokens):
+            self._count(before, -1)
+            self._count(call, 1)
+
+    def remove(self, call_id: CallId) -> bool:
+        """End a hold; whether there was one."""
+        call = self._running.pop(call_id, None)
+        if call is None:
+            return False
+        self._count(call, -1)
+        return True
+
+    def held(self, scope: Scope) -> Held:
+        return self._held.get(scope, _NOTHING)
+
+    def _count(self, call: Running, sign: int) -> None:
+        for scope in scopes(call):
+            held = self._held.get(scope, _NOTHING)
+            calls = held.calls + sign
+            if calls:
+                nanos, tokens = held.nanos + sign * call.held, held.tokens + sign * call.held_tokens
+                self._held[scope] = Held(Nanos(nanos), tokens, calls)
+            else:
+                del self._held[scope]

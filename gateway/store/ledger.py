@@ -1,0 +1,96 @@
+"""Ledger: the sums of sealed segments, kept for ever in ``ledger.json``, one line a segment.
+
+A segment's sums enter in one atomic write, keyed by its name. A segment named here is never counted again, one that is
+not always is: so every call is counted exactly once, wherever a crash fell. The version before the last write stays as
+``ledger.old.json``; what damage takes from one is found in the other, or in the segments themselves.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from gateway.store import files
+from gateway.store.errors import StoreDamaged, StoreTooNew
+from gateway.store.lines import FORMAT, TAIL, body_of, format_of, head, intact, join, pack, split
+from gateway.store.rollup import DAY, Sealed, coarse
+
+HEAD = head("segments")
+
+HOURLY_DAYS = 40
+"""After so many days hours become days: charts by the hour and windows of a month need no more."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Sealed).decode
+
+
+class Ledger:
+    """All sealed segments by name, in their order. Raises StoreTooNew."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "ledger.json"
+        self._old = folder / "ledger.old.json"
+        self.damaged = False
+        """A line was lost: the segments must be counted anew, and all of them must be there."""
+        self.sealed: dict[str, Sealed] = {}
+        self.version = self.stamp()
+        data = files.read(self.path)
+        self._take(data)
+        if self.damaged or not data:
+            known, lost = self.sealed, self.damaged
+            self.sealed = {}
+            self._take(files.read(self._old))
+            self.sealed, self.damaged = {**self.sealed, **known}, lost or bool(self.sealed)
+        self.sealed = dict(sorted(self.sealed.items(), key=lambda item: item[1].first))
+
+    def stamp(self) -> tuple[int, int]:
+        """Changes whenever the file does."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return (0, 0)
+        return (found.st_mtime_ns, found.st_ino)
+
+    def put(self, *sealed: Sealed) -> None:
+        """Add or replace segments, in one atomic write. On OSError nothing changes."""
+        new = {**self.sealed, **{one.name: one for one in sealed}}
+        before = max(one.t1 for one in new.values()) - HOURLY_DAYS * DAY
+        new = {name: coarse(one) if one.hourly and one.t1 < before else one for name, one in new.items()}
+        lines = [pack(i, _encode(one)) for i, one in enumerate(new.values(), 1)]
+        if self.path.exists():
+            files.replace(self._old, files.read(self.path))
+        files.replace(self.path, HEAD + join(lines, first=True) + TAIL)
+        self.sealed, self.version = new, self.stamp()
+
+    def keep_damaged(self, moment: int) -> Path:
+        """Copy the file as it is to a place beside it; where that is."""
+        kept = self.path.with_name(f"{self.path.name}.{moment}.damaged")
+        files.replace(kept, files.read(self.path))
+        return kept
+
+    def check_complete(self, spans: Iterable[tuple[int, int]]) -> None:
+        """Every document id up to the newest is in a known segment (first and last id), else StoreDamaged."""
+        expected = 1
+        for first, last in sorted(spans):
+            if first > expected:
+                raise StoreDamaged(
+                    f"{self.path} is damaged or missing, and so is its former version: the sums of calls {expected} to "
+                    f"{first - 1} are lost and their records are deleted, so balances cannot be known. Bring "
+                    f"{self.path.name} back from a backup",
+                    details={"file": str(self.path)},
+                )
+            expected = max(expected, last + 1)
+
+    def _take(self, data: bytes) -> None:
+        found = format_of(data[:100])
+        if found is not None and found > FORMAT:
+            raise StoreTooNew(
+                f"{self.path} has format {found}, this program knows formats up to {FORMAT}; use a newer version of it"
+            )
+        for line in split(data.removeprefix(HEAD).removesuffix(TAIL)):
+            if intact(line):
+                one = _decode(body_of(line))
+                self.sealed[one.name] = one
+            elif line:
+                self.damaged = True
+        self.damaged = self.damaged or (bool(data) and not (data.startswith(HEAD) and data.endswith(TAIL)))

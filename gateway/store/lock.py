@@ -1,0 +1,48 @@
+"""Lock: one writer per store. The kernel drops it when the process dies, however it dies."""
+
+import os
+import sys
+from pathlib import Path
+
+from gateway.store.errors import StoreBusy
+from gateway.store.files import open_file
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+_BEYOND_THE_PID = 1 << 30
+"""Windows locks ranges of bytes; this one leaves the process id readable for others."""
+
+
+class Lock:
+    """Held from construction to ``close``. Raises StoreBusy, naming the holder, if another process has it."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = open_file(path, os.O_RDWR | os.O_CREAT)
+        try:
+            _take(self._fd)
+        except OSError:
+            holder = os.read(self._fd, 20).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._fd)
+            raise StoreBusy(
+                f"another process (pid {holder}) is using the store in {path.parent}; "
+                "stop it, or give this one a home of its own with --home",
+                details={"pid": holder},
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        os.write(self._fd, str(os.getpid()).encode())
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def _take(fd: int) -> None:
+    if sys.platform == "win32":
+        os.lseek(fd, _BEYOND_THE_PID, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        os.lseek(fd, 0, os.SEEK_SET)
+    else:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,265 @@
+"""Log: all calls that ended, in segments. Appending costs the same at any size, opening reads the open segment only.
+
+A segment is closed at the end of a day (UTC) or when it is big, and the next one begun at once. Closed segments are
+sealed by whoever calls ``sync``: their sums enter the ledger. Calls come from one thread, syncs may come from another.
+"""
+
+import calendar
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from gateway.store import files
+from gateway.store.errors import StoreError
+from gateway.store.ledger import Ledger
+from gateway.store.lines import TAIL
+from gateway.store.repair import restore
+from gateway.store.rollup import DAY, Countable
+from gateway.store.segment import EMPTY, Segment
+from gateway.store.tail import Tail
+
+LIMIT = 32 << 20
+"""Bytes of a segment, about 60,000 calls: bounds what is read at start, and what stock TinyDB must hold."""
+
+SEAL_AGAIN = 100
+"""Syncs to wait after a seal failed: a full disk is not to be asked ten times a second for the same."""
+
+_NAME = re.compile(r"calls-(\d{8})-(\d{4,9})\.json")
+
+_LAST_MOMENT = 253_402_300_799_999
+"""The end of the year 9999 in milliseconds."""
+
+
+class Line(NamedTuple):
+    """One call on its way into the log."""
+
+    doc_id: int
+    data: bytes
+    call: Countable
+
+
+class Log:
+    """The folder ``usage``. The writer repairs what it finds when it opens, and says so in ``notes``.
+
+    ``segments`` is a new tuple after every change of it, oldest first, so that it may be walked at any time. Raises
+    OSError, StoreTooNew and StoreDamaged.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        writer: bool = True,
+        limit: int = LIMIT,
+        now: Callable[[], int] = int,
+        oldest: Callable[[], int] = int,
+        notes: list[str] | None = None,
+    ) -> None:
+        """``oldest`` tells the moment before which calls need not be kept, in milliseconds."""
+        self.folder, self._writer, self._limit, self._oldest = folder, writer, limit, oldest
+        self._moment = now()
+        self.notes = [] if notes is None else notes
+        self._lock = threading.Lock()
+        """Between what ``append`` does and what ``sync`` does beside waiting for the disk."""
+        self._sync_lock = threading.Lock()
+        self._closed: list[Tail] = []
+        self._tail: Tail | None = None
+        self._day_end = 0
+        self._new_names = writer
+        self._wait_with_seal = 0
+        self.segments: tuple[Segment, ...] = ()
+        self.last = 0
+        """The newest document id."""
+        if writer:
+            files.make_folder(folder)
+        self._load()
+
+    def append(self, lines: Sequence[Line]) -> None:
+        """Add calls with growing ids, all or none, by one write. Raises OSError."""
+        if not self._writer:
+            raise StoreError("this process only reads the store")
+        with self._lock:
+            tail = self._ready_tail(lines[0].call.ts)
+            tail.append([line.data for line in lines])
+            for line in lines:
+                tail.segment.saw(line.doc_id, line.call)
+            self.last = lines[-1].doc_id
+
+    def refresh(self) -> None:
+        """For a reader beside a writer: take in what was added since."""
+        known = {segment.name for segment in self.segments}
+        if self.ledger.stamp() != self.ledger.version or not known.issuperset(_names(self.folder)):
+            self._load()
+            return
+        for segment in self.segments:
+            if segment.name not in self.ledger.sealed:
+                _look(segment)
+                self.last = max(self.last, segment.last)
+
+    def sync(self) -> None:
+        """Make everything appended before survive a power cut, and seal what is closed.
+
+        A file whose sync failed is written anew from memory; OSError if that fails, too.
+        """
+        with self._sync_lock:
+            with self._lock:
+                due = [(tail, tail.mark()) for tail in (*self._closed, self._tail) if tail and tail.dirty]
+            if self._new_names:
+                files.sync_folder(self.folder)
+                self._new_names = False
+            for tail, mark in due:
+                self._sync(tail, mark)
+            if self._closed:
+                self._seal_closed()
+
+    def close(self) -> None:
+        """Sync and let go. Raises OSError if the sync fails; the files are closed anyway."""
+        try:
+            self.sync()
+        finally:
+            for tail in (*self._closed, self._tail):
+                if tail:
+                    tail.close()
+            self._closed, self._tail = [], None
+
+    def _sync(self, tail: Tail, mark: tuple[int, int]) -> None:
+        try:
+            tail.sync()
+        except OSError as exc:
+            with self._lock:
+                tail.rebuild()
+            self.notes.append(f"the disk refused to sync {tail.segment.name} ({exc}); it was written anew")
+        else:
+            with self._lock:
+                tail.covered(mark)
+
+    def _seal_closed(self) -> None:
+        if self._wait_with_seal > 0:
+            self._wait_with_seal -= 1
+            return
+        ready = [tail for tail in self._closed if not tail.dirty]
+        sealed = [tail.segment.seal() for tail in ready]
+        try:
+            self.ledger.put(*sealed)
+        except OSError:
+            self._wait_with_seal = SEAL_AGAIN
+            return
+        with self._lock:
+            for tail, sums in zip(ready, sealed, strict=True):
+                tail.segment.sums = sums
+                self._closed.remove(tail)
+                tail.close()
+        self._retain()
+
+    def _retain(self) -> None:
+        """Delete the files of sealed segments whose calls are all too old. Their sums stay."""
+        before = self._oldest()
+        for segment in self.segments:
+            if segment.name in self.ledger.sealed and not segment.gone and segment.t1 < before:
+                with suppress(OSError):  # the next time will do
+                    segment.path.unlink(missing_ok=True)
+                    segment.gone = True
+
+    def _ready_tail(self, ts: int) -> Tail:
+        tail = self._tail
+        if tail is not None and ts < self._day_end and tail.segment.end <= self._limit:
+            return tail
+        try:
+            return self._rotate(ts)
+        except OSError:
+            if tail is None:
+                raise
+            return tail  # no room for another file: a call may still fit into this one
+
+    def _rotate(self, ts: int) -> Tail:
+        segment = Segment(self.folder / _next_name(self.segments, ts))
+        files.create(segment.path, EMPTY)
+        self._new_names = True
+        tail = Tail(segment)
+        self.segments = (*self.segments, segment)
+        self._grow(tail)
+        return tail
+
+    def _grow(self, tail: Tail) -> None:
+        if self._tail is not None:
+            self._closed.append(self._tail)
+        self._tail = tail
+        self._day_end = _day_end(tail.segment.name)
+
+    def _load(self) -> None:
+        self.ledger = Ledger(self.folder)
+        if self._writer and self.ledger.damaged and self.ledger.path.exists():
+            kept = self.ledger.keep_damaged(self._moment)
+            self.notes.append(f"{self.ledger.path} was damaged and is made anew; the original is {kept.name}")
+        there, self.last = _names(self.folder), 0
+        segments = []
+        for name in sorted({*there, *self.ledger.sealed}, key=_order):
+            segment = self._known(name, there) if name in self.ledger.sealed else self._found(name)
+            self.last = max(self.last, segment.last)
+            segments.append(segment)
+        self.segments = tuple(segments)
+        if self.ledger.damaged or not self.ledger.sealed:
+            self.ledger.check_complete((segment.first, segment.last) for segment in segments if segment.n)
+        if self._writer:
+            self._retain()
+
+    def _known(self, name: str, there: set[str]) -> Segment:
+        """A sealed segment: taken as the ledger says, unless its size tells that somebody changed it."""
+        sealed = self.ledger.sealed[name]
+        segment = Segment(self.folder / name, sealed)
+        segment.gone = name not in there
+        if segment.gone or not self._writer or segment.path.stat().st_size == sealed.end + len(TAIL):
+            return segment
+        fresh = Segment(segment.path)
+        text = restore(fresh, sealed.first - 1, self._moment)
+        self.notes.append(f"{text}; it had {sealed.n}. Sums and balances stay as they were")
+        sealed = msgspec.structs.replace(sealed, n=fresh.n, end=fresh.end)
+        self.ledger.put(sealed)
+        return Segment(segment.path, sealed)
+
+    def _found(self, name: str) -> Segment:
+        """A segment that is not sealed: the one that grew last, or one that a crash kept from being sealed."""
+        segment = Segment(self.folder / name)
+        segment.last = self.last
+        if not self._writer:
+            _look(segment)
+            return segment
+        text = restore(segment, self.last, self._moment)
+        if text:
+            self.notes.append(text)
+        self._grow(Tail(segment))
+        return segment
+
+
+def _look(segment: Segment) -> None:
+    with suppress(FileNotFoundError):  # between two looks at the folder
+        segment.scan()
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)}
+    except FileNotFoundError:
+        return set()
+
+
+def _order(name: str) -> tuple[str, int]:
+    found = _NAME.fullmatch(name)
+    return (found[1], int(found[2])) if found else ("", 0)
+
+
+def _next_name(segments: Sequence[Segment], ts: int) -> str:
+    """The day of the call, but never before the newest day: a clock set back must not reorder the files."""
+    day = time.strftime("%Y%m%d", time.gmtime(min(max(ts, 0), _LAST_MOMENT) // 1000))
+    newest, number = _order(segments[-1].name) if segments else ("", 0)
+    return f"calls-{day}-0000.json" if day > newest else f"calls-{newest}-{number + 1:04d}.json"
+
+
+def _day_end(name: str) -> int:
+    return calendar.timegm(time.strptime(name[6:14], "%Y%m%d")) * 1000 + DAY

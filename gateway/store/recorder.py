@@ -1,0 +1,133 @@
+"""Recorder: writes holds and records, keeps the records that the disk refuses, and writes them as soon as it can.
+
+A call that ended is never refused: its record goes to the disk, then into the space that the ballast held, then into
+memory. As long as anything is not as it should be, no new call may begin.
+"""
+
+import threading
+from contextlib import suppress
+
+from gateway.domain.call import Record, Running
+from gateway.domain.units import CallId
+from gateway.store.ballast import Ballast
+from gateway.store.calls import CallLog
+from gateway.store.inflight import Inflight
+from gateway.store.syncer import Syncer
+
+
+class Recorder:
+    """All methods may be used from the event loop's thread; ``sync`` comes from the syncer's, if there is one.
+
+    ``sync_s`` is the pause between two syncs in seconds; with 0 there is no thread, and ``sync`` is the caller's task.
+    """
+
+    def __init__(self, calls: CallLog, inflight: Inflight, ballast: Ballast, *, sync_s: float) -> None:
+        self._calls, self._inflight, self._ballast = calls, inflight, ballast
+        self._lock = threading.Lock()
+        self._backlog: dict[CallId, Record] = {}
+        self._full = ""
+        self._unsynced = ""
+        with suppress(OSError):
+            self._take_ballast()
+        self._syncer = Syncer(self.sync, sync_s) if sync_s > 0 else None
+
+    @property
+    def trouble(self) -> str:
+        """What the disk said; empty: all is well."""
+        return self._full or self._unsynced
+
+    def waiting(self) -> list[Record]:
+        """Records that are not on the disk."""
+        return list(self._backlog.values())
+
+    def begin(self, call: Running) -> None:
+        """Write the hold of a call. Raises OSError; then nothing is held. First tries to end what is in the way."""
+        with self._lock:
+            if self._full:
+                self._recover()
+            self._inflight.begin(call)
+        self._dirty()
+
+    def end(self, record: Record) -> None:
+        """Write the record of a call, and then that it is no longer running. Raises nothing."""
+        with self._lock:
+            self._backlog[record.id] = record
+            with suppress(OSError):
+                self._flush()
+        self._dirty()
+
+    def pending(self, call_id: CallId) -> Record | None:
+        """A record that is not on the disk."""
+        return self._backlog.get(call_id)
+
+    def forget(self, call_id: CallId) -> None:
+        """Take a call off the running ones: its record is there."""
+        with self._lock:
+            self._inflight.end(call_id)
+
+    def sync(self) -> bool:
+        """Wait for the disk; whether all is well. Raises OSError if it refuses."""
+        try:
+            self._calls.log.sync()
+            self._inflight.sync()
+        except OSError as exc:
+            self._unsynced = f"the disk refuses to sync: {exc}"
+            raise
+        self._unsynced = ""
+        if self._full:
+            with self._lock, suppress(OSError):
+                self._recover()
+        return not self._full
+
+    async def synced(self) -> None:
+        """Until everything written before is safe from a power cut. Raises OSError."""
+        if self._syncer:
+            await self._syncer.wait()
+        else:
+            self.sync()
+
+    def close(self) -> None:
+        """End the thread; a last sync is part of it."""
+        if self._syncer:
+            self._syncer.close()
+        else:
+            with suppress(OSError):
+                self.sync()
+        self._inflight.close()
+
+    def _flush(self) -> None:
+        records = self.waiting()
+        try:
+            self._append(records)
+        except OSError as exc:
+            self._full = f"the disk refuses to write: {exc}"
+            raise
+        self._backlog.clear()
+        for record in records:
+            self._inflight.end(record.id)
+
+    def _append(self, records: list[Record]) -> None:
+        try:
+            self._calls.append(records)
+        except OSError as exc:
+            if not self._ballast.give_up():
+                raise
+            self._full = f"the disk is full: {exc}"
+            self._calls.append(records)
+
+    def _recover(self) -> None:
+        if self._backlog:
+            self._flush()
+        self._take_ballast()
+
+    def _take_ballast(self) -> None:
+        try:
+            self._ballast.take()
+        except OSError as exc:
+            self._full = f"the disk is full: {exc}"
+            raise
+        self._full = ""
+
+    def _dirty(self) -> None:
+        if self._syncer:
+            self._syncer.dirty()

@@ -1,0 +1,52 @@
+"""Repair: what a crash or damage left of a segment becomes a whole file again, loudly.
+
+No byte is thrown away: the file as it was found is kept beside it as ``<name>.<moment>.damaged``.
+"""
+
+from pathlib import Path
+
+from gateway.store import files
+from gateway.store.lines import TAIL, body_of, id_of, intact, join, split
+from gateway.store.segment import EMPTY, HEAD, Segment, decode_entry, foreign_lines
+
+
+def restore(segment: Segment, last: int, moment: int) -> str:
+    """Count the calls of a segment with ids above ``last``, and repair its file if need be.
+
+    What was repaired, in words; empty if nothing. Raises OSError, and StoreTooNew before anything is changed.
+    """
+    segment.last = last
+    if not segment.path.exists() or EMPTY.startswith(files.read(segment.path)):
+        files.replace(segment.path, EMPTY)  # its making was cut short: it never held a call
+        return ""
+    if segment.scan():
+        return ""
+    data = files.read(segment.path)
+    lines = _good_lines(data, last)
+    if not lines:
+        lines = _good_lines(foreign_lines(data), last)
+        for line in lines:
+            segment.saw(id_of(line), decode_entry(body_of(line)))
+    kept = _beside(segment.path, moment)
+    files.replace(kept, data)
+    body = HEAD + join(lines, first=True) if lines else HEAD
+    files.replace(segment.path, body + TAIL)
+    segment.end = len(body)
+    return f"{segment.path} was not as it was written; {len(lines)} calls of it are good, the original is {kept.name}"
+
+
+def _good_lines(data: bytes, last: int) -> list[bytes]:
+    lines = []
+    for line in split(data):
+        if intact(line) and (doc_id := id_of(line)) > last:
+            lines.append(line)
+            last = doc_id
+    return lines
+
+
+def _beside(path: Path, moment: int) -> Path:
+    kept = path.with_name(f"{path.name}.{moment}.damaged")
+    while kept.exists():
+        moment += 1
+        kept = path.with_name(f"{path.name}.{moment}.damaged")
+    return kept

@@ -1,0 +1,251 @@
+"""Rollup: sums over calls by hour, of which charts, totals and balances are made.
+
+While a segment grows, its calls are summed in a Rollup, by hour and by all dimensions at once. When it is sealed, they
+become a Sealed: a table a dimension, kept in the ledger.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, Protocol, TypeVar, get_args
+
+import msgspec
+
+_K = TypeVar("_K")
+
+HOUR = 3_600_000
+"""Milliseconds. Hours and days in this file are those of UTC."""
+DAY = 24 * HOUR
+
+Dimension = Literal["token", "model", "channel", "group", "app", "token|model"]
+"""Of the last one, the values are ``token|model``, and it is kept by day only."""
+
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+
+
+class Entry(msgspec.Struct, gc=False):
+    """What sums need to know of one call; a line of the log decodes to it, and a Record will do as well."""
+
+    id: str = ""
+    ts: int = 0
+    token: str = ""
+    model: str = ""
+    channel: str = ""
+    group: str = ""
+    app: str = ""
+    status: int = 0
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    cost: int = 0
+    possible: int = 0
+    ms: int = 0
+    ttft: int | None = None
+
+
+class Countable(Protocol):
+    """Record or Entry."""
+
+    @property
+    def ts(self) -> int: ...
+    @property
+    def token(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def channel(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def app(self) -> str: ...
+    @property
+    def status(self) -> int: ...
+    @property
+    def input(self) -> int: ...
+    @property
+    def cached(self) -> int: ...
+    @property
+    def output(self) -> int: ...
+    @property
+    def cost(self) -> int: ...
+    @property
+    def possible(self) -> int: ...
+    @property
+    def ms(self) -> int: ...
+    @property
+    def ttft(self) -> int | None: ...
+
+
+class Counts(msgspec.Struct, array_like=True, gc=False):
+    """Sums over some calls. Costs are nano-dollars, times milliseconds."""
+
+    calls: int = 0
+    errors: int = 0
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    cost: int = 0
+    possible: int = 0
+    ms: int = 0
+    ttft: int = 0
+    firsts: int = 0
+    """How many calls had a first byte: ``ttft / firsts`` is the average."""
+
+    def book(self, call: Countable) -> None:
+        """Add one call."""
+        self.calls += 1
+        self.errors += not 200 <= call.status < 300
+        self.input += call.input
+        self.cached += call.cached
+        self.output += call.output
+        self.cost += call.cost
+        self.possible += call.possible
+        self.ms += call.ms
+        if call.ttft is not None:
+            self.ttft += call.ttft
+            self.firsts += 1
+
+    def merge(self, other: "Counts") -> None:
+        """Add the sums of other calls."""
+        self.calls += other.calls
+        self.errors += other.errors
+        self.input += other.input
+        self.cached += other.cached
+        self.output += other.output
+        self.cost += other.cost
+        self.possible += other.possible
+        self.ms += other.ms
+        self.ttft += other.ttft
+        self.firsts += other.firsts
+
+
+Totals = dict[str, Counts]
+"""Value of a dimension to its sums."""
+
+Table = dict[str, dict[int, Counts]]
+"""Value of a dimension to the start of an hour or day (milliseconds) to its sums."""
+
+
+class Summed(Protocol):
+    """The sums of one segment."""
+
+    def step(self, by: Dimension) -> int:
+        """Milliseconds of one row of the table: an hour or a day."""
+
+    def table(self, by: Dimension) -> Table: ...
+    def totals(self, by: Dimension) -> Totals: ...
+    def used(self) -> dict[str, int]:
+        """Token id to the start of its latest call."""
+
+
+_Key = tuple[int, str, str, str, str, str]
+_PLACE: dict[str, int] = {"token": 1, "model": 2, "channel": 3, "group": 4, "app": 5}
+
+
+class Rollup:
+    """The sums of a segment that grows. Adding is one dictionary look-up; tables are made when asked for."""
+
+    def __init__(self) -> None:
+        self._cube: dict[_Key, Counts] = {}
+        self._used: dict[str, int] = {}
+
+    def add(self, call: Countable) -> None:
+        key = (call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app)
+        counts = self._cube.get(key)
+        if counts is None:
+            counts = self._cube[key] = Counts()
+        counts.book(call)
+        if call.ts > self._used.get(call.token, 0):
+            self._used[call.token] = call.ts
+
+    def step(self, by: Dimension) -> int:
+        return DAY if by == "token|model" else HOUR
+
+    def table(self, by: Dimension) -> Table:
+        step, table = self.step(by), Table()
+        for start, value, counts in self._rows(by):
+            _sum(table.setdefault(value, {}), start // step * step, counts)
+        return table
+
+    def totals(self, by: Dimension) -> Totals:
+        totals = Totals()
+        for _, value, counts in self._rows(by):
+            _sum(totals, value, counts)
+        return totals
+
+    def used(self) -> dict[str, int]:
+        return self._used
+
+    def copy(self) -> "Rollup":
+        """The sums as they are now, for comparing them later."""
+        copied = Rollup()
+        copied._cube = {key: msgspec.structs.replace(counts) for key, counts in self._cube.items()}
+        copied._used = dict(self._used)
+        return copied
+
+    def _rows(self, by: Dimension) -> Iterator[tuple[int, str, Counts]]:
+        rows = list(self._cube.items())  # a copy: it may grow while the rows are looked at
+        if by == "token|model":
+            return ((key[0], f"{key[1]}|{key[2]}", counts) for key, counts in rows)
+        place = _PLACE[by]
+        return ((key[0], str(key[place]), counts) for key, counts in rows)
+
+
+class Sealed(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ledger keeps of one sealed segment, for ever: which calls it held, and their sums."""
+
+    name: str
+    """File name; a segment named in the ledger is never counted again."""
+    n: int
+    first: int
+    """Smallest document id."""
+    last: int
+    t0: int
+    """Earliest start of a call."""
+    t1: int
+    end: int
+    """Bytes before the closing braces."""
+    hourly: bool
+    latest: dict[str, int]
+    all: dict[Dimension, Totals]
+    tables: dict[Dimension, msgspec.Raw]
+    """Decoded only when a chart or a window needs them."""
+
+    def step(self, by: Dimension) -> int:
+        return HOUR if self.hourly and by != "token|model" else DAY
+
+    def table(self, by: Dimension) -> Table:
+        return _decode_table(self.tables[by])
+
+    def totals(self, by: Dimension) -> Totals:
+        return self.all[by]
+
+    def used(self) -> dict[str, int]:
+        return self.latest
+
+
+def tables_of(sums: Summed) -> dict[Dimension, msgspec.Raw]:
+    """The tables of all dimensions, encoded."""
+    return {by: msgspec.Raw(msgspec.json.encode(sums.table(by))) for by in DIMENSIONS}
+
+
+def coarse(sealed: Sealed) -> Sealed:
+    """The same sums with days in place of hours: for segments too old for an hourly chart."""
+    tables = {by: msgspec.Raw(msgspec.json.encode(_by_day(sealed.table(by)))) for by in DIMENSIONS}
+    return msgspec.structs.replace(sealed, hourly=False, tables=tables)
+
+
+def _by_day(table: Table) -> Table:
+    days = Table()
+    for value, rows in table.items():
+        for start, counts in rows.items():
+            _sum(days.setdefault(value, {}), start // DAY * DAY, counts)
+    return days
+
+
+def _sum(into: dict[_K, Counts], key: _K, counts: Counts) -> None:
+    have = into.get(key)
+    if have is None:
+        have = into[key] = Counts()
+    have.merge(counts)
+
+
+_decode_table = msgspec.json.Decoder(Table).decode

@@ -1,0 +1,154 @@
+"""Segment: one file of the call log, and what is known of it without reading it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gateway.store.errors import StoreTooNew
+from gateway.store.lines import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, intact, pack, split
+from gateway.store.rollup import DIMENSIONS, Countable, Entry, Rollup, Sealed, Summed, tables_of
+
+HEAD = head("calls")
+EMPTY = HEAD + TAIL
+
+BLOCK = 1 << 20
+"""Bytes read at once: memory stays flat, and a limit stops early."""
+
+decode_entry = msgspec.json.Decoder(Entry).decode
+_decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
+
+
+class Segment:
+    """Its numbers are right up to ``end``; ``sums`` is a Rollup while it grows and a Sealed afterwards."""
+
+    def __init__(self, path: Path, sealed: Sealed | None = None) -> None:
+        self.path, self.name = path, path.name
+        self.sums: Summed = sealed or Rollup()
+        self.gone = False
+        """The file was deleted for its age; its sums remain."""
+        self.damaged = False
+        """A line that is not as it was written was met while reading."""
+        self.n, self.first, self.last = (sealed.n, sealed.first, sealed.last) if sealed else (0, 0, 0)
+        self.t0, self.t1 = (sealed.t0, sealed.t1) if sealed else (0, 0)
+        self.end = sealed.end if sealed else len(HEAD)
+
+    def saw(self, doc_id: int, call: Countable) -> None:
+        """Count one more call: its line lies behind those counted so far."""
+        self.first, self.t0 = (self.first, min(self.t0, call.ts)) if self.n else (doc_id, call.ts)
+        self.last, self.t1, self.n = doc_id, max(self.t1, call.ts), self.n + 1
+        if isinstance(self.sums, Rollup):
+            self.sums.add(call)
+
+    def scan(self) -> bool:
+        """Count the intact new lines behind ``end``, which is behind the last of them afterwards.
+
+        False if anything but these lines and the closing braces is there. Raises StoreTooNew.
+        """
+        with self.path.open("rb") as file:
+            start = file.read(100)
+            self._check_format(start)
+            ours = start.startswith(HEAD)
+            at = file.seek(self.end if ours else 0)
+            return self._count(file.read(), at) and ours
+
+    def _count(self, data: bytes, at: int) -> bool:
+        fine, suspect, pos, end = True, False, at, at
+        for raw in data.split(b"\n"):
+            line = raw.removeprefix(b",")
+            if intact(line):
+                doc_id = id_of(line)
+                fine = fine and not suspect and (raw[:1] == b",") == (self.n > 0) and doc_id > self.last
+                suspect, end = False, pos + len(raw)
+                if doc_id > self.last:  # ids only grow: an older one is a repeat
+                    self.saw(doc_id, decode_entry(body_of(line)))
+            elif line:
+                suspect = True  # the closing braces, or damage if an intact line follows
+            pos += len(raw) + 1
+        self.end = max(end, len(HEAD))
+        return fine and data[end - at :] == TAIL
+
+    def _check_format(self, start: bytes) -> None:
+        found = format_of(start)
+        if found is not None and found > FORMAT:
+            raise StoreTooNew(
+                f"{self.path} has format {found}, this program knows formats up to {FORMAT}; use a newer version of it"
+            )
+
+    def seal(self) -> Sealed:
+        """Everything that is kept once the file no longer grows."""
+        return Sealed(
+            name=self.name,
+            n=self.n,
+            first=self.first,
+            last=self.last,
+            t0=self.t0,
+            t1=self.t1,
+            end=self.end,
+            hourly=True,
+            latest=dict(self.sums.used()),
+            all={by: self.sums.totals(by) for by in DIMENSIONS},
+            tables=tables_of(self.sums),
+        )
+
+    def lines(self) -> Iterator[bytes]:
+        """Its intact lines, oldest first."""
+        for block in self.blocks():
+            for line in split(block):
+                if intact(line):
+                    yield line
+                elif line:
+                    self.damaged = True
+
+    def newest(self, needles: list[bytes]) -> Iterator[bytes]:
+        """Its intact lines that hold every needle, newest first. Bytes are compared, nothing is decoded."""
+        first = needles[0] if needles else CRC
+        for block in self.blocks(newest_first=True):
+            stop = len(block)
+            while (hit := block.rfind(first, 0, stop)) >= 0:
+                start = block.rfind(b"\n", 0, hit) + 1
+                end = block.find(b"\n", hit, stop)
+                line = block[start : stop if end < 0 else end].removeprefix(b",")
+                stop = start - 1 if start else 0
+                if all(needle in line for needle in needles):
+                    if intact(line):
+                        yield line
+                    else:
+                        self.damaged = True
+
+    def blocks(self, *, newest_first: bool = False) -> Iterator[bytes]:
+        """Its lines in blocks of about a mebibyte; nothing if the file is gone."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            if file.read(len(HEAD)) != HEAD:
+                file.seek(0)
+                yield foreign_lines(file.read())
+                return
+            cuts = [len(HEAD)]
+            while cuts[-1] + BLOCK < self.end:
+                file.seek(cuts[-1] + BLOCK)
+                cuts.append(file.tell() + len(file.readline()))
+            spans = list(zip(cuts, [*cuts[1:], self.end], strict=True))
+            for start, stop in reversed(spans) if newest_first else spans:
+                file.seek(start)
+                yield file.read(max(0, stop - start))
+
+
+def foreign_lines(data: bytes) -> bytes:
+    """The calls of a file in a layout that is not ours, as our lines: stock TinyDB may have rewritten it.
+
+    Empty if they cannot be read.
+    """
+    try:
+        calls = _decode_file(data)["calls"]
+        lines = []
+        for key, doc in calls.items():
+            doc.pop("_crc", None)
+            lines.append(pack(int(key), msgspec.json.encode(doc)))
+    except (msgspec.DecodeError, KeyError, ValueError):
+        return b""
+    return b"\n".join(lines)

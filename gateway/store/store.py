@@ -1,0 +1,118 @@
+"""Store: everything a gateway remembers, in one folder with one writer.
+
+lock                 held by the writer while it lives; contains its process id
+config.json          TinyDB: meta, account, settings, tokens, groups, channels, prices, grants   replaced atomically
+inflight.log         the calls that are running                                                  appended, emptied
+usage/calls-*.json   TinyDB: one segment of the call log each                                    appended, then sealed
+usage/ledger.json    TinyDB: one document of sums per sealed segment                             replaced atomically
+usage/ballast        space kept back for the records of running calls
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from gateway.config import Config
+from gateway.domain.units import Millis
+from gateway.store import files
+from gateway.store.ballast import Ballast
+from gateway.store.books import Books
+from gateway.store.calls import CallLog
+from gateway.store.entities import Entities
+from gateway.store.errors import StoreError
+from gateway.store.inflight import Inflight
+from gateway.store.lock import Lock
+from gateway.store.log import LIMIT, Log
+from gateway.store.recorder import Recorder
+from gateway.store.rollup import DAY
+
+SYNC_S = 0.1
+"""Seconds between two syncs, while anything is written: what a power cut may take with ``durability = interval``."""
+
+
+class Store:
+    """Made by ``open``; to be closed."""
+
+    def __init__(self, home: Path, *, writer: bool) -> None:
+        self._home, self._writer = home, writer
+        self._ending = ExitStack()
+        self.notes: list[str] = []
+        """What was repaired, at opening or since, for the owner to know."""
+        self.entities: Entities
+        self.calls: CallLog
+        self.books: Books
+
+    @classmethod
+    def open(
+        cls,
+        config: Config,
+        *,
+        writer: bool = True,
+        now: Callable[[], Millis],
+        sync_s: float = SYNC_S,
+        segment_bytes: int = LIMIT,
+    ) -> "Store":
+        """Open the store of a home; the writer makes what is missing and repairs what a crash left.
+
+        Only one process may be the writer; any number may read, and see with ``refresh`` what was added since. With
+        ``sync_s`` 0 there is no thread that syncs: ``books.sync`` is then the caller's task. Raises StoreBusy,
+        StoreTooNew, StoreDamaged, and StoreError for what the system refuses.
+        """
+        store = cls(config.home, writer=writer)
+        try:
+            if writer:
+                store._open_writer(now, sync_s=sync_s, segment_bytes=segment_bytes)
+            else:
+                store.refresh()
+        except OSError as exc:
+            raise StoreError(f"the store in {config.home} cannot be opened: {exc}") from exc
+        return store
+
+    def refresh(self) -> None:
+        """For a reader: take in what the writer has added since."""
+        self.entities = Entities(self._home / "config.json", writer=False, expected=_used(self._home))
+        if hasattr(self, "calls"):
+            self.calls.log.refresh()
+        else:
+            self.calls = CallLog(Log(self._home / "usage", writer=False, notes=self.notes))
+        self.books = Books(self.entities, self.calls, None)
+
+    def close(self) -> None:
+        """End the thread, sync, let the next writer in. Raises StoreError if the last sync failed."""
+        try:
+            self._ending.close()
+        except OSError as exc:
+            raise StoreError(f"the last calls may not survive a power cut: {exc}") from exc
+
+    def _open_writer(self, now: Callable[[], Millis], *, sync_s: float, segment_bytes: int) -> None:
+        with ExitStack() as ending:
+            files.make_folder(self._home)
+            ending.callback(Lock(self._home / "lock").close)
+            self.entities = Entities(self._home / "config.json", expected=_used(self._home))
+            log = Log(
+                self._home / "usage",
+                limit=segment_bytes,
+                now=now,
+                oldest=lambda: now() - self.entities.registry.settings.keep_days * DAY,
+                notes=self.notes,
+            )
+            ending.callback(log.close)
+            self.calls = CallLog(log)
+            inflight = Inflight(self._home / "inflight.log")
+            recorder = Recorder(self.calls, inflight, Ballast(log.folder / "ballast"), sync_s=sync_s)
+            ending.callback(recorder.close)
+            self.books = Books(self.entities, self.calls, recorder)
+            self._tell(inflight, self.books.recover(dict(inflight.running)))
+            self._ending = ending.pop_all()
+
+    def _tell(self, inflight: Inflight, lost: int) -> None:
+        if inflight.unreadable:
+            self.notes.append(f"{inflight.path} had {inflight.unreadable} unreadable lines; the original is beside it")
+        if lost:
+            self.notes.append(f"{lost} calls were running when the gateway died; they are recorded as lost, at no cost")
+
+
+def _used(home: Path) -> bool:
+    """Whether a configuration must be there: there are calls, or a former configuration."""
+    usage = home / "usage"
+    return (home / "config.old.json").exists() or (usage.is_dir() and any(usage.glob("*.json")))

@@ -1,0 +1,137 @@
+"""Sums over a span of time: whole hours and days from the rollups, the rest from the calls themselves.
+
+Spans need not begin at a full hour (there are time zones off by half of one); the result is exact as long as the calls
+of the hour in question are kept.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import NamedTuple
+
+import msgspec
+
+from gateway.store.lines import body_of
+from gateway.store.rollup import Counts, Dimension, Entry, Table
+from gateway.store.segment import Segment, decode_entry
+
+FOREVER = 1 << 62
+"""Later than any call, in milliseconds."""
+
+
+class Span(NamedTuple):
+    """``since <= ts < until``, in milliseconds."""
+
+    since: int = 0
+    until: int = FOREVER
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """One hour or day of one value of a dimension."""
+
+    start: int
+    key: str
+    counts: Counts
+
+
+class Sums(msgspec.Struct, frozen=True):
+    """Sums over a span: of everything, by value of a dimension, and, if asked for, over time."""
+
+    total: Counts
+    rows: dict[str, Counts]
+    series: list[Bucket]
+
+
+def by_value(segments: Iterable[Segment], by: Dimension, span: Span) -> dict[str, Counts]:
+    """Sums of each value of a dimension that occurs in the span."""
+    rows: dict[str, Counts] = {}
+    for segment in _touching(segments, span):
+        if span.since <= segment.t0 and segment.t1 < span.until:
+            for value, counts in segment.sums.totals(by).items():
+                rows.setdefault(value, Counts()).merge(counts)
+        else:
+            for value, _, counts in _cells(segment, by, span):
+                rows.setdefault(value, Counts()).merge(counts)
+    return rows
+
+
+def of_value(segments: Iterable[Segment], by: Dimension, value: str, span: Span) -> Counts:
+    """Sums of one value of a dimension in the span."""
+    return by_value(segments, by, span).get(value, Counts())
+
+
+def over_time(segments: Iterable[Segment], by: Dimension, span: Span) -> Table:
+    """Sums of each value by the start of their hour (UTC day, where the ledger has days only)."""
+    table: Table = {}
+    for segment in _touching(segments, span):
+        for value, start, counts in _cells(segment, by, span):
+            table.setdefault(value, {}).setdefault(start, Counts()).merge(counts)
+    return table
+
+
+def total(rows: Iterable[Counts]) -> Counts:
+    """All of them together."""
+    whole = Counts()
+    for counts in rows:
+        whole.merge(counts)
+    return whole
+
+
+def value_of(call: Entry, by: Dimension) -> str:
+    """The call's value of a dimension."""
+    return f"{call.token}|{call.model}" if by == "token|model" else str(getattr(call, by))
+
+
+def entries(segment: Segment, span: Span) -> Iterator[Entry]:
+    """The calls of a segment that began in the span."""
+    for line in segment.newest([b'"ts":%s' % _common_digits(span).encode()]):
+        call = decode_entry(body_of(line))
+        if span.since <= call.ts < span.until:
+            yield call
+
+
+def _touching(segments: Iterable[Segment], span: Span) -> Iterator[Segment]:
+    return (s for s in segments if s.n and s.t1 >= span.since and s.t0 < span.until)
+
+
+def _cells(segment: Segment, by: Dimension, span: Span) -> Iterator[tuple[str, int, Counts]]:
+    """Value, start of hour or day, and sums: rows that lie in the span whole, and the calls at its edges one by one."""
+    sums = segment.sums
+    step = sums.step(by)
+    first, end = -(-span.since // step) * step, span.until // step * step
+    if segment.gone:  # the calls are not kept: an edge belongs to where its hour begins
+        first, end = span.since, span.until
+    if segment.t1 < span.until:
+        end = FOREVER
+    for value, rows in sums.table(by).items():
+        for start, counts in rows.items():
+            if first <= start < end:
+                yield value, start, counts
+    if not segment.gone:
+        for edge in _edges(segment, span, first, end):
+            yield from _one_by_one(segment, by, edge, step)
+
+
+def _edges(segment: Segment, span: Span, first: int, end: int) -> Iterator[Span]:
+    if first >= end:
+        yield span
+        return
+    if span.since < first and segment.t0 < first:
+        yield Span(span.since, first)
+    if end < span.until and segment.t1 >= end:
+        yield Span(end, span.until)
+
+
+def _one_by_one(segment: Segment, by: Dimension, span: Span, step: int) -> Iterator[tuple[str, int, Counts]]:
+    for call in entries(segment, span):
+        counts = Counts()
+        counts.book(call)
+        yield value_of(call, by), call.ts // step * step, counts
+
+
+def _common_digits(span: Span) -> str:
+    """The digits with which every moment of the span begins: most lines are passed over without being decoded."""
+    first, last = str(span.since), str(span.until - 1)
+    if len(first) != len(last):
+        return ""
+    equal = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=True))
+    return "".join(digit for digit, _ in equal)
