@@ -14,9 +14,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from gateway import __version__
-from gateway.client import runfile
-from gateway.client.runfile import Endpoint
+from gateway import __version__, runfile
 from gateway.config import Config
 from gateway.control.app import control_app, control_runner
 from gateway.core.attempts import Attempts
@@ -36,6 +34,7 @@ from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
 from gateway.domain.errors import Conflict
 from gateway.domain.units import Millis
+from gateway.runfile import Endpoint
 from gateway.store.store import Store
 from gateway.upstream.client import Upstreams
 from gateway.upstream.dialects import ADAPTERS
@@ -87,10 +86,10 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
     """
     _harden()
     async with AsyncExitStack() as stack:
-        engine = await stack.enter_async_context(_engine(config))
+        engine = await stack.enter_async_context(open_engine(config))
         key = _begin(engine)
         stop = _Stop()
-        door = await _listen(engine, config)
+        door = await stack.enter_async_context(open_door(engine, config))
         endpoint = await stack.enter_async_context(_control(engine, config, private=False))
         runfile.write(config.runfile, endpoint)
         stack.callback(runfile.remove, config.runfile, engine.instance)
@@ -100,7 +99,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         gc.freeze()  # what is alive now lives for ever: the collector need not look at it on the hot path
         ready(_welcome(engine, config, key))
         await stop.asked.wait()
-        await _drain(engine, door, stop, config.drain_s)
+        await door.drain(config.drain_s, stop.at_once)
         return 0 if engine.store.books.healthy else 1
 
 
@@ -111,12 +110,12 @@ async def embedded(config: Config, *, listen: bool = False) -> AsyncIterator[End
     It holds the store's lock like a server, but leaves no runfile: nobody else should find it.
     """
     async with AsyncExitStack() as stack:
-        engine = await stack.enter_async_context(_engine(config))
+        engine = await stack.enter_async_context(open_engine(config))
         if is_fresh(engine.catalog.registry):
             engine.change(beginnings(engine.now()))
         if listen:
-            door = await _listen(engine, msgspec.structs.replace(config, host="127.0.0.1", port=0))
-            stack.push_async_callback(_drain, engine, door, _Stop(), 0.0)
+            local = msgspec.structs.replace(config, host="127.0.0.1", port=0)
+            await stack.enter_async_context(open_door(engine, local))
         yield await stack.enter_async_context(_control(engine, config, private=True))
 
 
@@ -134,9 +133,11 @@ def _begin(engine: Engine) -> str:
 
 
 @asynccontextmanager
-async def _engine(config: Config, patience: Patience | None = None) -> AsyncIterator[Engine]:
+async def open_engine(
+    config: Config, *, clock: Clock | None = None, patience: Patience | None = None
+) -> AsyncIterator[Engine]:
     """Everything but the two surfaces, opened in order and closed in reverse."""
-    clock, tasks = Clock(), Tasks()
+    clock, tasks = clock or Clock(), Tasks()
     config.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = Store.open(config, now=clock.wall)
     upstreams = Upstreams()
@@ -191,33 +192,58 @@ def _pipeline(engine: Engine) -> Pipeline:
     )
 
 
-class _Door(msgspec.Struct, frozen=True):
-    """The public port: what accepts connections and what keeps them."""
+class Door:
+    """The public port: what accepts connections, what keeps them, and the calls behind it."""
 
-    server: asyncio.Server
-    listener: Listener
+    def __init__(self, engine: Engine, server: asyncio.Server, listener: Listener) -> None:
+        self._engine = engine
+        self._server = server
+        self._listener = listener
 
-    async def close(self) -> None:
-        """End the connections that are left."""
-        await self.listener.shutdown(LAST_WORDS_S)
+    async def drain(self, limit_s: float, at_once: asyncio.Event) -> None:
+        """Take nothing new, let running calls end, cut what is left with an error event, all of it settled."""
+        engine = self._engine
+        engine.close_doors()
+        self._server.close()
+        engine.bus.stopping(Millis(engine.now() + round(limit_s * 1000)))
+        if limit_s and not at_once.is_set():
+            await _first(engine.live.empty, at_once, limit_s)
+        engine.live.cancel_all(Outcome.STOPPED)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_S):
+                await engine.live.empty.wait()
+        await self._listener.shutdown(LAST_WORDS_S)
 
 
-async def _listen(engine: Engine, config: Config) -> _Door:
-    """Open the public port. Raises Conflict, saying what to do, if it is taken."""
-    loop = asyncio.get_running_loop()
+async def _first(one: asyncio.Event, other: asyncio.Event, limit_s: float) -> None:
+    """Wait until either is set, or the time is over."""
+    async with asyncio.TaskGroup() as group:
+        waits = [group.create_task(event.wait()) for event in (one, other)]
+        await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+
+@asynccontextmanager
+async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
+    """Open the public port; at the end it is closed at once. Raises Conflict, saying what to do, if it is taken."""
     surface = Surface(engine, config.host)
     listener = Listener(surface.handle)
     try:
-        server = await loop.create_server(listener, config.host, config.port, backlog=BACKLOG)
+        server = await asyncio.get_running_loop().create_server(listener, config.host, config.port, backlog=BACKLOG)
     except OSError as error:
         msg = (
-            f"cannot listen on {config.host}:{config.port}: {error.strerror}; another program has it "
+            f"cannot listen on {config.host}:{config.port}: {error.strerror}; another program may have it "
             "('tollkeeper status' tells whether it is this gateway); choose another with --port"
         )
         raise Conflict(msg, code="port_in_use") from error
     surface.port = server.sockets[0].getsockname()[1]
     engine.address = f"http://{_reachable(config.host)}:{surface.port}/v1"
-    return _Door(server, listener)
+    door = Door(engine, server, listener)
+    try:
+        yield door
+    finally:
+        await door.drain(0.0, asyncio.Event())
 
 
 def _reachable(host: str) -> str:
@@ -264,24 +290,6 @@ def _socket_path(config: Config, instance: str, *, private: bool) -> Path | None
     if config.socket is None or not private:
         return config.socket
     return config.socket.with_name(f"control-{instance[:6]}.sock")
-
-
-async def _drain(engine: Engine, door: _Door, stop: "_Stop", limit_s: float) -> None:
-    """Take nothing new, let running calls end, cut what is left with an error event, all of it settled."""
-    engine.close_doors()
-    door.server.close()
-    engine.bus.stopping(Millis(engine.now() + round(limit_s * 1000)))
-    if limit_s and not stop.at_once.is_set():
-        async with asyncio.TaskGroup() as group:
-            waits = [group.create_task(engine.live.empty.wait()), group.create_task(stop.at_once.wait())]
-            await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-            for wait in waits:
-                wait.cancel()
-    engine.live.cancel_all(Outcome.STOPPED)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LAST_WORDS_S):
-            await engine.live.empty.wait()
-    await door.close()
 
 
 class _Stop:
