@@ -6,7 +6,6 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from gateway.client.http import TIMEOUT_S, Answer, Ask, Place, request
-from gateway.client.runfile import Endpoint
 from gateway.domain.errors import (
     BadRequest,
     Conflict,
@@ -23,6 +22,7 @@ from gateway.domain.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
+from gateway.runfile import Endpoint
 
 Value = TypeVar("Value")
 Body = msgspec.Struct | dict[str, Any]

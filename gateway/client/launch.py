@@ -17,10 +17,10 @@ import msgspec
 import platformdirs
 
 from gateway.client.control import ControlClient
-from gateway.client.runfile import Endpoint, read
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain
+from gateway.runfile import Endpoint, read
 
 START_S = 15.0
 """How long a server may take to begin to answer."""

@@ -7,7 +7,6 @@ import click
 import msgspec
 
 from gateway.client import connect, launch
-from gateway.client.runfile import Endpoint
 from gateway.commands.base import Command
 from gateway.commands.options import json_option, now
 from gateway.commands.output import out, out_json, out_pairs, words
@@ -16,6 +15,7 @@ from gateway.config import Config, load
 from gateway.domain.text import plain
 from gateway.domain.views import Status
 from gateway.domain.written import brief_span, local_time
+from gateway.runfile import Endpoint
 
 if TYPE_CHECKING:
     from gateway.server import Welcome  # it loads everything; the other commands do without

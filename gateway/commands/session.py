@@ -14,11 +14,11 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.client.launch import find
-from gateway.client.runfile import Endpoint
 from gateway.commands.base import HOME
 from gateway.commands.exits import Exit, Quit
 from gateway.config import Config, load
 from gateway.domain.errors import GatewayError
+from gateway.runfile import Endpoint
 
 T = TypeVar("T")
 Work = Callable[[ControlClient], Awaitable[T]]
