@@ -112,11 +112,19 @@ class AnswerStream(Signs, Protocol):
     """The answer is complete: ``[DONE]`` was seen, or the stream ended with every choice finished."""
     failure: Failure | None
     """Set when the upstream said or was wrong. Nothing more is to be read. Its kind counts only while not started."""
-    reported: Usage | None
-    finish: str
-    """finish_reason of the first choice, or empty."""
-    upstream_id: str
     tally: Tally
+
+    @property
+    def reported(self) -> Usage | None:
+        """Usage as the upstream reported it so far; None if it did not."""
+
+    @property
+    def finish(self) -> str:
+        """finish_reason of the first choice, or empty."""
+
+    @property
+    def upstream_id(self) -> str:
+        """The answer's id at the upstream, or empty."""
 
     @property
     def error(self) -> UpstreamError | None:

@@ -62,21 +62,22 @@ class Reports:
             return msgspec.structs.replace(reading.usage, output=tally.tokens())
         return reading.usage
 
+    @property
+    def corrected(self) -> bool:
+        """Whether clients should get other numbers than the upstream's object has."""
+        return self._reading is None or self._reading.corrected
+
     def as_sent(self) -> dict[str, Any] | None:
         """The upstream's own object with its counts corrected; None if there is none to pass on."""
         if self._last is None or self._reading is None or self._reading.usage.source is Source.PARTIAL:
             return None
-        usage = self._reading.usage
-        if not self._reading.corrected and type(self._last.get("total_tokens")) is int:
+        if not self._reading.corrected:
             return self._last
-        out = {
-            **self._last,
-            "prompt_tokens": usage.input,
-            "completion_tokens": usage.output,
-            "total_tokens": usage.total,
-        }
-        details = out.get("completion_tokens_details")
+        usage = self._reading.usage
+        counts = {"prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.total}
+        out: dict[str, Any] = {**self._last, **counts}
         if usage.reasoning:
+            details = out.get("completion_tokens_details")
             known = details if isinstance(details, dict) else {}
             out["completion_tokens_details"] = {**known, "reasoning_tokens": usage.reasoning}
         return out

@@ -44,11 +44,10 @@ class Framer:
         rest = self._rest
         if rest:
             return self._continue(data)
-        cut = data.rfind(BLANK) + 2
+        blank = data.rfind(BLANK)
+        cut = blank + 2 if blank >= 0 else 0
         if cut == len(data) and cut <= EVENT_LIMIT:
             return data
-        if cut == 1:
-            cut = 0
         rest += data[cut:]
         self._check(data[:cut])
         return data[:cut]
@@ -64,12 +63,12 @@ class Framer:
         rest = self._rest
         start = len(rest) - 1
         rest += data
-        cut = rest.rfind(BLANK, start) + 2
-        if cut == 1:
+        blank = rest.rfind(BLANK, start)
+        if blank < 0:
             self._check(b"")
             return b""
-        done = bytes(rest[:cut])
-        del rest[:cut]
+        done = bytes(rest[: blank + 2])
+        del rest[: blank + 2]
         self._check(done)
         return done
 

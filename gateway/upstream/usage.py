@@ -60,7 +60,6 @@ def read(report: Mapping[str, Any]) -> Reading | None:
         inputs = total - outputs
     if inputs is None:
         return None
-    shown = (inputs, outputs)
     if cached > inputs or _excludes_cache(report):
         inputs += cached + write
     if outputs is None and total is not None and total > inputs:
@@ -69,7 +68,13 @@ def read(report: Mapping[str, Any]) -> Reading | None:
         gap = total - inputs - outputs  # thoughts that are left out of the output: Gemini's compatible surface, xAI
         outputs, reasoning = outputs + gap, max(reasoning, gap)
     usage = _usage(inputs, cached, write, outputs, reasoning)
-    return Reading(usage, figures.suspect, corrected=shown != (inputs, outputs))
+    return Reading(usage, figures.suspect, corrected=_shown(report) != (usage.input, usage.output, usage.total))
+
+
+def _shown(report: Mapping[str, Any]) -> tuple[int, ...]:
+    """The counts that clients would read; those that are no integers are left out."""
+    found = (report.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    return tuple(number for number in found if type(number) is int)
 
 
 def _excludes_cache(report: Mapping[str, Any]) -> bool:

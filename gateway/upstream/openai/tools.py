@@ -20,6 +20,7 @@ class _Call(msgspec.Struct):
 
     number: int
     id: str
+    """The upstream's; empty if it gave none yet."""
     named: bool = False
 
 
@@ -50,11 +51,13 @@ class ToolCalls:
         out = {key: value for key, value in delta.items() if key not in {*_INTRODUCTION, kind} or new}
         out["index"] = rawjson.raw(call.number)
         if new:
-            out["id"] = rawjson.raw(call.id)
+            out["id"] = rawjson.raw(call.id or made_id(self._seed, call.number))
             out["type"] = rawjson.raw(kind)
-        out[kind] = rawjson.raw(_spoken(call, kind, inner, name, tally))
-        if not new and bytes(out[kind]) == b"{}" and len(out) == 2:
+        said = spoken(inner, kind, tally, first=not call.named)
+        call.named = call.named or bool(name)
+        if not new and not said and len(out) == 1:
             return None
+        out[kind] = rawjson.raw(said)
         return out
 
     def _find(self, delta: Fields, call_id: str, name: str) -> _Call | None:
@@ -65,18 +68,24 @@ class ToolCalls:
                 return next((call for call in self._calls if call.id == call_id), None)
             return self._calls[-1] if self._calls and not name else None
         call = self._by_index.get(index)
-        return None if call and call_id and call.id != call_id else call
+        if call and call_id:
+            call.id = call.id or call_id
+            return call if call.id == call_id else None
+        return call
 
     def _open(self, delta: Fields, call_id: str, tally: Tally) -> _Call:
-        number = len(self._calls)
-        made = hashlib.sha256(f"{self._seed}/{number}".encode("utf-8", "replace")).hexdigest()[:24]
-        call = _Call(number, call_id or "call_" + made)
+        call = _Call(len(self._calls), call_id)
         self._calls.append(call)
         index = _index(delta)
         if index is not None:
             self._by_index[index] = call
         tally.tool()
         return call
+
+
+def made_id(seed: str, number: int) -> str:
+    """An id for a call that has none, different from answer to answer as the seed is."""
+    return "call_" + hashlib.sha256(f"{seed}/{number}".encode("utf-8", "replace")).hexdigest()[:24]
 
 
 def _inner(delta: Fields) -> tuple[str, Fields]:
@@ -86,21 +95,22 @@ def _inner(delta: Fields) -> tuple[str, Fields]:
     return kind, {} if inner is None or rawjson.is_null(inner) else rawjson.fields(inner)
 
 
-def _spoken(call: _Call, kind: str, inner: Fields, name: str, tally: Tally) -> Fields:
-    """Name once, arguments always as a string."""
+def spoken(inner: Fields, kind: str, tally: Tally, *, first: bool) -> Fields:
+    """What a call says, counted: the name only the first time, arguments always as a string."""
     key = "input" if kind == "custom" else "arguments"
-    first = not call.named
-    out = {field: value for field, value in inner.items() if field not in {"name", key}}
-    if first and name:
-        call.named = True
-        out = {"name": rawjson.raw(name), **out}
+    out = dict(inner)
+    name, said = _string(out.get("name")), out.get(key)
+    if first:
         tally.add(name)
-    said = inner.get(key)
+    else:
+        out.pop("name", None)
     if said is None or rawjson.is_null(said):
+        out.pop(key, None)
         if first:
             out[key] = rawjson.raw("")
         return out
-    out[key] = said if bytes(said)[:1] == b'"' else rawjson.raw(bytes(said).decode())
+    if bytes(said)[:1] != b'"':
+        out[key] = rawjson.raw(bytes(said).decode())
     tally.add(rawjson.text(out[key]))
     return out
 

@@ -1,0 +1,236 @@
+"""Stream: a streamed answer from upstream bytes to client bytes, event by event, with nothing held back.
+
+Order of looks, cheapest first: whole reads by a template, single events by a template, then events opened one level at
+a time. An event the upstream garbled is left out once; what follows it decides whether the answer was good.
+"""
+
+from gateway.domain.channel import Channel
+from gateway.domain.errors import UpstreamError
+from gateway.domain.usage import Usage
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Failure, Order
+from gateway.upstream.failures import bad_response, truncated
+from gateway.upstream.openai.chunks import Chunks
+from gateway.upstream.openai.inband import failure_in, failure_word, is_error
+from gateway.upstream.openai.replay import chunks_of
+from gateway.upstream.openai.template import Template, learn
+from gateway.upstream.openai.whole import read_whole
+from gateway.upstream.rawjson import Fields
+from gateway.upstream.said import tidy
+from gateway.upstream.sse import BLANK, EVENT_LIMIT, Event, Framer, has_comment, parse
+
+DONE = b"data: [DONE]\n\n"
+
+LESSONS = 12
+"""Templates learned in vain before trying is given up."""
+
+BODY_LIMIT = 4 * EVENT_LIMIT
+"""Bytes of a whole JSON answer to a stream request."""
+
+
+class ChatStream:
+    """One streamed answer. Implements ``adapter.AnswerStream``."""
+
+    def __init__(self, order: Order, channel: Channel) -> None:
+        self._order = order
+        self._channel = channel
+        self._framer = Framer()
+        self._body: bytearray | None = None
+        """The bytes of a JSON body, if that is what came instead of events."""
+        self._sniffed = False
+        self._chunks = Chunks(order)
+        self._template: Template | None = None
+        self._lessons = LESSONS
+        self._garbled = 0
+        self._no_done = False
+        self.started = False
+        self.finished = False
+        self.failure: Failure | None = None
+        self.tally = self._chunks.tally
+        self.events = 0
+        self.comments = 0
+
+    @property
+    def error(self) -> UpstreamError | None:
+        """What the client is told of the failure."""
+        return self.failure.error if self.failure else None
+
+    @property
+    def reported(self) -> Usage | None:
+        """Usage as the upstream reported it so far."""
+        return self._chunks.reports.usage(self.tally)
+
+    @property
+    def finish(self) -> str:
+        """finish_reason of the first choice, or empty."""
+        return self._chunks.finish
+
+    @property
+    def upstream_id(self) -> str:
+        """The answer's id at the upstream, or empty."""
+        return self._chunks.upstream_id
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """For the record: a missing ``[DONE]``, garbled events, doubtful usage."""
+        done = ("no_done",) if self._no_done else ()
+        bad = (f"bad_chunks={self._garbled}",) if self._garbled else ()
+        return done + bad + self._chunks.reports.marks
+
+    def feed(self, data: bytes) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        if self.failure or self.finished or (not self._sniffed and self._is_blank(data)):
+            return b""
+        if self._body is not None:
+            return self._keep(data)
+        try:
+            block = self._framer.feed(data)
+        except UpstreamError as exc:
+            self.failure = bad_response(self._channel, exc.message)
+            return b""
+        return self._take(block) if block else b""
+
+    def end(self) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        if self.failure or self.finished:
+            return b""
+        out = b""
+        if self._body is not None:
+            out = self._replay(bytes(self._body))
+        elif rest := self._framer.end():
+            out = self._take_rest(rest)
+        if not (self.failure or self.finished):
+            self._conclude(done=False)
+        return out
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        if not self._order.include_usage:
+            return DONE
+        return b"data: " + self._chunks.usage_chunk(usage, estimated=estimated) + BLANK + DONE
+
+    def _is_blank(self, data: bytes) -> bool:
+        """Whether nothing but blanks has come. What comes first tells events from a JSON answer, or a page."""
+        begin = data.lstrip()[:1]
+        if begin in {b"{", b"[", b"<"}:  # no line of an event stream begins so
+            self._body = bytearray()
+        self._sniffed = bool(begin)
+        return not begin
+
+    def _keep(self, data: bytes) -> bytes:
+        if self._body is not None:
+            self._body += data
+            if len(self._body) > BODY_LIMIT:
+                self.failure = bad_response(self._channel, f"it is longer than {BODY_LIMIT >> 20} MiB")
+        return b""
+
+    def _take(self, block: bytes) -> bytes:
+        """Complete events."""
+        template = self._template
+        if template and (bulk := template.many(block, self.tally)):
+            self.events += bulk[1]
+            self._lessons = LESSONS
+            return bulk[0]
+        out = []
+        for part in block.split(BLANK):
+            known = template.one(part, self.tally) if template else None
+            if known is not None:
+                self.events += 1
+                self._lessons = LESSONS
+                out.append(known)
+            elif part:
+                out.append(self._look(part))
+                template = self._template
+                if self.failure or self.finished:
+                    break
+        return b"".join(out)
+
+    def _take_rest(self, rest: bytes) -> bytes:
+        """An event whose blank line never came counts only if it is whole."""
+        event = parse(rest.strip(b"\n"))
+        if event is None:
+            return b""
+        if event.data.strip() != b"[DONE]":
+            try:
+                rawjson.fields(event.data)
+            except ValueError:
+                return b""
+        return self._take(rest.strip(b"\n"))
+
+    def _look(self, part: bytes) -> bytes:
+        """One event, opened."""
+        if has_comment(part):
+            self.comments += 1
+        event = parse(part)
+        if event is None or not event.data:
+            return b""
+        self.events += 1
+        if event.data.strip() == b"[DONE]":
+            self._conclude(done=True)
+            return b""
+        try:
+            chunk = _opened(event)
+            if chunk is not None:
+                return self._pass(chunk, part)
+            self.failure = failure_in(event.data, self._channel)
+        except ValueError:
+            self._skip(event)
+        return b""
+
+    def _pass(self, chunk: Fields, part: bytes) -> bytes:
+        """The chunk as an event for the client, or nothing; raises ValueError if it is none."""
+        step = self._chunks.take(chunk)
+        if step.broken:
+            self.failure = failure_word(step.broken, self._channel)
+        if step.turned:
+            self._template = None
+        if not step.out:
+            return b""
+        self.started = True
+        out = b"data: " + step.out
+        if step.pattern and self._lessons:
+            self._lessons -= 1
+            self._template = learn(part, out, step.pattern)
+        return out + BLANK
+
+    def _skip(self, event: Event) -> None:
+        self._garbled += 1
+        if not self.started or self._garbled > 1:
+            excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
+            self.failure = bad_response(self._channel, f"an event of the stream is no chunk: {excerpt}")
+
+    def _conclude(self, *, done: bool) -> None:
+        """The stream is over: good only if every choice said why it ended."""
+        if self._chunks.complete:
+            self.finished = True
+            self._no_done = not done
+        elif self._garbled:
+            self.failure = bad_response(self._channel, "an event of the stream is no chunk, and the answer has no end")
+        else:
+            missing = "finish_reason" if self._chunks.begun else "choice"
+            self.failure = truncated(self._channel, f"no {missing} came")
+
+    def _replay(self, body: bytes) -> bytes:
+        """A whole answer, as the stream that was asked for."""
+        self.events += 1
+        try:
+            whole = read_whole(body, self._order, self._channel)
+        except AttemptFailed as exc:
+            self.failure = exc.failure
+            return b""
+        out = [self._pass(chunk, b"") for chunk in chunks_of(whole.body)]
+        self._conclude(done=True)
+        return b"".join(out)
+
+
+def _opened(event: Event) -> Fields | None:
+    """The chunk; None if it is an error. Raises ValueError for what is neither."""
+    if event.name == b"error":
+        return None
+    event.data.decode()  # what is passed on unopened must be UTF-8, too
+    if event.data[:1] == b"[":
+        if any(is_error(item) for item in rawjson.objects(event.data)):
+            return None
+        raise ValueError("an array")
+    chunk = rawjson.fields(event.data)
+    return None if is_error(chunk) else chunk

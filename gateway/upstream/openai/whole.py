@@ -1,0 +1,67 @@
+"""Whole: a plain chat completion, checked, and mended where clients would stumble; the rest passes as it came."""
+
+from gateway.domain.channel import Channel
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
+from gateway.upstream.failures import bad_response
+from gateway.upstream.openai.identity import COMPLETION, identity, upstream_id
+from gateway.upstream.openai.inband import failure_in, is_error
+from gateway.upstream.openai.message import Mended, mend
+from gateway.upstream.rawjson import Fields
+from gateway.upstream.reports import Reports
+from gateway.upstream.said import read_error
+from gateway.upstream.tally import Tally
+
+
+def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
+    """The answer. Raises AttemptFailed when it is an error, or no chat completion.
+
+    Blank lines before it are legal: DeepSeek sends them to keep the connection alive.
+    """
+    body = body.removeprefix(b"\xef\xbb\xbf").strip()
+    tally = Tally()
+    try:
+        body.decode()  # what is passed on unopened must be UTF-8, too
+        answer = rawjson.fields(body)
+        choices = _choices(answer)
+        if not choices and is_error(answer):
+            raise AttemptFailed(failure_in(body, channel))
+        mended = [mend(choice, i, order.answer_id, tally, channel) for i, choice in enumerate(choices)]
+    except ValueError as exc:
+        raise AttemptFailed(_no_completion(body, channel)) from exc
+    if not mended:
+        raise AttemptFailed(_no_completion(body, channel))
+    if any(choice.changed for choice in mended):
+        answer["choices"] = rawjson.raw(choices)
+    return _finished(answer, mended[0], order, tally)
+
+
+def _finished(answer: Fields, first: Mended, order: Order, tally: Tally) -> Whole:
+    reports = Reports()
+    reports.see(answer)
+    reported = reports.usage(tally)
+    if reported is None:
+        answer.pop("usage", None)
+    elif reports.corrected:
+        answer["usage"] = rawjson.raw(reports.as_sent() or as_object(reported))
+    name = upstream_id(answer)
+    answer.update(identity(answer, name, order, COMPLETION))
+    return Whole(
+        body=rawjson.encode(answer),
+        reported=reported,
+        finish=first.finish,
+        upstream_id=name,
+        tally=tally,
+        marks=reports.marks,
+    )
+
+
+def _choices(answer: Fields) -> list[Fields]:
+    found = answer.get("choices", rawjson.NULL)
+    return [] if rawjson.is_null(found) else rawjson.objects(found)
+
+
+def _no_completion(body: bytes, channel: Channel) -> Failure:
+    said = read_error(body[:65536])
+    what = "no chat completion" if said.json else "no JSON"
+    return bad_response(channel, f"it is {what}: {said.message or 'an empty body'}")
