@@ -1,0 +1,64 @@
+"""Fixtures: a provider, a gateway in front of it, and the law that every test with a gateway must leave intact."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gateway.core.live import Patience
+from tests.fakes import law
+from tests.fakes.clock import HastyLoop
+from tests.fakes.gateway import Gateway, running
+from tests.fakes.provider import Provider
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Our own marker."""
+    config.addinivalue_line("markers", "hasty(factor): loop time runs faster than the wall's")
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The usual event loop, or a hasty one where a test asks for it."""
+    marker = item.get_closest_marker("hasty")
+    return {"hasty": partial(HastyLoop, *marker.args)} if marker else {"asyncio": asyncio.new_event_loop}
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Provider]:
+    """An upstream without scripts."""
+    async with Provider().running() as upstream:
+        yield upstream
+    assert upstream.faults == []
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """An empty home."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def patience() -> Patience:
+    """How long the gateway waits; to be overridden where a test is about waiting."""
+    return Patience()
+
+
+@pytest.fixture
+async def gateway(home: Path, provider: Provider, patience: Patience) -> AsyncIterator[Gateway]:
+    """A gateway whose channel ``up`` leads to the provider and serves model ``m``, which has a price.
+
+    The law is checked when the test is over.
+    """
+    ajar = law.Ajar()
+    async with running(home, patience=patience) as running_gateway:
+        running_gateway.channel(provider.base_url)
+        running_gateway.price()
+        yield running_gateway
+        await running_gateway.settled(0)
+        assert law.breaches(running_gateway, [provider]) == []
+    assert law.on_disk(home) == []
+    await ajar.closed()

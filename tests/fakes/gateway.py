@@ -1,0 +1,128 @@
+"""Gateway: a real one in this process, on a free loopback port, over a real store; and short words to set it up."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gateway.config import Config
+from gateway.core.clock import Clock
+from gateway.core.engine import Engine
+from gateway.core.ids import digest, hint, new_id, new_key
+from gateway.core.live import Patience
+from gateway.domain.account import Account, Grant
+from gateway.domain.call import Record
+from gateway.domain.change import Change
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.group import Group
+from gateway.domain.price import Price
+from gateway.domain.settings import Settings
+from gateway.domain.token import Token
+from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
+from gateway.server import open_door, open_engine
+from tests.fakes.client import Client
+
+GRANTED = Nanos(10 * DOLLAR)
+INPUT, OUTPUT = Nanos(2_500_000_000), Nanos(10_000_000_000)
+"""The usual price: 2.50 and 10 dollars per million tokens, 2,500 and 10,000 nano-dollars a token."""
+
+
+@dataclass(eq=False)
+class Gateway:
+    """The engine behind the port, and the first client's way to it."""
+
+    engine: Engine
+    port: int
+    client: Client
+    """Presents the key of token ``laptop``."""
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def change(self, table: Any, key: str, value: Any) -> None:
+        """One edit of the configuration."""
+        self.engine.change([Change(table, key, value)])
+
+    def channel(self, base_url: str, *models: str, name: str = "up", **fields: Any) -> Channel:
+        """Add or replace a channel; a model is ``public`` or ``public=upstream``."""
+        pairs = [model.partition("=") for model in models or ("m",)]
+        channel = Channel(
+            id=ChannelId(f"ch_{name}"),
+            name=name,
+            dialect=Dialect.OPENAI,
+            base_url=base_url,
+            models=tuple(Served(name=public, upstream=upstream) for public, _, upstream in pairs),
+            **{"key": "sk-upstream-canary", **fields},
+        )
+        self.change("channels", channel.id, channel)
+        return channel
+
+    def token(self, name: str = "laptop", *, group: str = "default", **fields: Any) -> Client:
+        """Add or replace a token; a client that presents its key."""
+        key, id = new_key(), TokenId(f"tok_{name}")
+        self.change("tokens", id, Token(id=id, name=name, group=group, digest=digest(key), hint=hint(key), **fields))
+        return Client(self.port, key)
+
+    def group(self, name: str, **fields: Any) -> None:
+        """Add or replace a group."""
+        self.change("groups", name, Group(name=name, **fields))
+
+    def price(self, model: str = "m", input: Nanos = INPUT, output: Nanos = OUTPUT, **fields: Any) -> None:
+        """Set a model's price."""
+        self.change("prices", model, Price(model=model, input=input, output=output, **fields))
+
+    def grant(self, nanos: int) -> None:
+        """Give or, with a negative amount, take."""
+        id = new_id("gr")
+        self.change("grants", id, Grant(id=id, nanos=Nanos(nanos), time=self.engine.now()))
+
+    def settings(self, **fields: Any) -> None:
+        """Set the whole of the settings; what is not named takes its default."""
+        self.change("settings", "", Settings(**fields))
+
+    @property
+    def records(self) -> list[Record]:
+        """All of them, oldest first."""
+        return self.engine.store.calls.newest(1_000_000)[::-1]
+
+    @property
+    def record(self) -> Record:
+        """The only one."""
+        (record,) = self.records
+        return record
+
+    async def settled(self, count: int = 1) -> list[Record]:
+        """Wait until so many calls are recorded and none runs."""
+        for _ in range(2000):
+            if not len(self.engine.live) and self.engine.store.calls.count >= count:
+                return self.records
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"{len(self.engine.live)} calls run, {self.engine.store.calls.count} are recorded")
+
+
+@asynccontextmanager
+async def running(home: Path, *, patience: Patience | None = None) -> AsyncIterator[Gateway]:
+    """A gateway with ten dollars, the group ``default`` and the token ``laptop``; no channel yet."""
+    config = Config(home=home, host="127.0.0.1", port=0)
+    async with AsyncExitStack() as stack:
+        clock = Clock(mono=asyncio.get_running_loop().time)
+        engine = await stack.enter_async_context(open_engine(config, clock=clock, patience=patience))
+        await stack.enter_async_context(open_door(engine, config))
+        port = int(engine.address.rpartition(":")[2].partition("/")[0])
+        gateway = Gateway(engine, port, Client(port))
+        if not engine.catalog.registry.grants:
+            engine.change(_beginnings())
+        gateway.client = gateway.token()
+        yield gateway
+
+
+def _beginnings() -> Sequence[Change]:
+    grant = Grant(id="gr_first", nanos=GRANTED, time=Millis(0))
+    return [
+        Change("account", "", Account()),
+        Change("grants", grant.id, grant),
+        Change("groups", "default", Group(name="default")),
+    ]
