@@ -46,7 +46,7 @@ class Books:
 
     def balance(self) -> Nanos:
         """Granted minus spent."""
-        return Nanos(self._entities.registry.granted - self.spent(ACCOUNT).nanos)
+        return Nanos(self._entities.granted - self.spent(ACCOUNT).nanos)
 
     def available(self) -> Nanos:
         """Balance minus held."""

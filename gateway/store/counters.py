@@ -13,7 +13,7 @@ from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.store import sums
 from gateway.store.calls import CallLog
 from gateway.store.holds import ACCOUNT, Scope, scopes
-from gateway.store.rollup import Counts, Dimension
+from gateway.store.rollup import Countable, Counts, Dimension
 from gateway.store.sums import Span
 
 KEPT = 8
@@ -21,26 +21,40 @@ KEPT = 8
 
 EVER = Millis(0)
 
-_DIMENSION: dict[str, Dimension] = {"token": "token", "group": "group", "channel": "channel"}
+DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group": "group", "channel": "channel"}
+"""Which sums answer for a scope; those of the account are all of the groups'."""
 
 
-class Spent(msgspec.Struct, frozen=True):
+class Spent(msgspec.Struct):
     """What settled calls used; ``tokens`` are input and output tokens."""
 
     nanos: Nanos = Nanos(0)
     tokens: int = 0
     calls: int = 0
 
+    def add(self, call: Countable) -> None:
+        """One more call."""
+        self.nanos = Nanos(self.nanos + call.cost)
+        self.tokens += call.input + call.output
+        self.calls += 1
+
+    def merge(self, counts: Counts) -> None:
+        """More calls."""
+        self.nanos = Nanos(self.nanos + counts.cost)
+        self.tokens += counts.input + counts.output
+        self.calls += counts.calls
+
 
 class Counters:
     """Counts the log and the records that still wait for the disk, which ``backlog`` tells."""
 
     def __init__(self, calls: CallLog, backlog: Callable[[], list[Record]]) -> None:
-        self._calls, self._backlog = calls, backlog
+        self._calls, self.backlog = calls, backlog
         self._spent: dict[Scope, dict[Millis, Spent]] = {}
         self._used: dict[str, int] | None = None
 
     def spent(self, scope: Scope, since: Millis) -> Spent:
+        """As it is now; a value of the caller's own."""
         moments = self._spent.setdefault(scope, {})
         found = moments.get(since)
         if found is None:
@@ -48,17 +62,18 @@ class Counters:
             if len(moments) >= KEPT:
                 del moments[next(iter(moments))]
             moments[since] = found
-        return found
+        return Spent(found.nanos, found.tokens, found.calls)
 
     def last_used(self, token: TokenId) -> Millis | None:
         """When the token's latest call began."""
         if self._used is None:
             self._used = {}
-            for segment in self._calls.log.segments:
-                self._use(segment.sums.used())
-            self._use({record.token: record.ts for record in self._backlog()})
-        moment = self._used.get(token)
-        return None if moment is None else Millis(moment)
+            latest = [segment.sums.used() for segment in self._calls.log.segments]
+            for moments in [*latest, *({record.token: int(record.ts)} for record in self.backlog())]:
+                for key, moment in moments.items():
+                    self._used[key] = max(moment, self._used.get(key, 0))
+        found = self._used.get(token)
+        return None if found is None else Millis(found)
 
     def add(self, record: Record) -> None:
         """Book a call that has just ended and is in the log or in the backlog."""
@@ -67,30 +82,23 @@ class Counters:
             if moments:
                 for since, spent in moments.items():
                     if record.ts >= since:
-                        moments[since] = _with(spent, record)
-        if self._used is not None:
-            self._use({record.token: record.ts})
+                        spent.add(record)
+        used = self._used
+        if used is not None and record.ts > used.get(record.token, 0):
+            used[record.token] = record.ts
 
     def known(self) -> list[tuple[Scope, Millis, Spent]]:
         """Everything that is kept up."""
-        return [(scope, since, spent) for scope, moments in self._spent.items() for since, spent in moments.items()]
+        return [(scope, since, self.spent(scope, since)) for scope, moments in self._spent.items() for since in moments]
 
     def count(self, scope: Scope, since: Millis) -> Spent:
         """The answer from the sums, slowly."""
         kind, value = scope
-        rows = sums.by_value(self._calls.log.segments, _DIMENSION.get(kind, "group"), Span(since))
+        rows = sums.by_value(self._calls.log.segments, DIMENSION[kind], Span(since))
         counts = sums.total(rows.values()) if scope == ACCOUNT else rows.get(value, Counts())
-        spent = Spent(Nanos(counts.cost), counts.input + counts.output, counts.calls)
-        for record in self._backlog():
+        spent = Spent()
+        spent.merge(counts)
+        for record in self.backlog():
             if record.ts >= since and scope in scopes(record):
-                spent = _with(spent, record)
+                spent.add(record)
         return spent
-
-    def _use(self, moments: dict[str, int]) -> None:
-        used = self._used if self._used is not None else {}
-        for token, moment in moments.items():
-            used[token] = max(moment, used.get(token, 0))
-
-
-def _with(spent: Spent, record: Record) -> Spent:
-    return Spent(Nanos(spent.nanos + record.cost), spent.tokens + record.input + record.output, spent.calls + 1)

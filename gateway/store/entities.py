@@ -59,6 +59,8 @@ class Entities:
             migrate(tables, found)
         rows, self._ids = _understand(path, tables or {})
         self.registry = _registry(rows)
+        self.granted = self.registry.granted
+        """The sum of the grants, kept because every call asks."""
         if writer and (tables is None or found < NEWEST):
             self._storage.write(_documents(_rows(self.registry), self._ids))
 
@@ -73,6 +75,7 @@ class Entities:
         files.replace(self._path.with_name("config.old.json"), self._storage.raw, durable=False)
         self._storage.write(_documents(rows, ids))
         self.registry, self._ids = _registry(rows), ids
+        self.granted = self.registry.granted
         return undo[::-1]
 
 

@@ -16,15 +16,12 @@ Scope = tuple[Kind, str]
 ACCOUNT: Scope = ("account", "")
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(msgspec.Struct):
     """What running calls may use; ``tokens`` are input and output tokens."""
 
     nanos: Nanos = Nanos(0)
     tokens: int = 0
     calls: int = 0
-
-
-_NOTHING = Held()
 
 
 def scopes(call: Record | Running) -> tuple[Scope, ...]:
@@ -63,14 +60,18 @@ class Holds:
         return True
 
     def held(self, scope: Scope) -> Held:
-        return self._held.get(scope, _NOTHING)
+        """As it is now; a value of the caller's own."""
+        held = self._held.get(scope)
+        return Held(held.nanos, held.tokens, held.calls) if held else Held()
 
     def _count(self, call: Running, sign: int) -> None:
+        nanos, tokens = sign * call.held, sign * call.held_tokens
         for scope in scopes(call):
-            held = self._held.get(scope, _NOTHING)
-            calls = held.calls + sign
-            if calls:
-                nanos, tokens = held.nanos + sign * call.held, held.tokens + sign * call.held_tokens
-                self._held[scope] = Held(Nanos(nanos), tokens, calls)
-            else:
+            held = self._held.get(scope)
+            if held is None:
+                held = self._held[scope] = Held()
+            held.nanos = Nanos(held.nanos + nanos)
+            held.tokens += tokens
+            held.calls += sign
+            if not held.calls:
                 del self._held[scope]

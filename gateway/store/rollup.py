@@ -229,11 +229,12 @@ def tables_of(sums: Summed) -> dict[Dimension, msgspec.Raw]:
 
 def coarse(sealed: Sealed) -> Sealed:
     """The same sums with days in place of hours: for segments too old for an hourly chart."""
-    tables = {by: msgspec.Raw(msgspec.json.encode(_by_day(sealed.table(by)))) for by in DIMENSIONS}
+    tables = {by: msgspec.Raw(msgspec.json.encode(by_day(sealed.table(by)))) for by in DIMENSIONS}
     return msgspec.structs.replace(sealed, hourly=False, tables=tables)
 
 
-def _by_day(table: Table) -> Table:
+def by_day(table: Table) -> Table:
+    """The same sums with days in place of hours."""
     days = Table()
     for value, rows in table.items():
         for start, counts in rows.items():

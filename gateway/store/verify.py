@@ -1,0 +1,141 @@
+"""Verify: every balance and sum computed anew from the call log, and compared with what the gateway goes by.
+
+``take`` is quick and belongs to the thread of the books; ``check`` reads every file and may run in another one.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gateway.domain.call import Record
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import Verdict
+from gateway.store.counters import DIMENSION, Spent
+from gateway.store.holds import ACCOUNT, Scope
+from gateway.store.lines import body_of, id_of
+from gateway.store.rollup import DIMENSIONS, Countable, Rollup, Summed, by_day
+from gateway.store.segment import Segment, decode_entry
+from gateway.store.store import Store
+from gateway.store.sums import total
+
+
+class Part(NamedTuple):
+    """A segment as it was when the snapshot was taken: to be read up to the document ``last``."""
+
+    segment: Segment
+    n: int
+    last: int
+    sums: Summed
+
+
+class Snapshot(NamedTuple):
+    """What the gateway goes by."""
+
+    parts: list[Part]
+    backlog: list[Record]
+    counters: list[tuple[Scope, Millis, Spent]]
+    granted: Nanos
+    balance: Nanos
+
+
+def verify(store: Store) -> Verdict:
+    """Take and check at once."""
+    return check(take(store))
+
+
+def take(store: Store) -> Snapshot:
+    """The present state, by value."""
+    books = store.books
+    balance = books.balance()
+    parts = []
+    for segment in store.calls.log.segments:
+        sums = segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums
+        parts.append(Part(segment, segment.n, segment.last, sums))
+    return Snapshot(parts, books.counters.backlog(), books.counters.known(), store.entities.granted, balance)
+
+
+def check(snapshot: Snapshot) -> Verdict:
+    """Compare; the first difference is told."""
+    audit = _Audit(snapshot)
+    difference = next(audit.differences(), "")
+    return Verdict(
+        equal=not difference,
+        calls=audit.calls,
+        cost_nanos=Nanos(audit.cost),
+        granted_nanos=snapshot.granted,
+        balance_nanos=snapshot.balance,
+        checks=audit.checks,
+        difference=difference,
+    )
+
+
+class _Audit:
+    """Everything summed anew; ``checks`` counts the comparisons."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.checks, self.calls, self.cost = 0, 0, 0
+        self._snapshot = snapshot
+        self._spent = {(scope, since): Spent() for scope, since, _ in snapshot.counters}
+        self._ids: set[int] = set()
+
+    def differences(self) -> Iterator[str]:
+        for part in self._snapshot.parts:
+            yield from self._part(part)
+        for record in self._snapshot.backlog:
+            yield from self._call(record, record.id)
+        for scope, since, spent in self._snapshot.counters:
+            yield from self._same(f"what {scope[0]} {scope[1]} spent since {since}", spent, self._spent[scope, since])
+        balance = self._snapshot.granted - self.cost
+        yield from self._same("the balance", self._snapshot.balance, balance)
+
+    def _part(self, part: Part) -> Iterator[str]:
+        """A segment against its file; of one whose file is gone the sums are all there is."""
+        name = part.segment.name
+        if part.segment.gone:
+            self._gone(part)
+            return
+        fresh, count, last = Rollup(), 0, 0
+        for line in part.segment.lines():
+            doc_id = id_of(line)
+            if doc_id > part.last:
+                break
+            call = decode_entry(body_of(line))
+            fresh.add(call)
+            count += 1
+            yield from self._call(call, call.id)
+            if doc_id <= last:
+                yield f"{name}: document {doc_id} follows {last}"
+            last = doc_id
+        yield from self._same(f"{name}: number of calls", part.n, count)
+        for by in DIMENSIONS:
+            yield from self._same(f"{name}: totals by {by}", part.sums.totals(by), fresh.totals(by))
+            table = fresh.table(by) if part.sums.step(by) == fresh.step(by) else by_day(fresh.table(by))
+            yield from self._same(f"{name}: table by {by}", part.sums.table(by), table)
+
+    def _call(self, call: Countable, call_id: str) -> Iterator[str]:
+        """One call: it must be the only one with its id, and everything it draws on is charged."""
+        self.calls += 1
+        self.cost += call.cost
+        known = hash(call_id)
+        if known in self._ids:
+            yield f"call {call_id} is recorded twice"
+        self._ids.add(known)
+        drawn = (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
+        for (scope, since), spent in self._spent.items():
+            if call.ts >= since and scope in drawn:
+                spent.add(call)
+
+    def _gone(self, part: Part) -> None:
+        """Of calls that are no longer kept, the sums are all there is."""
+        groups = total(part.sums.totals("group").values())
+        self.calls += groups.calls
+        self.cost += groups.cost
+        for (scope, since), spent in self._spent.items():
+            for value, rows in part.sums.table(DIMENSION[scope[0]]).items():
+                for start, counts in rows.items():
+                    if start >= since and (scope == ACCOUNT or scope[1] == value):
+                        spent.merge(counts)
+
+    def _same(self, what: str, kept: object, found: object) -> Iterator[str]:
+        self.checks += 1
+        if kept != found:
+            yield f"{what}: the gateway goes by {kept}, the call log gives {found}"
