@@ -8,7 +8,7 @@ from aiohttp import web
 from gateway.control.desk import Desk
 from gateway.control.inputs import fields
 from gateway.domain.views import Status, Verdict
-from gateway.store.verify import verify
+from gateway.store.verify import check, take
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ async def stop(desk: Desk, request: web.Request) -> dict[str, str]:
 
 async def verified(desk: Desk, _: web.Request) -> Verdict:
     """GET /verify: every balance and sum, recomputed from the call log."""
-    return await asyncio.to_thread(verify, desk.engine.store)
+    return await asyncio.to_thread(check, take(desk.engine.store))
 
 
 async def undo(desk: Desk, _: web.Request) -> dict[str, str]:

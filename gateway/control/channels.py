@@ -100,7 +100,7 @@ async def test(desk: Desk, request: web.Request) -> Check:
     asked = Asked(**fields(await request.read(), Asked, ("model",)))
     check = await probe(desk.engine, channel, asked.model)
     if (current := desk.registry.channels.get(channel.id)) is not None:
-        desk.engine.change([Change("channels", current.id, msgspec.structs.replace(current, last_check=check))])
+        desk.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
         if check.ok:
             desk.engine.health.clear(current.id)
     return check

@@ -27,7 +27,7 @@ MULTIPLIER_LIMIT = 1_000_000_000
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, token
 _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type", "cookie"})
-_HOST_NAME = re.compile(r"[0-9A-Za-z._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
+_HOST_NAME = re.compile(r"(?:[0-9A-Za-z._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
 
 
@@ -40,7 +40,7 @@ def settings(value: Settings) -> None:
     """Host names are bare, origins are whole and have no path, records are kept for a day at least."""
     _demand(value.keep_days >= 1, "keep_days", "at least one day of records must be kept")
     for host in value.hosts:
-        _demand(_HOST_NAME.fullmatch(host), "hosts", f"'{plain(host)}' is not a host name (no scheme, no port)")
+        _demand(_HOST_NAME.fullmatch(host), "hosts", f"'{plain(host)}' is not a host name")
     for origin in value.origins:
         parts = urlsplit(origin)
         whole = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.path

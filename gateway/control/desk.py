@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gateway.core.engine import Engine
 from gateway.domain.change import Change
-from gateway.domain.errors import Conflict
+from gateway.domain.errors import Conflict, Unavailable
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis
 
@@ -32,14 +32,22 @@ class Desk:
 
     def commit(self, sentence: str, *changes: Change) -> dict[str, str]:
         """Make the changes, all or none, and remember how to undo them under this sentence in the past tense."""
-        self._undo.append((sentence, self.engine.change(changes)))
+        self._undo.append((sentence, self.change(*changes)))
         return {"done": sentence}
+
+    def change(self, *changes: Change) -> Sequence[Change]:
+        """Make changes that are not worth undoing; the way back. Raises Unavailable if they cannot be written."""
+        try:
+            return self.engine.change(changes)
+        except OSError as exc:
+            reason = exc.strerror or str(exc)
+            raise Unavailable(f"nothing was changed, for it cannot be written: {reason}", code="store_failed") from exc
 
     def undo(self) -> str:
         """Take the newest change back and say which it was. Raises Conflict when there is none."""
         if not self._undo:
             raise Conflict("there is nothing to undo since the gateway started", code="nothing_to_undo")
         sentence, inverse = self._undo[-1]
-        self.engine.change(inverse)
+        self.change(*inverse)
         self._undo.pop()
         return sentence

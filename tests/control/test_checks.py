@@ -1,0 +1,174 @@
+from collections.abc import Callable
+
+import pytest
+
+from gateway.control import checks
+from gateway.domain.account import Account
+from gateway.domain.channel import Channel, Dialect, Served, Timeouts
+from gateway.domain.errors import BadRequest
+from gateway.domain.group import Group
+from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.price import Price, Tier
+from gateway.domain.registry import Registry
+from gateway.domain.settings import Settings
+from gateway.domain.token import Token
+from gateway.domain.units import ChannelId, Nanos, TokenId
+
+REGISTRY = Registry(
+    account=Account(),
+    settings=Settings(),
+    tokens={},
+    groups={"default": Group(name="default"), "home": Group(name="home")},
+    channels={},
+    prices={},
+    grants={},
+)
+
+
+def token(**more: object) -> Token:
+    return Token(**{"id": TokenId("t"), "name": "x", "group": "home", "digest": "d", "hint": "h"} | more)  # type: ignore[arg-type]
+
+
+def channel(**more: object) -> Channel:
+    fields = {"id": ChannelId("c"), "name": "x", "dialect": Dialect.OPENAI, "base_url": "https://a.example/v1"}
+    return Channel(**fields | more)  # type: ignore[arg-type]
+
+
+def price(**more: object) -> Price:
+    return Price(**{"model": "m", "input": 1, "output": 1} | more)  # type: ignore[arg-type]
+
+
+def fault(check: Callable[[], None]) -> str | None:
+    """The field that is complained of; None if all is well."""
+    try:
+        check()
+    except BadRequest as error:
+        assert error.message.startswith((f"{error.param}:", "base URL", "there is no group"))
+        return error.param
+    return None
+
+
+@pytest.mark.parametrize("name", ["a", "x" * 64, "my laptop", "Büro", "日本語", "a/b", "a:b", "😀", "-"])
+def test_names_that_can_be_shown_are_good(name: str) -> None:
+    assert fault(lambda: checks.name(name)) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", "x" * 65, " a", "a ", "a\n", "a\tb", "\x1b[31m", "a\u202eb", "a\u200bb", "\ud800", "a\u2028b", ".", ".."],
+)
+def test_names_that_cannot_are_not(name: str) -> None:
+    assert fault(lambda: checks.name(name)) == "name"
+
+
+@pytest.mark.parametrize(
+    "more, field",
+    [
+        ({}, None),
+        ({"budgets": (Budget(nanos=Nanos(0)), Budget(window=Window.DAY, tokens=5))}, None),
+        ({"group": "nobody"}, "group"),
+        ({"budgets": (Budget(),)}, "budgets"),
+        ({"budgets": (Budget(nanos=Nanos(1)), Budget(tokens=1))}, "budgets"),
+        ({"budgets": (Budget(nanos=Nanos(-1)),)}, "budgets"),
+        ({"limits": Limits(rpm=0)}, "limits"),
+        ({"limits": Limits(concurrent=-1)}, "limits"),
+        ({"limits": Limits(queue_s=5)}, "limits"),
+        ({"models": ("",)}, "models"),
+        ({"models": ("gpt-*", "a\x00b")}, "models"),
+        ({"note": "two\nlines"}, "note"),
+    ],
+)
+def test_tokens(more: dict[str, object], field: str | None) -> None:
+    assert fault(lambda: checks.token(token(**more), REGISTRY)) == field
+
+
+def test_a_missing_group_is_told_with_those_there_are() -> None:
+    with pytest.raises(BadRequest) as caught:
+        checks.token(token(group="hoem"), REGISTRY)
+    assert caught.value.message.endswith("the groups are: default, home")
+
+
+@pytest.mark.parametrize(
+    "more, field",
+    [
+        ({}, None),
+        ({"multiplier": 0}, None),
+        ({"multiplier": -1}, "multiplier"),
+        ({"multiplier": 10**10}, "multiplier"),
+        ({"name": ""}, "name"),
+    ],
+)
+def test_groups(more: dict[str, object], field: str | None) -> None:
+    group = Group(**{"name": "g"} | more)  # type: ignore[arg-type]
+    assert fault(lambda: checks.group(group)) == field
+
+
+@pytest.mark.parametrize(
+    "more, field",
+    [
+        ({}, None),
+        ({"groups": ()}, None),
+        ({"key": "sk-abc", "headers": {"X-Org": "env:ORG"}, "models": (Served(name="org/m:1"),)}, None),
+        ({"dialect": Dialect.MOCK, "base_url": ""}, None),
+        ({"dialect": Dialect.MOCK}, "base_url"),
+        ({"base_url": ""}, "base_url"),
+        ({"base_url": "http://169.254.169.254"}, "base_url"),
+        ({"groups": ("default", "nobody")}, "groups"),
+        ({"groups": ("home", "home")}, "groups"),
+        ({"models": (Served(name="a"), Served(name="a"))}, "models"),
+        ({"models": (Served(name="a", upstream="b\x07"),)}, "models"),
+        ({"weight": -1}, "weight"),
+        ({"key": "two\nlines"}, "key"),
+        ({"key": "env:"}, "key"),
+        ({"key": "env:A B"}, "key"),
+        ({"key": " sk"}, "key"),
+        ({"headers": {"Host": "x"}}, "headers"),
+        ({"headers": {"bad name": "x"}}, "headers"),
+        ({"headers": {"X": "a\r\nY: b"}}, "headers"),
+        ({"timeouts": Timeouts(connect=0)}, "timeouts"),
+        ({"timeouts": Timeouts(total=float("inf"))}, "timeouts"),
+        ({"limits": Limits(queue_s=5)}, None),
+    ],
+)
+def test_channels(more: dict[str, object], field: str | None) -> None:
+    assert fault(lambda: checks.channel(channel(**more), REGISTRY)) == field
+
+
+@pytest.mark.parametrize(
+    "more, field",
+    [
+        ({}, None),
+        ({"input": 0, "output": 0}, None),
+        ({"input": -1}, "input"),
+        ({"cached_input": -1}, "cached_input"),
+        ({"per_call": -1}, "per_call"),
+        ({"model": " m"}, "model"),
+        ({"tiers": (Tier(above=5, input=Nanos(1), output=Nanos(1)), Tier(above=9, input=Nanos(1), output=Nanos(1)))}, None),
+        ({"tiers": (Tier(above=5, input=Nanos(1), output=Nanos(1)),) * 2}, "tiers"),
+        ({"tiers": (Tier(above=5, input=Nanos(-1), output=Nanos(1)),)}, "tiers"),
+    ],
+)
+def test_prices(more: dict[str, object], field: str | None) -> None:
+    assert fault(lambda: checks.price(price(**more))) == field
+
+
+@pytest.mark.parametrize(
+    "more, field",
+    [
+        ({"hosts": ("gateway.lan", "[::1]", "10.0.0.1"), "origins": ("https://a.example", "http://localhost:3000")}, None),
+        ({"hosts": ("gateway.lan:8655",)}, None),
+        ({"hosts": ("https://x",)}, "hosts"),
+        ({"hosts": ("",)}, "hosts"),
+        ({"origins": ("*",)}, "origins"),
+        ({"origins": ("https://a.example/",)}, "origins"),
+        ({"origins": ("null",)}, "origins"),
+        ({"keep_days": 0}, "keep_days"),
+    ],
+)
+def test_settings(more: dict[str, object], field: str | None) -> None:
+    settings = Settings(**more)  # type: ignore[arg-type]
+    assert fault(lambda: checks.settings(settings)) == field
+
+
+def test_the_account_s_budgets_are_checked() -> None:
+    assert fault(lambda: checks.account(Account(budgets=(Budget(),)))) == "budgets"
