@@ -12,8 +12,8 @@ from gateway.domain.call import Record
 from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.store import sums
 from gateway.store.calls import CallLog
-from gateway.store.holds import ACCOUNT, Scope, scopes
-from gateway.store.rollup import Countable, Counts, Dimension
+from gateway.store.holds import ACCOUNT, Scope, Tally, scopes
+from gateway.store.rollup import Counts, Dimension
 from gateway.store.sums import Span
 
 KEPT = 8
@@ -25,24 +25,12 @@ DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group"
 """Which sums answer for a scope; those of the account are all of the groups'."""
 
 
-class Spent(msgspec.Struct):
+class Spent(msgspec.Struct, frozen=True):
     """What settled calls used; ``tokens`` are input and output tokens."""
 
     nanos: Nanos = Nanos(0)
     tokens: int = 0
     calls: int = 0
-
-    def add(self, call: Countable) -> None:
-        """One more call."""
-        self.nanos = Nanos(self.nanos + call.cost)
-        self.tokens += call.input + call.output
-        self.calls += 1
-
-    def merge(self, counts: Counts) -> None:
-        """More calls."""
-        self.nanos = Nanos(self.nanos + counts.cost)
-        self.tokens += counts.input + counts.output
-        self.calls += counts.calls
 
 
 class Counters:
@@ -50,19 +38,18 @@ class Counters:
 
     def __init__(self, calls: CallLog, backlog: Callable[[], list[Record]]) -> None:
         self._calls, self.backlog = calls, backlog
-        self._spent: dict[Scope, dict[Millis, Spent]] = {}
+        self._spent: dict[Scope, dict[Millis, Tally]] = {}
         self._used: dict[str, int] | None = None
 
     def spent(self, scope: Scope, since: Millis) -> Spent:
-        """As it is now; a value of the caller's own."""
         moments = self._spent.setdefault(scope, {})
         found = moments.get(since)
         if found is None:
-            found = self.count(scope, since)
+            found = self._count(scope, since)
             if len(moments) >= KEPT:
                 del moments[next(iter(moments))]
             moments[since] = found
-        return Spent(found.nanos, found.tokens, found.calls)
+        return Spent(Nanos(found.nanos), found.tokens, found.calls)
 
     def last_used(self, token: TokenId) -> Millis | None:
         """When the token's latest call began."""
@@ -77,28 +64,31 @@ class Counters:
 
     def add(self, record: Record) -> None:
         """Book a call that has just ended and is in the log or in the backlog."""
+        ts, cost, tokens = record.ts, record.cost, record.input + record.output
         for scope in scopes(record):
             moments = self._spent.get(scope)
             if moments:
-                for since, spent in moments.items():
-                    if record.ts >= since:
-                        spent.add(record)
+                for since, tally in moments.items():
+                    if ts >= since:
+                        tally.nanos += cost
+                        tally.tokens += tokens
+                        tally.calls += 1
         used = self._used
-        if used is not None and record.ts > used.get(record.token, 0):
-            used[record.token] = record.ts
+        if used is not None and ts > used.get(record.token, 0):
+            used[record.token] = ts
 
     def known(self) -> list[tuple[Scope, Millis, Spent]]:
         """Everything that is kept up."""
         return [(scope, since, self.spent(scope, since)) for scope, moments in self._spent.items() for since in moments]
 
-    def count(self, scope: Scope, since: Millis) -> Spent:
-        """The answer from the sums, slowly."""
+    def _count(self, scope: Scope, since: Millis) -> Tally:
         kind, value = scope
         rows = sums.by_value(self._calls.log.segments, DIMENSION[kind], Span(since))
         counts = sums.total(rows.values()) if scope == ACCOUNT else rows.get(value, Counts())
-        spent = Spent()
-        spent.merge(counts)
+        tally = Tally(counts.cost, counts.input + counts.output, counts.calls)
         for record in self.backlog():
             if record.ts >= since and scope in scopes(record):
-                spent.add(record)
-        return spent
+                tally.nanos += record.cost
+                tally.tokens += record.input + record.output
+                tally.calls += 1
+        return tally

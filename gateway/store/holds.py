@@ -16,10 +16,21 @@ Scope = tuple[Kind, str]
 ACCOUNT: Scope = ("account", "")
 
 
-class Held(msgspec.Struct):
+class Held(msgspec.Struct, frozen=True):
     """What running calls may use; ``tokens`` are input and output tokens."""
 
     nanos: Nanos = Nanos(0)
+    tokens: int = 0
+    calls: int = 0
+
+
+_NOTHING = Held()
+
+
+class Tally(msgspec.Struct, gc=False):
+    """Nano-dollars, tokens and calls while they change."""
+
+    nanos: int = 0
     tokens: int = 0
     calls: int = 0
 
@@ -34,7 +45,7 @@ class Holds:
 
     def __init__(self) -> None:
         self._running: dict[CallId, Running] = {}
-        self._held: dict[Scope, Held] = {}
+        self._held: dict[Scope, Tally] = {}
         self.running: Mapping[CallId, Running] = MappingProxyType(self._running)
 
     def add(self, call: Running) -> None:
@@ -60,17 +71,16 @@ class Holds:
         return True
 
     def held(self, scope: Scope) -> Held:
-        """As it is now; a value of the caller's own."""
         held = self._held.get(scope)
-        return Held(held.nanos, held.tokens, held.calls) if held else Held()
+        return Held(Nanos(held.nanos), held.tokens, held.calls) if held else _NOTHING
 
     def _count(self, call: Running, sign: int) -> None:
         nanos, tokens = sign * call.held, sign * call.held_tokens
         for scope in scopes(call):
             held = self._held.get(scope)
             if held is None:
-                held = self._held[scope] = Held()
-            held.nanos = Nanos(held.nanos + nanos)
+                held = self._held[scope] = Tally()
+            held.nanos += nanos
             held.tokens += tokens
             held.calls += sign
             if not held.calls:

@@ -12,7 +12,7 @@ from gateway.domain.views import Verdict
 from gateway.store.counters import DIMENSION, Spent
 from gateway.store.holds import ACCOUNT, Scope
 from gateway.store.lines import body_of, id_of
-from gateway.store.rollup import DIMENSIONS, Countable, Rollup, Summed, by_day
+from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, Summed, by_day
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.store import Store
 from gateway.store.sums import total
@@ -74,7 +74,7 @@ class _Audit:
     def __init__(self, snapshot: Snapshot) -> None:
         self.checks, self.calls, self.cost = 0, 0, 0
         self._snapshot = snapshot
-        self._spent = {(scope, since): Spent() for scope, since, _ in snapshot.counters}
+        self._spent = {(scope, since): Counts() for scope, since, _ in snapshot.counters}
         self._ids: set[int] = set()
 
     def differences(self) -> Iterator[str]:
@@ -83,7 +83,9 @@ class _Audit:
         for record in self._snapshot.backlog:
             yield from self._call(record, record.id)
         for scope, since, spent in self._snapshot.counters:
-            yield from self._same(f"what {scope[0]} {scope[1]} spent since {since}", spent, self._spent[scope, since])
+            anew = self._spent[scope, since]
+            found = Spent(Nanos(anew.cost), anew.input + anew.output, anew.calls)
+            yield from self._same(f"what {' '.join(scope).strip()} spent since {since}", spent, found)
         balance = self._snapshot.granted - self.cost
         yield from self._same("the balance", self._snapshot.balance, balance)
 
@@ -122,7 +124,7 @@ class _Audit:
         drawn = (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
         for (scope, since), spent in self._spent.items():
             if call.ts >= since and scope in drawn:
-                spent.add(call)
+                spent.book(call)
 
     def _gone(self, part: Part) -> None:
         """Of calls that are no longer kept, the sums are all there is."""
