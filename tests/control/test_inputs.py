@@ -57,7 +57,7 @@ def test_fields_that_are_not_editable_are_unknown(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "data, place",
+    ("data", "place"),
     [
         (b'{"limits":{"rps":5}}', "limits.rps"),
         (b'{"budgets":[{"nanos":1},{"nano":1}]}', "budgets[1].nano"),
@@ -68,7 +68,7 @@ def test_an_unknown_field_inside_a_field_is_named_with_its_place(data: bytes, pl
 
 
 @pytest.mark.parametrize(
-    "data, text",
+    ("data", "text"),
     [
         (b'{"name":5}', "name: Expected `str`, got `int`"),
         (b'{"enabled":1}', "enabled: Expected `bool`, got `int`"),

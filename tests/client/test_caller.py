@@ -1,0 +1,70 @@
+import inspect
+
+import msgspec
+import pytest
+
+from gateway.client.caller import Caller, error_of, segment
+from gateway.domain import errors
+from gateway.domain.errors import GatewayError, InternalError
+from gateway.domain.views import PriceView
+from gateway.runfile import Endpoint
+from gateway.web.errors import answer
+from tests.client.scripted import saying
+
+FAMILY = [
+    kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(kind, GatewayError) and kind is not GatewayError
+]
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+def test_every_error_arrives_as_what_it_was(kind: type[GatewayError]) -> None:
+    status, _, body = answer(kind("what happened", param="name", details={"call_id": "x"}))
+    error = error_of(status, body)
+    assert type(error) is kind
+    assert (error.message, error.param, error.details) == ("what happened", "name", {"call_id": "x"})
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b'{"error":"x"}', b'{"error":{"message":5}}', b"\xff"])
+def test_a_refusal_that_makes_no_sense_is_still_an_error(body: bytes) -> None:
+    assert type(error_of(404, body)) is errors.NotFound
+    assert "404" in error_of(404, body).message
+
+
+def test_a_code_of_its_own_keeps_its_class_by_status() -> None:
+    error = error_of(409, b'{"error":{"message":"m","code":"group_in_use"}}')
+    assert (type(error), error.code) == (errors.Conflict, "group_in_use")
+
+
+@pytest.mark.parametrize(("name", "text"), [("a", "a"), ("a/b", "a%2Fb"), ("a b?", "a%20b%3F"), ("ü", "%C3%BC")])
+def test_names_become_one_segment_of_a_path(name: str, text: str) -> None:
+    assert segment(name) == text
+
+
+async def test_the_secret_is_presented_and_parameters_are_written() -> None:
+    seen: list[bytes] = []
+    async with saying(b"HTTP/1.1 200 OK\r\n\r\n[]", seen=seen) as place:
+        caller = Caller(Endpoint(instance="i", secret="s3cret", port=place.port))
+        assert await caller.get("/calls", list[str], token="a b", failed=True, since=0, until=None, app="") == []
+    head = seen[0].decode()
+    assert head.startswith("GET /control/calls?token=a+b&failed=true&since=0 HTTP/1.1")
+    assert "Authorization: Bearer s3cret\r\n" in head
+
+
+async def test_an_answer_of_another_version_is_told_as_such() -> None:
+    async with saying(b'HTTP/1.1 200 OK\r\n\r\n{"other":1}') as place:
+        with pytest.raises(InternalError) as caught:
+            await Caller(Endpoint(instance="i", secret="s", port=place.port)).get("/prices", PriceView)
+    assert caught.value.code == "version_mismatch"
+
+
+async def test_structs_can_be_sent() -> None:
+    seen: list[bytes] = []
+
+    class Body(msgspec.Struct):
+        a: int
+
+    async with saying(b"HTTP/1.1 200 OK\r\n\r\n{}", seen=seen) as place:
+        await Caller(Endpoint(instance="i", secret="s", port=place.port)).post("/x", dict[str, int], Body(a=1))
+    assert b"Content-Length: 7\r\n" in seen[0]

@@ -1,0 +1,67 @@
+import ast
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from gateway.client.connect import PLACEHOLDER, Shell, card, curl, environment, node, python
+
+URL = "http://127.0.0.1:8655/v1"
+NASTY = "x'\"; echo pwned; $(id) `id` \\ {model}"
+
+
+def shell(name: str) -> str:
+    return shutil.which(name) or pytest.skip(f"no {name} here")
+
+
+def test_posix_lines_set_the_variables() -> None:
+    script = environment(URL, "sk-tk-abc") + '\nprintf %s "$OPENAI_BASE_URL $OPENAI_API_KEY"'
+    done = subprocess.run([shell("sh"), "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{URL} sk-tk-abc"
+
+
+def test_fish_lines() -> None:
+    assert environment(URL, "k", "fish") == f"set -gx OPENAI_BASE_URL '{URL}'\nset -gx OPENAI_API_KEY 'k'"
+
+
+def test_powershell_lines() -> None:
+    assert environment(URL, "k", "powershell") == f"$env:OPENAI_BASE_URL = '{URL}'\n$env:OPENAI_API_KEY = 'k'"
+
+
+def test_without_a_key_a_placeholder_stands_there() -> None:
+    assert "sk-tk-..." in environment(URL)
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "org/model:free", NASTY])
+def test_the_python_program_asks_for_the_model(model: str) -> None:
+    tree = ast.parse(python(model))
+    values = [node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "model"]
+    assert [ast.literal_eval(value) for value in values] == [model]
+
+
+@pytest.mark.parametrize("model", ["gpt-5", NASTY])
+def test_the_node_module_asks_for_the_model(model: str) -> None:
+    (line,) = [line for line in node(model).splitlines() if line.strip().startswith("model:")]
+    assert json.loads(line.strip().removeprefix("model: ").removesuffix(",")) == model
+
+
+@pytest.mark.parametrize("model", ["gpt-5", NASTY])
+def test_curl_sends_a_whole_body_and_the_key_of_the_environment(model: str) -> None:
+    script = 'curl() { printf "%s\\n" "$@"; }\nOPENAI_API_KEY=secret\n' + curl(URL, model)
+    done = subprocess.run([shell("sh"), "-c", script], capture_output=True, text=True, check=True)
+    url, _, auth, _, kind, _, body = done.stdout.splitlines()
+    assert (url, auth, kind) == (
+        f"{URL}/chat/completions",
+        "Authorization: Bearer secret",
+        "Content-Type: application/json",
+    )
+    assert json.loads(body)["model"] == model
+
+
+def test_the_key_stands_in_the_environment_lines_only() -> None:
+    made = card(URL, "m", "sk-tk-abc")
+    shells: tuple[Shell, ...] = ("sh", "fish", "powershell")
+    assert all("sk-tk-abc" in made.environment[name] for name in shells)
+    assert not any("sk-tk-abc" in text for text in (made.python, made.node, made.curl))
+    assert PLACEHOLDER in made.curl

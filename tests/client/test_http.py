@@ -1,0 +1,177 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gateway.client import http
+from gateway.client.http import Ask, Place, exchange, request
+from gateway.domain.errors import BadRequest, GatewayError, TooLarge, Unavailable
+from tests.client.scripted import saying, talking
+
+GET = Ask(method="GET", path="/x")
+
+ANSWERS = {
+    "by length": (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello"),
+    "in chunks": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=1\r\nllo\r\n0\r\n\r\n",
+        b"hello",
+    ),
+    "with trailers": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n",
+        b"hello",
+    ),
+    "until the end": (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello", b"hello"),
+    "empty": (b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", b""),
+}
+
+
+@pytest.mark.parametrize(("answer", "body"), ANSWERS.values(), ids=ANSWERS)
+async def test_bodies_are_read(answer: bytes, body: bytes) -> None:
+    async with saying(answer) as place:
+        assert (await request(place, GET)).body == body
+
+
+@pytest.mark.parametrize(("answer", "body"), ANSWERS.values(), ids=ANSWERS)
+async def test_bodies_are_read_at_every_split(answer: bytes, body: bytes) -> None:
+    for split in range(1, len(answer)):
+        async with saying(answer[:split], answer[split:]) as place:
+            assert (await request(place, GET)).body == body
+
+
+async def test_status_and_headers_are_told() -> None:
+    async with saying(b"HTTP/1.1 404 Not Found\r\nX-Request-Id: a:b\r\ncontent-length: 0\r\n\r\n") as place:
+        answer = await request(place, GET)
+    assert (answer.status, answer.headers["x-request-id"]) == (404, "a:b")
+
+
+async def test_the_request_is_well_formed() -> None:
+    seen: list[bytes] = []
+    async with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", seen=seen) as place:
+        await request(place, Ask(method="POST", path="/a?b=c", headers={"X-A": "b"}, body=b"{}"))
+    assert seen == [
+        b"POST /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\nX-A: b\r\nContent-Length: 2\r\n\r\n"
+        % place.port
+    ]
+
+
+async def test_a_unix_socket_will_do(tmp_path: Path) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + head.split(b"\r\n")[1])
+        writer.close()
+
+    async with await asyncio.start_unix_server(serve, tmp_path / "s"):
+        assert (await request(Place(socket=str(tmp_path / "s")), GET)).body == b"Host: localhost"
+
+
+@pytest.mark.parametrize(
+    ("parts", "lines"),
+    [
+        ((b"a\nb\n",), [b"a", b"b"]),
+        ((b"a", b"b\nc", b"\n"), [b"ab", b"c"]),
+        ((b"a\n\n\nb",), [b"a", b"b"]),
+        ((b"\n",), []),
+        ((b"x" * 300_000 + b"\n", b"y\n"), [b"x" * 300_000, b"y"]),
+    ],
+)
+async def test_lines_come_whole(parts: tuple[bytes, ...], lines: list[bytes]) -> None:
+    async with saying(b"HTTP/1.1 200 OK\r\n\r\n", *parts) as place, exchange(place, GET) as stream:
+        assert [line async for line in stream.lines()] == lines
+
+
+async def test_a_line_is_given_before_the_stream_ends() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nfirst\n\r\n")
+        await reader.read()
+
+    async with talking(talk) as place, exchange(place, GET) as stream:
+        assert await anext(stream.lines()) == b"first"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-",
+        b"",
+    ],
+)
+async def test_an_answer_that_breaks_off_is_an_error(answer: bytes) -> None:
+    async with saying(answer) as place:
+        with pytest.raises(Unavailable) as caught:
+            await request(place, GET)
+    assert caught.value.code == "server_gone"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH_9\r\n\r\n",
+        b"HTTP/1.1 abc\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"x" * 200_000,
+        b"HTTP/1.1 200 OK\r\nA: " + b"x" * 200_000 + b"\r\n\r\n",
+    ],
+)
+async def test_an_answer_that_makes_no_sense_is_an_error(answer: bytes) -> None:
+    async with saying(answer) as place:
+        with pytest.raises(Unavailable) as caught:
+            await request(place, GET)
+    assert caught.value.code == "server_strange"
+
+
+async def test_nobody_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable) as caught:
+        await request(Place(socket=str(tmp_path / "nothing")), GET)
+    assert caught.value.code == "server_gone"
+
+
+async def test_a_silent_server_is_given_up() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with talking(talk) as place:
+        with pytest.raises(Unavailable) as caught:
+            await request(place, GET, timeout_s=0.05)
+    assert caught.value.code == "server_slow"
+
+
+async def test_a_body_that_drips_is_given_up() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+        await reader.read()
+
+    async with talking(talk) as place:
+        with pytest.raises(Unavailable):
+            await request(place, GET, timeout_s=0.05)
+
+
+async def test_an_endless_body_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "BODY_LIMIT", 1000)
+    async with saying(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 2000) as place:
+        with pytest.raises(TooLarge):
+            await request(place, GET)
+    async with saying(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 2000) as place, exchange(place, GET) as stream:
+        with pytest.raises(TooLarge):
+            await anext(stream.lines())
+
+
+async def test_headers_cannot_be_smuggled_in() -> None:
+    async with saying(b"") as place:
+        with pytest.raises(BadRequest):
+            await request(place, Ask(method="GET", path="/", headers={"A": "b\r\nC: d"}))
+
+
+async def test_what_the_caller_raises_is_not_turned() -> None:
+    class Own(GatewayError):
+        pass
+
+    async with saying(b"HTTP/1.1 200 OK\r\n\r\nx") as place:
+        with pytest.raises(Own):
+            async with exchange(place, GET):
+                raise Own("mine")

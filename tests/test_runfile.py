@@ -1,0 +1,102 @@
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gateway.domain.units import Millis
+from gateway.runfile import Endpoint, read, remove, write
+
+ENDPOINT = Endpoint(
+    instance="abc",
+    secret="s3cret",
+    socket="/tmp/x.sock",
+    address="http://127.0.0.1:8655/v1",
+    pid=7,
+    version="1",
+    started=Millis(5),
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.json"
+
+
+def test_what_is_written_is_read(path: Path) -> None:
+    write(path, ENDPOINT)
+    assert read(path) == ENDPOINT
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_only_the_owner_may_read_it(path: Path, umask: int) -> None:
+    old = os.umask(umask)
+    try:
+        write(path, ENDPOINT)
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_an_open_file_in_its_place_is_replaced_and_not_filled(path: Path) -> None:
+    path.write_text("old")
+    path.chmod(0o644)
+    write(path, ENDPOINT)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a right on Windows")
+def test_a_link_in_its_place_is_not_followed(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere"
+    target.write_text("mine")
+    path.symlink_to(target)
+    write(path, ENDPOINT)
+    assert target.read_text() == "mine"
+
+
+def test_nothing_else_is_left_behind(path: Path) -> None:
+    write(path, ENDPOINT)
+    write(path, ENDPOINT)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_failed_write_leaves_nothing_behind(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(OSError):  # noqa: PT011 - its kind depends on the system
+        write(path, ENDPOINT)
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"instance":1}', b"\xff\x00", b"{}" + b" " * 100_000, b"null"])
+def test_what_is_no_runfile_is_nothing(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    assert read(path) is None
+
+
+def test_no_runfile_is_nothing(path: Path) -> None:
+    assert read(path) is None
+    assert not remove(path, "abc")
+
+
+def test_later_versions_may_say_more(path: Path) -> None:
+    path.write_bytes(msgspec.json.encode(msgspec.to_builtins(ENDPOINT) | {"colour": "blue"}))
+    assert read(path) == ENDPOINT
+
+
+def test_an_instance_removes_its_own(path: Path) -> None:
+    write(path, ENDPOINT)
+    assert remove(path, "abc")
+    assert not path.exists()
+
+
+def test_an_instance_leaves_its_successor_s(path: Path) -> None:
+    write(path, msgspec.structs.replace(ENDPOINT, instance="def"))
+    assert not remove(path, "abc")
+    assert path.exists()
+
+
+def test_printing_an_endpoint_keeps_its_secret() -> None:
+    assert ENDPOINT.secret not in f"{ENDPOINT} {ENDPOINT!r}"
