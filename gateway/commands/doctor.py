@@ -57,6 +57,6 @@ def doctor(token: str | None, model: str, *, as_json: bool) -> None:
 
 def _print(step: Step) -> None:
     result = click.style(f"{step.result:<7}", fg=COLOURS.get(step.result))
-    out(f"{result}  {step.name}{' ' * (18 - cells(step.name))}  {plain(step.text, limit=500)}")
+    out(f"{result}  {step.name}{' ' * (22 - cells(step.name))}  {plain(step.text, limit=500)}")
     if step.fix:
-        out(f"{'':<29}→ {plain(step.fix, limit=500)}")
+        out(f"{'':<33}→ {plain(step.fix, limit=500)}")

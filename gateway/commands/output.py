@@ -26,12 +26,17 @@ NOTHING = "-"
 
 
 def out(text: str, *, end: str = "\n") -> None:
-    """Write a result to stdout. If nobody reads any more (``| head``), the command ends quietly and well."""
+    """Write a result to stdout. If nobody reads any more (``| head``), the command ends quietly and well.
+
+    Raises OSError when it cannot be written for another reason, such as a full disk.
+    """
     try:
         click.echo(text + end, nl=False)
-    except BrokenPipeError:
+    except OSError as error:
         _let_go_of_stdout()
-        raise click.exceptions.Exit(0) from None
+        if isinstance(error, BrokenPipeError):
+            raise click.exceptions.Exit(0) from None
+        raise
 
 
 def words(text: str) -> None:
@@ -118,6 +123,6 @@ def _line(value: object) -> str:
 
 
 def _let_go_of_stdout() -> None:
-    """Let the interpreter's own flush at its end go nowhere instead of failing."""
+    """Let what is still buffered go nowhere, instead of failing once more when the interpreter ends."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - a device, not a path of ours
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

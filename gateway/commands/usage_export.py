@@ -18,6 +18,7 @@ from gateway.commands.call_filters import filter_options, found, wanted_of
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.output import out, words
 from gateway.commands.session import run
+from gateway.domain.text import plain
 from gateway.domain.views import CallView
 
 Write = Callable[[str], object]
@@ -37,9 +38,10 @@ FIELDS = CallView.__struct_fields__
 @click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A new file (mode 0600), not stdout.")
 def export(form: str, output: Path | None, **given: Any) -> None:
-    """Write calls, newest first, to stdout or to a new file.
+    """Write calls that have ended, newest first, to stdout or to a new file.
 
-    In CSV, text that a spreadsheet would take for a formula gets an apostrophe before it; JSON lines are exact.
+    In CSV, control characters are replaced, and text that a spreadsheet would take for a formula gets an apostrophe
+    before it; JSON lines are exact.
     """
     wanted = wanted_of(given)
     line_of = csv_line if form == "csv" else json_line
@@ -49,8 +51,9 @@ def export(form: str, output: Path | None, **given: Any) -> None:
         if form == "csv":
             write(_csv(FIELDS))
         async for call in found(client, wanted):
-            write(line_of(call))
-            count += 1
+            if call.state == "settled":
+                write(line_of(call))
+                count += 1
         return count
 
     with _target(output) as write:
@@ -64,14 +67,15 @@ def json_line(call: CallView) -> str:
 
 
 def csv_line(call: CallView) -> str:
-    """The view's fields in order: lists as JSON, nothing for null, true and false in small letters."""
+    """The view's fields in order: text made harmless, lists as JSON, nothing for null."""
     row = msgspec.to_builtins(call)
     return _csv([_cell(row[name]) for name in FIELDS])
 
 
 def _cell(value: object) -> str:
     if isinstance(value, str):
-        return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+        text = plain(value, limit=len(value) + 1)
+        return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
     return "" if value is None else json.dumps(value)
 
 

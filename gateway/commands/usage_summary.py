@@ -61,12 +61,12 @@ def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> 
 
 
 def rows_of(view: Summary, by: str) -> Sequence[SumRow]:
-    """The lines: by value, the dearest first; or by time, the oldest first."""
+    """The lines: by value as they come, the dearest first; or by time, the oldest first."""
     if by not in STEPS:
-        return sorted(view.rows, key=lambda row: (-row.cost_nanos, -row.calls, row.name))
+        return view.rows
     length = len("2026-11-20") if by == "day" else len("2026-11-20 22:00")
     return [
         msgspec.structs.replace(point.row, name=local_time(point.start_ms)[:length])
         for point in view.series
-        if not point.key and point.row.calls
+        if point.row.calls
     ]

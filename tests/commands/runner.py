@@ -1,0 +1,80 @@
+"""Runs a command line against a control surface that answers from a table."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from click.testing import CliRunner
+
+import cli
+from gateway.client.caller import Body
+from gateway.client.control import ControlClient
+from gateway.client.http import Answer
+from gateway.commands.exits import Exit, Quit
+from gateway.commands.session import Session
+from gateway.config import Config
+from gateway.domain.errors import GatewayError, NotFound
+from gateway.runfile import Endpoint
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it wrote to stdout, read as JSON."""
+        return msgspec.json.decode(self.out)
+
+
+@dataclass
+class Control:
+    """A control surface: ``answers`` by method and path without parameters; an error is raised, all else encoded."""
+
+    answers: Mapping[str, object]
+    running: bool = True
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def reach(
+        self, config: Config, *, listen: bool = False, running: bool = False
+    ) -> AsyncIterator[ControlClient]:
+        if running and not self.running:
+            raise Quit("no server is running", Exit.UNREACHABLE)
+        yield _Client(self)
+
+    @property
+    def bodies(self) -> list[Any]:
+        """The bodies sent."""
+        return [body for _, body in self.asked if body is not None]
+
+
+class _Client(ControlClient):
+    def __init__(self, control: Control) -> None:
+        super().__init__(Endpoint(instance="test", secret="test"))
+        self._control = control
+
+    async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 30) -> Answer:
+        self._control.asked.append((f"{method} {path}", msgspec.to_builtins(body)))
+        found = self._control.answers.get(f"{method} {path.partition('?')[0]}", NotFound(f"nothing at {path}"))
+        if isinstance(found, GatewayError):
+            raise found
+        return Answer(status=200, headers={}, body=msgspec.json.encode(found))
+
+
+def run(*args: str, control: Control | None = None, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
+    """One command line in this process; its stdin is no terminal."""
+    session = Session(reach=(control or Control({})).reach)
+    clean = dict.fromkeys(("TOLLKEEPER_TOKEN", "OPENAI_API_KEY", "TOLLKEEPER_HOME", "NO_COLOR"))
+    with CliRunner().isolation(input=stdin, env={**clean, **(env or {})}) as (out, err, _):
+        try:
+            cli.main(list(args), session)
+        except SystemExit as end:
+            code = end.code
+        return Ran(int(code or 0), out.getvalue().decode(), err.getvalue().decode())

@@ -1,0 +1,53 @@
+"""The purse on the command line."""
+
+import pytest
+
+from gateway.commands.exits import Exit
+from gateway.domain.account import Grant
+from gateway.domain.units import Nanos
+from tests.commands.runner import Control, run
+from tests.commands.samples import ACCOUNT, NOW
+
+
+def test_the_account_is_shown_to_the_last_nano_dollar() -> None:
+    ran = run("account", "show", control=Control({"GET /account": ACCOUNT}))
+    assert "available   $9.99562\n" in ran.out
+    assert "budget      $1.20 of $5.00 and 12.3k of 1M tokens a day\n" in ran.out
+
+
+def test_the_account_in_json_has_the_fields_of_the_view() -> None:
+    ran = run("account", "show", "--json", control=Control({"GET /account": ACCOUNT}))
+    assert list(ran.json) == list(ACCOUNT.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("amount", "nanos"), [("25", 25_000_000_000), ("$0.10", 100_000_000), ("-1.5", -1_500_000_000)]
+)
+def test_a_grant_is_exact_and_may_correct(amount: str, nanos: int) -> None:
+    control = Control({"POST /account/grants": ACCOUNT})
+    assert run("account", "grant", amount, "--note", "why", control=control).code == 0
+    assert control.bodies == [{"nanos": nanos, "note": "why"}]
+
+
+def test_a_grant_of_nonsense_is_refused_before_anybody_is_asked() -> None:
+    control = Control({})
+    ran = run("account", "grant", "1e3", control=control)
+    assert (ran.code, control.asked) == (Exit.USAGE, [])
+
+
+def test_grants_are_listed() -> None:
+    grant = Grant(id="grant_1", nanos=Nanos(10_000_000_000), time=NOW, note="first")
+    ran = run("account", "grants", control=Control({"GET /account/grants": [grant]}))
+    assert "$10.00" in ran.out
+    assert "first" in ran.out
+
+
+def test_setting_merges_budgets() -> None:
+    control = Control({"GET /account": ACCOUNT, "PATCH /account": ACCOUNT})
+    run("account", "set", "--status", "suspended", "--budget", "day=none", control=control)
+    tokens_only = {"window": "day", "nanos": None, "tokens": 1_000_000}
+    assert control.bodies == [{"status": "suspended", "budgets": [tokens_only]}]
+
+
+def test_setting_nothing_is_a_usage_error() -> None:
+    assert run("account", "set", control=Control({})).code == Exit.USAGE

@@ -1,0 +1,96 @@
+"""The channel commands."""
+
+import pytest
+from msgspec.structs import replace
+
+from gateway.commands.exits import Exit
+from tests.commands.runner import Control, run
+from tests.commands.samples import CHANNEL
+
+
+def test_channels_are_listed_with_state_and_reason() -> None:
+    ran = run("channel", "list", control=Control({"GET /channels": [CHANNEL]}))
+    assert "cooling" in ran.out
+    assert "429 from upstream" in ran.out
+
+
+def test_a_channel_is_shown_without_secrets() -> None:
+    ran = run("channel", "show", "openai", control=Control({"GET /channels/openai": CHANNEL}))
+    assert "models            fast (there: gpt-4o-mini), gpt-4o\n" in ran.out
+    assert "key               env:OPENAI_API_KEY\n" in ran.out
+
+
+def test_a_channel_is_added() -> None:
+    control = Control({"POST /channels": CHANNEL})
+    ran = run(
+        *("channel", "add", "openai", "--base-url", "https://api.openai.com/v1", "--key", "env:OPENAI_API_KEY"),
+        *("--models", "gpt-4o,o3", "--map", "fast=gpt-4o-mini", "--group", "default", "--group", "friends"),
+        *("--priority", "-5", "--weight", "2", "--header", "X-Team=a=b", "--timeout", "head=60"),
+        control=control,
+    )
+    assert ran.code == 0
+    assert control.bodies == [
+        {
+            "name": "openai",
+            "dialect": "openai",
+            "base_url": "https://api.openai.com/v1",
+            "key": "env:OPENAI_API_KEY",
+            "models": [{"name": "gpt-4o"}, {"name": "o3"}, {"name": "fast", "upstream": "gpt-4o-mini"}],
+            "groups": ["default", "friends"],
+            "priority": -5,
+            "weight": 2,
+            "headers": {"X-Team": "a=b"},
+            "timeouts": {"connect": 10.0, "head": 60.0, "idle": 300.0, "comments": 900.0, "total": 600.0},
+        }
+    ]
+
+
+def test_a_mock_channel_has_knobs() -> None:
+    control = Control({"POST /channels": CHANNEL})
+    run(
+        "channel",
+        "add",
+        "slow",
+        "--dialect",
+        "mock",
+        "--option",
+        "latency_ms=200",
+        "--option",
+        "bad=true",
+        control=control,
+    )
+    assert control.bodies[0]["options"] == {"latency_ms": 200, "bad": True}
+
+
+def test_an_edit_keeps_what_is_known_of_models() -> None:
+    control = Control({"GET /channels/openai": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
+    run("channel", "edit", "openai", "--models", "fast,o3", control=control)
+    assert control.bodies == [{"models": [{"name": "fast", "upstream": "gpt-4o-mini"}, {"name": "o3"}]}]
+
+
+def test_an_edit_of_nothing_is_a_usage_error() -> None:
+    assert run("channel", "edit", "openai", control=Control({"GET /channels/openai": CHANNEL})).code == Exit.USAGE
+
+
+def test_enabling_also_forgets_failures() -> None:
+    answers = {"PATCH /channels/x": CHANNEL, "POST /channels/x/clear": CHANNEL, "GET /channels/x": CHANNEL}
+    control = Control(answers)
+    run("channel", "enable", "x", control=control)
+    assert [line for line, _ in control.asked] == ["PATCH /channels/x", "POST /channels/x/clear", "GET /channels/x"]
+
+
+def test_disabling() -> None:
+    control = Control({"PATCH /channels/x": CHANNEL})
+    run("channel", "disable", "x", control=control)
+    assert control.bodies == [{"enabled": False}]
+
+
+@pytest.mark.parametrize(("args", "code"), [((), Exit.USAGE), (("--yes",), Exit.OK)])
+def test_removing_asks(args: tuple[str, ...], code: Exit) -> None:
+    assert run("channel", "remove", "x", *args, control=Control({"DELETE /channels/x": {}})).code == code
+
+
+def test_an_unencrypted_address_is_pointed_out() -> None:
+    far = replace(CHANNEL, base_url="http://llm.example.com/v1")
+    ran = run("channel", "add", "x", "--base-url", far.base_url, control=Control({"POST /channels": far}))
+    assert "not encrypted" in ran.err

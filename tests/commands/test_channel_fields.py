@@ -1,0 +1,62 @@
+"""What the options of a channel mean."""
+
+import pytest
+
+from gateway.commands.channel_fields import knob_of, served
+from gateway.commands.exits import Exit
+from gateway.domain.channel import Served
+from tests.commands.runner import Control, run
+from tests.commands.samples import CHANNEL
+
+ADD = ("channel", "add", "x", "--base-url", "https://h/v1", "--models", "a")
+SECRET = "sk-very-secret-key-of-an-upstream"
+
+
+def test_a_key_on_the_command_line_works_with_a_hint_that_does_not_repeat_it() -> None:
+    control = Control({"POST /channels": CHANNEL})
+    ran = run(*ADD, "--key", SECRET, control=control)
+    assert control.bodies[0]["key"] == SECRET
+    assert "env:NAME" in ran.err
+    assert SECRET not in ran.out + ran.err
+
+
+def test_a_key_may_come_from_stdin() -> None:
+    control = Control({"POST /channels": CHANNEL})
+    ran = run(*ADD, "--key", "-", control=control, stdin=f"{SECRET}\n")
+    assert control.bodies[0]["key"] == SECRET
+    assert "env:NAME" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("200", 200), ("0.5", 0.5), ("true", True), ("text", "text"), ("[1]", "[1]"), ("null", "null"), ("", "")],
+)
+def test_knobs_are_numbers_where_they_look_like_one(text: str, value: object) -> None:
+    assert knob_of(text) == value
+
+
+def test_a_mapping_to_its_own_name_is_no_mapping() -> None:
+    assert served([Served(name="a", upstream="b")], [], [("a", "a")]) == [Served(name="a")]
+
+
+def test_models_without_a_list_are_those_there_are() -> None:
+    assert served([Served(name="a")], [], [("b", "c")]) == [Served(name="a"), Served(name="b", upstream="c")]
+
+
+@pytest.mark.parametrize("args", [("--timeout", "head=soon"), ("--timeout", "60"), ("--map", "x"), ("--weight", "-1")])
+def test_nonsense_is_a_usage_error(args: tuple[str, ...]) -> None:
+    control = Control({})
+    ran = run(*ADD, *args, control=control)
+    assert (ran.code, control.asked, ran.err.count("\n")) == (Exit.USAGE, [], 1)
+
+
+def test_headers_can_be_dropped() -> None:
+    control = Control({"GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
+    run("channel", "edit", "x", "--no-headers", control=control)
+    assert control.bodies == [{"headers": {}}]
+
+
+def test_limits_of_a_channel_include_its_queue() -> None:
+    control = Control({"POST /channels": CHANNEL})
+    run(*ADD, "--concurrent", "4", "--queue-s", "10", control=control)
+    assert (control.bodies[0]["limits"]["concurrent"], control.bodies[0]["limits"]["queue_s"]) == (4, 10)

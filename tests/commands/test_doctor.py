@@ -1,0 +1,26 @@
+"""The doctor on the command line; what it asks is tested with the client."""
+
+from gateway.commands.exits import Exit
+from gateway.domain.errors import Unavailable
+from tests.commands.runner import Control, run
+from tests.commands.samples import HOSTILE, STATUS
+
+DOWN = {"GET /status": {**{f: getattr(STATUS, f) for f in STATUS.__struct_fields__}, "address": ""}}
+
+
+def test_the_first_failure_is_named_with_what_to_do() -> None:
+    ran = run("doctor", control=Control(DOWN))
+    assert ran.code == Exit.FAILED
+    assert ran.out.startswith("fail     the gateway answers     the gateway is not listening")
+    assert "tollkeeper serve" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_steps_after_a_failure_are_skipped() -> None:
+    ran = run("doctor", "--json", control=Control(DOWN))
+    assert [step["result"] for step in ran.json] == ["fail", *["skipped"] * (len(ran.json) - 1)]
+
+
+def test_no_colour_in_a_pipe_and_no_control_characters() -> None:
+    ran = run("doctor", control=Control({"GET /status": Unavailable(HOSTILE)}))
+    assert "\x1b" not in ran.out + ran.err

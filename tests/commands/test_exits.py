@@ -1,0 +1,58 @@
+"""Every failure has its exit code and its one line."""
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from gateway.commands.exits import MEANINGS, Exit, Quit, exit_of, line_of, report
+from gateway.domain.errors import GatewayError, QuotaExceeded, Unavailable
+from tests.commands.samples import HOSTILE
+
+
+def family(kind: type[GatewayError]) -> Iterator[type[GatewayError]]:
+    for child in kind.__subclasses__():
+        if child.__module__ == GatewayError.__module__:
+            yield child
+            yield from family(child)
+
+
+@pytest.mark.parametrize("kind", family(GatewayError))
+def test_every_error_of_the_family_has_a_code_of_its_own_kind(kind: type[GatewayError]) -> None:
+    bug_or_known = exit_of(kind("x"))
+    assert (bug_or_known is Exit.FAILED) == (kind.__name__ == "InternalError")
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(Exit)
+
+
+def test_what_the_store_cannot_do_has_its_own_code() -> None:
+    assert exit_of(Unavailable("x", code="store_unavailable")) is Exit.STORE
+    assert exit_of(GatewayError("x", code="store_busy")) is Exit.STORE
+
+
+@pytest.mark.parametrize("error", [click.Abort(), KeyboardInterrupt()])
+def test_an_interruption_is_one(error: BaseException) -> None:
+    assert (exit_of(error), line_of(error)) == (Exit.INTERRUPTED, "tollkeeper: interrupted")
+
+
+def test_the_line_is_one_line_without_control_characters() -> None:
+    line = line_of(QuotaExceeded(f"first\nsecond {HOSTILE}"))
+    assert line.startswith("tollkeeper: first second x")
+    assert line.isprintable()
+
+
+def test_a_failing_disk_is_named() -> None:
+    assert line_of(OSError(28, "No space left on device", "/x")) == "tollkeeper: No space left on device (/x)"
+
+
+def test_a_usage_error_points_at_the_help() -> None:
+    ctx = click.Context(click.Command("add"), info_name="add")
+    line = line_of(click.UsageError("Missing argument 'NAME'.", ctx))
+    assert line == "tollkeeper: Missing argument 'NAME'; see 'add --help'"
+
+
+def test_a_command_may_quit_with_its_own_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(Quit("nothing was changed", Exit.CONFLICT)) is Exit.CONFLICT
+    assert capsys.readouterr().err == "tollkeeper: nothing was changed\n"

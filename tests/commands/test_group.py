@@ -1,0 +1,43 @@
+"""The group commands."""
+
+from gateway.commands.exits import Exit
+from gateway.domain.errors import Conflict
+from tests.commands.runner import Control, run
+from tests.commands.samples import GROUP
+
+
+def test_groups_are_listed_with_their_multiplier() -> None:
+    ran = run("group", "list", control=Control({"GET /groups": [GROUP]}))
+    assert "x1.5" in ran.out
+
+
+def test_a_group_is_shown() -> None:
+    ran = run("group", "show", "default", control=Control({"GET /groups/default": GROUP}))
+    assert "channels      demo\n" in ran.out
+
+
+def test_a_group_is_added_with_its_multiplier_in_parts_per_million() -> None:
+    control = Control({"POST /groups": GROUP})
+    run("group", "add", "friends", "--multiplier", "1.5", "--budget", "20", "--rpd", "1k", control=control)
+    body = control.bodies[0]
+    assert (body["name"], body["multiplier"]) == ("friends", 1_500_000)
+    assert body["budgets"] == [{"window": "ever", "nanos": 20_000_000_000, "tokens": None}]
+    assert body["limits"]["rpd"] == 1000
+
+
+def test_a_group_is_renamed() -> None:
+    control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": GROUP})
+    run("group", "edit", "default", "--rename", "home", "--models", "*", control=control)
+    assert control.bodies == [{"name": "home", "models": []}]
+
+
+def test_a_group_in_use_says_how_to_remove_it() -> None:
+    error = Conflict("group 'default' is used by token 'laptop'; move them (--move GROUP)", code="group_in_use")
+    ran = run("group", "remove", "default", "--yes", control=Control({"DELETE /groups/default": error}))
+    assert (ran.code, "--move" in ran.err) == (Exit.CONFLICT, True)
+
+
+def test_its_users_move_to_another_group() -> None:
+    control = Control({"DELETE /groups/default": {}})
+    assert run("group", "remove", "default", "--move", "home", "--yes", control=control).code == 0
+    assert control.asked == [("DELETE /groups/default?move=home", None)]

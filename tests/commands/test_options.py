@@ -1,0 +1,44 @@
+"""What written values mean on the command line."""
+
+import click
+import pytest
+
+from gateway.commands.options import BUDGET, EXPIRY, LIMIT, PAIR, SINCE, TOKENS_BUDGET, UNTIL, names, now
+from gateway.domain.limits import Window
+
+DAY_MS = 86_400_000
+
+
+def test_a_budget_names_its_window() -> None:
+    assert BUDGET("day=5") == (Window.DAY, 5_000_000_000)
+    assert TOKENS_BUDGET("month=1M") == (Window.MONTH, 1_000_000)
+
+
+def test_a_budget_without_a_window_is_for_ever() -> None:
+    assert BUDGET("5") == (Window.EVER, 5_000_000_000)
+
+
+def test_none_takes_away() -> None:
+    assert (BUDGET("day=none"), LIMIT("none"), EXPIRY("never")) == ((Window.DAY, None), (None,), (None,))
+
+
+def test_a_span_is_ahead_for_an_expiry_and_back_for_a_filter() -> None:
+    assert (EXPIRY("1d")[0] or 0) - now() == pytest.approx(DAY_MS, abs=5_000)
+    assert now() - SINCE("1d") == pytest.approx(DAY_MS, abs=5_000)
+
+
+def test_a_date_counts_to_its_end_where_something_ends() -> None:
+    assert UNTIL("2026-11-30") == SINCE("2026-12-01")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [(BUDGET, "year=5"), (BUDGET, "day=x"), (LIMIT, "1.5"), (EXPIRY, "soon"), (PAIR, "x"), (PAIR, "=x")],
+)
+def test_nonsense_is_a_usage_error(kind: "click.ParamType[object]", text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        kind(text)
+
+
+def test_names_are_separated_by_commas_or_given_again() -> None:
+    assert names(("a, b", "c", "a", ",")) == ["a", "b", "c"]

@@ -1,0 +1,32 @@
+"""What an edit sends."""
+
+import click
+import pytest
+
+from gateway.commands import patches
+from gateway.domain.limits import Limits, Window
+from tests.commands.samples import BUDGET
+
+
+def test_what_was_not_given_is_not_sent() -> None:
+    assert patches.given(a=None, b="", c=0) == {"b": "", "c": 0}
+
+
+def test_an_empty_patch_is_a_usage_error() -> None:
+    with click.Context(click.Command("edit")), pytest.raises(click.UsageError):
+        patches.something({})
+
+
+def test_a_budget_left_with_nothing_disappears() -> None:
+    patch = patches.budgets([BUDGET], [(Window.DAY, None)], [(Window.DAY, None)])
+    assert patch == {"budgets": []}
+
+
+def test_budgets_not_asked_for_are_not_sent() -> None:
+    assert patches.budgets([BUDGET], [], []) == {}
+
+
+def test_limits_are_put_over_those_there_are() -> None:
+    patch = patches.limits(Limits(rpm=60, tpm=5), {"rpm": (None,), "tpm": None, "concurrent": (4,)})
+    assert patch["limits"] == {"rpm": None, "tpm": 5, "rpd": None, "tpd": None, "concurrent": 4, "queue_s": None}
+    assert patches.limits(Limits(), {"rpm": None}) == {}

@@ -1,0 +1,42 @@
+"""Prices on the command line are exact dollars per million tokens."""
+
+import pytest
+
+from gateway.commands.exits import Exit
+from tests.commands.runner import Control, run
+from tests.commands.samples import PRICE
+
+
+def test_prices_are_listed_in_dollars() -> None:
+    ran = run("price", "list", control=Control({"GET /prices": [PRICE]}))
+    assert ran.out.splitlines()[1].split()[:5] == ["gpt-4o", "$2.50", "$1.25", "-", "$10.00"]
+
+
+def test_a_price_is_set_in_nano_dollars() -> None:
+    control = Control({"PUT /prices/org%2Fgpt-4o": PRICE})
+    args = ("--input", "2.50", "--output", "10", "--cached", "0.000000001", "--per-call", "0.01")
+    ran = run("price", "set", "org/gpt-4o", *args, control=control)
+    assert ran.code == 0
+    assert control.bodies == [
+        {"input": 2_500_000_000, "output": 10_000_000_000, "cached_input": 1, "per_call": 10_000_000}
+    ]
+
+
+def test_a_free_model_has_a_price_of_nothing() -> None:
+    control = Control({"PUT /prices/x": PRICE})
+    run("price", "set", "x", "--free", control=control)
+    assert control.bodies == [{"input": 0, "output": 0}]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [(), ("--input", "1"), ("--free", "--input", "1"), ("--input", "1", "--output", "x"), ("--input", "-1x")],
+)
+def test_half_a_price_is_a_usage_error(args: tuple[str, ...]) -> None:
+    control = Control({})
+    ran = run("price", "set", "x", *args, control=control)
+    assert (ran.code, control.asked, ran.err.count("\n")) == (Exit.USAGE, [], 1)
+
+
+def test_a_price_is_removed() -> None:
+    assert run("price", "remove", "x", "--yes", control=Control({"DELETE /prices/x": {}})).code == 0

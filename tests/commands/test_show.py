@@ -1,0 +1,53 @@
+"""How single values are written."""
+
+from msgspec.structs import replace
+
+from gateway.commands import show
+from gateway.domain.limits import Limits
+from gateway.domain.price import Rates
+from gateway.domain.units import Nanos
+from tests.commands.samples import BUDGET, CALL, PRICE
+
+
+def test_a_receipt_has_a_line_for_each_rate() -> None:
+    assert show.receipt(CALL) == [
+        "1,000 input at $2.50 per million",
+        "200 cached input at $1.25 per million",
+        "150 output at $10.00 per million",
+    ]
+
+
+def test_a_receipt_names_the_multiplier_and_the_price_of_a_call() -> None:
+    dear = replace(CALL, rates=Rates(1, 1, 1, 1, 10_000_000, 1_500_000))
+    assert show.receipt(dear)[-2:] == ["$0.01 for the call", "times 1.5 for the group"]
+
+
+def test_an_unpriced_call_has_no_receipt() -> None:
+    assert show.receipt(replace(CALL, rates=None)) == []
+
+
+def test_prices() -> None:
+    assert show.price(PRICE) == "$2.50 / $10.00"
+    assert show.price(replace(PRICE, free=True)) == "free"
+    assert show.price(None) == "unpriced"
+    assert show.price(replace(PRICE, per_call_nanos=Nanos(1))).endswith("+ $0.000000001 a call")
+
+
+def test_budgets() -> None:
+    assert show.budgets([BUDGET, replace(BUDGET, limit_tokens=None)]) == (
+        "$1.20 of $5.00 and 12.3k of 1M tokens a day; $1.20 of $5.00 a day"
+    )
+
+
+def test_limits() -> None:
+    assert show.limits(Limits(rpm=60, concurrent=4)) == "60 requests a minute, 4 in flight"
+
+
+def test_the_status_says_more_where_it_must() -> None:
+    assert show.status(CALL) == "200"
+    assert show.status(replace(CALL, status=499, outcome="client_closed")) == "499 client_closed"
+    assert show.status(replace(CALL, status=0, state="running")) == "running"
+
+
+def test_long_lists_are_cut() -> None:
+    assert (show.some(["a", "b"]), show.some(["a", "b", "c", "d", "e"])) == ("a, b", "a, b, c +2")

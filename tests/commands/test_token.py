@@ -1,0 +1,118 @@
+"""The token commands say what they should and print what they got."""
+
+import msgspec
+import pytest
+
+from gateway.commands.exits import Exit
+from gateway.domain.errors import Conflict, NotFound
+from gateway.domain.views import NewToken
+from tests.commands.runner import Control, run
+from tests.commands.samples import HOSTILE, TOKEN
+
+KEY = "sk-tk-" + "a" * 43
+NEW = NewToken(key=KEY, token=TOKEN)
+
+
+def test_a_listing_is_a_table() -> None:
+    ran = run("token", "list", control=Control({"GET /tokens": [TOKEN]}))
+    head, row = ran.out.splitlines()
+    assert head.split()[:4] == ["Name", "Group", "State", "Key"]
+    assert "laptop" in row
+    assert "$1.20 of $5.00 and 12.3k of 1M tokens a day" in row
+
+
+def test_a_listing_in_json_has_the_fields_of_the_view() -> None:
+    ran = run("token", "list", "--json", control=Control({"GET /tokens": [TOKEN]}))
+    assert [list(row) for row in ran.json] == [list(TOKEN.__struct_fields__)]
+
+
+def test_an_empty_listing_says_what_to_do_on_stderr() -> None:
+    ran = run("token", "list", control=Control({"GET /tokens": []}))
+    assert (ran.code, ran.out) == (0, "")
+    assert "tollkeeper token add" in ran.err
+
+
+def test_a_name_from_outside_cannot_reach_the_terminal() -> None:
+    hostile = msgspec.structs.replace(TOKEN, name=HOSTILE, note=HOSTILE)
+    listed = run("token", "list", control=Control({"GET /tokens": [hostile]}))
+    shown = run("token", "show", "x", control=Control({"GET /tokens/x": hostile}))
+    edited = run("token", "disable", "x", control=Control({"PATCH /tokens/x": hostile}))
+    text = listed.out + shown.out + edited.err
+    assert not set(text) & set("\x1b\x07\x9b\u202e")
+
+
+def test_adding_prints_the_key_alone_on_stdout() -> None:
+    ran = run("token", "add", "laptop", control=Control({"POST /tokens": NEW}))
+    assert ran.out == KEY + "\n"
+    assert KEY not in ran.err
+
+
+def test_adding_in_json_tells_the_key_in_field_key() -> None:
+    ran = run("token", "add", "laptop", "--json", control=Control({"POST /tokens": NEW}))
+    assert ran.json["key"] == KEY
+
+
+def test_adding_sends_exact_amounts() -> None:
+    control = Control({"POST /tokens": NEW})
+    run(
+        *("token", "add", "ci", "--group", "work", "--budget", "day=5", "--budget", "month=0.000000001"),
+        *("--tokens-budget", "day=1M", "--rpm", "60", "--models", "gpt-*,demo-*", "--expires", "2026-12-31"),
+        control=control,
+    )
+    body = control.bodies[0]
+    assert body["budgets"] == [
+        {"window": "day", "nanos": 5_000_000_000, "tokens": 1_000_000},
+        {"window": "month", "nanos": 1, "tokens": None},
+    ]
+    assert (body["name"], body["group"], body["models"]) == ("ci", "work", ["gpt-*", "demo-*"])
+    assert body["limits"]["rpm"] == 60
+    assert isinstance(body["expires"], int)
+
+
+def test_an_edit_keeps_the_budgets_and_limits_it_does_not_name() -> None:
+    control = Control({"GET /tokens/laptop": TOKEN, "PATCH /tokens/tok_1": TOKEN})
+    run("token", "edit", "laptop", "--budget", "month=50", "--tpm", "1k", control=control)
+    body = control.bodies[0]
+    assert [budget["window"] for budget in body["budgets"]] == ["day", "month"]
+    assert (body["limits"]["rpm"], body["limits"]["tpm"]) == (60, 1000)
+
+
+def test_an_edit_takes_limits_away() -> None:
+    control = Control({"GET /tokens/laptop": TOKEN, "PATCH /tokens/tok_1": TOKEN})
+    args = ("--budget", "day=none", "--tokens-budget", "day=none", "--rpm", "none", "--expires", "never")
+    run("token", "edit", "laptop", *args, "--models", "*", control=control)
+    body = control.bodies[0]
+    assert (body["budgets"], body["limits"]["rpm"], body["expires"], body["models"]) == ([], None, None, [])
+
+
+def test_an_edit_of_nothing_is_a_usage_error() -> None:
+    ran = run("token", "edit", "laptop", control=Control({"GET /tokens/laptop": TOKEN}))
+    assert (ran.code, ran.err.count("\n")) == (Exit.USAGE, 1)
+
+
+@pytest.mark.parametrize("command", ["rotate", "remove"])
+def test_what_cannot_be_taken_back_asks(command: str) -> None:
+    control = Control({"POST /tokens/laptop/rotate": NEW, "DELETE /tokens/laptop": {}})
+    assert run("token", command, "laptop", control=control).code == Exit.USAGE
+    assert control.asked == []
+    assert run("token", command, "laptop", "--yes", control=control).code == Exit.OK
+
+
+@pytest.mark.parametrize(("command", "enabled"), [("enable", True), ("disable", False)])
+def test_a_token_is_switched(command: str, enabled: bool) -> None:
+    control = Control({"PATCH /tokens/laptop": TOKEN})
+    assert run("token", command, "laptop", control=control).code == Exit.OK
+    assert control.bodies == [{"enabled": enabled}]
+
+
+def test_the_servers_refusals_are_one_line_and_an_exit_code() -> None:
+    missing = run("token", "show", "x", control=Control({"GET /tokens/x": NotFound("there is no token 'x'")}))
+    taken = run("token", "add", "x", control=Control({"POST /tokens": Conflict("there is already a token 'x'")}))
+    assert (missing.code, missing.err) == (Exit.NOT_FOUND, "tollkeeper: there is no token 'x'\n")
+    assert (taken.code, taken.out) == (Exit.CONFLICT, "")
+
+
+def test_details_are_shown_by_name() -> None:
+    ran = run("token", "show", "laptop", control=Control({"GET /tokens/laptop": TOKEN}))
+    assert "sees            demo-echo, demo-story" in ran.out
+    assert "limits          60 requests a minute" in ran.out

@@ -1,0 +1,28 @@
+"""Proving the books, and taking a change back."""
+
+from msgspec.structs import replace
+
+from gateway.commands.exits import Exit
+from tests.commands.runner import Control, run
+from tests.commands.samples import VERDICT
+
+
+def test_equal_books() -> None:
+    ran = run("verify", control=Control({"GET /verify": VERDICT}))
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "result       equal")
+
+
+def test_different_books_are_a_failure_that_names_the_first_difference() -> None:
+    bad = replace(VERDICT, equal=False, difference="balance: 1 != 2")
+    ran = run("verify", "--json", control=Control({"GET /verify": bad}))
+    assert (ran.code, ran.json["equal"]) == (Exit.STORE, False)
+    assert "balance: 1 != 2" in ran.err
+
+
+def test_undo_says_what_was_taken_back() -> None:
+    ran = run("undo", control=Control({"POST /undo": {"undone": "removed token 'laptop'"}}))
+    assert ran.out == "taken back: removed token 'laptop'\n"
+
+
+def test_undo_needs_the_server_that_made_the_change() -> None:
+    assert run("undo", control=Control({}, running=False)).code == Exit.UNREACHABLE

@@ -1,0 +1,57 @@
+"""Exported calls."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from gateway.commands.exits import Exit
+from gateway.commands.usage_export import FIELDS, csv_line
+from tests.commands.runner import Control, run
+from tests.commands.samples import CALL
+
+CONTROL = {"GET /calls": [CALL, replace(CALL, id="req_running", state="running")]}
+
+
+def test_csv_has_a_column_for_every_field() -> None:
+    ran = run("usage", "export", control=Control(CONTROL))
+    rows = list(csv.DictReader(io.StringIO(ran.out)))
+    assert [list(row) for row in rows] == [list(FIELDS)]
+    assert (rows[0]["cost_nanos"], rows[0]["stream"], rows[0]["balance_nanos"]) == ("4380000", "true", "9995620000")
+    assert json.loads(rows[0]["attempts"])[0]["channel"] == "other"
+
+
+def test_json_lines_are_exact() -> None:
+    ran = run("usage", "export", "--format", "jsonl", control=Control(CONTROL))
+    assert [json.loads(line) for line in ran.out.splitlines()] == [msgspec.to_builtins(CALL)]
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "\n="])
+def test_a_spreadsheet_finds_no_formula(start: str) -> None:
+    line = csv_line(replace(CALL, app=f"{start}cmd()"))
+    row = next(csv.reader([line]))
+    assert row[FIELDS.index("app")][0] in "'\ufffd"
+    assert line[:-1].isprintable()
+
+
+def test_a_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    target = tmp_path / "calls.csv"
+    ran = run("usage", "export", "--output", str(target), control=Control(CONTROL))
+    assert (ran.out, target.stat().st_mode & 0o777) == ("", 0o600)
+    assert len(target.read_text().splitlines()) == 2
+
+
+def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
+    target = tmp_path / "calls.csv"
+    target.write_text("mine")
+    assert run("usage", "export", "--output", str(target), control=Control(CONTROL)).code == Exit.CONFLICT
+    assert target.read_text() == "mine"
+
+
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    ran = run("usage", "export", "--output", str(tmp_path / "no" / "x"), control=Control(CONTROL))
+    assert (ran.code, ran.err.count("\n")) == (Exit.FAILED, 1)
