@@ -36,8 +36,8 @@ from gateway.domain.errors import Conflict
 from gateway.domain.units import Millis
 from gateway.runfile import Endpoint
 from gateway.store.store import Store
+from gateway.upstream import dialects
 from gateway.upstream.client import Upstreams
-from gateway.upstream.dialects import ADAPTERS
 from gateway.upstream.lessons import Lessons
 from gateway.v1.app import Surface
 from gateway.web.connection import Listener
@@ -169,7 +169,7 @@ def _pipeline(engine: Engine) -> Pipeline:
     chance = secrets.SystemRandom()
     attempts = Attempts(
         sender=engine.upstreams,
-        adapters=ADAPTERS,
+        adapter_of=dialects.adapter,
         lessons=engine.lessons,
         health=engine.health,
         clock=engine.clock,

@@ -5,7 +5,7 @@ brought nothing may be tried once more, elsewhere; once the client has a byte of
 fail the client gets the most informative of the failures, with every attempt listed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -70,7 +70,7 @@ class Attempts:
         self,
         *,
         sender: Sender,
-        adapters: Mapping[Dialect, Adapter],
+        adapter_of: Callable[[Dialect], Adapter],
         lessons: Lessons,
         health: Health,
         clock: Clock,
@@ -78,7 +78,7 @@ class Attempts:
         progress: Progress,
     ) -> None:
         self._sender = sender
-        self._adapters = adapters
+        self._adapter_of = adapter_of
         self._lessons = lessons
         self._health = health
         self._clock = clock
@@ -139,7 +139,7 @@ class Attempts:
 
     async def _exchange(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         channel = route.channel
-        adapter = self._adapters[channel.dialect]
+        adapter = self._adapter_of(channel.dialect)
         learned = self._lessons.of(channel.id, route.served, self._clock.wall())
         prepared = adapter.prepare(order, channel, route.served, learned)
         if call.asked.mask:
@@ -156,7 +156,7 @@ class Attempts:
 
     async def _read(self, call: Call, order: Order, channel: Channel, reply: Reply) -> Whole | AnswerStream:
         call.reply_headers = reply.headers
-        adapter = self._adapters[channel.dialect]
+        adapter = self._adapter_of(channel.dialect)
         if not 200 <= reply.status < 300:
             body = await reply.read(ERROR_BODY_LIMIT)
             raise AttemptFailed(adapter.failure(channel, reply.status, reply.headers, body))

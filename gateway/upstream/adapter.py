@@ -140,6 +140,9 @@ class AnswerStream(Signs, Protocol):
     def end(self) -> bytes:
         """The upstream's end of file. Returns last bytes for the client and sets either ``finished`` or ``failure``."""
 
+    def cut_short(self) -> bytes:
+        """End the answer here by our own will: last events with ``finish_reason`` ``length``; then it is finished."""
+
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """How a good answer ends: the usage chunk, if it was asked for, and ``[DONE]``.
 

@@ -85,6 +85,16 @@ class Chunks:
         chunk.update(self._head)
         return Step(rawjson.encode(chunk), bytes(pattern or b"") if quiet else b"", turned=turned, broken="")
 
+    def cut_short(self) -> list[bytes]:
+        """The client's JSON that ends every choice which has not ended, as if the output limit were reached."""
+        open_choices = [(index, choice) for index, choice in self._choices.items() if not choice.finish]
+        out = []
+        for index, choice in open_choices:
+            choice.finish = "length"
+            last = {"index": index, "delta": {}, "logprobs": None, "finish_reason": "length"}
+            out.append(rawjson.encode({**self._head, "choices": [last]}))
+        return out
+
     def usage_chunk(self, usage: Usage, *, estimated: bool) -> bytes:
         """The client's last chunk, which has no choices."""
         sent = None if estimated else self.reports.as_sent()

@@ -103,6 +103,11 @@ class ChatStream:
             self._conclude(done=False)
         return out
 
+    def cut_short(self) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        self.finished = True
+        return b"".join(b"data: " + chunk + BLANK for chunk in self._chunks.cut_short())
+
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``adapter.AnswerStream``."""
         if not self._order.include_usage:
