@@ -10,17 +10,14 @@ from collections.abc import Mapping
 import msgspec
 
 from gateway.domain.call import Outcome, Record, Running
-from gateway.domain.errors import InternalError, Unavailable
+from gateway.domain.errors import InternalError
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
-from gateway.store.calls import CallLog
+from gateway.store.calls import CallLog, is_id
 from gateway.store.counters import EVER, Counters, Spent
 from gateway.store.entities import Entities
-from gateway.store.errors import StoreError
+from gateway.store.errors import StoreError, unavailable
 from gateway.store.holds import ACCOUNT, Held, Holds, Scope
 from gateway.store.recorder import Recorder
-
-RETRY_AFTER_S = 5.0
-"""What a client is told to wait when the disk refuses."""
 
 BACKLOG = 1000
 """Refused calls are no longer noted when so many records wait for the disk."""
@@ -66,12 +63,12 @@ class Books:
 
     def open(self, call: Running) -> None:
         """Hold what a call may cost: one line on disk, then in memory. Raises Unavailable if it cannot be written."""
-        if call.id in self.running:
-            raise InternalError(f"call {call.id} is open already")
+        if call.id in self.running or not is_id(call.id):
+            raise InternalError(f"call {call.id!r} is open already, or that is no id of a call")
         try:
             _writer(self._recorder).begin(call)
         except OSError as exc:
-            raise _unavailable(exc) from exc
+            raise unavailable(exc) from exc
         self._holds.add(call)
 
     def update(self, call: Running) -> None:
@@ -115,7 +112,7 @@ class Books:
         try:
             await _writer(self._recorder).synced()
         except OSError as exc:
-            raise _unavailable(exc) from exc
+            raise unavailable(exc) from exc
 
     def _book(self, record: Record) -> Record:
         booked = msgspec.structs.replace(record, balance=Nanos(self.balance() - record.cost))
@@ -150,11 +147,3 @@ def _writer(recorder: Recorder | None) -> Recorder:
     if recorder is None:
         raise StoreError("this process only reads the store")
     return recorder
-
-
-def _unavailable(exc: OSError) -> Unavailable:
-    return Unavailable(
-        f"the gateway cannot write to its store: {exc}. It takes calls again by itself once the disk does",
-        code="store_unavailable",
-        retry_after_s=RETRY_AFTER_S,
-    )

@@ -53,6 +53,11 @@ _ABSENT: dict[str, object] = {"status": 0, "outcome": Outcome.DONE}
 """Values that are not written: they are the defaults of a Record. For the other fields that is the empty string."""
 
 
+def is_id(text: str) -> bool:
+    """Whether the text has the form of a call's id."""
+    return _ID.fullmatch(text) is not None
+
+
 class CallLog:
     """Records of ended calls. Reading raises OSError."""
 
@@ -120,7 +125,7 @@ class CallLog:
 
     def _locate(self, call_id: CallId) -> bytes | None:
         """The line of a call. Its id tells when it began, so most segments need no look."""
-        if not _ID.fullmatch(call_id):
+        if not is_id(call_id):
             return None
         moment = int(call_id[4:16], 16)
         near: list[Segment] = []

@@ -4,8 +4,10 @@ A change of it is one atomic write, whatever it comprises. The version before th
 ``config.old.json``, the one before a change of format as ``config.<format>.json``.
 """
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -19,8 +21,8 @@ from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.store import files
-from gateway.store.documents import AtomicStorage, Tables
-from gateway.store.errors import StoreDamaged, StoreTooNew
+from gateway.store.documents import AtomicStorage, Tables, layout
+from gateway.store.errors import StoreDamaged, StoreTooNew, unavailable
 from gateway.store.migrations import NEWEST, migrate
 
 _KINDS: dict[Table, tuple[type[Entity], str]] = {
@@ -57,6 +59,8 @@ class Entities:
             if writer:
                 files.replace(path.with_name(f"config.{found}.json"), self._storage.raw)
             migrate(tables, found)
+        self.edited = tables is not None and _checksum(tables) != tables["meta"]["1"].get("crc", _checksum(tables))
+        """Something else than this program changed the file."""
         rows, self._ids = _understand(path, tables or {})
         self.registry = _registry(rows)
         self.granted = self.registry.granted
@@ -67,13 +71,16 @@ class Entities:
     def apply(self, changes: Sequence[Change]) -> list[Change]:
         """Make all of the changes or none, in one atomic write; the changes that undo them, in their order.
 
-        Raises OSError, and InternalError for a change that makes no sense in itself.
+        Raises Unavailable if the disk refuses, and InternalError for a change that makes no sense in itself.
         """
         rows = _rows(self.registry)
         ids = {table: dict(numbers) for table, numbers in self._ids.items()}
         undo = [_change(rows[change.table], ids[change.table], change) for change in changes]
-        files.replace(self._path.with_name("config.old.json"), self._storage.raw, durable=False)
-        self._storage.write(_documents(rows, ids))
+        try:
+            files.replace(self._path.with_name("config.old.json"), self._storage.raw, durable=False)
+            self._storage.write(_documents(rows, ids))
+        except OSError as exc:
+            raise unavailable(exc) from exc
         self.registry, self._ids = _registry(rows), ids
         self.granted = self.registry.granted
         return undo[::-1]
@@ -156,10 +163,15 @@ def _rows(registry: Registry) -> _Rows:
 
 def _documents(rows: _Rows, ids: dict[Table, dict[str, int]]) -> dict[str, dict[int, object]]:
     """The tables of the file: entities by document id; JSON is made of them as they are written."""
-    tables: dict[str, dict[int, object]] = {"meta": {1: {"format": NEWEST}}}
+    tables: dict[str, dict[int, object]] = {"meta": {}}
     for table, entities in rows.items():
         tables[table] = {ids[table][key]: entity for key, entity in entities.items()}
+    tables["meta"][1] = {"format": NEWEST, "crc": _checksum(tables)}
     return tables
+
+
+def _checksum(tables: Mapping[str, Mapping[Any, object]]) -> str:
+    return f"{zlib.crc32(layout({name: rows for name, rows in tables.items() if name != 'meta'})):08x}"
 
 
 def _damaged(path: Path, why: str) -> StoreDamaged:

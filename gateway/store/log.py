@@ -181,7 +181,11 @@ class Log:
         segment = Segment(self.folder / _next_name(self.segments, ts))
         files.create(segment.path, EMPTY)
         self._new_names = True
-        tail = Tail(segment)
+        try:
+            tail = Tail(segment)
+        except OSError:
+            segment.path.unlink(missing_ok=True)
+            raise
         self.segments = (*self.segments, segment)
         self._grow(tail)
         return tail
@@ -204,6 +208,9 @@ class Log:
             self.last = max(self.last, segment.last)
             segments.append(segment)
         self.segments = tuple(segments)
+        if self._tail and self._tail.segment is not segments[-1]:
+            self._closed.append(self._tail)
+            self._tail = None
         if self.ledger.damaged or not self.ledger.sealed:
             self.ledger.check_complete((segment.first, segment.last) for segment in segments if segment.n)
         if self._writer:

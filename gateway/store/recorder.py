@@ -4,6 +4,7 @@ A call that ended is never refused: its record goes to the disk, then into the s
 memory. As long as anything is not as it should be, no new call may begin.
 """
 
+import errno
 import threading
 from contextlib import suppress
 
@@ -43,6 +44,8 @@ class Recorder:
     def begin(self, call: Running) -> None:
         """Write the hold of a call. Raises OSError; then nothing is held. First tries to end what is in the way."""
         with self._lock:
+            if self._unsynced:
+                raise OSError(errno.EIO, self._unsynced)
             if self._full:
                 self._recover()
             self._inflight.begin(call)

@@ -16,12 +16,13 @@ def restore(segment: Segment, last: int, moment: int) -> str:
     What was repaired, in words; empty if nothing. Raises OSError, and StoreTooNew before anything is changed.
     """
     segment.last = last
-    if not segment.path.exists() or EMPTY.startswith(files.read(segment.path)):
-        files.replace(segment.path, EMPTY)  # its making was cut short: it never held a call
+    data = files.read(segment.path)
+    if EMPTY.startswith(data):
+        if data != EMPTY:
+            files.replace(segment.path, EMPTY)  # its making was cut short: it never held a call
         return ""
     if segment.scan():
         return ""
-    data = files.read(segment.path)
     lines = _good_lines(data, last)
     if not lines:
         lines = _good_lines(foreign_lines(data), last)

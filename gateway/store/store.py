@@ -109,7 +109,9 @@ class Store:
         if inflight.unreadable:
             self.notes.append(f"{inflight.path} had {inflight.unreadable} unreadable lines; the original is beside it")
         if lost:
-            self.notes.append(f"{lost} calls were running when the gateway died; they are recorded as lost, at no cost")
+            self.notes.append(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")
+        if self.entities.edited:
+            self.notes.append(f"{self._home / 'config.json'} was changed by something else; the changes are taken over")
 
 
 def _used(home: Path) -> bool:

@@ -100,6 +100,8 @@ def _cells(segment: Segment, by: Dimension, span: Span) -> Iterator[tuple[str, i
     first, end = -(-span.since // step) * step, span.until // step * step
     if segment.gone:  # the calls are not kept: an edge belongs to where its hour begins
         first, end = span.since, span.until
+    if span.since <= segment.t0:
+        first = 0
     if segment.t1 < span.until:
         end = FOREVER
     for value, rows in sums.table(by).items():

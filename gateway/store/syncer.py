@@ -16,7 +16,7 @@ Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class Syncer:
-    """Calls ``work`` in its own thread. ``work`` tells whether all is done, and raises OSError for those who wait."""
+    """Calls ``work`` in its own thread. ``work`` tells whether all is done; what it raises is for those who wait."""
 
     def __init__(self, work: Callable[[], bool], interval_s: float) -> None:
         self._work, self._interval_s = work, interval_s
@@ -63,10 +63,11 @@ class Syncer:
         self._urgent.clear()
         with self._lock:
             waiters, self._waiters = self._waiters, []
-        done, error = False, None
+        done = False
+        error: Exception | None = None
         try:
             done = self._work()
-        except OSError as exc:
+        except Exception as exc:  # noqa: BLE001 - the thread's outermost frame: who waits must be told of anything
             error = exc
         for loop, waiting in waiters:
             with suppress(RuntimeError):  # its loop has ended; nobody waits any more
@@ -74,7 +75,7 @@ class Syncer:
         return done
 
 
-def _tell(waiting: "asyncio.Future[None]", error: OSError | None) -> None:
+def _tell(waiting: "asyncio.Future[None]", error: Exception | None) -> None:
     if waiting.done():
         return
     if error is None:
