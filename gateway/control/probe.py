@@ -14,7 +14,7 @@ from gateway.domain.errors import NotFound, UpstreamError
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.upstream.adapter import AttemptFailed, Order, Whole
-from gateway.upstream.dialects import ADAPTERS
+from gateway.upstream.dialects import adapter
 
 OUTPUT_CAP = 16
 BODY_LIMIT = 1 << 20
@@ -75,7 +75,7 @@ async def _call(engine: Engine, channel: Channel, served: Served) -> tuple[bool,
 
 
 async def _exchange(engine: Engine, channel: Channel, served: Served) -> Whole:
-    adapter = ADAPTERS[channel.dialect]
+    speaks = adapter(channel.dialect)
     fields = {"model": msgspec.json.encode(served.name), **_FIELDS}
     order = Order(
         fields={name: msgspec.Raw(value) for name, value in fields.items()},
@@ -84,11 +84,11 @@ async def _exchange(engine: Engine, channel: Channel, served: Served) -> Whole:
         created=engine.now() // 1000,
     )
     learned = engine.lessons.of(channel.id, served, engine.now())
-    reply = await engine.upstreams.send(channel, adapter.prepare(order, channel, served, learned), stream=False)
+    reply = await engine.upstreams.send(channel, speaks.prepare(order, channel, served, learned), stream=False)
     try:
         body = await reply.read(BODY_LIMIT)
     finally:
         reply.abort()
     if not 200 <= reply.status < 300:
-        raise AttemptFailed(adapter.failure(channel, reply.status, reply.headers, body))
-    return adapter.whole(body, order, channel)
+        raise AttemptFailed(speaks.failure(channel, reply.status, reply.headers, body))
+    return speaks.whole(body, order, channel)
