@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -12,7 +11,8 @@ import msgspec
 from gateway import __version__
 from gateway.client.caller import error_of
 from gateway.client.control import ControlClient
-from gateway.client.http import Ask, Place, Stream, exchange, request
+from gateway.client.http import Ask, Stream, exchange, request
+from gateway.client.trial import Door, door
 from gateway.commands.base import Command
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.output import harmless, on_terminal, out, words
@@ -28,25 +28,6 @@ HEAD_S = 900.0
 
 TOKEN_VARIABLE = "TOLLKEEPER_TOKEN"
 KEY_VARIABLE = "OPENAI_API_KEY"
-
-
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and with what to call /v1."""
-
-    place: Place
-    root: str
-    """Path of /v1."""
-    key: str
-
-    def ask(self, method: str, path: str, body: object = None) -> Ask:
-        """One request."""
-        headers = {
-            "Authorization": f"Bearer {self.key}",
-            "Content-Type": "application/json",
-            "User-Agent": f"tollkeeper-chat/{__version__}",
-        }
-        data = b"" if body is None else msgspec.json.encode(body)
-        return Ask(method=method, path=self.root + path, headers=headers, body=data)
 
 
 @click.command(
@@ -71,9 +52,9 @@ def chat(prompt: tuple[str, ...], model: str | None, token: str | None, system: 
     messages.append({"role": "user", "content": text})
 
     async def work(client: ControlClient) -> None:
-        line = await _line(client, token)
-        body = {"model": model or await _only_model(line), "messages": messages}
-        call_id = await (_whole(line, body) if no_stream else _streamed(line, body))
+        way = door((await client.status()).address, await _key(client, token))
+        body = {"model": model or await _only_model(way), "messages": messages}
+        call_id = await (whole(way, body) if no_stream else streamed(way, body))
         await _receipt(client, call_id)
 
     run(work, listen=True)
@@ -89,12 +70,6 @@ def prompt_of(given: tuple[str, ...]) -> str:
     if not text.strip():
         raise click.UsageError("the prompt is empty", click.get_current_context())
     return text
-
-
-async def _line(client: ControlClient, token: str | None) -> Line:
-    address = urlsplit((await client.status()).address)
-    place = Place(host=address.hostname or "", port=address.port or 80)
-    return Line(place=place, root=address.path.rstrip("/"), key=await _key(client, token))
 
 
 async def _key(client: ControlClient, token: str | None) -> str:
@@ -115,18 +90,16 @@ async def _only_token(client: ControlClient) -> str:
     raise Quit(f"choose a token with --token; there are: {', '.join(usable)}", Exit.USAGE)
 
 
-async def _only_model(line: Line) -> str:
-    answer = await request(line.place, line.ask("GET", "/models"))
-    if answer.status != 200:
-        raise refusal(answer.status, answer.body)
-    names = [str(model["id"]) for model in msgspec.json.decode(answer.body)["data"]]
+async def _only_model(way: Door) -> str:
+    names = await way.models()
     if len(names) == 1:
         return names[0]
     raise Quit(f"choose a model with --model; the token sees: {', '.join(names) or 'none'}", Exit.USAGE)
 
 
-async def _whole(line: Line, body: dict[str, Any]) -> str:
-    answer = await request(line.place, line.ask("POST", "/chat/completions", body), timeout_s=HEAD_S)
+async def whole(way: Door, body: dict[str, Any]) -> str:
+    """Ask, print the whole answer; gives the call's id. Raises what /v1 refused it with."""
+    answer = await request(way.place, _asked(way, body), timeout_s=HEAD_S)
     if answer.status != 200:
         raise refusal(answer.status, answer.body)
     message = msgspec.json.decode(answer.body)["choices"][0]["message"]
@@ -135,16 +108,16 @@ async def _whole(line: Line, body: dict[str, Any]) -> str:
     return answer.headers.get("x-request-id", "")
 
 
-async def _streamed(line: Line, body: dict[str, Any]) -> str:
-    asked = line.ask("POST", "/chat/completions", body | {"stream": True})
-    async with exchange(line.place, asked, timeout_s=HEAD_S) as stream:
+async def streamed(way: Door, body: dict[str, Any]) -> str:
+    """Ask, print the answer as it comes; gives the call's id. Raises what /v1 refused it with or broke off with."""
+    async with exchange(way.place, _asked(way, body | {"stream": True}), timeout_s=HEAD_S) as stream:
         if stream.status != 200:
             raise refusal(stream.status, await stream.read())
         last = "\n"
         try:
             async for text in texts(stream):
                 _say(text)
-                last = text[-1:] or last
+                last = text[-1]
         finally:
             if last != "\n":
                 out("")
@@ -169,6 +142,15 @@ async def texts(stream: Stream) -> AsyncIterator[str]:
             if text := choice.get("delta", {}).get("content"):
                 yield text
     raise UpstreamError("the answer was cut before its end; ask again")
+
+
+def _asked(way: Door, body: dict[str, Any]) -> Ask:
+    headers = {
+        "Authorization": f"Bearer {way.key}",
+        "Content-Type": "application/json",
+        "User-Agent": f"tollkeeper-chat/{__version__}",
+    }
+    return Ask(method="POST", path=f"{way.base}/chat/completions", headers=headers, body=msgspec.json.encode(body))
 
 
 def refusal(status: int, body: bytes) -> GatewayError:

@@ -1,7 +1,7 @@
 """The server's life: ``serve``, ``status``, ``stop``."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -17,15 +17,17 @@ from gateway.domain.views import Status
 from gateway.domain.written import brief_span, local_time
 from gateway.runfile import Endpoint
 
-if TYPE_CHECKING:
-    from gateway.server import Welcome  # it loads everything; the other commands do without
-
 
 def serve_here(where: Config) -> int:
     """Serve in this process until it is stopped; gives the exit code."""
-    from gateway import server
+    from gateway import server  # it loads everything; the other commands do without
 
-    return server.run(where, _welcome)
+    def ready(said: server.Welcome) -> None:
+        greet(said.address, said.home, [said.open_to, *said.notes])
+        if said.key:
+            hand_over(said.address, said.token, said.key, next(iter(said.models), "MODEL"))
+
+    return server.run(where, ready)
 
 
 @click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700"])
@@ -67,21 +69,19 @@ def stop(wait: float, *, at_once: bool) -> None:
     words("the server has stopped" if asyncio.run(work()) else NO_SERVER.format(home=where.home))
 
 
-def _welcome(said: "Welcome") -> None:
+def greet(address: str, home: str, notes: Sequence[str]) -> None:
     """What the person who started the server needs to know."""
-    out(f"tollkeeper serves {said.address}")
-    out(f"its data is in {plain(said.home, limit=1_000)}; Ctrl-C stops it")
-    for note in (said.open_to, *said.notes):
-        if note:
-            words(f"note: {note}")
-    if not said.key:
-        return
-    out(f"\nToken '{plain(said.token)}' was made. Its key is shown this once:\n\n  {said.key}")
-    if said.models:
-        out("\nTry it in another terminal:\n")
-        out(connect.curl(said.address, said.models[0], said.key))
-        out("\nPoint an SDK here:\n")
-        out(connect.environment(said.address, said.key))
+    out(f"tollkeeper serves {address}")
+    out(f"its data is in {plain(home, limit=1_000)}; Ctrl-C stops it")
+    for note in filter(None, notes):
+        words(f"note: {note}")
+
+
+def hand_over(address: str, token: str, key: str, model: str) -> None:
+    """The first token's key, this once, and how to use it."""
+    out(f"\nToken '{plain(token)}' was made. Its key is shown this once:\n\n  {key}")
+    out(f"\nTry it in another terminal:\n\n{connect.curl(address, model, key)}")
+    out(f"\nPoint an SDK here:\n\n{connect.environment(address, key)}")
 
 
 def _print(view: Status) -> None:

@@ -1,0 +1,105 @@
+"""One prompt through /v1, streamed to the terminal."""
+
+import json
+
+import pytest
+
+from gateway.client.trial import Door, door
+from gateway.commands.chat import refusal, streamed, whole
+from gateway.commands.exits import Exit
+from gateway.domain.errors import QuotaExceeded, RateLimited, UpstreamError
+from tests.commands.runner import Control, run
+from tests.commands.samples import STATUS, TOKEN
+from tests.fakes.provider import Exchange, Provider
+
+KEY = "sk-tk-" + "a" * 43
+NOBODY = {
+    "GET /status": {**{f: getattr(STATUS, f) for f in STATUS.__struct_fields__}, "address": "http://127.0.0.1:1/v1"}
+}
+PASS = {"POST /tokens/laptop/pass": {"key": KEY}}
+
+
+def way(provider: Provider) -> Door:
+    return door(provider.base_url, KEY)
+
+
+def stream_of(*texts: str, end: bytes = b"data: [DONE]\n\n") -> bytes:
+    chunks = [json.dumps({"choices": [{"delta": {"content": text}}]}) for text in texts]
+    return b"".join(f"data: {chunk}\n\n".encode() for chunk in chunks) + end
+
+
+async def test_a_streamed_answer_is_printed_as_it_is(provider: Provider, capsys: pytest.CaptureFixture[str]) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin_stream({"x-request-id": "req_1"})
+        for byte in stream_of("one\n", "", "two"):
+            await exchange.piece(bytes([byte]))
+        await exchange.finish()
+
+    provider.on("m", answer)
+    assert await streamed(way(provider), {"model": "m"}) == "req_1"
+    assert capsys.readouterr().out == "one\ntwo\n"
+    assert provider.last.head.get("authorization") == f"Bearer {KEY}"
+    assert provider.last.json == {"model": "m", "stream": True}
+
+
+@pytest.mark.parametrize("end", [b"", b'data: {"error":{"message":"cut","code":"upstream_cut"}}\n\ndata: [DONE]\n\n'])
+async def test_a_broken_stream_is_a_failure(provider: Provider, end: bytes) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(stream_of("one", end=end))
+        await exchange.finish()
+
+    provider.on("m", answer)
+    with pytest.raises(UpstreamError, match="cut"):
+        await streamed(way(provider), {"model": "m"})
+
+
+async def test_a_whole_answer_is_printed(provider: Provider, capsys: pytest.CaptureFixture[str]) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.answer(b'{"choices":[{"message":{"content":"hi"}}]}', headers={"x-request-id": "req_1"})
+
+    provider.on("m", answer)
+    assert await whole(way(provider), {"model": "m"}) == "req_1"
+    assert capsys.readouterr().out == "hi\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (429, "token_quota_exceeded", RateLimited),
+        (429, "insufficient_quota", QuotaExceeded),
+        (502, "upstream_error", UpstreamError),
+    ],
+)
+def test_refusals_become_our_errors(status: int, code: str, kind: type[Exception]) -> None:
+    assert isinstance(refusal(status, json.dumps({"error": {"message": "x", "code": code}}).encode()), kind)
+
+
+def test_a_tokens_name_is_turned_into_a_key_that_works_for_a_minute() -> None:
+    control = Control({**NOBODY, **PASS})
+    ran = run("chat", "--model", "m", "--token", "laptop", "hi", control=control)
+    assert ("POST /tokens/laptop/pass", None) in control.asked
+    assert ran.code == Exit.UNREACHABLE
+
+
+def test_a_key_in_the_environment_is_used() -> None:
+    control = Control(NOBODY)
+    run("chat", "--model", "m", "hi", control=control, env={"OPENAI_API_KEY": KEY})
+    assert [asked for asked, _ in control.asked] == ["GET /status"]
+
+
+def test_the_vendors_own_key_is_never_sent_here() -> None:
+    control = Control({**NOBODY, **PASS, "GET /tokens": [TOKEN]})
+    run("chat", "--model", "m", "hi", control=control, env={"OPENAI_API_KEY": "sk-proj-vendor"})
+    assert ("POST /tokens/laptop/pass", None) in control.asked
+
+
+@pytest.mark.parametrize(("tokens", "code"), [([], Exit.NOT_FOUND), ([TOKEN, TOKEN], Exit.USAGE)])
+def test_which_token_must_be_clear(tokens: list[object], code: Exit) -> None:
+    assert run("chat", "--model", "m", "hi", control=Control({**NOBODY, "GET /tokens": tokens})).code == code
+
+
+@pytest.mark.parametrize("stdin", ["", " \n"])
+def test_an_empty_prompt_is_a_usage_error(stdin: str) -> None:
+    control = Control({})
+    assert (run("chat", "-", control=control, stdin=stdin).code, control.asked) == (Exit.USAGE, [])
