@@ -1,7 +1,7 @@
 """Failures: why an attempt failed, told from what the upstream answered or did, and what the client is told of it.
 
-Codes beginning with ``upstream_`` are ours and have a status of their own. Any other code goes with the upstream's own
-status: the client's request was at fault, or it names a model that is not there.
+Codes beginning with ``upstream_`` are ours, and all but ``upstream_rejected`` have a status of their own. Any other one
+goes with the upstream's own status: the client's request was at fault, or it names a model that is not there.
 """
 
 import math
@@ -18,7 +18,7 @@ from gateway.upstream.said import Said
 
 RETRY_AFTER_LIMIT_S = 600.0
 
-REJECTED = "request_rejected"
+REJECTED = "upstream_rejected"
 """The code of a refusal for which the upstream gave none."""
 
 _CLIENT = frozenset({400, 413, 415, 422})

@@ -71,10 +71,10 @@ def read(report: Mapping[str, Any]) -> Reading | None:
     return Reading(usage, figures.suspect, corrected=_shown(report) != (usage.input, usage.output, usage.total))
 
 
-def _shown(report: Mapping[str, Any]) -> tuple[int, ...]:
-    """The counts that clients would read; those that are no integers are left out."""
-    found = (report.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
-    return tuple(number for number in found if type(number) is int)
+def _shown(report: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The counts that clients would read; none if one of them is no integer."""
+    found = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
+    return found if all(type(number) is int for number in found) else ()
 
 
 def _excludes_cache(report: Mapping[str, Any]) -> bool:
@@ -137,22 +137,21 @@ class _Figures:
         return None
 
     def deep(self, paths: tuple[tuple[str, ...], ...]) -> int:
-        for path in paths:
-            holder: Any = self._report
-            for name in path[:-1]:
-                holder = holder.get(name)
-                if not isinstance(holder, dict):
-                    break
-            else:
-                found = self._number(holder.get(path[-1]))
-                if found is not None:
-                    return found
+        for top, *below in paths:
+            found = self._report.get(top)
+            if found is None:
+                continue
+            if below:
+                found = found.get(below[0]) if isinstance(found, dict) else None
+            number = self._number(found)
+            if number is not None:
+                return number
         return 0
 
     def _number(self, value: Any) -> int | None:
         if value is None:
             return None
-        number = _whole(value)
+        number = value if type(value) is int else _whole(value)
         if not 0 <= number <= PLAUSIBLE:
             self.suspect = True
             return None

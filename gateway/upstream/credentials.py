@@ -1,0 +1,48 @@
+"""Credentials: the request headers that belong to a channel: its key and its own headers, references resolved."""
+
+from collections.abc import Mapping
+
+from gateway import __version__
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel
+from gateway.domain.errors import UpstreamError
+from gateway.upstream.adapter import AttemptFailed, Failure
+from gateway.upstream.traits import Auth, traits_of
+
+REFERENCE = "env:"
+
+_NEVER = frozenset({"host", "content-length", "transfer-encoding", "connection", "cookie", "accept-encoding"})
+"""Headers of a channel that would break the connection or leak; they are left out."""
+
+
+def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
+    """The headers. Raises AttemptFailed (``auth``, not sent) when a variable is missing or a value cannot be sent."""
+    out = {"User-Agent": f"tollkeeper/{__version__}"}
+    for name, value in channel.headers.items():
+        if name.lower() not in _NEVER:
+            out[name] = _resolved(channel, value, environ)
+    key = _resolved(channel, channel.key, environ)
+    if key:
+        auth = traits_of(channel.preset, channel.base_url).auth
+        name, value = ("api-key", key) if auth is Auth.API_KEY else ("Authorization", f"Bearer {key}")
+        out[name] = value
+    return out
+
+
+def _resolved(channel: Channel, value: str, environ: Mapping[str, str]) -> str:
+    if value.startswith(REFERENCE):
+        name = value.removeprefix(REFERENCE)
+        value = environ.get(name, "")
+        if not value:
+            raise _unusable(
+                channel, f"the environment variable {name} is not set where the server runs; set it and restart"
+            )
+    value = value.strip()
+    if not (value.isascii() and value.isprintable()):
+        raise _unusable(channel, "its key or a header has characters that cannot be sent")
+    return value
+
+
+def _unusable(channel: Channel, why: str) -> AttemptFailed:
+    error = UpstreamError(f"channel '{channel.name}': {why}", code="upstream_auth_failed")
+    return AttemptFailed(Failure(kind=FailureKind.AUTH, error=error, sent=False))

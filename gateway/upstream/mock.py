@@ -1,0 +1,276 @@
+"""Mock: an upstream inside this process, for trying everything without an account. Its words are OpenAI's.
+
+What it does is asked for by the model's name, by the channel's options, and by words beginning with ``!`` in the last
+user message (see ``HELP``), so that clients can be tested against every way an upstream can fail.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Channel, Served
+from gateway.domain.estimate import estimate, prompt_tokens
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Prepared, Signs
+from gateway.upstream.failures import too_slow
+
+Sleep = Callable[[float], Awaitable[object]]
+
+MODELS = ("demo-echo", "demo-story", "demo-flaky")
+CONTEXT = 8192
+STORY_SPEED = 25.0
+"""Words a second of ``demo-story``: as fast as one reads."""
+
+STORY = (
+    "At the mouth of the valley stood a toll house, and in it lived a keeper who counted. She counted carts and sheep,"
+    " clouds in the morning and lamps at night, and wrote every number down. Travellers laughed at her ledgers until"
+    " the winter the bridge fell. Then the village asked what stone, what timber and how many days it would take, and"
+    " the keeper opened her oldest book and read it to them, line by line. By spring there was a new bridge. Nobody"
+    " laughed at the ledgers any more, though the children still tried to cross uncounted, and she still let them,"
+    " and wrote that down as well."
+)
+
+HELP = (
+    "I misbehave when asked. Put one of these into your message: !429 (with retry-after=2), !500 or any other status,"
+    " !auth, !cut=3 (break off after 3 events), !silence (say nothing until the deadline), !silence=3 (fall silent"
+    " after 3 events), !no-usage, !bad-json, !html, !latency=200 (milliseconds before the answer), !speed=50 (words a"
+    ' second), !tool NAME {"a":1} (call that tool, if the request has tools).'
+)
+
+_DIRECTIVE = re.compile(r"!([a-z][a-z-]*|[3-5]\d\d)\b(?:=(\d+(?:\.\d+)?))?")
+_RETRY_AFTER = re.compile(r"\bretry-after=(\S+)")
+_TOOL = re.compile(r"!tool\s+([\w-]{1,64})(?:\s+(\{.*\}))?", re.DOTALL)
+_WORD = re.compile(r"\S+\s*|\s+")
+_SHAPES = {
+    400: ("invalid_request_error", "invalid_value"),
+    401: ("invalid_request_error", "invalid_api_key"),
+    402: ("insufficient_quota", "insufficient_quota"),
+    404: ("invalid_request_error", "model_not_found"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+}
+_PAGE = b"<html><head><title>Demo page</title></head><body>This is no JSON.</body></html>"
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """What one answer does. The defaults are a good upstream."""
+
+    latency: float = 0.0
+    """Milliseconds before the head."""
+    speed: float = 0.0
+    """Words a second of a stream; 0: all at once."""
+    status: int = 200
+    retry_after: str = ""
+    cut: int | None = None
+    """The stream breaks off after so many events."""
+    silence: int | None = None
+    """The stream falls silent after so many events."""
+    no_usage: bool = False
+    bad_json: bool = False
+    html: bool = False
+
+
+class Asked(msgspec.Struct):
+    """The request, as far as it is read."""
+
+    model: str = ""
+    messages: list[dict[str, Any]] = []
+    stream: bool | None = None
+    stream_options: dict[str, Any] | None = None
+    tools: list[dict[str, Any]] | None = None
+    n: int | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The last user message's text."""
+        content = next((m.get("content") for m in reversed(self.messages) if m.get("role") == "user"), "")
+        if isinstance(content, list):
+            return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+        return content if isinstance(content, str) else ""
+
+
+class Mock:
+    """Answers requests. ``sleep`` passes time."""
+
+    def __init__(self, sleep: Sleep = asyncio.sleep) -> None:
+        self._sleep = sleep
+        self._count = 0
+
+    def models(self) -> list[Served]:
+        """What it offers."""
+        return [Served(name=name, context=CONTEXT) for name in MODELS]
+
+    async def answer(self, channel: Channel, prepared: Prepared) -> "MockReply":
+        """The answer to a prepared request."""
+        self._count += 1
+        try:
+            asked = msgspec.convert(rawjson.value(prepared.body), Asked)
+            plan = plan_of(channel.options, asked)
+        except msgspec.ValidationError:
+            asked, plan = Asked(), Plan(status=400)
+        if plan.latency:
+            await self._sleep(plan.latency / 1000)
+        body = Body(f"chatcmpl-demo{self._count:08d}", asked, plan, prompt_tokens(rawjson.fields(prepared.body)))
+        return MockReply(channel, plan, body, self._sleep)
+
+
+def plan_of(options: Mapping[str, str | int | float | bool], asked: Asked) -> Plan:
+    """The channel's options, then the message's directives; what is unknown is ignored."""
+    plan = Plan(speed=STORY_SPEED if asked.model == "demo-story" else 0.0)
+    for name, value in options.items():
+        _set(plan, name.replace("-", "_"), float(value) if isinstance(value, int | float) else None)
+    for name, number in _DIRECTIVE.findall(asked.text):
+        _set(plan, name.replace("-", "_"), float(number) if number else None)
+    wait = _RETRY_AFTER.search(asked.text)
+    plan.retry_after = wait[1] if wait else str(options.get("retry_after", ""))
+    return plan
+
+
+def _set(plan: Plan, name: str, number: float | None) -> None:
+    if name.isdigit():
+        plan.status = int(name)
+    elif name == "auth":
+        plan.status = 401
+    elif name == "status" and number is not None:
+        plan.status = int(number)
+    elif name in {"latency", "speed"} and number is not None:
+        setattr(plan, name, number)
+    elif name in {"cut", "silence"}:
+        setattr(plan, name, int(number or 0))
+    elif name in {"no_usage", "bad_json", "html"}:
+        setattr(plan, name, number is None or bool(number))
+
+
+class Body:
+    """The words of one answer, whole or in events."""
+
+    def __init__(self, answer_id: str, asked: Asked, plan: Plan, prompt: int) -> None:
+        self._head = {"id": answer_id, "created": 0, "model": asked.model}
+        self._asked = asked
+        self._plan = plan
+        self._call = self._tool_call()
+        words = [] if self._call else _WORD.findall(self._text())
+        limit = asked.max_completion_tokens or asked.max_tokens or len(words)
+        self._words = words[:limit]
+        self._finish = "tool_calls" if self._call else "stop" if len(words) <= limit else "length"
+        choices = max(1, min(asked.n or 1, 8))
+        self._choices = range(choices)
+        said = estimate("".join(self._words)) or estimate(str(self._call))
+        output = choices * said
+        self._usage = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
+
+    def _text(self) -> str:
+        if self._asked.model == "demo-story":
+            return STORY
+        if self._asked.model == "demo-flaky" and not _DIRECTIVE.search(self._asked.text):
+            return HELP
+        return self._asked.text or "(nothing to echo)"
+
+    def _tool_call(self) -> dict[str, Any] | None:
+        match = _TOOL.search(self._asked.text)
+        if not match or not self._asked.tools:
+            return None
+        return {"id": "call_demo1", "type": "function", "function": {"name": match[1], "arguments": match[2] or "{}"}}
+
+    def error(self) -> bytes:
+        """The body of a failed answer."""
+        status = self._plan.status
+        kind, code = _SHAPES.get(status, ("server_error", None))
+        text = f"The demo upstream was asked to answer {status}."
+        return msgspec.json.encode({"error": {"message": text, "type": kind, "param": None, "code": code}})
+
+    def whole(self) -> bytes:
+        """The body of a plain answer."""
+        if self._plan.html:
+            return _PAGE
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._words) or None, "refusal": None}
+        if self._call:
+            message["tool_calls"] = [self._call]
+        choices = [
+            {"index": i, "message": message, "logprobs": None, "finish_reason": self._finish} for i in self._choices
+        ]
+        out: dict[str, Any] = {**self._head, "object": "chat.completion", "choices": choices}
+        if not self._plan.no_usage:
+            out["usage"] = self._usage
+        body = msgspec.json.encode(out)
+        return body[: len(body) // 2] if self._plan.bad_json else body
+
+    def events(self) -> list[bytes]:
+        """The events of a stream."""
+        if self._plan.html:
+            return [_PAGE]
+        out = [self._event(i, {"role": "assistant", "content": ""}) for i in self._choices]
+        out += [self._event(i, {"content": word}) for word in self._words for i in self._choices]
+        if self._call:
+            out += [self._event(i, {"tool_calls": [{"index": 0, **self._call}]}) for i in self._choices]
+        out += [self._event(i, {}, self._finish) for i in self._choices]
+        if self._plan.bad_json:
+            out.insert(len(out) // 2, b'data: {"id": \n\n')
+        options = self._asked.stream_options or {}
+        if options.get("include_usage") and not self._plan.no_usage:
+            chunk = {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": self._usage}
+            out.append(b"data: " + msgspec.json.encode(chunk) + b"\n\n")
+        return [*out, b"data: [DONE]\n\n"]
+
+    def _event(self, index: int, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
+        chunk = {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+        return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+
+    @property
+    def streamed(self) -> bool:
+        """Whether a stream was asked for."""
+        return bool(self._asked.stream)
+
+
+class MockReply:
+    """Implements ``adapter.Reply``."""
+
+    def __init__(self, channel: Channel, plan: Plan, body: Body, sleep: Sleep) -> None:
+        self._channel = channel
+        self._plan = plan
+        self._body = body
+        self._sleep = sleep
+        self.status = plan.status
+        streamed = body.streamed and plan.status == 200
+        self.content_type = "text/html" if plan.html else "text/event-stream" if streamed else "application/json"
+        self.headers: Mapping[str, str] = {"content-type": self.content_type}
+        if plan.retry_after:
+            self.headers = {**self.headers, "retry-after": plan.retry_after}
+
+    async def read(self, limit: int) -> bytes:
+        """See ``adapter.Reply``."""
+        if self.status != 200:
+            return self._body.error()[:limit]
+        if self._plan.silence is not None:
+            await self._fall_silent("total", self._channel.timeouts.total)
+        return self._body.whole()
+
+    async def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
+        """See ``adapter.Reply``."""
+        events = self._body.events()
+        plan = self._plan
+        stop = min(len(events) if at is None else at for at in (plan.cut, plan.silence))
+        if plan.speed > 0:
+            for event in events[:stop]:
+                yield event
+                await self._sleep(1 / plan.speed)
+        elif stop:
+            yield b"".join(events[:stop])
+        if plan.silence is not None and plan.silence <= stop:
+            timeouts = self._channel.timeouts
+            await self._fall_silent(*(("idle", timeouts.idle) if stop else ("first event", timeouts.head)))
+
+    async def _fall_silent(self, deadline: str, seconds: float) -> None:
+        await self._sleep(seconds)
+        raise AttemptFailed(too_slow(self._channel, deadline, seconds, sent=True))
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+    def abort(self) -> None:
+        """Nothing is held."""

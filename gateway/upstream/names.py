@@ -1,0 +1,74 @@
+"""Names: look-ups of host names in threads of their own, so that the dead names of one channel block nobody else.
+
+The event loop's executor has a handful of threads and is shared; a name server that does not answer holds one for half
+a minute. Here a look-up has a deadline, and a thread that is stuck counts against its own channel only. The threads are
+daemons: a stuck one does not keep the process alive.
+"""
+
+import asyncio
+import socket
+import threading
+
+LOOK_UP_S = 5.0
+STUCK_LIMIT = 4
+"""Look-ups of one channel that may be under way, or stuck."""
+
+Address = tuple[socket.AddressFamily, int, str, int]
+"""Family, protocol, address and port."""
+
+
+class Names:
+    """The look-ups of one channel."""
+
+    def __init__(self) -> None:
+        self._running = 0
+
+    async def look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[Address]:
+        """Raises OSError with a text for people."""
+        if self._running >= STUCK_LIMIT:
+            raise OSError(None, f"{self._running} look-ups of names are stuck already")
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[list[Address]] = loop.create_future()
+        self._running += 1
+        args = (loop, found, host, port, family)
+        threading.Thread(target=self._work, args=args, name=f"name of {host}", daemon=True).start()
+        try:
+            async with asyncio.timeout(LOOK_UP_S):
+                return await found
+        except TimeoutError as exc:
+            raise OSError(None, f"the name was not found within {LOOK_UP_S:g} s") from exc
+
+    def _work(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        found: asyncio.Future[list[Address]],
+        host: str,
+        port: int,
+        family: socket.AddressFamily,
+    ) -> None:
+        """In the thread."""
+        result: list[Address] | OSError
+        try:
+            result = _ask(host, port, family)
+        except OSError as exc:
+            result = exc
+        except UnicodeError:
+            result = OSError(None, "the name is no host name")
+        try:
+            loop.call_soon_threadsafe(self._told, found, result)
+        except RuntimeError:  # the loop has ended meanwhile: nobody waits
+            return
+
+    def _told(self, found: asyncio.Future[list[Address]], result: list[Address] | OSError) -> None:
+        self._running -= 1
+        if found.done():
+            return
+        if isinstance(result, OSError):
+            found.set_exception(result)
+        else:
+            found.set_result(result)
+
+
+def _ask(host: str, port: int, family: socket.AddressFamily) -> list[Address]:
+    infos = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+    return [(info[0], info[2], str(info[4][0]), int(info[4][1])) for info in infos]
