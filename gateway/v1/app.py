@@ -68,7 +68,9 @@ class Surface:
         except Exception as error:  # noqa: BLE001 - the outermost frame of a request: nobody may see a traceback
             _log.exception("request %s failed by a bug", call, exc_info=error)
             response = _failed(InternalError(f"the gateway failed by a bug of its own; the call is {call}"), call)
-        self._allow_origin(request, response)
+        if not response.prepared:
+            response.headers["Server"] = "tollkeeper"
+            self._allow_origin(request, response)
         return response
 
     async def _route(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
@@ -103,7 +105,7 @@ class Surface:
     def _allow_origin(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         """A listed origin may read the answer. Streams say so in their head, which has been sent."""
         origin = request.headers.get("Origin")
-        if origin in self._engine.catalog.registry.settings.origins and not response.prepared:
+        if origin in self._engine.catalog.registry.settings.origins:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Vary"] = "Origin"
 

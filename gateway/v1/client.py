@@ -13,6 +13,7 @@ STREAM_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache",
     "X-Accel-Buffering": "no",
+    "Server": "tollkeeper",
 }
 """``wire.md`` 1.5: nothing on the way may buffer or cache a stream."""
 
