@@ -22,8 +22,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     fields: Fields
     """The request's top level, values as sent."""
-    mask: int
-    """Block that lone surrogates were masked into; 0: none (``body.unmask``)."""
+    mask: bytes
+    """Digit that lone surrogates were masked with; empty: there were none (``body.unmask``)."""
     model: str
     stream: bool
     include_usage: bool
@@ -66,6 +66,7 @@ def asked(body: bytes) -> Asked:
     _read(fields, "tools", _LIST, "an array or null")
     for name in ("temperature", "top_p"):
         _read(fields, name, _NUMBER, "a number or null")
+    caps = [_number(fields, name, MAX_OUTPUT) for name in ("max_completion_tokens", "max_tokens")]
     return Asked(
         fields=fields,
         mask=mask,
@@ -73,7 +74,7 @@ def asked(body: bytes) -> Asked:
         stream=stream,
         include_usage=bool(options and options.include_usage),
         choices=_number(fields, "n", MAX_CHOICES) or 1,
-        output_cap=_number(fields, "max_completion_tokens", MAX_OUTPUT) or _number(fields, "max_tokens", MAX_OUTPUT),
+        output_cap=caps[0] or caps[1],
         input_bound=prompt_bound(fields),
     )
 

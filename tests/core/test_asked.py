@@ -1,0 +1,171 @@
+"""What the gateway itself reads of a request is checked; everything else is left as it came."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.core.asked import MAX_CHOICES, MAX_MODEL, MAX_OUTPUT, Asked, asked
+from gateway.domain.errors import BadRequest
+
+MESSAGES = [{"role": "user", "content": "hi"}]
+
+
+def ask(**fields: Any) -> Asked:
+    return asked(json.dumps({"model": "m", "messages": MESSAGES, **fields}).encode())
+
+
+def refusal(**fields: Any) -> tuple[str, str | None]:
+    """Code and param."""
+    with pytest.raises(BadRequest) as caught:
+        ask(**fields)
+    return caught.value.code, caught.value.param
+
+
+def test_a_small_request_is_read() -> None:
+    found = ask()
+    assert (found.model, found.stream, found.include_usage, found.choices) == ("m", False, False, 1)
+    assert (found.output_cap, found.mask) == (None, b"")
+
+
+def test_values_stay_as_they_were_sent() -> None:
+    body = b'{"model":"m", "messages": [ {"role":"user","content":"\\u0061"} ],"x":{"deep":[1.50,  null]},'
+    fields = asked(body + b'"temperature":1e0}').fields
+    assert [bytes(fields[name]) for name in ("messages", "x", "temperature")] == [
+        b'[ {"role":"user","content":"\\u0061"} ]',
+        b'{"deep":[1.50,  null]}',
+        b"1e0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"max_tokens": 5}, 5),
+        ({"max_completion_tokens": 7}, 7),
+        ({"max_tokens": 5, "max_completion_tokens": 7}, 7),
+        ({"max_tokens": 5, "max_completion_tokens": None}, 5),
+        ({"max_tokens": None}, None),
+        ({"max_tokens": MAX_OUTPUT}, MAX_OUTPUT),
+    ],
+)
+def test_the_output_limit_has_two_names(fields: dict[str, Any], found: int | None) -> None:
+    assert ask(**fields).output_cap == found
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"stream": True}, (True, False)),
+        ({"stream": None}, (False, False)),
+        ({"stream": True, "stream_options": None}, (True, False)),
+        ({"stream": True, "stream_options": {}}, (True, False)),
+        ({"stream": True, "stream_options": {"include_usage": None}}, (True, False)),
+        ({"stream": True, "stream_options": {"include_usage": False}}, (True, False)),
+        ({"stream": True, "stream_options": {"include_usage": True, "include_obfuscation": 1}}, (True, True)),
+        ({"stream": False, "stream_options": None}, (False, False)),
+    ],
+)
+def test_streaming_and_its_usage_are_asked_for(fields: dict[str, Any], found: tuple[bool, bool]) -> None:
+    request = ask(**fields)
+    assert (request.stream, request.include_usage) == found
+
+
+NULLS = ("stream", "n", "max_tokens", "max_completion_tokens", "tools", "temperature", "top_p", "stream_options")
+
+
+@pytest.mark.parametrize("name", NULLS)
+def test_null_is_the_same_as_absent(name: str) -> None:
+    assert ask(**{name: None}).choices == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "param"),
+    [
+        ({"model": None}, "missing_required_parameter", "model"),
+        ({"model": ""}, "missing_required_parameter", "model"),
+        ({"model": 1}, "invalid_type", "model"),
+        ({"model": ["m"]}, "invalid_type", "model"),
+        ({"model": "m" * (MAX_MODEL + 1)}, "invalid_value", "model"),
+        ({"messages": None}, "invalid_type", "messages"),
+        ({"messages": []}, "invalid_value", "messages"),
+        ({"messages": "hi"}, "invalid_type", "messages"),
+        ({"messages": {}}, "invalid_type", "messages"),
+        ({"messages": ["hi"]}, "invalid_type", "messages[0]"),
+        ({"messages": [{"role": "user"}, {"content": "x"}]}, "invalid_type", "messages[1]"),
+        ({"messages": [{"role": 1}]}, "invalid_type", "messages[0].role"),
+        ({"messages": [{"role": None}]}, "invalid_type", "messages[0].role"),
+        ({"stream": "true"}, "invalid_type", "stream"),
+        ({"stream": 1}, "invalid_type", "stream"),
+        ({"stream_options": {}}, "invalid_value", "stream_options"),
+        ({"stream": False, "stream_options": {"include_usage": True}}, "invalid_value", "stream_options"),
+        ({"stream": True, "stream_options": True}, "invalid_type", "stream_options"),
+        ({"stream": True, "stream_options": {"include_usage": 1}}, "invalid_type", "stream_options.include_usage"),
+        ({"max_tokens": -1}, "invalid_value", "max_tokens"),
+        ({"max_tokens": 0}, "invalid_value", "max_tokens"),
+        ({"max_tokens": 1.5}, "invalid_type", "max_tokens"),
+        ({"max_tokens": True}, "invalid_type", "max_tokens"),
+        ({"max_tokens": "5"}, "invalid_type", "max_tokens"),
+        ({"max_tokens": MAX_OUTPUT + 1}, "invalid_value", "max_tokens"),
+        ({"max_completion_tokens": 0}, "invalid_value", "max_completion_tokens"),
+        ({"max_completion_tokens": 9, "max_tokens": -1}, "invalid_value", "max_tokens"),
+        ({"n": 0}, "invalid_value", "n"),
+        ({"n": -1}, "invalid_value", "n"),
+        ({"n": MAX_CHOICES + 1}, "invalid_value", "n"),
+        ({"n": 1000}, "invalid_value", "n"),
+        ({"n": "1"}, "invalid_type", "n"),
+        ({"temperature": "hot"}, "invalid_type", "temperature"),
+        ({"temperature": True}, "invalid_type", "temperature"),
+        ({"top_p": []}, "invalid_type", "top_p"),
+        ({"tools": {}}, "invalid_type", "tools"),
+        ({"tools": "x"}, "invalid_type", "tools"),
+    ],
+)
+def test_a_bad_field_is_named(fields: dict[str, Any], code: str, param: str) -> None:
+    assert refusal(**fields) == (code, param)
+
+
+@pytest.mark.parametrize(("missing", "param"), [(b'{"messages":[]}', "model"), (b'{"model":"m"}', "messages")])
+def test_a_missing_field_is_named(missing: bytes, param: str) -> None:
+    with pytest.raises(BadRequest, match=param) as caught:
+        asked(missing)
+    assert (caught.value.code, caught.value.param) == ("missing_required_parameter", param)
+
+
+@pytest.mark.parametrize("n", [1, MAX_CHOICES])
+def test_choices_may_be_several(n: int) -> None:
+    assert ask(n=n).choices == n
+
+
+@pytest.mark.parametrize(
+    "model", ["a/b:free", "../x", "[/]", "\u202e", "😀", "m\n\t\x7f", "\x00", "x" * MAX_MODEL, "models/m@v1"]
+)
+def test_a_model_may_have_any_name(model: str) -> None:
+    """Whether there is one of that name is another question."""
+    assert ask(model=model).model == model
+
+
+@pytest.mark.parametrize("content", [None, [], [{"type": "text", "text": "x"}], "x" * 100_000, {"odd": True}])
+def test_contents_are_not_looked_at(content: Any) -> None:
+    assert ask(messages=[{"role": "strange", "content": content}]).model == "m"
+
+
+def test_many_messages_are_taken() -> None:
+    assert ask(messages=MESSAGES * 50_000).model == "m"
+
+
+def test_unknown_fields_are_taken_and_mean_nothing() -> None:
+    found = ask(api_base="http://evil", api_key="x", headers={"authorization": "x"}, extra_body={"n": 0})
+    assert (found.model, found.choices) == ("m", 1)
+    assert bytes(found.fields["api_base"]) == b'"http://evil"'
+
+
+def test_a_lone_surrogate_is_masked_and_the_request_readable() -> None:
+    found = ask(messages=[{"role": "user", "content": "cut \ud83d"}])
+    assert found.mask == b"e"
+
+
+def test_the_input_is_bounded_by_a_third_of_its_bytes() -> None:
+    small, large = ask().input_bound, ask(messages=[{"role": "user", "content": "x" * 3000}]).input_bound
+    assert small == 16
+    assert 1000 <= large <= 1020

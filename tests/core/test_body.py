@@ -1,0 +1,273 @@
+"""A body is read strictly, quickly, and exactly as any other strict parser reads it."""
+
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gateway.core.body import MAX_BARE, MAX_DEPTH, MAX_STRUCTURE, fields_of, unmask
+from gateway.domain.errors import BadRequest, GatewayError
+
+NASTY = st.text(alphabet='"\\u/bnded8D09aE{}[]:, \x7f\u2028é😀', max_size=30)
+TEXT = st.one_of(NASTY, st.text(max_size=20))
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-(10**18), 10**18), st.floats(-1e200, 1e200), TEXT)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4), max_leaves=12
+)
+SURROGATES = st.text(st.one_of(st.characters(codec=None), st.sampled_from("\ud800\udbff\udc00\udfff\\u\ue000")))
+
+
+def read(body: bytes) -> dict[str, Any]:
+    """What the gateway read, decoded by the standard library."""
+    fields, digit = fields_of(body)
+
+    def decoded(raw: bytes) -> Any:
+        return json.loads(unmask(raw, digit) if digit else raw)
+
+    return {decoded(json.dumps(name).encode()): decoded(bytes(raw)) for name, raw in fields.items()}
+
+
+def code_of(body: bytes) -> str:
+    with pytest.raises(BadRequest) as caught:
+        fields_of(body)
+    return caught.value.code
+
+
+@given(st.dictionaries(TEXT, VALUES, max_size=5), st.booleans(), st.sampled_from([None, 1, "\t"]))
+def test_every_object_is_read_as_the_standard_library_reads_it(doc: dict[str, Any], escaped: bool, indent: Any) -> None:
+    body = json.dumps(doc, ensure_ascii=escaped, indent=indent).encode()
+    assert read(body) == doc
+
+
+@settings(max_examples=300)
+@given(st.dictionaries(TEXT, VALUES, max_size=3), st.integers(0, 200), st.binary(max_size=2), st.integers(0, 2))
+@example({"a": ""}, 6, b"\x00", 0)
+@example({"a": "\\"}, 6, b"\\", 0)
+@example({"a": 1}, 5, b"0", 0)
+def test_a_damaged_object_is_refused_or_read_as_the_standard_library_reads_it(
+    doc: dict[str, Any], at: int, junk: bytes, lost: int
+) -> None:
+    body = json.dumps(doc).encode()
+    body = body[:at] + junk + body[at + lost :]
+    try:
+        found = read(body)
+    except GatewayError:
+        return
+    assert found == json.loads(body.removeprefix(b"\xef\xbb\xbf"))
+
+
+@given(st.dictionaries(st.sampled_from(["a", "messages"]), SURROGATES, max_size=2))
+@example({"a": "\\\ud800", "messages": "\\\\ud800"})
+@example({"a": "\ud83d\ud83d\ude00"})
+@example({"a": "\ud800" + "".join(chr(int(f"{digit}123", 16)) for digit in "123456789abcf")})
+def test_lone_surrogates_survive(doc: dict[str, str]) -> None:
+    """They are legal JSON, and SDKs that cut a text in the middle of an emoji do send them."""
+    body = json.dumps(doc)
+    assert read(body.encode()) == json.loads(body)
+
+
+def test_what_needs_no_masking_is_not_masked() -> None:
+    assert fields_of(b'{"a":"\\ud83d\\ude00 \\\\ud800"}')[1] == b""
+
+
+def test_unmasking_a_whole_body_gives_its_bytes_back() -> None:
+    body = b'{"a":"\\ud83d x \\ud83d\\ude00 \\\\ud83d \\uE000"}'
+    fields, digit = fields_of(body)
+    assert b'{"a":' + unmask(bytes(fields["a"]), digit) + b"}" == body
+
+
+def test_a_body_that_leaves_no_digit_free_is_refused() -> None:
+    taken = "".join(f"\\u{digit}000" for digit in "123456789abcef")
+    assert code_of(f'{{"a":"{taken}\\ud800"}}'.encode()) == "invalid_json"
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"x"', b"null", b"1", b"true", b"[{}]"])
+def test_only_an_object_will_do(body: bytes) -> None:
+    assert code_of(body) == "invalid_type"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"   ",
+        b"{",
+        b"{}{}",
+        b"{} x",
+        b'{"a":1}//',
+        b'{"a":1,}',
+        b"{'a':1}",
+        b'{"a":1 /* no */}',
+        b'{"a":NaN}',
+        b'{"a":Infinity}',
+        b'{"a":-Infinity}',
+        b'{"a":+1}',
+        b'{"a":01}',
+        b'{"a":.5}',
+        b'{"a":1.}',
+        b'{"a":0x10}',
+        b'{"a":1e}',
+        b'{"a":"\x00"}',
+        b'{"a":"\n"}',
+        b'{"a":"\\x"}',
+        b'{"a":"\\u12"}',
+        b'{"a":"\\ud8zz"}',
+        b'{"a":"\x00\\ud800"}',
+        b'{"a":"\xff"}',
+        b'{"a":"\xed\xa0\x80"}',
+        b'{"a":"\xc0\xaf"}',
+        '{"a":1}'.encode("utf-16"),
+        '{"a":1}'.encode("utf-32"),
+        b'{"a":1}\x00',
+        b"\xef\xbb\xbf\xef\xbb\xbf{}",
+    ],
+)
+def test_what_is_not_strict_json_is_refused(body: bytes) -> None:
+    assert code_of(body) == "invalid_json"
+
+
+def test_the_position_of_an_error_is_told() -> None:
+    with pytest.raises(BadRequest, match="byte 7"):
+        fields_of(b'{"a":1,}')
+
+
+def test_a_byte_order_mark_is_tolerated() -> None:
+    assert read(b'\xef\xbb\xbf{"a":1}') == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"a","model":"b"}',
+        b'{"model":"a","m\\u006fdel":"b"}',
+        b'{"a":{"x":":"},"b":1,"a":2}',
+        b'{"a\\ud800":1,"a\\uD800":2}',
+        b'{"":1,"":2}',
+    ],
+)
+def test_a_key_may_stand_only_once(body: bytes) -> None:
+    assert code_of(body) == "duplicate_key"
+
+
+@pytest.mark.parametrize("body", [b'{"a":{"x":1},"b":{"x":2}}', b'{"a":":\\":","b":"::"}', b'{"a":[{"a":1},{"a":2}]}'])
+def test_keys_of_different_objects_may_be_the_same(body: bytes) -> None:
+    assert read(body) == json.loads(body)
+
+
+@pytest.mark.parametrize("brackets", [b"[]", b"{}"])
+def test_depth_is_bounded_exactly(brackets: bytes) -> None:
+    def nested(depth: int) -> bytes:
+        opening = b"[" if brackets == b"[]" else b'{"a":'
+        return b'{"a":' + opening * (depth - 2) + brackets + brackets[1:] * (depth - 2) + b"}"
+
+    assert [read(nested(depth)) is not None for depth in (MAX_DEPTH - 1, MAX_DEPTH)] == [True, True]
+    assert code_of(nested(MAX_DEPTH + 1)) == "too_deep"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100_000, b'{"a":' * 100_000, b'{"a":' + b"[" * 90_000 + b"]" * 90_000 + b"}"],
+    ids=["arrays", "objects", "closed"],
+)
+def test_absurd_depth_is_refused_like_any_other(body: bytes) -> None:
+    assert code_of(body) == "too_deep"
+
+
+def test_brackets_in_texts_are_no_depth() -> None:
+    body = json.dumps({"a": '[{"' * 1000 + "\\"}).encode()
+    assert read(body) == json.loads(body)
+
+
+@pytest.mark.parametrize(
+    ("number", "fits"),
+    [
+        ("9" * 19, True),
+        ("9" * 20, False),
+        ("-" + "9" * 20, False),
+        ("9" * 1_000_000, False),
+        ("0." + "1" * 1000, True),
+        ("9" * 25 + ".5", True),
+        ("9" * 300 + ".5", False),
+        ("9" * 25 + "e1", True),
+        ("1e299", True),
+        ("1E+299", True),
+        ("1e300", False),
+        ("1e999", False),
+        ("1e0000999", False),
+        ("1.5E+1000", False),
+        ("1e-999", True),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_numbers_no_two_parsers_agree_on_are_refused(number: str, fits: bool) -> None:
+    body = f'{{"a":[1,{number}]}}'.encode()
+    if fits:
+        assert list(fields_of(body)[0]) == ["a"]
+    else:
+        assert code_of(body) == "invalid_value"
+
+
+def test_digits_in_texts_are_no_numbers() -> None:
+    body = json.dumps({"a": "9" * 5000 + " 1e999"}).encode()
+    assert read(body) == json.loads(body)
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_the_structure_is_bounded_exactly(spare: int) -> None:
+    body = b'{"a":[' + b"1," * (MAX_STRUCTURE - 2 - spare) + b"1]}"
+    if spare < 0:
+        assert code_of(body) == "too_complex"
+    else:
+        assert list(fields_of(body)[0]) == ["a"]
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]," * (8 * MIB // 3),
+        b'{"a":[' + b"[]," * (8 * MIB // 3) + b"[]]}",
+        b'{"a":[' + b'"",' * (8 * MIB // 3) + b'""]}',
+        b'"' * (8 * MIB),
+        b'{"a":0.' + b"1" * (MAX_BARE + 1) + b"}",
+    ],
+    ids=["arrays", "nested arrays", "texts", "quotes", "digits"],
+)
+def test_what_is_too_complex_is_refused_at_once(body: bytes) -> None:
+    """20 ms are the goal; a busy machine gets some more."""
+    assert code_of(body) == "too_complex"
+    assert quickest(body) < 0.1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":' + b"[" * 60 + b"]" * 60 + b" " * (8 * MIB) + b"}",
+        b'{"a":"' + b"\\\\" * (4 * MIB) + b'"}',
+        b'{"a":"' + b'\\"' * (4 * MIB) + b'"}',
+        b'{"a":"' + b"\\ud800" * (8 * MIB // 6) + b'"}',
+        b'{"a":0.' + b"1" * (MAX_BARE - 100) + b"}",
+        b'{"a":[' + (b"[" * 60 + b"]" * 60 + b",") * 3200 + b"1]}",
+        b"{" + b",".join(b'"k%d":1' % i for i in range(150_000)) + b"}",
+    ],
+    ids=["blanks", "backslashes", "quotes", "surrogates", "digits", "nests", "keys"],
+)
+def test_no_body_takes_more_than_linear_time(body: bytes) -> None:
+    assert quickest(body) < 0.4
+
+
+def quickest(body: bytes) -> float:
+    """Seconds of the best of three readings."""
+    spans = []
+    for _ in range(3):
+        began = time.perf_counter()
+        with suppress(BadRequest):
+            fields_of(body)
+        spans.append(time.perf_counter() - began)
+    return min(spans)
