@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "price": ("price:price", "What models cost."),
     "model": ("model:model", "The models that clients see."),
     "usage": ("usage:usage", "The calls and what they cost."),
+    "settings": ("settings:settings", "What you decide for the whole gateway."),
     "verify": ("upkeep:verify", "Recompute every balance from the call log."),
     "undo": ("upkeep:undo", "Take back the last change of the configuration."),
     "completion": ("completion:completion", "Print the script that completes commands in a shell."),

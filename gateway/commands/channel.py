@@ -69,7 +69,7 @@ def show_channel(ref: str, *, as_json: bool) -> None:
         "tollkeeper channel add openai --base-url https://api.openai.com/v1 \\",
         "    --key env:OPENAI_API_KEY --models gpt-4o,gpt-4o-mini",
         "tollkeeper channel add local --base-url http://127.0.0.1:11434/v1 --models qwen3:8b",
-        "tollkeeper channel add slow --dialect mock --models test --option latency_ms=2000",
+        "tollkeeper channel add slow --dialect mock --models test --option latency=2000",
     ],
 )
 @click.argument("name")

@@ -139,7 +139,7 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
     click.option(
         "--timeout", "timeouts", type=PAIR, multiple=True, metavar="NAME=SECONDS", help="connect, head, idle ..."
     ),
-    click.option("--option", "knobs", type=PAIR, multiple=True, help="Knob of the mock dialect: latency_ms=200."),
+    click.option("--option", "knobs", type=PAIR, multiple=True, help="Knob of the mock dialect: latency=200 (ms)."),
     click.option(
         "--token-limit-field",
         type=click.Choice([f.value for f in TokenLimitField]),

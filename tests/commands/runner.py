@@ -69,8 +69,8 @@ class _Client(ControlClient):
 
 
 def run(*args: str, control: Control | None = None, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
-    """One command line in this process; its stdin is no terminal."""
-    session = Session(reach=(control or Control({})).reach)
+    """One command line in this process, against the table or (None) the real thing; its stdin is no terminal."""
+    session = Session(reach=control.reach) if control else Session()
     clean = dict.fromkeys(("TOLLKEEPER_TOKEN", "OPENAI_API_KEY", "TOLLKEEPER_HOME", "NO_COLOR"))
     with CliRunner().isolation(input=stdin, env={**clean, **(env or {})}) as (out, err, _):
         try:

@@ -54,12 +54,12 @@ def test_a_mock_channel_has_knobs() -> None:
         "--dialect",
         "mock",
         "--option",
-        "latency_ms=200",
+        "latency=200",
         "--option",
-        "bad=true",
+        "bad_json=true",
         control=control,
     )
-    assert control.bodies[0]["options"] == {"latency_ms": 200, "bad": True}
+    assert control.bodies[0]["options"] == {"latency": 200, "bad_json": True}
 
 
 def test_an_edit_keeps_what_is_known_of_models() -> None:

@@ -1,6 +1,10 @@
 """One prompt through /v1, streamed to the terminal."""
 
 import json
+import re
+import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +12,7 @@ from gateway.client.trial import Door, door
 from gateway.commands.chat import refusal, streamed, whole
 from gateway.commands.exits import Exit
 from gateway.domain.errors import QuotaExceeded, RateLimited, UpstreamError
+from tests.commands.program import PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS, TOKEN
 from tests.fakes.provider import Exchange, Provider
@@ -103,3 +108,33 @@ def test_which_token_must_be_clear(tokens: list[object], code: Exit) -> None:
 def test_an_empty_prompt_is_a_usage_error(stdin: str) -> None:
     control = Control({})
     assert (run("chat", "-", control=control, stdin=stdin).code, control.asked) == (Exit.USAGE, [])
+
+
+def test_a_real_call_is_streamed_and_its_cost_told(served: Served) -> None:
+    ran = tollkeeper(served.home, "chat", "--model", "demo-echo", "hello", "there")
+    assert (ran.code, "hello there" in ran.out) == (0, True)
+    assert re.search(r"\d+ input \+ \d+ output tokens .*, \$0\.0\d+, .*, demo, req_", ran.err)
+
+
+def test_a_real_call_without_a_server(home: Path) -> None:
+    assert tollkeeper(home, "token", "add", "only").code == 0
+    ran = tollkeeper(home, "chat", "--model", "demo-echo", "--no-stream", stdin="hello there")
+    assert (ran.code, "hello there" in ran.out) == (0, True)
+    assert tollkeeper(home, "usage", "list", "--json").json[0]["outcome"] == "done"
+
+
+def test_an_unknown_model_is_not_found(served: Served) -> None:
+    ran = tollkeeper(served.home, "chat", "--model", "nope", "hi")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (Exit.NOT_FOUND, "", 1)
+
+
+def test_interrupting_cancels_the_call(served: Served) -> None:
+    with subprocess.Popen(
+        [*PROGRAM, "chat", "--model", "demo-story", "tell me"],
+        env=environment(served.home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    assert (process.returncode, err.strip()) == (Exit.INTERRUPTED, "tollkeeper: interrupted")

@@ -1,0 +1,78 @@
+"""``settings``: what the owner decides for the whole gateway."""
+
+import click
+
+from gateway.commands import patches, show
+from gateway.commands.base import Noun
+from gateway.commands.options import json_option, names
+from gateway.commands.output import out_json, out_pairs
+from gateway.commands.session import run
+from gateway.domain.settings import Durability, Settings
+
+
+@click.group(cls=Noun)
+def settings() -> None:
+    """What you decide for the whole gateway."""
+
+
+@settings.command("show", examples=["tollkeeper settings show"])
+@json_option
+def show_settings(*, as_json: bool) -> None:
+    """Show all settings."""
+    _print(run(lambda client: client.settings()), as_json=as_json)
+
+
+@settings.command(
+    "set",
+    examples=[
+        "tollkeeper settings set --durability call",
+        "tollkeeper settings set --hosts gateway.lan,10.0.0.5 --refuse-unpriced",
+    ],
+)
+@click.option(
+    "--durability",
+    type=click.Choice([d.value for d in Durability]),
+    help="interval: synced every 100 ms; call: an answer's end waits for its own sync.",
+)
+@click.option("--refuse-unpriced/--allow-unpriced", default=None, help="Calls to models that have no price.")
+@click.option("--hosts", metavar="NAMES", help="Further host names clients may call it by; '' for none.")
+@click.option("--origins", metavar="URLS", help="Web pages that may call it: https://app.example.com; '' for none.")
+@click.option("--keep-days", type=click.IntRange(min=1), help="How long call records are kept; sums stay.")
+@click.option("--stop-on-leave/--stay-on-leave", default=None, help="Whether leaving the console stops the server.")
+@json_option
+def set_settings(
+    *,
+    durability: str | None,
+    refuse_unpriced: bool | None,
+    hosts: str | None,
+    origins: str | None,
+    keep_days: int | None,
+    stop_on_leave: bool | None,
+    as_json: bool,
+) -> None:
+    """Change settings; only what is named changes."""
+    patch = patches.given(
+        durability=durability,
+        refuse_unpriced=refuse_unpriced,
+        hosts=None if hosts is None else names((hosts,)),
+        origins=None if origins is None else names((origins,)),
+        keep_days=keep_days,
+        stop_on_leave=stop_on_leave,
+    )
+    _print(run(lambda client: client.set_settings(patches.something(patch))), as_json=as_json)
+
+
+def _print(view: Settings, *, as_json: bool) -> None:
+    if as_json:
+        out_json({name: getattr(view, name) for name in view.__struct_fields__})
+        return
+    out_pairs(
+        [
+            ("durability", view.durability.value),
+            ("refuse unpriced", show.yes_no(view.refuse_unpriced)),
+            ("hosts", ", ".join(view.hosts) or "loopback names only"),
+            ("origins", ", ".join(view.origins) or "none"),
+            ("keep days", str(view.keep_days)),
+            ("stop on leave", show.yes_no(view.stop_on_leave)),
+        ]
+    )

@@ -1,0 +1,75 @@
+"""The real program, as a child process."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.commands.runner import Ran
+from tests.house import ROOT
+
+PROGRAM = (sys.executable, str(ROOT / "cli.py"))
+PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running server."""
+
+    home: Path
+    process: "subprocess.Popen[str]"
+    greeting: str
+    """What it said on stdout until it was ready."""
+
+    @property
+    def key(self) -> str:
+        """The first token's key."""
+        return next(word for word in self.greeting.split() if word.startswith("sk-tk-"))
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Nothing of the developer's own gateway or accounts."""
+    mine = ("TOLLKEEPER_", "OPENAI_", "NO_COLOR")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
+    return kept | {"TOLLKEEPER_HOME": str(home), "TOLLKEEPER_PORT": "0"}
+
+
+def tollkeeper(home: Path, *args: str, stdin: str = "") -> Ran:
+    """One command."""
+    ran = subprocess.run(
+        [*PROGRAM, *args],
+        env=environment(home),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+@contextmanager
+def serving(home: Path, *args: str) -> Iterator[Served]:
+    """A server on an empty home and a free port, until the block ends."""
+    with subprocess.Popen(
+        [*PROGRAM, *args], env=environment(home), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield Served(home, process, _greeting(process))
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
+
+
+def _greeting(process: "subprocess.Popen[str]") -> str:
+    """Everything up to the last line of a first start; all there is if it ends before."""
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if line.startswith("export OPENAI_API_KEY="):
+            break
+    return said

@@ -1,0 +1,67 @@
+"""Serving, looking, stopping."""
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from gateway.commands.exits import Exit
+from tests.commands.program import Served, serving, tollkeeper
+from tests.commands.runner import Control, run
+from tests.commands.samples import STATUS
+
+
+def test_a_first_start_tells_all_that_is_needed(served: Served) -> None:
+    address = re.search(r"http://127\.0\.0\.1:\d+/v1", served.greeting)
+    assert address
+    assert len(served.key) == 49
+    assert f"curl '{address[0]}/chat/completions'" in served.greeting
+
+
+def test_the_status_of_a_server(served: Served) -> None:
+    ran = tollkeeper(served.home, "status", "--json")
+    assert ran.code == 0
+    assert ran.json["address"] in served.greeting
+
+
+def test_the_status_is_printed() -> None:
+    ran = run("status", control=Control({"GET /status": STATUS}))
+    assert "address          http://127.0.0.1:8655/v1\n" in ran.out
+
+
+def test_without_a_server(home: Path) -> None:
+    status, stop = tollkeeper(home, "status"), tollkeeper(home, "stop")
+    assert (status.code, status.err.count("\n")) == (Exit.UNREACHABLE, 1)
+    assert (stop.code, "no server" in stop.err) == (0, True)
+    assert not home.exists()
+
+
+def test_stopping_waits_until_it_is_gone(home: Path) -> None:
+    with serving(home, "serve") as server:
+        assert tollkeeper(home, "stop").code == 0
+        assert server.process.wait(5) == 0
+    assert tollkeeper(home, "status").code == Exit.UNREACHABLE
+
+
+@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_well(home: Path, name: signal.Signals) -> None:
+    with serving(home, "serve", "--drain", "1") as server:
+        server.process.send_signal(name)
+        assert server.process.wait(10) == 0
+
+
+def test_a_second_server_on_the_same_home_is_refused(served: Served) -> None:
+    ran = tollkeeper(served.home, "serve")
+    assert (ran.code, ran.err.count("\n")) == (Exit.STORE, 1)
+
+
+def test_a_port_in_use_says_what_to_do(served: Served, home: Path) -> None:
+    port = json.loads(tollkeeper(served.home, "status", "--json").out)["address"].rpartition(":")[2][:-3]
+    ran = tollkeeper(home, "serve", "--port", port)
+    assert (ran.code, "--port" in ran.err, ran.err.count("\n")) == (Exit.CONFLICT, True, 1)
+
+
+def test_a_port_that_is_none_is_a_usage_error(home: Path) -> None:
+    assert tollkeeper(home, "serve", "--port", "70000").code == Exit.USAGE

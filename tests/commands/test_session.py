@@ -1,0 +1,106 @@
+"""Commands work in the same way with and without a running server."""
+
+from pathlib import Path
+from threading import Timer
+
+import pytest
+
+from gateway.commands import session
+from gateway.commands.exits import Exit
+from gateway.config import Config
+from gateway.domain.units import Millis
+from gateway.store.store import Store
+from tests.commands.program import Served
+from tests.commands.runner import Ran, run
+
+LISTINGS = (
+    "account show",
+    "account grants",
+    "token list",
+    "group list",
+    "group show default",
+    "channel list",
+    "channel show demo",
+    "price list",
+    "model list",
+    "usage list",
+    "usage summary",
+    "verify",
+)
+
+LIFE = (
+    "token add laptop --budget day=5 --rpm 60",
+    "token edit laptop --rename phone --budget day=none",
+    "token rotate phone --yes",
+    "token disable phone",
+    "token enable phone",
+    "group add friends --multiplier 1.5",
+    "group edit friends --rename family",
+    "channel add mine --dialect mock --models a,b --group default,family",
+    "channel edit mine --map fast=a --timeout head=5",
+    "channel models mine demo-* --add",
+    "channel test mine",
+    "channel disable mine",
+    "channel enable mine",
+    "price set fast --input 2.50 --output 10",
+    "price remove fast --yes",
+    "account grant 25",
+    "account set --budget month=50",
+    "channel remove mine --yes",
+    "group remove family --yes",
+    "token remove phone --yes",
+    "doctor --json",
+    "verify",
+)
+
+
+def here(home: Path, line: str) -> Ran:
+    """A command in this process, on its own way to the gateway."""
+    return run(*line.split(), "--home", str(home), control=None)
+
+
+@pytest.mark.parametrize("line", LISTINGS)
+def test_listings_with_a_server(served: Served, line: str) -> None:
+    ran = here(served.home, f"{line} --json")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.json is not None
+
+
+def test_listings_without_a_server(home: Path) -> None:
+    for line in LISTINGS:
+        ran = here(home, f"{line} --json")
+        assert (line, ran.code, ran.err) == (line, 0, "")
+    assert list(home.glob("*.sock")) == []
+
+
+def test_a_whole_life_with_a_server(served: Served) -> None:
+    for line in LIFE:
+        assert (line, here(served.home, line).code) == (line, 0)
+
+
+def test_a_whole_life_without_a_server(home: Path) -> None:
+    for line in LIFE[:-2]:
+        ran = here(home, line)
+        assert (line, ran.code) == (line, 0), ran.err
+    assert here(home, "doctor").code == Exit.FAILED
+    assert here(home, "verify").code == 0
+
+
+def test_a_home_in_use_by_somebody_who_cannot_be_asked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "BUSY_WAIT_S", 0.2)
+    store = Store.open(Config(home=home), now=lambda: Millis(0))
+    ran = here(home, "token list")
+    store.close()
+    assert (ran.code, ran.err.count("\n")) == (Exit.STORE, 1)
+
+
+def test_a_home_that_is_in_use_for_a_moment_is_waited_for(home: Path) -> None:
+    store = Store.open(Config(home=home), now=lambda: Millis(0))
+    Timer(0.3, store.close).start()
+    assert here(home, "token list").code == 0
+
+
+def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ran = here(tmp_path / "file" / "home", "token list")
+    assert (ran.code != 0, ran.err.count("\n")) == (True, 1)

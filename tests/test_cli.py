@@ -1,0 +1,119 @@
+"""The root of the command line: fast, helpful, and true to the README."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import cli
+from gateway import __version__
+from gateway.commands.exits import MEANINGS, Exit
+from tests.commands.program import PROGRAM, serving, tollkeeper
+from tests.commands.runner import Control, run
+from tests.commands.samples import STATUS, TOKEN
+from tests.house import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_version() -> None:
+    assert run("--version").out == f"tollkeeper {__version__}\n"
+
+
+def test_the_help_names_every_command_and_exit_code() -> None:
+    text = run("--help").out
+    for word in [*cli.COMMANDS, *(str(int(code)) for code in MEANINGS)]:
+        assert re.search(rf"^  {word} ", text, re.MULTILINE), word
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_is_found_where_the_table_says(name: str) -> None:
+    with click.Context(cli.tollkeeper) as ctx:
+        command = cli.tollkeeper.get_command(ctx, name)
+    assert command is not None
+    assert command.name == name
+
+
+def test_a_misspelt_command_is_one_line_that_guesses() -> None:
+    ran = run("tokn", "list")
+    assert (ran.code, ran.err) == (
+        Exit.USAGE,
+        "tollkeeper: No such command 'tokn'. Did you mean 'token'; see 'tollkeeper --help'\n",
+    )
+
+
+def test_a_noun_alone_shows_its_help() -> None:
+    ran = run("token")
+    assert (ran.code, "rotate" in ran.err) == (Exit.USAGE, True)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("--home", "/a", "token", "list"), ("token", "--home", "/a", "list"), ("token", "list", "--home", "/a")],
+)
+def test_the_home_may_stand_anywhere(args: tuple[str, ...]) -> None:
+    assert run(*args, control=Control({"GET /tokens": [TOKEN]})).code == 0
+
+
+def test_the_bare_command_serves_where_there_is_no_terminal(home: Path) -> None:
+    with serving(home) as server:
+        assert tollkeeper(home, "status").code == 0
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(10) == 0
+
+
+def test_a_bug_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.commands.server._print", lambda _view: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run("status", control=Control({"GET /status": STATUS}))
+
+
+def commands_of(text: str) -> Iterator[list[str]]:
+    """The command lines of a document: what follows ``tollkeeper`` in its code."""
+    code = re.findall(r"^```(?:sh|console)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    inline = re.findall(r"`(tollkeeper [^`]+)`", text)
+    for line in [*"\n".join(code).replace("\\\n", " ").splitlines(), *inline]:
+        for found in re.finditer(r"(?:^|[\s|(])tollkeeper((?: [^\s|)#]+)*)", line):
+            yield found[1].split()
+
+
+@pytest.mark.parametrize("words", sorted(set(map(tuple, commands_of(README)))), ids=" ".join)
+def test_every_command_of_the_readme_exists(words: tuple[str, ...]) -> None:
+    command: click.Command = cli.tollkeeper
+    with click.Context(command) as ctx:
+        for word in words:
+            if not isinstance(command, click.Group) or word.startswith("-"):
+                break
+            found = command.get_command(ctx, word)
+            assert found is not None, word
+            command = found
+        known = {name for param in command.get_params(ctx) for name in (*param.opts, *param.secondary_opts)}
+    given = {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}
+    assert given <= known | {"--version"}
+
+
+def test_the_readme_has_the_table_of_exit_codes() -> None:
+    for code, meaning in MEANINGS.items():
+        assert f"| {int(code)} | {meaning} |" in README
+
+
+@pytest.mark.bench
+def test_the_version_costs_less_than_100_ms_over_python_itself() -> None:
+    def best(*args: str) -> float:
+        spans = []
+        for _ in range(7):
+            began = time.perf_counter()
+            subprocess.run([sys.executable, *args], cwd=ROOT, env=os.environ, capture_output=True, check=True)
+            spans.append(time.perf_counter() - began)
+        return min(spans)
+
+    bare = best("-c", "pass")
+    for wanted in ("--version", "--help"):
+        assert best(PROGRAM[1], wanted) - bare < 0.1
