@@ -49,8 +49,9 @@ class Ticket:
     def true_up(self, tokens: int) -> None:
         """Replace the estimate by what was really used: credit goes back, excess becomes debt of the same minute."""
         for entry in self._entries:
-            entry.log.total += tokens - entry.amount
-            entry.amount = tokens
+            if entry.log is not None:
+                entry.log.total += tokens - entry.amount
+                entry.amount = tokens
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -65,7 +66,9 @@ class _Entry:
     __slots__ = ("amount", "at", "log")
 
     def __init__(self, at: float, amount: int, log: "_Log") -> None:
-        self.at, self.amount, self.log = at, amount, log
+        self.at, self.amount = at, amount
+        self.log: _Log | None = log
+        """None once its minute is over: it counts no more, whatever its call turns out to have used."""
 
 
 class _Log:
@@ -80,7 +83,9 @@ class _Log:
     def expire(self, now: float) -> None:
         entries = self.entries
         while entries and entries[0].at <= now - MINUTE_S:
-            self.total -= entries.popleft().amount
+            gone = entries.popleft()
+            self.total -= gone.amount
+            gone.log = None
 
     def add(self, now: float, amount: int) -> _Entry:
         entry = _Entry(now, amount, self)
@@ -165,18 +170,18 @@ class Limiter:
 
     def _refusals(self, bound: Bound, tokens: int, least: int, now: float) -> Iterator[RateLimited]:
         limits = bound.limits
-        if limits.tpm is not None and least <= limits.tpm:
-            tokens = min(tokens, limits.tpm)
         if limits.concurrent is not None and self.in_flight(bound.key) >= limits.concurrent:
             yield _refusal(bound, "calls in flight", limits.concurrent, self.in_flight(bound.key), 1.0)
         yield from self._minute_refusal(bound, self._requests, ("requests a minute", limits.rpm, 1), now)
-        yield from self._minute_refusal(bound, self._tokens, ("tokens a minute", limits.tpm, tokens), now)
+        yield from self._minute_refusal(
+            bound, self._tokens, ("tokens a minute", limits.tpm, _clipped(tokens, least, limits.tpm)), now
+        )
         if limits.rpd is not None or limits.tpd is not None:
             used = bound.today()
             if limits.rpd is not None and used.requests >= limits.rpd:
                 yield _refusal(bound, "requests a day", limits.rpd, used.requests, used.reset_s)
-            if limits.tpd is not None and used.tokens + tokens > limits.tpd:
-                yield _refusal(bound, "tokens a day", limits.tpd, used.tokens, used.reset_s)
+            if limits.tpd is not None:
+                yield from _day_refusal(bound, limits.tpd, _clipped(tokens, least, limits.tpd), used)
 
     def _minute_refusal(
         self, bound: Bound, logs: dict[tuple[str, str], _Log], rule: tuple[str, int | None, int], now: float
@@ -190,6 +195,19 @@ class Limiter:
             log.expire(now)
             if (wait := log.wait(limit, amount, now)) > 0:
                 yield _refusal(bound, name, limit, log.total, wait)
+
+
+def _clipped(tokens: int, least: int, limit: int | None) -> int:
+    """The tokens that are asked of a window: no more than it can hold, if what is sure to be used fits."""
+    return tokens if limit is None or least > limit else min(tokens, limit)
+
+
+def _day_refusal(bound: Bound, limit: int, tokens: int, used: Used) -> Iterator[RateLimited]:
+    name = "tokens a day"
+    if tokens > limit:
+        yield _never(bound, name, limit, tokens)
+    elif used.tokens + tokens > limit:
+        yield _refusal(bound, name, limit, used.tokens, used.reset_s)
 
 
 def _minute(into: list[Reading], log: _Log | None, limit: int | None, now: float) -> None:
