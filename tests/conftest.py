@@ -4,16 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from gateway.core.live import Patience
+from tests.fakes import law
 from tests.fakes.clock import HastyLoop
+from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Provider
-
-if TYPE_CHECKING:
-    from tests.fakes.gateway import Gateway
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,14 +48,11 @@ def patience() -> Patience:
 
 
 @pytest.fixture
-async def gateway(home: Path, provider: Provider, patience: Patience) -> "AsyncIterator[Gateway]":
+async def gateway(home: Path, provider: Provider, patience: Patience) -> AsyncIterator[Gateway]:
     """A gateway whose channel ``up`` leads to the provider and serves model ``m``, which has a price.
 
     The law is checked when the test is over.
     """
-    from tests.fakes import law  # noqa: PLC0415
-    from tests.fakes.gateway import running  # noqa: PLC0415
-
     ajar = law.Ajar()
     async with running(home, patience=patience) as running_gateway:
         running_gateway.channel(provider.base_url)

@@ -110,11 +110,13 @@ class Ajar:
     async def closed(self) -> None:
         """Give what is ending a moment to end."""
         for _ in range(400):
-            if asyncio.all_tasks() <= self._tasks and _open_files() <= self._files:
+            if not self._left() and _open_files() <= self._files:
                 return
             await asyncio.sleep(0.005)
-        leaked = [task.get_name() for task in asyncio.all_tasks() - self._tasks]
-        raise AssertionError(f"left open: tasks {leaked}, {_open_files() - self._files} files")
+        raise AssertionError(f"left open: {self._left()}, {_open_files() - self._files} files")
+
+    def _left(self) -> list[str]:
+        return [repr(task) for task in asyncio.all_tasks() - self._tasks if task is not asyncio.current_task()]
 
 
 def _open_files() -> int:
