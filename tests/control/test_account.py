@@ -1,0 +1,60 @@
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.domain.errors import BadRequest
+from gateway.domain.limits import Window
+from gateway.domain.units import DOLLAR
+from tests.fakes.gateway import GRANTED, Gateway
+
+
+async def test_the_purse_is_shown(owner: ControlClient) -> None:
+    account = await owner.account()
+    assert (account.status, account.granted_nanos, account.spent_nanos) == ("active", GRANTED, 0)
+    assert account.balance_nanos == account.available_nanos == GRANTED
+
+
+async def test_a_call_is_seen_in_the_purse(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.chat(model="m")
+    (record,) = await gateway.settled()
+    account = await owner.account()
+    assert account.spent_nanos == record.cost > 0
+    assert account.balance_nanos == GRANTED - record.cost
+
+
+async def test_a_grant_tops_up(owner: ControlClient) -> None:
+    account = await owner.grant(5 * DOLLAR, "birthday")
+    assert account.balance_nanos == GRANTED + 5 * DOLLAR
+    assert [(grant.nanos, grant.note) for grant in await owner.grants()] == [(GRANTED, ""), (5 * DOLLAR, "birthday")]
+
+
+async def test_a_negative_grant_corrects(owner: ControlClient) -> None:
+    assert (await owner.grant(-DOLLAR)).balance_nanos == GRANTED - DOLLAR
+
+
+@pytest.mark.parametrize("body", [{}, {"nanos": 0}, {"nanos": "5"}, {"nanos": 1.5}, {"nanos": 1, "note": "a\nb"}])
+async def test_senseless_grants_are_refused(owner: ControlClient, body: dict[str, object]) -> None:
+    with pytest.raises(BadRequest) as caught:
+        await owner.send("POST", "/account/grants", body)
+    assert caught.value.param in ("nanos", "note")
+
+
+async def test_a_suspended_account_is_shown_as_such(owner: ControlClient) -> None:
+    assert (await owner.set_account({"status": "suspended"})).status == "suspended"
+
+
+async def test_budgets_show_what_is_used(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.chat(model="m")
+    (record,) = await gateway.settled()
+    account = await owner.set_account({"budgets": [{"window": "day", "nanos": DOLLAR, "tokens": 10}]})
+    (budget,) = account.budgets
+    assert (budget.window, budget.limit_nanos, budget.spent_nanos) == (Window.DAY, DOLLAR, record.cost)
+    assert (budget.limit_tokens, budget.spent_tokens) == (10, record.input + record.output)
+    assert budget.resets_at_ms is not None
+
+
+@pytest.mark.parametrize("patch", [{"status": "rich"}, {"budgets": [{}]}, {"balance": 5}])
+async def test_senseless_patches_change_nothing(owner: ControlClient, patch: dict[str, object]) -> None:
+    before = await owner.account()
+    with pytest.raises(BadRequest):
+        await owner.set_account(patch)
+    assert await owner.account() == before

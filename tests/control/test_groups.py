@@ -1,0 +1,95 @@
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.domain.errors import BadRequest, Conflict, NotFound
+from tests.fakes.gateway import Gateway
+
+
+async def test_a_group_tells_what_it_ties_together(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", "m", "n", name="aaa", priority=5)
+    group = await owner.group("default")
+    assert (group.tokens, group.channels, group.sees) == (["laptop"], ["aaa", "up"], ["m", "n"])
+
+
+async def test_patterns_decide_what_a_group_shows(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", "gpt-1", "gpt-2", "other", name="more")
+    assert (await owner.edit_group("default", {"models": ["gpt-*"]})).sees == ["gpt-1", "gpt-2"]
+
+
+async def test_a_group_counts_its_calls(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.chat()
+    (record,) = await gateway.settled()
+    group = await owner.group("default")
+    assert (group.calls, group.spent_nanos) == (1, record.cost)
+
+
+async def test_a_multiplier_is_in_parts_per_million(owner: ControlClient) -> None:
+    assert (await owner.add_group({"name": "dear", "multiplier": 1_500_000})).multiplier == 1_500_000
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "name"),
+        ({"name": " x"}, "name"),
+        ({"name": "x", "multiplier": -1}, "multiplier"),
+        ({"name": "x", "a": 1}, "a"),
+    ],
+)
+async def test_senseless_groups_are_refused(owner: ControlClient, body: dict[str, object], param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        await owner.add_group(body)
+    assert caught.value.param == param
+
+
+async def test_a_name_is_used_once(owner: ControlClient) -> None:
+    await owner.add_group({"name": "work"})
+    with pytest.raises(Conflict):
+        await owner.add_group({"name": "work"})
+    with pytest.raises(Conflict):
+        await owner.edit_group("work", {"name": "default"})
+
+
+async def test_tokens_and_channels_follow_a_new_name(owner: ControlClient, gateway: Gateway) -> None:
+    group = await owner.edit_group("default", {"name": "home", "note": "new"})
+    assert (group.name, group.tokens, group.channels, group.note) == ("home", ["laptop"], ["up"], "new")
+    assert (await owner.token("laptop")).group == "home"
+    assert (await owner.channel("up")).groups == ["home"]
+    assert [group.name for group in await owner.groups()] == ["home"]
+    assert (await gateway.client.chat()).status == 200
+
+
+async def test_a_new_name_is_one_change_and_one_undo(owner: ControlClient) -> None:
+    await owner.edit_group("default", {"name": "home"})
+    await owner.undo()
+    assert (await owner.token("laptop")).group == "default"
+    assert (await owner.channel("up")).groups == ["default"]
+    assert [group.name for group in await owner.groups()] == ["default"]
+
+
+async def test_a_group_in_use_stays_and_says_by_whom(owner: ControlClient) -> None:
+    with pytest.raises(Conflict, match=r"token 'laptop', channel 'up'") as caught:
+        await owner.remove_group("default")
+    assert caught.value.code == "group_in_use"
+    assert [group.name for group in await owner.groups()] == ["default"]
+
+
+async def test_its_users_can_move_while_it_is_removed(owner: ControlClient) -> None:
+    await owner.add_group({"name": "work"})
+    await owner.edit_channel("up", {"groups": ["default", "work"]})
+    await owner.remove_group("default", "work")
+    assert (await owner.token("laptop")).group == "work"
+    assert (await owner.channel("up")).groups == ["work"]
+
+
+@pytest.mark.parametrize("target", ["nobody", "default"])
+async def test_they_cannot_move_to_nowhere(owner: ControlClient, target: str) -> None:
+    with pytest.raises((BadRequest, Conflict)):
+        await owner.remove_group("default", target)
+
+
+async def test_an_unused_group_goes(owner: ControlClient) -> None:
+    await owner.add_group({"name": "work"})
+    await owner.remove_group("work")
+    with pytest.raises(NotFound, match="there are: default"):
+        await owner.group("work")

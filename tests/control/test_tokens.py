@@ -1,0 +1,125 @@
+import msgspec
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.domain.errors import BadRequest, Conflict, NotFound
+from gateway.domain.limits import Limits
+from gateway.domain.token import PREFIX
+from tests.fakes.client import Client
+from tests.fakes.gateway import Gateway
+
+
+async def status_with(gateway: Gateway, key: str) -> int:
+    return (await Client(gateway.port, key).get("/v1/models")).status
+
+
+async def test_a_new_token_s_key_is_told_once_and_works(owner: ControlClient, gateway: Gateway) -> None:
+    made = await owner.add_token({"name": "phone"})
+    assert made.key.startswith(PREFIX)
+    assert await status_with(gateway, made.key) == 200
+    shown = await owner.token("phone")
+    assert shown == made.token
+    assert made.key not in msgspec.json.encode(await owner.tokens()).decode()
+    assert shown.hint == f"{made.key[:10]}…{made.key[-4:]}"
+
+
+async def test_a_new_token_belongs_to_the_default_group_and_sees_its_models(owner: ControlClient) -> None:
+    made = await owner.add_token({"name": "phone", "limits": {"rpm": 3}, "models": ["m*"], "note": "old one"})
+    assert (made.token.group, made.token.sees, made.token.limits) == ("default", ["m"], Limits(rpm=3))
+    assert (made.token.state, made.token.calls, made.token.last_used_ms) == ("active", 0, None)
+
+
+async def test_tokens_are_listed_by_name(owner: ControlClient) -> None:
+    await owner.add_token({"name": "anna"})
+    assert [token.name for token in await owner.tokens()] == ["anna", "laptop"]
+
+
+async def test_a_token_is_found_by_id_and_by_name(owner: ControlClient) -> None:
+    by_name = await owner.token("laptop")
+    assert await owner.token(by_name.id) == by_name
+
+
+@pytest.mark.parametrize("name", ["my phone", "a/b", "50%", "Büro", "?x=1", "a#b", "a+b", "日本"])
+async def test_names_of_any_kind_reach_their_token(owner: ControlClient, name: str) -> None:
+    await owner.add_token({"name": name})
+    assert (await owner.edit_token(name, {"note": "found"})).note == "found"
+    await owner.remove_token(name)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": 5}, "name"),
+        ({"name": "x", "group": "nobody"}, "group"),
+        ({"name": "x", "colour": "red"}, "colour"),
+        ({"name": "x", "digest": "0" * 64}, "digest"),
+        ({"name": "x", "budgets": [{"window": "year", "nanos": 1}]}, "budgets"),
+        ({"name": "x", "expires": "tomorrow"}, "expires"),
+    ],
+)
+async def test_senseless_tokens_are_refused(owner: ControlClient, body: dict[str, object], param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        await owner.add_token(body)
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize("what", ["name", "id"])
+async def test_a_name_is_used_once(owner: ControlClient, what: str) -> None:
+    taken = getattr(await owner.token("laptop"), what)
+    with pytest.raises(Conflict):
+        await owner.add_token({"name": taken})
+
+
+async def test_a_renamed_token_keeps_its_key_and_its_past(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.chat()
+    await gateway.settled()
+    view = await owner.edit_token("laptop", {"name": "desk"})
+    assert (view.name, view.calls) == ("desk", 1)
+    assert view.spent_nanos > 0
+    assert await status_with(gateway, gateway.client.key) == 200
+
+
+async def test_a_disabled_token_is_refused_at_once(owner: ControlClient, gateway: Gateway) -> None:
+    assert (await owner.edit_token("laptop", {"enabled": False})).state == "disabled"
+    assert await status_with(gateway, gateway.client.key) == 401
+
+
+async def test_an_expired_token_is_shown_as_such(owner: ControlClient) -> None:
+    assert (await owner.edit_token("laptop", {"expires": 1})).state == "expired"
+    assert (await owner.edit_token("laptop", {"expires": None})).state == "active"
+
+
+async def test_a_rotated_key_replaces_the_old_one(owner: ControlClient, gateway: Gateway) -> None:
+    made = await owner.rotate_token("laptop")
+    assert await status_with(gateway, gateway.client.key) == 401
+    assert await status_with(gateway, made.key) == 200
+
+
+async def test_a_removed_token_is_gone(owner: ControlClient, gateway: Gateway) -> None:
+    await owner.remove_token("laptop")
+    assert await status_with(gateway, gateway.client.key) == 401
+    with pytest.raises(NotFound):
+        await owner.token("laptop")
+
+
+async def test_a_pass_works_as_the_token(owner: ControlClient, gateway: Gateway) -> None:
+    key = await owner.token_pass("laptop")
+    await Client(gateway.port, key).chat()
+    (record,) = await gateway.settled()
+    assert record.token_name == "laptop"
+
+
+async def test_a_group_is_demanded_when_there_is_no_obvious_one(owner: ControlClient) -> None:
+    await owner.edit_group("default", {"name": "home"})
+    assert (await owner.add_token({"name": "a"})).token.group == "home"
+    await owner.add_group({"name": "work"})
+    with pytest.raises(BadRequest, match="home, work"):
+        await owner.add_token({"name": "b"})
+
+
+async def test_nothing_but_the_answer_ever_holds_a_key(owner: ControlClient) -> None:
+    made = await owner.add_token({"name": "canary"})
+    answers = [await owner.send("GET", path) for path in ("/tokens", "/tokens/canary", "/status", "/models")]
+    assert not any(made.key.encode() in answer.body for answer in answers)
