@@ -8,7 +8,7 @@ from gateway.domain.usage import Source, Usage
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.tally import Tally
-from gateway.upstream.usage import Reading, read, read_timings
+from gateway.upstream.usage import Reading, read, read_regular, read_timings
 
 
 class Reports:
@@ -18,7 +18,7 @@ class Reports:
 
     def __init__(self, choices: int = 1) -> None:
         self._choices = choices
-        self._last: dict[str, Any] | None = None
+        self._last: msgspec.Raw | None = None
         self._reading: Reading | None = None
         self._timed: Reading | None = None
         self._output_sum = 0
@@ -27,22 +27,22 @@ class Reports:
     def see(self, chunk: Fields) -> None:
         """Looks at a chunk or a whole answer, at all places where a report may be."""
         report = chunk.get("usage")
-        if rawjson.is_null(report) and "x_groq" in chunk:
-            report = _member(chunk["x_groq"], "usage")
-        if rawjson.is_null(report) and b'"usage"' in bytes(chunk.get("choices", rawjson.NULL)):
-            report = _moonshot(chunk["choices"])
-        found = rawjson.maybe(report)
-        if isinstance(found, dict):
-            self._take(found, summed=self._choices > 1 and "timings" in chunk)
+        if report is None or rawjson.is_null(report):
+            report = _elsewhere(chunk)
+        if report is not None:
+            self._take(report, summed=self._choices > 1 and "timings" in chunk)
         if "timings" in chunk and isinstance(timings := rawjson.maybe(chunk["timings"]), dict):
             self._timed = read_timings(timings)
 
-    def _take(self, report: dict[str, Any], *, summed: bool) -> None:
+    def _take(self, report: msgspec.Raw, *, summed: bool) -> None:
         """llama.cpp sends one report for each of several choices: outputs add up, the input is the same."""
-        reading = read(report)
+        reading = read_regular(report)
         if reading is None:
-            self.suspect = self.suspect or any(report.values())
-            return
+            found = rawjson.maybe(report)
+            reading = read(found) if isinstance(found, dict) else None
+            if reading is None:
+                self.suspect = self.suspect or bool(found)
+                return
         self.suspect = self.suspect or reading.suspect
         if summed:
             self._output_sum += reading.usage.output
@@ -67,7 +67,7 @@ class Reports:
         """Whether clients should get other numbers than the upstream's object has."""
         return self._reading is None or self._reading.corrected
 
-    def as_sent(self) -> dict[str, Any] | None:
+    def as_sent(self) -> msgspec.Raw | None:
         """The upstream's own object with its counts corrected; None if there is none to pass on."""
         if self._last is None or self._reading is None or self._reading.usage.source is Source.PARTIAL:
             return None
@@ -75,19 +75,30 @@ class Reports:
             return self._last
         usage = self._reading.usage
         counts = {"prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.total}
-        out: dict[str, Any] = {**self._last, **counts}
+        out: dict[str, Any] = {**rawjson.value(self._last), **counts}
         if usage.reasoning:
             details = out.get("completion_tokens_details")
             known = details if isinstance(details, dict) else {}
             out["completion_tokens_details"] = {**known, "reasoning_tokens": usage.reasoning}
-        return out
+        return rawjson.raw(out)
 
     @property
     def marks(self) -> tuple[str, ...]:
         """For the record: doubt, and the cost if the upstream named one (OpenRouter does)."""
-        cost = self._last.get("cost") if self._last else None
-        named = (f"upstream_cost={cost}",) if isinstance(cost, int | float) and not isinstance(cost, bool) else ()
-        return (("suspect_usage",) if self.suspect else ()) + named
+        doubt = ("suspect_usage",) if self.suspect else ()
+        if self._last is None or b'"cost"' not in bytes(self._last):
+            return doubt
+        cost = rawjson.value(self._last).get("cost")
+        named = isinstance(cost, int | float) and not isinstance(cost, bool)
+        return (*doubt, f"upstream_cost={cost}") if named else doubt
+
+
+def _elsewhere(chunk: Fields) -> msgspec.Raw | None:
+    """A report that is not at the top: Groq's, Moonshot's."""
+    report = _member(chunk["x_groq"], "usage") if "x_groq" in chunk else None
+    if report is None and b'"usage"' in bytes(chunk.get("choices", rawjson.NULL)):
+        report = _moonshot(chunk["choices"])
+    return None if report is None or rawjson.is_null(report) else report
 
 
 def _member(holder: msgspec.Raw, name: str) -> msgspec.Raw | None:

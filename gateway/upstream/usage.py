@@ -47,6 +47,50 @@ class Reading(msgspec.Struct, frozen=True):
     """The canonical numbers differ from the ones reported."""
 
 
+class _Input(msgspec.Struct, forbid_unknown_fields=True):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    audio_tokens: int | None = None
+
+
+class _Output(msgspec.Struct, forbid_unknown_fields=True):
+    reasoning_tokens: int | None = None
+    audio_tokens: int | None = None
+    accepted_prediction_tokens: int | None = None
+    rejected_prediction_tokens: int | None = None
+
+
+class _Regular(msgspec.Struct, forbid_unknown_fields=True):
+    """OpenAI's own form, in which no number is anywhere else."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: _Input | None = None
+    completion_tokens_details: _Output | None = None
+
+
+_REGULAR = msgspec.json.Decoder(_Regular)
+
+
+def read_regular(report: msgspec.Raw) -> Reading | None:
+    """The same as ``read`` for a report in OpenAI's own form whose numbers fit each other; None for any other one."""
+    try:
+        found = _REGULAR.decode(report)
+    except msgspec.DecodeError:
+        return None
+    inputs, outputs = found.prompt_tokens, found.completion_tokens
+    cached = write = reasoning = 0
+    if (details := found.prompt_tokens_details) is not None:
+        cached, write = details.cached_tokens or 0, details.cache_write_tokens or 0
+    if (more := found.completion_tokens_details) is not None:
+        reasoning = more.reasoning_tokens or 0
+    fits = inputs + outputs == found.total_tokens <= PLAUSIBLE and cached + write <= inputs and reasoning <= outputs
+    if not fits or min(inputs, outputs, cached, write, reasoning) < 0:
+        return None
+    return Reading(_usage(inputs, cached, write, outputs, reasoning))
+
+
 def read(report: Mapping[str, Any]) -> Reading | None:
     """The report in canonical form; None if it has no believable input count, or says nothing at all."""
     if "promptTokenCount" in report:

@@ -10,22 +10,18 @@ from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order
 from gateway.upstream.failures import bad_response, truncated
+from gateway.upstream.openai.body import BEGINNINGS, Body
 from gateway.upstream.openai.chunks import Chunks
 from gateway.upstream.openai.inband import failure_in, failure_word, is_error
-from gateway.upstream.openai.replay import chunks_of
 from gateway.upstream.openai.template import Template, learn
-from gateway.upstream.openai.whole import read_whole
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.said import tidy
-from gateway.upstream.sse import BLANK, EVENT_LIMIT, Event, Framer, has_comment, parse
+from gateway.upstream.sse import BLANK, Event, Framer, has_comment, parse
 
 DONE = b"data: [DONE]\n\n"
 
 LESSONS = 12
 """Templates learned in vain before trying is given up."""
-
-BODY_LIMIT = 4 * EVENT_LIMIT
-"""Bytes of a whole JSON answer to a stream request."""
 
 
 class ChatStream:
@@ -35,8 +31,8 @@ class ChatStream:
         self._order = order
         self._channel = channel
         self._framer = Framer()
-        self._body: bytearray | None = None
-        """The bytes of a JSON body, if that is what came instead of events."""
+        self._body: Body | None = None
+        """If that is what comes instead of events."""
         self._sniffed = False
         self._chunks = Chunks(order)
         self._template: Template | None = None
@@ -79,12 +75,16 @@ class ChatStream:
 
     def feed(self, data: bytes) -> bytes:
         """See ``adapter.AnswerStream``."""
-        if self.failure or self.finished or (not self._sniffed and self._is_blank(data)):
+        if self.failure or self.finished or not (self._sniffed or self._sniff(data)):
             return b""
-        if self._body is not None:
-            return self._keep(data)
         try:
+            if self._body is not None:
+                self._body.add(data, self._channel)
+                return b""
             block = self._framer.feed(data)
+        except AttemptFailed as exc:
+            self.failure = exc.failure
+            return b""
         except UpstreamError as exc:
             self.failure = bad_response(self._channel, exc.message)
             return b""
@@ -92,21 +92,20 @@ class ChatStream:
 
     def end(self) -> bytes:
         """See ``adapter.AnswerStream``."""
-        if self.failure or self.finished:
-            return b""
         out = b""
-        if self._body is not None:
-            out = self._replay(bytes(self._body))
-        elif rest := self._framer.end():
-            out = self._take_rest(rest)
+        if self.failure or self.finished:
+            return out
+        if self._body is None:
+            out = self._take(_whole_event(self._framer.end()))
+        else:
+            self.events += 1
+            try:
+                out = b"".join(self._pass(chunk, b"") for chunk in self._body.chunks(self._order, self._channel))
+            except AttemptFailed as exc:
+                self.failure = exc.failure
         if not (self.failure or self.finished):
-            self._conclude(done=False)
+            self._conclude(done=self._body is not None)
         return out
-
-    def cut_short(self) -> bytes:
-        """See ``adapter.AnswerStream``."""
-        self.finished = True
-        return b"".join(b"data: " + chunk + BLANK for chunk in self._chunks.cut_short())
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``adapter.AnswerStream``."""
@@ -114,20 +113,13 @@ class ChatStream:
             return DONE
         return b"data: " + self._chunks.usage_chunk(usage, estimated=estimated) + BLANK + DONE
 
-    def _is_blank(self, data: bytes) -> bool:
-        """Whether nothing but blanks has come. What comes first tells events from a JSON answer, or a page."""
+    def _sniff(self, data: bytes) -> bool:
+        """What comes first, blanks aside, tells events from a body; False if nothing came yet."""
         begin = data.lstrip()[:1]
-        if begin in {b"{", b"[", b"<"}:  # no line of an event stream begins so
-            self._body = bytearray()
+        if begin in BEGINNINGS:
+            self._body = Body()
         self._sniffed = bool(begin)
-        return not begin
-
-    def _keep(self, data: bytes) -> bytes:
-        if self._body is not None:
-            self._body += data
-            if len(self._body) > BODY_LIMIT:
-                self.failure = bad_response(self._channel, f"it is longer than {BODY_LIMIT >> 20} MiB")
-        return b""
+        return self._sniffed
 
     def _take(self, block: bytes) -> bytes:
         """Complete events."""
@@ -149,18 +141,6 @@ class ChatStream:
                 if self.failure or self.finished:
                     break
         return b"".join(out)
-
-    def _take_rest(self, rest: bytes) -> bytes:
-        """An event whose blank line never came counts only if it is whole."""
-        event = parse(rest.strip(b"\n"))
-        if event is None:
-            return b""
-        if event.data.strip() != b"[DONE]":
-            try:
-                rawjson.fields(event.data)
-            except ValueError:
-                return b""
-        return self._take(rest.strip(b"\n"))
 
     def _look(self, part: bytes) -> bytes:
         """One event, opened."""
@@ -215,17 +195,18 @@ class ChatStream:
             missing = "finish_reason" if self._chunks.begun else "choice"
             self.failure = truncated(self._channel, f"no {missing} came")
 
-    def _replay(self, body: bytes) -> bytes:
-        """A whole answer, as the stream that was asked for."""
-        self.events += 1
-        try:
-            whole = read_whole(body, self._order, self._channel)
-        except AttemptFailed as exc:
-            self.failure = exc.failure
-            return b""
-        out = [self._pass(chunk, b"") for chunk in chunks_of(whole.body)]
-        self._conclude(done=True)
-        return b"".join(out)
+
+def _whole_event(rest: bytes) -> bytes:
+    """An event whose blank line never came counts only if it is whole."""
+    rest = rest.strip(b"\n")
+    event = parse(rest)
+    if event is None or event.data.strip() == b"[DONE]":
+        return rest
+    try:
+        rawjson.fields(event.data)
+    except ValueError:
+        return b""
+    return rest
 
 
 def _opened(event: Event) -> Fields | None:

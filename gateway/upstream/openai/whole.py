@@ -6,7 +6,8 @@ from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_ob
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.identity import COMPLETION, identity, upstream_id
 from gateway.upstream.openai.inband import failure_in, is_error
-from gateway.upstream.openai.message import Mended, mend
+from gateway.upstream.openai.message import mend
+from gateway.upstream.openai.regular import finish_of_regular
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.reports import Reports
 from gateway.upstream.said import read_error
@@ -18,47 +19,52 @@ def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
 
     Blank lines before it are legal: DeepSeek sends them to keep the connection alive.
     """
-    body = body.removeprefix(b"\xef\xbb\xbf").strip()
+    body = body.strip().removeprefix(b"\xef\xbb\xbf")
     tally = Tally()
     try:
-        body.decode()  # what is passed on unopened must be UTF-8, too
+        if not body.isascii():
+            body.decode()  # what is passed on unopened must be UTF-8, too
         answer = rawjson.fields(body)
-        choices = _choices(answer)
-        if not choices and is_error(answer):
+        finish = finish_of_regular(answer.get("choices", rawjson.NULL), tally)
+        if not finish:
+            finish = _mend(answer, order, tally, channel)
+        if not finish and is_error(answer):
             raise AttemptFailed(failure_in(body, channel))
-        mended = [mend(choice, i, order.answer_id, tally, channel) for i, choice in enumerate(choices)]
     except ValueError as exc:
         raise AttemptFailed(_no_completion(body, channel)) from exc
-    if not mended:
+    if not finish:
         raise AttemptFailed(_no_completion(body, channel))
+    return _finished(answer, finish, order, tally)
+
+
+def _mend(answer: Fields, order: Order, tally: Tally, channel: Channel) -> str:
+    """Mends the choices; returns the first one's finish reason, or nothing if there are none. Raises ValueError."""
+    found = answer.get("choices", rawjson.NULL)
+    choices = [] if rawjson.is_null(found) else rawjson.objects(found)
+    mended = [mend(choice, i, order.answer_id, tally, channel) for i, choice in enumerate(choices)]
     if any(choice.changed for choice in mended):
         answer["choices"] = rawjson.raw(choices)
-    return _finished(answer, mended[0], order, tally)
+    return mended[0].finish if mended else ""
 
 
-def _finished(answer: Fields, first: Mended, order: Order, tally: Tally) -> Whole:
+def _finished(answer: Fields, finish: str, order: Order, tally: Tally) -> Whole:
     reports = Reports()
     reports.see(answer)
     reported = reports.usage(tally)
     if reported is None:
         answer.pop("usage", None)
     elif reports.corrected:
-        answer["usage"] = rawjson.raw(reports.as_sent() or as_object(reported))
+        answer["usage"] = reports.as_sent() or rawjson.raw(as_object(reported))
     name = upstream_id(answer)
     answer.update(identity(answer, name, order, COMPLETION))
     return Whole(
         body=rawjson.encode(answer),
         reported=reported,
-        finish=first.finish,
+        finish=finish,
         upstream_id=name,
         tally=tally,
         marks=reports.marks,
     )
-
-
-def _choices(answer: Fields) -> list[Fields]:
-    found = answer.get("choices", rawjson.NULL)
-    return [] if rawjson.is_null(found) else rawjson.objects(found)
 
 
 def _no_completion(body: bytes, channel: Channel) -> Failure:
