@@ -14,7 +14,7 @@ from gateway.core.quota import Grip, Need, Purse, Scope, grip
 from gateway.core.ratelimit import Bound, Limiter, Used
 from gateway.domain.errors import BadRequest, InternalError, NotFound
 from gateway.domain.group import Group
-from gateway.domain.limits import Window, window_end, window_start
+from gateway.domain.limits import NO_LIMITS, Limits, Window, window_end, window_start
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
@@ -51,12 +51,15 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
         raise BadRequest(msg, code="model_price_missing", param="model")
     now = call.visit.ts
     bounds = bounds_of(call.token, call.group, books, now)
-    cap = call.asked.output_cap
-    output = None if cap is None else cap * call.asked.choices
-    needs_input = call.asked.input_bound
-    rate_tokens = needs_input + (output or 0)
-    limiter.check(bounds, rate_tokens, needs_input)
-    need = Need(input=needs_input, output_cap=output, price=call.price, multiplier=call.group.multiplier)
+    need = Need(
+        input=call.asked.input_bound,
+        output_cap=call.asked.output_cap,
+        choices=call.asked.choices,
+        price=call.price,
+        multiplier=call.group.multiplier,
+    )
+    rate_tokens = need.input + need.choices * (need.output_cap or 0)
+    limiter.check(bounds, rate_tokens, need.input)
     taken = grip(books, call.catalog.registry.account, call.group, call.token, need, now=now)
     return Admission(entry, bounds, rate_tokens, taken)
 
@@ -77,21 +80,19 @@ def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
 
 
 def bounds_of(token: Token, group: Group, books: Purse, now: Millis) -> list[Bound]:
-    """The parties whose rate limits a call of this token must respect."""
-    return [
-        Bound(
-            key=("token", token.id),
-            label=f"token '{plain(token.name)}'",
-            limits=token.limits,
-            today=lambda: _today(books, ("token", token.id), now),
-        ),
-        Bound(
-            key=("group", group.name),
-            label=f"group '{plain(group.name)}'",
-            limits=group.limits,
-            today=lambda: _today(books, ("group", group.name), now),
-        ),
-    ]
+    """The parties whose rate limits a call of this token must respect: those that have any."""
+    bounds = []
+    if token.limits != NO_LIMITS:
+        scope: Scope = ("token", token.id)
+        bounds.append(_bound(scope, f"token '{plain(token.name)}'", token.limits, books, now))
+    if group.limits != NO_LIMITS:
+        scope = ("group", group.name)
+        bounds.append(_bound(scope, f"group '{plain(group.name)}'", group.limits, books, now))
+    return bounds
+
+
+def _bound(scope: Scope, label: str, limits: Limits, books: Purse, now: Millis) -> Bound:
+    return Bound(key=scope, label=label, limits=limits, today=lambda: _today(books, scope, now))
 
 
 def _today(books: Purse, scope: Scope, now: Millis) -> Used:

@@ -169,7 +169,6 @@ class Call:
         out.update(self.limit_headers)
         if self.route is not None:
             out["x-gateway-channel"] = _header(self.route.channel.name)
-            out["x-gateway-upstream"] = out["x-gateway-channel"]
             out["x-gateway-model"] = _header(self.route.served.upstream_name)
             out["x-gateway-route"] = _header(self.way)
         out["x-gateway-attempts"] = str(max(1, self.running.attempt))

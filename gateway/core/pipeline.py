@@ -214,6 +214,8 @@ class Pipeline:
 
     def _limit_headers(self, bounds: list[Bound]) -> dict[str, str]:
         out: dict[str, str] = {}
+        if not bounds:
+            return out
         for kind, reading in zip(("requests", "tokens"), self._.limiter.readings(bounds), strict=True):
             if reading is not None:
                 out[f"x-ratelimit-limit-{kind}"] = str(reading.limit)

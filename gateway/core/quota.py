@@ -14,9 +14,10 @@ from gateway.domain.account import Account, AccountStatus
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, window_end, window_start
+from gateway.domain.money import dollars
 from gateway.domain.price import Price, cost, rates
 from gateway.domain.token import Token
-from gateway.domain.units import DOLLAR, Millis, Nanos
+from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import Usage
 from gateway.domain.views import iso
 
@@ -63,7 +64,8 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
 
     input: int
     output_cap: int | None
-    """For all choices together; None if the request has none."""
+    """Of each choice; None if the request has none."""
+    choices: int = 1
     price: Price | None
     multiplier: int
 
@@ -92,7 +94,7 @@ def grip(books: Purse, account: Account, group: Group, token: Token, need: Need,
         msg = "the account is suspended; 'tollkeeper account set --status active' lets it spend again"
         raise QuotaExceeded(msg, code="account_suspended")
     rooms = list(_rooms(books, account, group, token, now=now))
-    wanted_output = DEFAULT_OUTPUT if need.output_cap is None else need.output_cap
+    wanted_output = need.choices * (DEFAULT_OUTPUT if need.output_cap is None else need.output_cap)
     nanos = _nanos(rooms, need, wanted_output)
     tokens = _tokens(rooms, need, wanted_output)
     return Grip(nanos, tokens)
@@ -119,7 +121,7 @@ def _nanos(rooms: list[_Room], need: Need, wanted_output: int) -> Nanos:
     for room in rooms:
         if room.nanos is not None:
             if room.nanos <= 0 or least > room.nanos:
-                raise _exceeded(room, _dollars(max(0, room.nanos)), _dollars(least))
+                raise _exceeded(room, dollars(max(0, room.nanos)), dollars(least))
             left = min(left, Nanos(room.nanos))
     return left
 
@@ -180,8 +182,3 @@ def _exceeded(room: _Room, left: str, needs: str) -> QuotaExceeded:
     msg = f"{room.label} has {left} left and this call may need {needs}{back}; {room.advice}"
     details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
     return QuotaExceeded(msg, code=room.code, details=details)
-
-
-def _dollars(nanos: int) -> str:
-    text = f"{nanos // DOLLAR}.{nanos % DOLLAR:09d}".rstrip("0")
-    return "$" + (text + "00" if text.endswith(".") else text)

@@ -23,6 +23,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds a call may wait for a free place among ``concurrent`` (channels only)."""
 
 
+NO_LIMITS = Limits()
+
+
 class Window(StrEnum):
     """How long a budget lasts, in local time. Weeks begin on Monday. What is unused does not roll over."""
 

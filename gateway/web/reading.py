@@ -72,8 +72,8 @@ async def read_body(request: web.BaseRequest) -> bytes:
     declared = request.content_length
     if declared is not None and declared > MAX_BODY:
         raise _too_large()
-    if request.content.is_eof():
-        return await _gather(request)
+    if request.content.is_eof():  # it came with the head, as most do
+        return _whole(await request.content.read())
     if request.headers.get("Expect"):
         await _continue(request)
     try:
@@ -89,14 +89,20 @@ async def _gather(request: web.BaseRequest) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
-        async with asyncio.timeout(BODY_S if request.content.is_eof() else _patience(began, size, loop.time())):
+        async with asyncio.timeout(_patience(began, size, loop.time())):
             part = await request.content.readany()
         if not part:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return b"".join(parts)
         parts.append(part)
         size += len(part)
         if size > MAX_BODY:
             raise _too_large()
+
+
+def _whole(body: bytes) -> bytes:
+    if len(body) > MAX_BODY:
+        raise _too_large()
+    return body
 
 
 def _patience(began: float, size: int, now: float) -> float:
