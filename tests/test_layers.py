@@ -11,7 +11,7 @@ from tests.house import ROOT, Source, files_in, is_in, sources
 
 # Each library, and the only places that may import it.
 LIBRARIES = {
-    "aiohttp": ("gateway.upstream.client", "gateway.web", "gateway.v1", "gateway.control", "gateway.server"),
+    "aiohttp": ("gateway.upstream.connection", "gateway.web", "gateway.v1", "gateway.control", "gateway.server"),
     "click": ("cli", "gateway.commands"),
     "genai_prices": ("gateway.commands", "gateway.control", "gateway.server"),
     "msgspec": ("gateway", "tui"),
@@ -26,14 +26,15 @@ LIBRARIES = {
 PURE = ("gateway.domain", "gateway.upstream", "gateway.core")
 # ... except the few that act, each for its reason.
 EFFECTS = {
-    "gateway.upstream.client": "the only outgoing connections",
+    "gateway.upstream.client": "the way to the upstreams",
+    "gateway.upstream.connection": "the only outgoing connections",
     "gateway.core.pipeline": "one call, start to finish: the one that awaits",
     "gateway.core.clock": "the real clock, behind a value",
     "gateway.core.tasks": "makes and keeps tasks",
 }
 NOT_FOR_PURE = (
     *("os", "pathlib", "shutil", "socket", "ssl", "subprocess", "tempfile", "threading"),
-    *("gateway.store", "gateway.upstream.client", "gateway.core.pipeline"),
+    *("gateway.store", "gateway.upstream.client", "gateway.upstream.connection", "gateway.core.pipeline"),
 )
 IMPURE_CALLS = ("datetime.now", "datetime.today", "datetime.utcnow", "date.today", "open", "time")
 

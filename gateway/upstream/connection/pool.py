@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
 
 from gateway.domain.channel import Channel
 from gateway.domain.errors import InternalError
@@ -34,7 +33,6 @@ class Pool:
 
     def __init__(self, channel: Channel, headers: Mapping[str, str]) -> None:
         self._channel = channel
-        self._urls: dict[str, URL] = {}
         self._sending: dict[asyncio.Task[object], Sending] = {}
         self.busy = 0
         """Answers under way."""
@@ -103,19 +101,13 @@ class Pool:
             async with asyncio.timeout(sending.head_s) as sending.deadline:
                 return await self._session.request(
                     method,
-                    self._url(prepared.url),
+                    prepared.url,
                     data=prepared.body or None,
                     headers=prepared.headers,
                     allow_redirects=False,
                 )
         finally:
             del self._sending[task]
-
-    def _url(self, text: str) -> URL:
-        url = self._urls.get(text)
-        if url is None:
-            url = self._urls[text] = URL(text)
-        return url
 
 
 class Sending:
