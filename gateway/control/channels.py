@@ -1,5 +1,8 @@
 """Channels: made, edited, removed, asked for their models, tested, cleared."""
 
+from collections.abc import Iterable
+from contextlib import suppress
+
 import msgspec
 from aiohttp import web
 
@@ -10,6 +13,7 @@ from gateway.control.probe import probe
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views
 from gateway.core.ids import new_id
+from gateway.domain.call import FailureKind
 from gateway.domain.change import Change
 from gateway.domain.channel import Channel, Check, Dialect, Served
 from gateway.domain.errors import BadRequest, Conflict, UpstreamError
@@ -17,6 +21,8 @@ from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
+from gateway.upstream.adapter import AttemptFailed
+from gateway.upstream.traits import PRESETS
 
 EDITABLE = (
     "name",
@@ -58,14 +64,16 @@ async def show(desk: Desk, request: web.Request) -> ChannelView:
 async def add(desk: Desk, request: web.Request) -> ChannelView:
     """POST /channels: the fields of a channel; ``name`` and ``dialect`` are required.
 
-    Without ``models`` the upstream is asked for its list.
+    Without ``base_url`` that of the ``preset`` is taken, without ``models`` the upstream is asked for its list.
     """
     body = await request.read()
     required(body, "name", "dialect")
     values = fields(body, Channel, (*EDITABLE, "dialect"))
+    if "base_url" not in values and (preset := PRESETS.get(values.get("preset", ""))) is not None:
+        values["base_url"] = preset.base_url
     channel = _checked(Channel(id=ChannelId(new_id("ch")), created=desk.now, **values), desk)
     if not channel.models:
-        channel = _checked(_with_models(channel, await _asked_for_models(desk, channel)), desk)
+        channel = _checked(await _with_models(channel, desk), desk)
     channel = _dated(channel, None, desk)
     desk.commit(f"added channel '{channel.name}'", Change("channels", channel.id, channel))
     return await _view(desk, channel)
@@ -123,6 +131,8 @@ async def _view(desk: Desk, channel: Channel) -> ChannelView:
 
 def _checked(channel: Channel, desk: Desk) -> Channel:
     """The channel with its URL in the usual form. Raises BadRequest or Conflict."""
+    if channel.preset not in ("", *PRESETS):
+        raise BadRequest(f"preset: must be one of {', '.join(sorted(PRESETS))}", param="preset")
     checks.channel(channel, desk.registry)
     for other in desk.registry.channels.values():
         if other.id != channel.id and channel.name in (other.name, other.id):
@@ -131,28 +141,45 @@ def _checked(channel: Channel, desk: Desk) -> Channel:
     return msgspec.structs.replace(channel, base_url=url)
 
 
-async def _asked_for_models(desk: Desk, channel: Channel) -> list[Served]:
-    """The upstream's list. Raises BadRequest saying what to do without one."""
-    hint = "name its models instead (--models a,b,c), or check the address and the key"
+async def _with_models(channel: Channel, desk: Desk) -> Channel:
+    """The channel with the models its upstream lists. Raises BadRequest saying what to do without a list.
+
+    If nothing is found under the base URL, the usual root beside it is tried, and kept if it is the right one.
+    """
+    upstreams = desk.engine.upstreams
     try:
-        found = await desk.engine.upstreams.fetch_models(channel)
+        try:
+            listed = await upstreams.fetch_models(channel)
+        except AttemptFailed as failed:
+            if failed.kind in (FailureKind.AUTH, FailureKind.NETWORK, FailureKind.SLOW):
+                raise
+            root = await upstreams.discover_root(channel.base_url, channel.key)
+            channel = msgspec.structs.replace(channel, base_url=root)
+            listed = await upstreams.fetch_models(channel)
     except UpstreamError as exc:
-        raise BadRequest(
-            f"channel '{channel.name}' gave no list of its models: {plain(exc.message, 500)}; {hint}",
-            code="no_model_list",
-            param="models",
-        ) from exc
-    if not found:
-        raise BadRequest(f"channel '{channel.name}' lists no models; {hint}", code="no_model_list", param="models")
-    return found
+        raise _no_list(channel, plain(exc.message, 500)) from exc
+    if not (found := _usable(listed)):
+        raise _no_list(channel, "its list is empty")
+    return msgspec.structs.replace(channel, models=found)
 
 
-def _with_models(channel: Channel, found: list[Served]) -> Channel:
+def _usable(found: Iterable[Served]) -> tuple[Served, ...]:
     """What a stranger lists is kept once each, and only under names that can be shown."""
-    usable = {
-        m.name: m for m in found if 0 < len(m.name) <= checks.MODEL_NAME_LIMIT and plain(m.name) == m.name.strip()
-    }
-    return msgspec.structs.replace(channel, models=tuple(usable.values()))
+    usable: dict[str, Served] = {}
+    for served in found:
+        with suppress(BadRequest):
+            checks.served((served,))
+            usable.setdefault(served.name, served)
+    return tuple(usable.values())
+
+
+def _no_list(channel: Channel, why: str) -> BadRequest:
+    return BadRequest(
+        f"channel '{channel.name}' gave no list of its models: {why}; name the models yourself (--models a,b,c), or "
+        "check its address and its key",
+        code="no_model_list",
+        param="models",
+    )
 
 
 def _dated(channel: Channel, old: Channel | None, desk: Desk) -> Channel:
