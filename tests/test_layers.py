@@ -15,7 +15,7 @@ LIBRARIES = {
     "click": ("cli", "gateway.commands"),
     "genai_prices": ("gateway.commands", "gateway.control", "gateway.server"),
     "msgspec": ("gateway", "tui"),
-    "platformdirs": ("gateway.config",),
+    "platformdirs": ("gateway.config", "gateway.client.launch"),
     "rich": ("tui", "gateway.commands"),
     "textual": ("tui",),
     "tinydb": ("gateway.store",),
@@ -31,6 +31,7 @@ EFFECTS = {
     "gateway.core.pipeline": "one call, start to finish: the one that awaits",
     "gateway.core.clock": "the real clock, behind a value",
     "gateway.core.tasks": "makes and keeps tasks",
+    "gateway.core.engine": "holds all that is alive, the store and the connections too",
 }
 NOT_FOR_PURE = (
     *("os", "pathlib", "shutil", "socket", "ssl", "subprocess", "tempfile", "threading"),
