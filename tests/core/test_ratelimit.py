@@ -159,7 +159,7 @@ def test_a_limit_of_nothing_refuses_everything(limiter: Limiter) -> None:
     ],
 )
 def test_days_are_counted_by_the_books(
-    limiter: Limiter, limits: dict[str, int], used: Used, tokens: int, fits: bool
+    limiter: Limiter, limits: dict[str, Any], used: Used, tokens: int, fits: bool
 ) -> None:
     one = bound(used=used, **limits)
     if fits:

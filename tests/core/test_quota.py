@@ -1,0 +1,222 @@
+"""A call is admitted only if every budget has room for it, and holds no more than is there."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.quota import ACCOUNT, DEFAULT_OUTPUT, Grip, Need, Scope, grip, left_to_stop
+from gateway.domain.account import Account, AccountStatus
+from gateway.domain.errors import QuotaExceeded
+from gateway.domain.group import Group
+from gateway.domain.limits import Budget, Window, window_start
+from gateway.domain.price import Price
+from gateway.domain.token import Token
+from gateway.domain.units import MILLION, Millis, Nanos, TokenId
+from tests.core.clocks import NOON
+
+PRICE = Price(model="m", input=Nanos(2 * MILLION), output=Nanos(10 * MILLION))
+"""2 nano-dollars an input token, 10 an output token."""
+
+
+class Amount(msgspec.Struct, frozen=True):
+    nanos: Nanos = Nanos(0)
+    tokens: int = 0
+    calls: int = 0
+
+
+class Purse:
+    """Books made of plain numbers: spent by scope and window start, held by scope."""
+
+    def __init__(self, available: int = 1_000_000) -> None:
+        self.nanos = available
+        self.spendings: dict[tuple[Scope, Millis], Amount] = {}
+        self.holds: dict[Scope, Amount] = {}
+
+    def available(self) -> Nanos:
+        return Nanos(self.nanos)
+
+    def spent(self, scope: Scope, since: Millis) -> Amount:
+        return self.spendings.get((scope, since), Amount())
+
+    def held(self, scope: Scope) -> Amount:
+        return self.holds.get(scope, Amount())
+
+
+TOKEN: Scope = ("token", "tok_1")
+GROUP: Scope = ("group", "home")
+
+
+def take(purse: Purse, need: Need, **budgets: Budget) -> Grip:
+    """The grip of a call with a budget of the account, group or token."""
+
+    def of(name: str) -> tuple[Budget, ...]:
+        return (budgets[name],) if name in budgets else ()
+
+    token = Token(id=TokenId("tok_1"), name="laptop", group="home", digest="", hint="", budgets=of("token"))
+    group = Group(name="home", budgets=of("group"))
+    return grip(purse, Account(budgets=of("account")), group, token, need, now=NOON)
+
+
+def need(input: int = 100, cap: int | None = 50, **fields: Any) -> Need:
+    return Need(input=input, output_cap=cap, price=fields.pop("price", PRICE), multiplier=MILLION, **fields)
+
+
+def refusal(purse: Purse, what: Need, **budgets: Budget) -> QuotaExceeded:
+    with pytest.raises(QuotaExceeded) as caught:
+        take(purse, what, **budgets)
+    return caught.value
+
+
+def test_a_call_with_a_cap_holds_its_whole_possible_cost() -> None:
+    assert take(Purse(), need()) == Grip(Nanos(100 * 2 + 50 * 10), 150)
+
+
+def test_each_choice_may_be_as_long_as_the_cap() -> None:
+    assert take(Purse(), need(choices=3)) == Grip(Nanos(100 * 2 + 150 * 10), 250)
+    assert take(Purse(), need(cap=None, choices=3)).tokens == 100 + 3 * DEFAULT_OUTPUT
+
+
+def test_the_groups_multiplier_counts() -> None:
+    doubled = Need(input=100, output_cap=50, price=PRICE, multiplier=2 * MILLION)
+    assert take(Purse(), doubled).nanos == 1400
+
+
+@pytest.mark.parametrize(("available", "fits"), [(699, False), (700, True), (701, True)])
+def test_a_call_with_a_cap_must_fit_whole(available: int, fits: bool) -> None:
+    if fits:
+        assert take(Purse(available), need()).nanos == 700
+    else:
+        assert refusal(Purse(available), need()).code == "insufficient_quota"
+
+
+@pytest.mark.parametrize(
+    ("available", "held"), [(200, 200), (201, 201), (1000, 1000), (41_160, 41_160), (41_161, 41_160)]
+)
+def test_a_call_without_a_cap_holds_the_default_or_all_that_is_left(available: int, held: int) -> None:
+    assert take(Purse(available), need(cap=None)).nanos == held
+
+
+@pytest.mark.parametrize("available", [199, 1, 0, -5])
+def test_a_prompt_that_cannot_be_paid_is_refused(available: int) -> None:
+    assert refusal(Purse(available), need(cap=None)).code == "insufficient_quota"
+
+
+@pytest.mark.parametrize("available", [0, -1])
+def test_nothing_left_refuses_even_a_free_prompt(available: int) -> None:
+    price = Price(model="m", input=Nanos(0), output=Nanos(10 * MILLION))
+    assert refusal(Purse(available), need(cap=None, price=price)).code == "insufficient_quota"
+
+
+@pytest.mark.parametrize("price", [None, Price(model="m", input=Nanos(0), output=Nanos(0))], ids=["unpriced", "free"])
+def test_what_costs_nothing_needs_no_money(price: Price | None) -> None:
+    budget = Budget(nanos=Nanos(0))
+    assert take(Purse(-10), need(price=price), account=budget, group=budget, token=budget) == Grip(Nanos(0), 150)
+
+
+def test_what_costs_nothing_still_counts_its_tokens() -> None:
+    assert refusal(Purse(), need(price=None), token=Budget(tokens=149)).code == "token_quota_exceeded"
+
+
+CODES = {"account": "insufficient_quota", "group": "group_quota_exceeded", "token": "token_quota_exceeded"}
+SCOPES: dict[str, Scope] = {"account": ACCOUNT, "group": GROUP, "token": TOKEN}
+
+
+@pytest.mark.parametrize("owner", CODES)
+@pytest.mark.parametrize("window", list(Window))
+@pytest.mark.parametrize(("spent", "held", "fits"), [(100, 200, True), (101, 200, False), (100, 201, False)])
+def test_every_budget_of_money_is_looked_at(owner: str, window: Window, spent: int, held: int, fits: bool) -> None:
+    purse = Purse()
+    purse.spendings[SCOPES[owner], window_start(window, NOON)] = Amount(nanos=Nanos(spent))
+    purse.holds[SCOPES[owner]] = Amount(nanos=Nanos(held))
+    budget = {owner: Budget(window=window, nanos=Nanos(1000))}
+    if fits:
+        assert take(purse, need(), **budget).nanos == 700
+    else:
+        assert refusal(purse, need(), **budget).code == CODES[owner]
+
+
+@pytest.mark.parametrize("owner", CODES)
+@pytest.mark.parametrize(("spent", "held", "fits"), [(50, 100, True), (51, 100, False), (50, 101, False)])
+def test_every_budget_of_tokens_is_looked_at(owner: str, spent: int, held: int, fits: bool) -> None:
+    purse = Purse()
+    purse.spendings[SCOPES[owner], Millis(0)] = Amount(tokens=spent)
+    purse.holds[SCOPES[owner]] = Amount(tokens=held)
+    budget = {owner: Budget(tokens=300)}
+    if fits:
+        assert take(purse, need(), **budget).tokens == 150
+    else:
+        assert refusal(purse, need(), **budget).code == CODES[owner]
+
+
+def test_without_a_cap_the_tightest_budget_bounds_the_hold() -> None:
+    tight = {"account": Budget(nanos=Nanos(900)), "token": Budget(nanos=Nanos(800), tokens=500)}
+    assert take(Purse(1000), need(cap=None), **tight) == Grip(Nanos(800), 500)
+
+
+def test_other_windows_do_not_count() -> None:
+    purse = Purse()
+    purse.spendings[TOKEN, Millis(0)] = Amount(nanos=Nanos(10**9))
+    assert take(purse, need(), token=Budget(window=Window.DAY, nanos=Nanos(700))).nanos == 700
+
+
+def test_a_refusal_names_the_budget_its_rest_the_need_and_the_way_out() -> None:
+    found = refusal(Purse(), need(), token=Budget(window=Window.DAY, nanos=Nanos(600)))
+    for part in ("token 'laptop'", "of the day", "$0.0000006 left", "$0.0000007", "starts afresh at", "token edit"):
+        assert part in found.message
+    assert set(found.details) == {"resets_at"}
+
+
+def test_a_budget_for_ever_has_no_day_of_return() -> None:
+    assert refusal(Purse(), need(), token=Budget(nanos=Nanos(600))).details == {}
+
+
+def test_a_suspended_account_refuses_all() -> None:
+    token = Token(id=TokenId("tok_1"), name="laptop", group="home", digest="", hint="")
+    with pytest.raises(QuotaExceeded) as caught:
+        grip(Purse(), Account(status=AccountStatus.SUSPENDED), Group(name="home"), token, need(price=None), now=NOON)
+    assert caught.value.code == "account_suspended"
+
+
+@given(
+    st.integers(-10, 10_000),
+    st.integers(0, 500),
+    st.none() | st.integers(1, 500),
+    st.integers(0, 5_000_000),
+    st.lists(st.integers(0, 2000), max_size=3),
+)
+def test_no_hold_is_larger_than_any_budget(
+    available: int, input: int, cap: int | None, multiplier: int, budgets: list[int]
+) -> None:
+    """P4: what is held fits everywhere, and with a cap it is all the call can cost."""
+    what = Need(input=input, output_cap=cap, price=PRICE, multiplier=multiplier)
+    owners = dict(zip(CODES, (Budget(nanos=Nanos(n)) for n in budgets), strict=False))
+    try:
+        found = take(Purse(available), what, **owners)
+    except QuotaExceeded:
+        return
+    assert 0 <= found.nanos <= min([available, *budgets])
+    if cap is not None:
+        assert 2 * 10**6 * found.nanos >= (input * 2 + cap * 10) * multiplier * 2 - 10**6
+
+
+def token(stops: bool, *budgets: Budget) -> Token:
+    return Token(id=TokenId("tok_1"), name="t", group="g", digest="", hint="", budgets=budgets, stop_when_empty=stops)
+
+
+def test_nobody_wants_a_stream_stopped() -> None:
+    assert left_to_stop(Purse(), Account(), token(False, Budget(nanos=Nanos(5))), now=NOON) is None
+
+
+def test_the_account_may_want_a_stream_stopped() -> None:
+    assert left_to_stop(Purse(70), Account(stop_when_empty=True), token(False), now=NOON) == 70
+
+
+def test_a_token_may_want_a_stream_stopped_by_its_tightest_budget() -> None:
+    purse = Purse()
+    purse.spendings[TOKEN, window_start(Window.DAY, NOON)] = Amount(nanos=Nanos(30))
+    purse.holds[TOKEN] = Amount(nanos=Nanos(20))
+    budgets = (Budget(nanos=Nanos(90)), Budget(window=Window.DAY, nanos=Nanos(100)), Budget(tokens=1))
+    assert left_to_stop(purse, Account(), token(True, *budgets), now=NOON) == 50
