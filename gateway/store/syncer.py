@@ -52,8 +52,10 @@ class Syncer:
 
     def _run(self) -> None:
         done = True
-        while not self._ending:
+        while True:
             self._dirty.wait(None if done else AGAIN_S)
+            if self._ending:
+                break
             self._urgent.wait(self._interval_s)
             done = self._round()
         self._round()

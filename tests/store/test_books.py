@@ -1,0 +1,261 @@
+"""The books: what is left is what was granted less what was spent and held, always."""
+
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from gateway.domain.call import Outcome
+from gateway.domain.errors import InternalError, Unavailable
+from gateway.domain.units import DOLLAR, CallId, Millis, Nanos
+from gateway.store import files
+from gateway.store.books import BACKLOG, lost
+from gateway.store.counters import Spent
+from gateway.store.errors import StoreError
+from gateway.store.holds import ACCOUNT, Held
+from gateway.store.store import Store
+from gateway.store.verify import verify
+from tests.store.samples import T0, grant, record, running, settle, store_of, token
+
+
+@pytest.fixture
+def store(home: Path) -> Iterator[Store]:
+    opened = store_of(home)
+    grant(opened)
+    yield opened
+    assert verify(opened).difference == ""
+    opened.close()
+
+
+def full(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    for name in names:
+        monkeypatch.setattr(files, name, lambda *_, **__: (_ for _ in ()).throw(OSError(28, "full")))
+
+
+def test_a_hold_is_not_available_and_not_spent(store: Store) -> None:
+    store.books.open(running(1, held=700))
+    assert store.books.balance() == 10 * DOLLAR
+    assert store.books.available() == 10 * DOLLAR - 700
+    assert store.books.held(("token", "tok_1")) == Held(Nanos(700), 200, 1)
+
+
+def test_settling_ends_the_hold_and_charges_the_cost(store: Store) -> None:
+    store.books.open(running(1, held=700))
+    settled = store.books.settle(record(1, cost=500))
+    assert settled.balance == store.books.balance() == store.books.available() == 10 * DOLLAR - 500
+    assert store.books.spent(ACCOUNT) == Spent(Nanos(500), 112, 1)
+    assert store.calls.get(settled.id) == settled
+
+
+def test_a_cost_above_the_hold_is_charged_in_full(store: Store) -> None:
+    store.books.open(running(1, held=5))
+    assert store.books.settle(record(1, cost=11 * DOLLAR)).balance == -DOLLAR
+
+
+def test_settling_twice_charges_once_and_gives_the_first_record(store: Store) -> None:
+    first = settle(store, 1, cost=500)
+    assert store.books.settle(record(1, cost=999)) == first
+    assert (store.books.spent(ACCOUNT).nanos, store.calls.count) == (500, 1)
+
+
+def test_settling_what_was_never_opened_is_our_mistake(store: Store) -> None:
+    with pytest.raises(InternalError, match="never opened"):
+        store.books.settle(record(1))
+
+
+@pytest.mark.parametrize("call_id", ["x", "req_" + "Z" * 26])
+def test_a_call_opens_once_and_under_a_proper_id(store: Store, call_id: str) -> None:
+    store.books.open(running(1))
+    with pytest.raises(InternalError):
+        store.books.open(running(1))
+    with pytest.raises(InternalError):
+        store.books.open(type(running(2))(id=CallId(call_id), ts=Millis(T0)))
+
+
+def test_a_refused_call_is_noted_without_a_hold(store: Store) -> None:
+    store.books.note(record(1, cost=0, outcome=Outcome.REFUSED, status=429))
+    assert (store.calls.count, store.books.balance()) == (1, 10 * DOLLAR)
+
+
+def test_news_of_a_running_call_stay_in_memory(store: Store, home: Path) -> None:
+    store.books.open(running(1))
+    before = (home / "inflight.log").read_bytes()
+    store.books.update(running(1, channel="ch_7", output=55))
+    assert store.books.running[running(1).id].output == 55
+    assert store.books.held(("channel", "ch_7")).calls == 1
+    assert (home / "inflight.log").read_bytes() == before
+
+
+def test_spending_of_a_window_counts_by_the_start_of_the_call(store: Store) -> None:
+    store.books.spent(("token", "tok_1"), Millis(T0 + 5))
+    for i in (1, 6, 11):
+        settle(store, i)
+    assert store.books.spent(("token", "tok_1"), Millis(T0 + 5)).calls == 2
+    assert store.books.last_used(token(1)) == T0 + 11
+
+
+def test_a_hold_that_cannot_be_written_is_unavailable_and_holds_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("os.write", lambda *_: 0)
+        with pytest.raises(Unavailable) as caught:
+            store.books.open(running(1))
+    assert (caught.value.code, caught.value.retry_after_s) == ("store_unavailable", 5.0)
+    assert store.books.available() == 10 * DOLLAR
+
+
+def test_a_full_disk_loses_no_settlement_and_admits_no_call(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(3):
+        store.books.open(running(i))
+    with monkeypatch.context() as patch:
+        full(patch, "write_at", "create")
+        settled = [store.books.settle(record(i)) for i in range(3)]
+        assert (store.calls.count, store.books.healthy) == (0, False)
+        assert store.books.spent(ACCOUNT).calls == 3
+        assert store.books.settle(record(1, cost=9)) == settled[1]
+        with pytest.raises(Unavailable):
+            store.books.open(running(9))
+        assert verify(store).equal
+    store.books.open(running(9))
+    assert store.books.healthy
+    assert store.calls.newest(9) == settled[::-1]
+
+
+def test_a_full_disk_does_not_fill_the_memory_with_refused_calls(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        full(patch, "write_at", "create")
+        for i in range(BACKLOG + 50):
+            store.books.note(record(i, cost=0))
+        assert store.books.spent(ACCOUNT).calls == BACKLOG
+
+
+def test_calls_that_a_crash_cut_off_are_lost_once(home: Path) -> None:
+    store = store_of(home)
+    grant(store)
+    settle(store, 1)
+    for i in (2, 3):
+        store.books.open(running(i, held=700))
+    image = crashed(home)
+    for _ in range(2):
+        again = store_of(image)
+        assert [call.outcome for call in again.calls.newest(9)] == [Outcome.LOST, Outcome.LOST, Outcome.DONE]
+        assert verify(again).equal
+        again.close()
+    store.close()
+
+
+def test_a_lost_call_costs_nothing_and_is_possible_cost_of_its_channel() -> None:
+    found = lost(running(2, held=700))
+    assert (found.cost, found.possible, found.held, found.status) == (0, 700, 700, 0)
+    assert (found.channel, found.outcome) == ("ch_0", Outcome.LOST)
+
+
+def test_a_crash_between_the_record_and_the_end_of_the_hold_doubles_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(home)
+    grant(store)
+    store.books.open(running(1))
+    store.books.open(running(2))
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.store.inflight.Inflight.end", lambda *_: None)
+        store.books.settle(record(1))
+    again = store_of(crashed(home))
+    assert [call.outcome for call in again.calls.newest(9)] == [Outcome.LOST, Outcome.DONE]
+    again.close()
+    store.close()
+
+
+def test_books_for_reading_only_refuse_to_be_written(store: Store, home: Path) -> None:
+    settle(store, 1)
+    reader = store_of(home, writer=False)
+    assert (reader.books.balance(), reader.books.healthy) == (store.books.balance(), True)
+    for write in (lambda: reader.books.open(running(2)), lambda: reader.books.note(record(2)), reader.books.sync):
+        with pytest.raises(StoreError, match="only reads"):
+            write()
+
+
+async def test_waiting_for_the_disk_fails_if_the_disk_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle(store, 1)
+    with monkeypatch.context() as patch:
+        for name in ("os.fdatasync", "os.fsync"):
+            patch.setattr(name, lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
+        with pytest.raises(Unavailable):
+            await store.books.synced()
+    await store.books.synced()
+
+
+def crashed(home: Path) -> Path:
+    """What a crash at this moment would leave, in a home of its own."""
+    image = Path(tempfile.mkdtemp(dir=home.parent)) / "home"
+    shutil.copytree(home, image)
+    return image
+
+
+class Life(RuleBasedStateMachine):
+    """Random lives of a store: calls open, settle and crash; the law of conservation holds at every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.home = Path(self.folder.name) / "home"
+        self.store = store_of(self.home, segment_bytes=3000)
+        self.rng = random.Random(1)
+        self.next = 0
+        self.granted = self.spent = 0
+        self.open: dict[int, int] = {}
+
+    @rule()
+    def top_up(self) -> None:
+        self.granted += DOLLAR
+        grant(self.store, 1, f"g{self.granted}")
+
+    @rule()
+    def begin(self) -> None:
+        held = self.rng.randrange(10_000)
+        self.store.books.open(running(self.next, held=held))
+        self.open[self.next] = held
+        self.next += 1
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def end(self) -> None:
+        number = self.rng.choice(list(self.open))
+        del self.open[number]
+        cost = self.rng.randrange(20_000)
+        self.spent += cost
+        self.store.books.settle(record(number, cost=cost))
+
+    @rule()
+    def sync(self) -> None:
+        self.store.books.sync()
+
+    @rule()
+    def restart(self) -> None:
+        before, self.home = self.store, crashed(self.home)
+        before.close()
+        self.store = store_of(self.home, segment_bytes=3000)
+        self.open.clear()
+
+    @invariant()
+    def money_is_conserved(self) -> None:
+        books = self.store.books
+        assert books.balance() == self.granted - self.spent
+        assert books.available() == books.balance() - sum(self.open.values())
+        assert len(books.running) == len(self.open)
+        assert self.store.calls.count == self.next - len(self.open)
+
+    def teardown(self) -> None:
+        assert verify(self.store).difference == ""
+        self.store.close()
+        self.folder.cleanup()
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)

@@ -1,0 +1,169 @@
+"""The call log gives records back as they went in, the newest first, for any filter, page by page."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gateway.domain.call import Attempt, FailureKind, Outcome, Record
+from gateway.domain.price import Rates
+from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.usage import Source
+from gateway.store.calls import CallFilter, CallLog
+from gateway.store.rollup import DAY, HOUR
+from gateway.store.sums import FOREVER
+from tests.store.samples import T0, busy, call_id, log_of, record, segments, sums_of
+
+CALLS = list(busy(5, 300, days=3))
+
+FULL = Record(
+    id=call_id(7),
+    ts=Millis(T0),
+    token="tok",
+    status=200,
+    outcome=Outcome.UPSTREAM_CUT,
+    error='it said "status":200, \\ and\nmore',
+    source=Source.PARTIAL,
+    ttft=Millis(0),
+    rates=Rates(1, 2, 3, 4, 5, 6),
+    balance=Nanos(-5),
+    attempts=(Attempt(channel="a", status=429, kind=FailureKind.RATE), Attempt(channel="b", billed=True)),
+    marks=("no_done",),
+)
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> CallLog:
+    found = log_of(tmp_path, limit=8000)
+    for call in CALLS:
+        found.append([call])
+    return found
+
+
+def test_a_record_comes_back_as_it_went_in(tmp_path: Path) -> None:
+    calls = log_of(tmp_path)
+    calls.append([FULL, msgspec.structs.replace(FULL, id=call_id(8), outcome=Outcome.DONE)])
+    assert calls.get(FULL.id) == FULL
+    assert calls.newest(1)[0].outcome is Outcome.DONE
+
+
+def test_every_record_is_found_by_its_id(calls: CallLog) -> None:
+    assert [calls.get(call.id) for call in CALLS[::17]] == CALLS[::17]
+    assert calls.get(call_id(999)) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "req_", "req_" + "g" * 26, "req_" + "A" * 26, '"token":"tok_1"', "req_" + "0" * 27]
+)
+def test_what_is_no_id_is_not_looked_for(calls: CallLog, text: str) -> None:
+    assert calls.get(CallId(text)) is None
+
+
+def test_a_record_is_found_even_if_its_id_tells_another_time(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, 30, limit=3000)
+    odd = msgspec.structs.replace(record(30), id=call_id(30, 5))
+    calls.append([odd])
+    assert calls.get(odd.id) == odd
+
+
+FILTERS = [
+    CallFilter(),
+    CallFilter(token="tok_3"),
+    CallFilter(token=""),
+    CallFilter(model="m-tiny", channel="ch_1"),
+    CallFilter(group="vip", app="curl"),
+    CallFilter(status=429),
+    CallFilter(status=0),
+    CallFilter(status=200, token="tok_2"),
+    CallFilter(failed=True),
+    CallFilter(failed=False, model="m-large"),
+    CallFilter(outcome=Outcome.DONE),
+    CallFilter(outcome=Outcome.LOST),
+    CallFilter(since=Millis(T0 + DAY)),
+    CallFilter(until=Millis(T0 + DAY), token="tok_1"),
+    CallFilter(since=Millis(T0 + HOUR), until=Millis(T0 + 2 * HOUR)),
+    CallFilter(since=Millis(T0 + 9 * DAY)),
+    CallFilter(token='no"body\n'),
+]
+
+
+def fits(call: Record, where: CallFilter) -> bool:
+    exact = ("token", "model", "channel", "group", "app", "status", "outcome", "failed")
+    return (where.since or 0) <= call.ts < (where.until or FOREVER) and all(
+        getattr(where, name) in (None, getattr(call, name)) for name in exact
+    )
+
+
+@pytest.mark.parametrize("where", FILTERS, ids=repr)
+def test_a_filter_finds_exactly_what_fits_newest_first(calls: CallLog, where: CallFilter) -> None:
+    expected = [call for call in reversed(CALLS) if fits(call, where)]
+    assert calls.find(where, limit=1000) == expected
+    assert calls.find(where, limit=7) == expected[:7]
+
+
+@pytest.mark.parametrize("where", FILTERS[:6], ids=repr)
+def test_pages_are_the_whole(calls: CallLog, where: CallFilter) -> None:
+    assert list(pages(calls, where, 11)) == calls.find(where, limit=1000)
+
+
+def test_a_page_does_not_shift_while_calls_come_in(calls: CallLog) -> None:
+    first = calls.find(CallFilter(), limit=5)
+    calls.append([record(1000 + i, ts=T0 + 4 * DAY) for i in range(3)])
+    assert calls.find(CallFilter(), limit=5, before=first[-1].id) == CALLS[-6:-11:-1]
+
+
+def test_before_an_unknown_call_there_is_nothing(calls: CallLog) -> None:
+    assert calls.find(CallFilter(), limit=5, before=call_id(999)) == []
+
+
+def test_the_count_is_of_what_is_kept(calls: CallLog) -> None:
+    assert calls.count == 300
+
+
+def test_a_damaged_record_is_not_shown(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, 5)
+    path = segments(tmp_path)[0]
+    path.write_bytes(path.read_bytes().replace(b'"cost":1003', b'"cost":1"03'))
+    assert [call.cost for call in calls.newest(9)] == [1004, 1002, 1001, 1000]
+    assert calls.get(record(3).id) is None
+
+
+def test_present_tells_which_calls_have_a_record(calls: CallLog) -> None:
+    wanted = {CALLS[3].id, CALLS[200].id, call_id(999)}
+    assert calls.present(wanted, Millis(0)) == {CALLS[3].id, CALLS[200].id}
+    assert calls.present(set(), Millis(0)) == set()
+
+
+@pytest.fixture(params=["UTC", "Asia/Kolkata", "America/St_Johns"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield request.param
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("zone")
+def test_days_of_a_series_begin_at_local_midnight(calls: CallLog) -> None:
+    sums = sums_of(calls, "model", "day")
+    assert sum(bucket.counts.cost for bucket in sums.series) == sums.total.cost == sum(call.cost for call in CALLS)
+    assert {time.localtime(bucket.start / 1000)[3:6] for bucket in sums.series} == {(0, 0, 0)}
+
+
+def test_a_series_by_the_hour_is_in_order(calls: CallLog) -> None:
+    sums = sums_of(calls, "token", "hour")
+    assert [bucket.start for bucket in sums.series] == sorted(bucket.start for bucket in sums.series)
+    assert {bucket.start % HOUR for bucket in sums.series} == {0}
+    assert sum(counts.calls for counts in sums.rows.values()) == sums.total.calls == 300
+
+
+def pages(calls: CallLog, where: CallFilter, size: int) -> Iterator[Record]:
+    before: CallId | None = None
+    for _ in range(100):
+        page = calls.find(where, limit=size, before=before)
+        yield from page
+        if len(page) < size:
+            return
+        before = page[-1].id

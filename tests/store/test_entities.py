@@ -1,0 +1,220 @@
+"""The configuration changes as a whole or not at all, and is never made up."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tinydb import TinyDB, where
+
+from gateway.domain.account import Account, AccountStatus, Grant
+from gateway.domain.change import Change, Entity
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.errors import InternalError, Unavailable
+from gateway.domain.group import Group
+from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.price import Price, Tier
+from gateway.domain.settings import Settings
+from gateway.domain.token import Token
+from gateway.domain.units import ChannelId, Millis, Nanos
+from gateway.store import files
+from gateway.store.entities import Entities
+from gateway.store.errors import StoreDamaged, StoreTooNew
+from gateway.store.migrations import NEWEST
+from tests.store.samples import token
+
+CHANNEL = Channel(
+    id=ChannelId("ch_1"),
+    name="up",
+    dialect=Dialect.OPENAI,
+    models=(Served(name="m", upstream="m-1"),),
+    headers={"a": "b"},
+)
+TOKEN = Token(
+    id=token(1),
+    name="laptop",
+    group="default",
+    digest="0" * 64,
+    hint="sk-tk-…",
+    budgets=(Budget(window=Window.DAY, nanos=Nanos(5)),),
+    limits=Limits(rpm=3),
+)
+PRICE = Price(
+    model="m", input=Nanos(1), output=Nanos(2), tiers=(Tier(above=5, input=Nanos(3), output=Nanos(4)),), source="ü"
+)
+ALL: list[Change] = [
+    Change("account", "", Account(status=AccountStatus.SUSPENDED)),
+    Change("settings", "", Settings(keep_days=9)),
+    Change("tokens", "tok_1", TOKEN),
+    Change("groups", "default", Group(name="default")),
+    Change("channels", "ch_1", CHANNEL),
+    Change("prices", "m", PRICE),
+    Change("grants", "g1", Grant(id="g1", nanos=Nanos(10**15), time=Millis(1))),
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "config.json"
+
+
+def test_a_new_configuration_has_its_defaults_and_a_file(path: Path) -> None:
+    entities = Entities(path)
+    assert (entities.registry.account, entities.registry.settings, entities.granted) == (Account(), Settings(), 0)
+    assert path.exists()
+
+
+def test_everything_comes_back_as_it_was_put(path: Path) -> None:
+    entities = Entities(path)
+    entities.apply(ALL)
+    again = Entities(path)
+    assert again.registry == entities.registry
+    assert (again.registry.tokens, again.granted, again.edited) == ({"tok_1": TOKEN}, 10**15, False)
+
+
+def test_stock_tinydb_reads_it(path: Path) -> None:
+    Entities(path).apply(ALL)
+    with TinyDB(path, access_mode="r") as stock:
+        assert stock.tables() == {"meta", *(change.table for change in ALL)}
+        found: Any = stock.table("tokens").get(where("name") == "laptop")
+        assert (found["limits"], found.doc_id) == ({"rpm": 3}, 1)
+
+
+def test_the_inverse_brings_back_what_was_there(path: Path) -> None:
+    entities = Entities(path)
+    empty = entities.registry
+    undo = entities.apply(ALL)
+    assert [change.table for change in undo] == [change.table for change in reversed(ALL)]
+    redo = entities.apply(undo)
+    assert Entities(path).registry == empty
+    entities.apply(redo)
+    assert {change.key for change in redo} == {change.key for change in ALL}
+    assert Entities(path).registry.prices == {"m": PRICE}
+
+
+def test_several_changes_of_one_entity_are_undone_to_the_first(path: Path) -> None:
+    entities = Entities(path)
+    entities.apply(ALL)
+    undo = entities.apply(
+        [Change("groups", "default", None), Change("groups", "default", Group(name="default", note="x"))]
+    )
+    entities.apply(undo)
+    assert entities.registry.groups == {"default": Group(name="default")}
+
+
+def test_a_document_keeps_its_id(path: Path) -> None:
+    entities = Entities(path)
+    for name in ("a", "b", "c"):
+        entities.apply([Change("groups", name, Group(name=name))])
+    entities.apply([Change("groups", "a", None), Change("groups", "b", Group(name="b", note="new"))])
+    entities.apply([Change("groups", "d", Group(name="d"))])
+    documents = json.loads(path.read_bytes())["groups"]
+    assert {key: document["name"] for key, document in documents.items()} == {"2": "b", "3": "c", "4": "d"}
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value"),
+    [
+        ("tokens", "tok_2", TOKEN),
+        ("tokens", "tok_1", CHANNEL),
+        ("account", "x", Account()),
+        ("account", "", None),
+        ("settings", "", None),
+    ],
+)
+def test_a_change_that_makes_no_sense_changes_nothing(path: Path, table: Any, key: str, value: Entity | None) -> None:
+    entities = Entities(path)
+    before = entities.registry
+    with pytest.raises(InternalError):
+        entities.apply([ALL[3], Change(table, key, value)])
+    assert (entities.registry, Entities(path).registry) == (before, before)
+
+
+def test_a_disk_that_refuses_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entities = Entities(path)
+    before = entities.registry
+    monkeypatch.setattr(files, "replace", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(Unavailable, match="full"):
+        entities.apply(ALL)
+    assert entities.registry is before
+
+
+def test_an_older_format_is_brought_up_to_date_and_kept(path: Path) -> None:
+    old = {
+        "meta": {"1": {"format": 1}},
+        "account": {"1": {"budget": {"window": "week", "tokens": 9}}},
+        "grants": {"1": {"id": "g", "nanos": 5, "time": 1}},
+    }
+    path.write_text(json.dumps(old))
+    entities = Entities(path)
+    assert entities.registry.account.budgets == (Budget(window=Window.WEEK, tokens=9),)
+    assert json.loads(path.with_name("config.1.json").read_bytes()) == old
+    assert json.loads(path.read_bytes())["meta"]["1"]["format"] == NEWEST
+    assert Entities(path).registry == entities.registry
+
+
+def test_a_reader_brings_an_older_format_up_to_date_in_memory_only(path: Path) -> None:
+    path.write_text('{"meta":{"1":{"format":1}},"account":{"1":{"budget":{"tokens":9}}}}')
+    before = path.read_bytes()
+    assert Entities(path, writer=False).registry.account.budgets == (Budget(tokens=9),)
+    assert [found.read_bytes() for found in path.parent.iterdir()] == [before]
+
+
+def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
+    path.write_text('{"meta":{"1":{"format":99}},"future":{}}')
+    with pytest.raises(StoreTooNew, match="format 99"):
+        Entities(path)
+    assert "future" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "\x00" * 100,
+        "{}",
+        '{"meta":{"1":{"format":"2"}}}',
+        '{"meta":{"1":{}}}',
+        '{"meta":[]}',
+        '{"meta":{"1":{"format":2}},"tokens":{"1":{"id":"x"}}}',
+        '{"meta":{"1":{"format":2}},"tokens":{"x":{}}}',
+        '{"meta":{"1":{"format":2}},"grants":{"1":{"id":"g","nanos":1.5,"time":1}}}',
+        '{"meta":{"1":{"format":2}},"groups":{"1":{"name":"a"},"2":{"name":"a"}}}',
+        '{"meta":{"1":{"format":2}},"groups":{"1":[]}}',
+    ],
+)
+def test_a_damaged_configuration_is_refused_and_left_alone(path: Path, text: str) -> None:
+    path.write_text(text)
+    with pytest.raises(StoreDamaged, match=r"cannot be used.*bring config\.json back from a backup"):
+        Entities(path)
+    assert path.read_text() == text
+
+
+def test_a_configuration_cut_anywhere_is_refused_with_the_way_back(path: Path) -> None:
+    entities = Entities(path)
+    entities.apply(ALL[:3])
+    entities.apply(ALL[3:])
+    data = path.read_bytes()
+    for end in range(len(data) - 2):
+        path.write_bytes(data[:end])
+        with pytest.raises(StoreDamaged, match=r"config\.old\.json is the version before the last change"):
+            Entities(path)
+    path.write_bytes(path.with_name("config.old.json").read_bytes())
+    assert Entities(path).registry.tokens == {"tok_1": TOKEN}
+
+
+def test_a_configuration_that_must_be_there_is_missed(path: Path) -> None:
+    with pytest.raises(StoreDamaged, match="it is missing"):
+        Entities(path, expected=True)
+    assert not path.exists()
+
+
+def test_a_change_by_something_else_is_taken_over_and_noticed(path: Path) -> None:
+    entities = Entities(path)
+    entities.apply(ALL)
+    path.write_bytes(path.read_bytes().replace(b'"nanos":1000000000000000', b'"nanos":1000000000000001'))
+    again = Entities(path)
+    assert (again.edited, again.granted) == (True, 10**15 + 1)
+    again.apply([ALL[3]])
+    assert not Entities(path).edited

@@ -1,0 +1,104 @@
+"""Running calls are known again after a crash."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gateway.store.inflight import Inflight
+from tests.store.samples import running
+
+
+def read(path: Path) -> list[str]:
+    """Ids that a new start would find running."""
+    return list(Inflight(path, writer=False).running)
+
+
+def test_what_began_and_did_not_end_is_running(tmp_path: Path) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    for i in range(3):
+        inflight.begin(running(i))
+    inflight.end(running(1).id)
+    assert read(inflight.path) == [running(0).id, running(2).id]
+    assert Inflight(inflight.path, writer=False).running[running(0).id] == running(0)
+
+
+def test_the_file_is_emptied_when_nothing_runs(tmp_path: Path) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    for i in range(3):
+        inflight.begin(running(i))
+    for i in range(3):
+        inflight.end(running(i).id)
+    assert inflight.path.stat().st_size == 0
+
+
+def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
+    inflight = Inflight(tmp_path / "inflight.log", limit=2000)
+    inflight.begin(running(0))
+    for i in range(1, 100):
+        inflight.begin(running(i))
+        inflight.end(running(i).id)
+    assert inflight.path.stat().st_size < 2500
+    assert read(inflight.path) == [running(0).id]
+
+
+def test_ending_what_does_not_run_writes_nothing(tmp_path: Path) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    inflight.begin(running(0))
+    size = inflight.path.stat().st_size
+    inflight.end(running(5).id)
+    assert inflight.path.stat().st_size == size
+
+
+def test_any_torn_line_spoils_no_other(tmp_path: Path) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    inflight.begin(running(0))
+    before = inflight.path.read_bytes()
+    inflight.begin(running(1))
+    after = inflight.path.read_bytes()
+    for end in range(len(before), len(after)):
+        inflight.path.write_bytes(after[:end] + after[len(before) :].replace(b"0001", b"0002"))
+        assert running(0).id in read(inflight.path)
+        assert len(read(inflight.path)) == (2 if end < len(after) - 1 else 3)
+
+
+def test_unreadable_lines_are_counted_and_the_file_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "inflight.log"
+    path.write_bytes(b'\n{"id": torn\n')
+    assert Inflight(path).unreadable == 1
+    assert (tmp_path / "inflight.log.damaged").read_bytes() == b'\n{"id": torn\n'
+    assert path.read_bytes() == b""
+
+
+def test_a_line_that_could_not_be_written_whole_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    inflight.begin(running(0))
+    before, real = inflight.path.read_bytes(), os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda fd, data: real(fd, data[:20]))
+        with pytest.raises(OSError, match="No space left"):
+            inflight.begin(running(1))
+    assert inflight.path.read_bytes() == before
+    assert list(inflight.running) == [running(0).id]
+
+
+def test_an_end_that_could_not_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    inflight.begin(running(0))
+    inflight.begin(running(1))
+    monkeypatch.setattr(os, "write", lambda *_: 0)
+    inflight.end(running(0).id)
+    assert list(inflight.running) == [running(1).id]
+
+
+def test_syncing_waits_only_if_something_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    inflight.sync()
+    inflight.begin(running(0))
+    inflight.sync()
+    inflight.sync()
+    assert len(synced) == 1
+    inflight.close()
+    inflight.sync()

@@ -1,0 +1,99 @@
+"""The ledger keeps the sums of sealed segments, and survives the loss of any one file."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from tinydb import TinyDB
+
+from gateway.store import files
+from gateway.store.errors import StoreDamaged, StoreTooNew
+from gateway.store.ledger import HOURLY_DAYS, Ledger
+from gateway.store.rollup import DAY, Sealed
+from gateway.store.segment import Segment
+from tests.store.samples import T0, log_of, segments
+
+FULL = [(1, 10), (11, 20)]
+
+
+def sealed(folder: Path, number: int = 0, *, t1: int = T0) -> Sealed:
+    """The sums of ten calls under the name of a segment."""
+    log_of(folder / f"calls{number}", 10).log.close()
+    segment = Segment(segments(folder / f"calls{number}")[0])
+    segment.scan()
+    name = f"calls-20251120-{number:04d}.json"
+    first = number * 10 + 1
+    return msgspec.structs.replace(segment.seal(), name=name, first=first, last=first + 9, t1=t1)
+
+
+def test_what_is_put_is_found_again(tmp_path: Path) -> None:
+    one = sealed(tmp_path)
+    Ledger(tmp_path).put(one)
+    found = Ledger(tmp_path)
+    assert found.sealed == {one.name: one}
+    assert not found.damaged
+
+
+def test_putting_a_segment_again_replaces_it(tmp_path: Path) -> None:
+    ledger, one = Ledger(tmp_path), sealed(tmp_path)
+    ledger.put(one, sealed(tmp_path, 1))
+    ledger.put(msgspec.structs.replace(one, n=9))
+    assert [found.n for found in Ledger(tmp_path).sealed.values()] == [9, 10]
+
+
+def test_stock_tinydb_reads_it(tmp_path: Path) -> None:
+    Ledger(tmp_path).put(sealed(tmp_path))
+    with TinyDB(tmp_path / "ledger.json", access_mode="r") as stock:
+        assert [document["n"] for document in stock.table("segments")] == [10]
+
+
+def test_old_segments_lose_their_hours(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.put(sealed(tmp_path, 0, t1=T0))
+    ledger.put(sealed(tmp_path, 1, t1=T0 + (HOURLY_DAYS + 1) * DAY))
+    assert [one.hourly for one in Ledger(tmp_path).sealed.values()] == [False, True]
+
+
+def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.put(sealed(tmp_path))
+    monkeypatch.setattr(files, "replace", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(OSError, match="full"):
+        ledger.put(sealed(tmp_path, 1))
+    assert list(ledger.sealed) == list(Ledger(tmp_path).sealed) == ["calls-20251120-0000.json"]
+
+
+def test_a_damaged_line_is_taken_from_the_former_version(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    for number in range(3):
+        ledger.put(sealed(tmp_path, number))
+    data = ledger.path.read_bytes()
+    ledger.path.write_bytes(data.replace(b'"calls-20251120-0001.json"', b'"calls-20251120-9991.json"'))
+    found = Ledger(tmp_path)
+    assert found.damaged
+    assert sorted(found.sealed) == [f"calls-20251120-000{number}.json" for number in range(3)]
+
+
+@pytest.mark.parametrize("rest", [b"", b"garbage", b"\x00" * 500])
+def test_a_ledger_that_is_lost_is_taken_from_the_former_version(tmp_path: Path, rest: bytes) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.put(sealed(tmp_path, 0))
+    ledger.put(sealed(tmp_path, 1))
+    ledger.path.write_bytes(rest)
+    found = Ledger(tmp_path)
+    assert (found.damaged, list(found.sealed)) == (True, ["calls-20251120-0000.json"])
+
+
+def test_sums_that_are_nowhere_are_not_passed_over(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.check_complete(FULL)
+    with pytest.raises(StoreDamaged, match="sums of calls 1 to 10 are lost"):
+        ledger.check_complete(FULL[1:])
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.put(sealed(tmp_path))
+    ledger.path.write_bytes(ledger.path.read_bytes().replace(b'"format":1', b'"format":2'))
+    with pytest.raises(StoreTooNew, match="format 2"):
+        Ledger(tmp_path)

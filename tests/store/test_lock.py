@@ -1,0 +1,43 @@
+"""One writer per store."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.store.errors import StoreBusy
+from gateway.store.lock import Lock
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from gateway.store.lock import Lock
+Lock(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_lock_is_refused_and_names_the_holder(tmp_path: Path) -> None:
+    lock = Lock(tmp_path / "lock")
+    with pytest.raises(StoreBusy, match=f"pid {os.getpid()}"):
+        Lock(tmp_path / "lock")
+    lock.close()
+    Lock(tmp_path / "lock").close()
+
+
+def test_a_process_that_was_killed_holds_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(StoreBusy, match=f"pid {holder.pid}"):
+            Lock(path)
+        holder.kill()
+        holder.wait()
+    Lock(path).close()
+    assert path.read_text() == str(os.getpid())

@@ -1,0 +1,212 @@
+"""The log of segments: when one ends and the next begins, what is sealed, and what opening finds."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gateway.store import files
+from gateway.store.calls import CallLog
+from gateway.store.errors import StoreDamaged, StoreError
+from gateway.store.ledger import Ledger
+from gateway.store.lines import TAIL
+from gateway.store.log import Log
+from gateway.store.rollup import DAY
+from tests.store.samples import T0, busy, log_of, record, segments, stock, sums_of
+
+SMALL = 3000
+"""Bytes: about ten calls."""
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in segments(folder)]
+
+
+def reopened(folder: Path) -> CallLog:
+    return CallLog(Log(folder, limit=SMALL))
+
+
+def test_a_new_day_begins_a_new_segment(tmp_path: Path) -> None:
+    calls = log_of(tmp_path)
+    for day in (0, 0, 1, 3):
+        calls.append([record(day, ts=T0 + day * DAY)])
+    assert names(tmp_path) == [f"calls-202511{day}-0000.json" for day in (20, 21, 23)]
+
+
+def test_a_full_segment_begins_a_new_one_of_the_same_day(tmp_path: Path) -> None:
+    log_of(tmp_path, 25, limit=SMALL).log.close()
+    assert names(tmp_path) == [f"calls-20251120-000{number}.json" for number in range(3)]
+    assert sum(len(stock(path)) for path in segments(tmp_path)) == 25
+
+
+def test_a_clock_set_back_does_not_reorder_the_files(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, limit=SMALL)
+    for i in range(30):
+        calls.append([record(i, ts=T0 + DAY if i < 10 else 5 + i)])
+    calls.log.close()
+    assert names(tmp_path) == [f"calls-20251121-000{number}.json" for number in range(3)]
+    assert [call.id for call in reopened(tmp_path).newest(1)] == [record(29, ts=34).id]
+
+
+def test_a_clock_set_far_ahead_ends_no_earlier_than_the_calendar(tmp_path: Path) -> None:
+    log_of(tmp_path).append([record(1, ts=1 << 60)])
+    assert names(tmp_path) == ["calls-99991231-0000.json"]
+
+
+def test_syncing_seals_what_is_closed(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, 25, limit=SMALL)
+    assert list(Ledger(tmp_path).sealed) == []
+    calls.log.sync()
+    assert list(Ledger(tmp_path).sealed) == names(tmp_path)[:2]
+    assert sum(one.n for one in Ledger(tmp_path).sealed.values()) + calls.log.segments[-1].n == 25
+
+
+def test_sealing_changes_no_sum(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, limit=SMALL)
+    for call in busy(3, 80, days=4):
+        calls.append([call])
+    before = [sums_of(calls, by, "hour") for by in ("token", "token|model")]
+    calls.log.sync()
+    assert [sums_of(calls, by, "hour") for by in ("token", "token|model")] == before
+
+
+def test_opening_gives_the_same_calls_and_sums(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, 45, limit=SMALL)
+    calls.log.sync()
+    calls.append([record(45)])
+    calls.log.close()
+    again = reopened(tmp_path)
+    assert again.newest(99) == calls.newest(99)
+    assert sums_of(again, "model") == sums_of(calls, "model")
+    assert again.log.last == 46
+
+
+def test_opening_reads_no_sealed_segment(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, 25, limit=SMALL)
+    calls.log.close()
+    sealed = segments(tmp_path)[0]
+    sealed.write_bytes(bytes(sealed.stat().st_size))
+    assert reopened(tmp_path).count == 25
+
+
+def test_a_crash_before_the_seal_leaves_it_to_the_next_start(tmp_path: Path) -> None:
+    log_of(tmp_path, 25, limit=SMALL)  # never closed
+    calls = reopened(tmp_path)
+    assert (calls.count, len(Ledger(tmp_path).sealed)) == (25, 0)
+    calls.append([record(25)])
+    calls.log.sync()
+    assert len(Ledger(tmp_path).sealed) == 2
+    assert reopened(tmp_path).count == 26
+
+
+def test_a_full_disk_keeps_the_open_segment_growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = log_of(tmp_path, 12, limit=SMALL)
+    monkeypatch.setattr(files, "create", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    for i in range(12, 40):
+        calls.append([record(i)])
+    assert (len(names(tmp_path)), calls.count) == (1, 40)
+
+
+def test_a_seal_that_fails_is_tried_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = log_of(tmp_path, 25, limit=SMALL)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "replace", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "full")))
+        calls.log.sync()
+    for _ in range(101):
+        calls.log.sync()
+    assert len(Ledger(tmp_path).sealed) == 2
+
+
+def test_a_sync_that_fails_writes_the_segment_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = log_of(tmp_path, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
+        calls.log.sync()
+    calls.append([record(5)])
+    calls.log.sync()
+    assert [call["cost"] for call in stock(segments(tmp_path)[0])] == [1000, 1001, 1002, 1003, 1004, 1005]
+    assert "refused to sync" in calls.log.notes[0]
+
+
+def test_old_segments_are_deleted_and_their_sums_stay(tmp_path: Path) -> None:
+    log_of(tmp_path, 25, limit=SMALL).log.close()
+    old = CallLog(Log(tmp_path, oldest=lambda: T0 + 15))
+    assert (old.count, len(segments(tmp_path))) == (13, 2)
+    assert sums_of(old, "group").total.calls == 25
+    assert [call.id for call in old.newest(99)] == [record(i).id for i in range(24, 11, -1)]
+    assert old.get(record(3).id) is None
+
+
+def test_an_edited_sealed_segment_is_taken_back_and_changes_no_sum(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, 25, limit=SMALL)
+    calls.log.close()
+    path = segments(tmp_path)[0]
+    path.write_bytes(path.read_bytes()[:-300])
+    again = reopened(tmp_path)
+    assert "Sums and balances stay" in again.log.notes[0]
+    assert again.count < 25
+    assert sums_of(again, "group").total.calls == 25
+    assert reopened(tmp_path).log.notes == []
+
+
+@pytest.mark.parametrize("lost", ["ledger.json", "ledger.old.json"])
+def test_a_lost_ledger_is_made_anew_from_the_segments(tmp_path: Path, lost: str) -> None:
+    calls = log_of(tmp_path, 25, limit=SMALL)
+    calls.log.sync()
+    calls.append([record(i) for i in range(25, 40)])
+    calls.append([record(40)])
+    calls.log.close()
+    expected = sums_of(calls, "token")
+    (tmp_path / lost).unlink()
+    again = reopened(tmp_path)
+    assert sums_of(again, "token") == expected
+    again.append([record(41)])
+    again.log.close()
+    assert reopened(tmp_path).count == 42
+
+
+def test_a_damaged_ledger_is_kept_beside_and_made_anew(tmp_path: Path) -> None:
+    log_of(tmp_path, 25, limit=SMALL).log.close()
+    ledger = tmp_path / "ledger.json"
+    ledger.write_bytes(ledger.read_bytes().replace(b'"n":', b'"m":', 1))
+    again = reopened(tmp_path)
+    assert "ledger.json was damaged" in again.log.notes[0]
+    assert sums_of(again, "group").total.calls == 25
+    assert len(list(tmp_path.glob("ledger.json.*.damaged"))) == 1
+
+
+def test_sums_of_deleted_calls_that_are_lost_are_not_passed_over(tmp_path: Path) -> None:
+    log_of(tmp_path, 25, limit=SMALL).log.close()
+    segments(tmp_path)[0].unlink()
+    for name in ("ledger.json", "ledger.old.json"):
+        (tmp_path / name).unlink(missing_ok=True)
+    with pytest.raises(StoreDamaged, match="sums of calls 1 to 12 are lost"):
+        reopened(tmp_path)
+
+
+def test_a_reader_sees_what_the_writer_adds(tmp_path: Path) -> None:
+    writer, reader = log_of(tmp_path, 5, limit=SMALL), CallLog(Log(tmp_path, writer=False))
+    for i in range(5, 60):
+        writer.append([record(i)])
+        if i % 7 == 0:
+            writer.log.sync()
+        reader.log.refresh()
+        assert (reader.count, reader.log.last) == (i + 1, i + 1)
+        assert reader.newest(1) == [record(i)]
+    assert sums_of(reader, "model", "hour") == sums_of(writer, "model", "hour")
+
+
+def test_a_reader_neither_repairs_nor_writes(tmp_path: Path) -> None:
+    log_of(tmp_path, 5).log.close()
+    path = segments(tmp_path)[0]
+    path.write_bytes(path.read_bytes().removesuffix(TAIL)[:-10])
+    reader = CallLog(Log(tmp_path, writer=False))
+    assert (reader.count, len(list(tmp_path.iterdir()))) == (4, 1)
+    with pytest.raises(StoreError, match="only reads"):
+        reader.append([record(5)])
+
+
+def test_a_reader_of_nothing_finds_nothing(tmp_path: Path) -> None:
+    reader = CallLog(Log(tmp_path / "none", writer=False))
+    reader.log.refresh()
+    assert (reader.count, (tmp_path / "none").exists()) == (0, False)

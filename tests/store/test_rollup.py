@@ -1,0 +1,97 @@
+"""Rollups give the same sums as adding the calls up one by one."""
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+
+from gateway.store.rollup import DAY, DIMENSIONS, HOUR, Counts, Dimension, Entry, Rollup, Sealed, coarse, tables_of
+from gateway.store.sums import value_of
+from tests.store.samples import T0, busy, record
+
+CALLS = [msgspec.convert(msgspec.to_builtins(call), Entry) for call in busy(1, 400, days=3)]
+
+
+def rollup() -> Rollup:
+    sums = Rollup()
+    for call in CALLS:
+        sums.add(call)
+    return sums
+
+
+def sealed(sums: Rollup) -> Sealed:
+    return Sealed(
+        name="calls-20251120-0000.json",
+        n=len(CALLS),
+        first=1,
+        last=len(CALLS),
+        t0=T0,
+        t1=T0,
+        end=0,
+        hourly=True,
+        latest=sums.used(),
+        all={by: sums.totals(by) for by in DIMENSIONS},
+        tables=tables_of(sums),
+    )
+
+
+def test_counts_of_a_call() -> None:
+    counts = Counts()
+    counts.book(record(0, status=500, cached=3, possible=9))
+    counts.book(record(1))
+    assert (counts.calls, counts.errors, counts.cached, counts.possible, counts.cost) == (2, 1, 3, 9, 2001)
+    assert (counts.ttft, counts.firsts) == (101, 1)
+
+
+@pytest.mark.parametrize("by", DIMENSIONS)
+def test_totals_and_tables_are_the_sums_of_the_calls(by: Dimension) -> None:
+    sums = rollup()
+    for value in {value_of(call, by) for call in CALLS}:
+        mine = [call for call in CALLS if value_of(call, by) == value]
+        assert sums.totals(by)[value] == added(mine)
+        for start, counts in sums.table(by)[value].items():
+            assert counts == added([call for call in mine if start <= call.ts < start + sums.step(by)])
+
+
+@pytest.mark.parametrize("by", DIMENSIONS)
+def test_sealing_and_writing_keeps_every_sum(by: Dimension) -> None:
+    sums = rollup()
+    kept = msgspec.json.decode(msgspec.json.encode(sealed(sums)), type=Sealed)
+    assert (kept.totals(by), kept.table(by), kept.step(by)) == (sums.totals(by), sums.table(by), sums.step(by))
+
+
+def test_hours_become_days() -> None:
+    days = coarse(sealed(rollup()))
+    assert days.step("token") == DAY
+    assert all(start % DAY == 0 for rows in days.table("token").values() for start in rows)
+    assert {value: added_rows(rows.values()) for value, rows in days.table("token").items()} == days.totals("token")
+
+
+def test_tokens_by_model_are_kept_by_day() -> None:
+    assert (Rollup().step("token|model"), Rollup().step("app")) == (DAY, HOUR)
+    assert "tok_1|m-large" in rollup().totals("token|model")
+
+
+def test_the_latest_use_of_a_token_is_known() -> None:
+    assert rollup().used()["tok_3"] == max(call.ts for call in CALLS if call.token == "tok_3")
+
+
+def test_a_copy_does_not_grow_with_the_original() -> None:
+    sums = rollup()
+    copied = sums.copy()
+    sums.add(CALLS[0])
+    assert added_rows(copied.totals("app").values()) == added(CALLS)
+
+
+def added(calls: list[Entry]) -> Counts:
+    counts = Counts()
+    for call in calls:
+        counts.book(call)
+    return counts
+
+
+def added_rows(rows: Iterable[Counts]) -> Counts:
+    counts = Counts()
+    for row in rows:
+        counts.merge(row)
+    return counts

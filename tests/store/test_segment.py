@@ -1,0 +1,97 @@
+"""A segment is read in blocks, from either end, and its intact lines are what counts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.store import segment as module
+from gateway.store.errors import StoreTooNew
+from gateway.store.lines import TAIL, id_of, join, pack
+from gateway.store.rollup import Rollup
+from gateway.store.segment import EMPTY, HEAD, Segment, foreign_lines
+from tests.store.samples import T0, log_of, segments, stock
+
+
+def segment_of(folder: Path, count: int) -> Segment:
+    log_of(folder, count).log.close()
+    return Segment(segments(folder)[0])
+
+
+def test_scanning_counts_what_is_there(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, 10)
+    assert segment.scan()
+    assert (segment.n, segment.first, segment.last) == (10, 1, 10)
+    assert (segment.t0, segment.t1) == (T0, T0 + 9)
+    assert segment.end + len(TAIL) == segment.path.stat().st_size
+
+
+def test_scanning_again_finds_only_what_is_new(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, 3)
+    segment.scan()
+    log_of(tmp_path, 2).log.close()
+    assert segment.scan()
+    assert segment.n == 5
+    assert isinstance(segment.sums, Rollup)
+    assert sum(counts.calls for counts in segment.sums.totals("app").values()) == 5
+
+
+def test_a_line_with_an_old_id_is_a_repeat(tmp_path: Path) -> None:
+    path = tmp_path / "calls-20251120-0000.json"
+    lines = [pack(5, b'{"cost":1}'), pack(5, b'{"cost":1}'), pack(4, b'{"cost":1}'), pack(6, b'{"cost":1}')]
+    path.write_bytes(HEAD + join(lines, first=True) + TAIL)
+    segment = Segment(path)
+    assert not segment.scan()
+    assert (segment.n, segment.last) == (2, 6)
+
+
+@pytest.mark.parametrize("size", [1, 300, 5000, 1 << 20])
+def test_lines_come_whole_and_in_order_whatever_the_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(module, "BLOCK", size)
+    segment = segment_of(tmp_path, 40)
+    segment.scan()
+    assert [id_of(line) for line in segment.lines()] == list(range(1, 41))
+    assert [id_of(line) for line in segment.newest([])] == list(range(40, 0, -1))
+    assert [id_of(line) for line in segment.newest([b'"token":"tok_3"'])] == [39, 34, 29, 24, 19, 14, 9, 4]
+
+
+def test_needles_must_all_be_in_one_line(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, 40)
+    segment.scan()
+    assert [id_of(line) for line in segment.newest([b'"token":"tok_3"', b'"status":429'])] == [9]
+    assert list(segment.newest([b'"token":"nobody"'])) == []
+
+
+def test_a_damaged_line_is_passed_over_and_remembered(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, 5)
+    segment.scan()
+    segment.path.write_bytes(segment.path.read_bytes().replace(b'"cost":1002', b'"cost":9002'))
+    assert [id_of(line) for line in segment.lines()] == [1, 2, 4, 5]
+    assert [id_of(line) for line in segment.newest([])] == [5, 4, 2, 1]
+    assert segment.damaged
+
+
+def test_a_deleted_file_has_no_lines(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, 5)
+    segment.scan()
+    segment.path.unlink()
+    assert list(segment.lines()) == list(segment.newest([])) == []
+
+
+def test_another_layout_is_read_as_lines(tmp_path: Path) -> None:
+    data = json.dumps({"calls": {"3": {"cost": 5, "_crc": "old"}}}).encode()
+    assert foreign_lines(data) == pack(3, b'{"cost":5}')
+    assert foreign_lines(b"[]") == foreign_lines(b'{"calls": 5}') == foreign_lines(b"{") == b""
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "calls-20251120-0000.json"
+    path.write_bytes(EMPTY.replace(b'"format":1', b'"format":2'))
+    with pytest.raises(StoreTooNew, match="format 2"):
+        Segment(path).scan()
+
+
+def test_stock_tinydb_reads_it(tmp_path: Path) -> None:
+    assert [call["cost"] for call in stock(segment_of(tmp_path, 3).path)] == [1000, 1001, 1002]

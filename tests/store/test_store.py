@@ -1,0 +1,178 @@
+"""Opening a store: what is made, what is repaired, who is let in."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from gateway.config import Config
+from gateway.domain.change import Change
+from gateway.domain.settings import Settings
+from gateway.domain.units import DOLLAR, Millis
+from gateway.store.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew
+from gateway.store.rollup import DAY
+from gateway.store.store import Store
+from gateway.store.verify import verify
+from tests.store.samples import T0, grant, record, running, segments, settle, store_of
+
+
+def test_a_fresh_home_works_at_once(home: Path) -> None:
+    store = store_of(home)
+    assert (store.books.balance(), store.calls.count, store.notes) == (0, 0, [])
+    store.close()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777], ids=oct)
+def test_nobody_else_may_read_anything(home: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        store = store_of(home, segment_bytes=2000)
+        grant(store)
+        for i in range(20):
+            settle(store, i)
+        store.close()
+    finally:
+        os.umask(before)
+    for path in [home, *home.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_what_was_settled_is_there_after_the_next_start(home: Path) -> None:
+    store = store_of(home)
+    grant(store)
+    settled = [settle(store, i) for i in range(10)]
+    store.close()
+    again = store_of(home)
+    assert again.calls.newest(99) == settled[::-1]
+    assert again.books.balance() == settled[-1].balance
+    assert verify(again).equal
+    again.close()
+
+
+def test_a_thread_syncs_unless_told_otherwise(home: Path) -> None:
+    store = Store.open(Config(home=home), now=lambda: Millis(T0))
+    settle(store, 1)
+    store.close()
+    assert store_of(home, writer=False).calls.count == 1
+
+
+def test_a_second_writer_is_refused_until_the_first_is_done(home: Path) -> None:
+    store = store_of(home)
+    with pytest.raises(StoreBusy, match=f"pid {os.getpid()}"):
+        store_of(home)
+    store.close()
+    store_of(home).close()
+
+
+def test_a_store_that_could_not_be_opened_is_not_locked(home: Path) -> None:
+    store_of(home).close()
+    (home / "config.json").write_text("{")
+    with pytest.raises(StoreDamaged):
+        store_of(home)
+    (home / "config.json").unlink()
+    store_of(home).close()
+
+
+def test_a_home_that_cannot_be_a_folder_is_refused_with_its_name(home: Path) -> None:
+    home.write_text("a file")
+    with pytest.raises(StoreError, match=str(home)):
+        store_of(home)
+
+
+def test_calls_without_a_configuration_are_never_taken_for_a_new_store(home: Path) -> None:
+    store = store_of(home)
+    settle(store, 1)
+    store.close()
+    (home / "config.json").unlink()
+    with pytest.raises(StoreDamaged, match="missing"):
+        store_of(home)
+    assert not (home / "config.json").exists()
+
+
+def test_a_lost_configuration_can_be_brought_back_as_the_message_says(home: Path) -> None:
+    store = store_of(home)
+    grant(store)
+    grant(store, 5, "g2")
+    store.close()
+    (home / "config.json").unlink()
+    with pytest.raises(StoreDamaged, match=r"config\.old\.json"):
+        store_of(home)
+    (home / "config.json").write_bytes((home / "config.old.json").read_bytes())
+    again = store_of(home)
+    assert again.books.balance() == 10 * DOLLAR
+    again.close()
+
+
+@pytest.mark.parametrize("name", ["config.json", "usage/ledger.json", "usage/calls-20251120-0000.json"])
+def test_a_newer_format_of_any_file_is_refused_and_nothing_is_changed(home: Path, name: str) -> None:
+    store = store_of(home, segment_bytes=2000)
+    for i in range(12):
+        settle(store, i)
+    store.close()
+    path = home / name
+    path.write_bytes(path.read_bytes().replace(b'"format":', b'"format":9', 1))
+    before = {found: found.read_bytes() for found in home.rglob("*.json")}
+    with pytest.raises(StoreTooNew, match="newer version"):
+        store_of(home)
+    assert {found: found.read_bytes() for found in home.rglob("*.json")} == before
+
+
+def test_what_was_repaired_is_told(home: Path) -> None:
+    store = store_of(home)
+    for i in range(3):
+        settle(store, i)
+    store.books.open(running(9))
+    store.close()
+    path = segments(home / "usage")[0]
+    path.write_bytes(path.read_bytes()[:-40])
+    (home / "config.json").write_bytes((home / "config.json").read_bytes().replace(b'"1":{}', b'"1":{"keep_days":30}'))
+    again = store_of(home)
+    assert len(again.notes) == 3
+    assert [
+        text
+        for text, note in zip(
+            ("2 calls of it are good", "running when the gateway died: 1", "changed by something else"),
+            again.notes,
+            strict=True,
+        )
+        if text in note
+    ] == ["2 calls of it are good", "running when the gateway died: 1", "changed by something else"]
+    again.close()
+
+
+def test_records_are_kept_as_long_as_the_settings_say(home: Path) -> None:
+    store = store_of(home, segment_bytes=2000)
+    store.entities.apply([Change("settings", "", Settings(keep_days=30))])
+    for i in range(20):
+        settle(store, i)
+    store.close()
+    later = store_of(home, clock=T0 + 31 * DAY)
+    assert later.calls.count < 20
+    assert (later.calls.get(record(0).id), later.books.spent(("account", "")).calls) == (None, 20)
+    assert verify(later).equal
+    later.close()
+
+
+def test_a_reader_sees_calls_and_configuration_of_the_writer(home: Path) -> None:
+    store = store_of(home)
+    reader = store_of(home, writer=False)
+    assert reader.calls.count == 0
+    grant(store)
+    settle(store, 1)
+    reader.refresh()
+    assert (reader.calls.count, reader.books.balance()) == (1, store.books.balance())
+    store.close()
+
+
+def test_a_reader_needs_no_home(home: Path) -> None:
+    reader = store_of(home, writer=False)
+    assert (reader.calls.newest(5), reader.books.balance(), home.exists()) == ([], 0, False)
+
+
+def test_the_configuration_is_readable_json(home: Path) -> None:
+    store = store_of(home)
+    grant(store)
+    store.close()
+    assert json.loads((home / "config.json").read_bytes())["grants"]["1"]["nanos"] == 10 * DOLLAR

@@ -1,0 +1,129 @@
+"""The syncer works in its own thread, once for all who wait."""
+
+import asyncio
+import threading
+
+import pytest
+
+from gateway.store.syncer import Syncer
+
+LONG = 60.0
+
+
+class Work:
+    """Counts its rounds; a round can be held up, and can fail."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.begun = threading.Event()
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.error: Exception | None = None
+        self.thread = ""
+
+    def __call__(self) -> bool:
+        self.rounds += 1
+        self.thread = threading.current_thread().name
+        self.begun.set()
+        assert self.go_on.wait(LONG)
+        if self.error:
+            raise self.error
+        return True
+
+
+async def test_who_waits_is_served_at_once_by_another_thread() -> None:
+    work = Work()
+    syncer = Syncer(work, LONG)
+    await syncer.wait()
+    assert (work.rounds, work.thread) == (1, "tollkeeper-sync")
+    syncer.close()
+
+
+async def test_all_who_wait_are_served_by_one_round() -> None:
+    work = Work()
+    syncer = Syncer(work, LONG)
+    work.go_on.clear()
+    first = asyncio.ensure_future(syncer.wait())
+    await asyncio.to_thread(work.begun.wait, LONG)
+    rest = [asyncio.ensure_future(syncer.wait()) for _ in range(20)]
+    await asyncio.sleep(0)
+    work.go_on.set()
+    await asyncio.gather(first, *rest)
+    assert work.rounds == 2
+    syncer.close()
+
+
+async def test_who_comes_during_a_round_waits_for_the_next() -> None:
+    work = Work()
+    syncer = Syncer(work, LONG)
+    work.go_on.clear()
+    first = asyncio.ensure_future(syncer.wait())
+    await asyncio.to_thread(work.begun.wait, LONG)
+    work.begun.clear()
+    second = asyncio.ensure_future(syncer.wait())
+    await asyncio.sleep(0)
+    work.go_on.set()
+    await first
+    assert not second.done() or work.rounds == 2
+    await second
+    assert work.rounds == 2
+    syncer.close()
+
+
+@pytest.mark.parametrize("error", [OSError(5, "refused"), ValueError("a bug")])
+async def test_an_error_is_told_to_who_waits_and_the_next_round_may_succeed(error: Exception) -> None:
+    work = Work()
+    syncer = Syncer(work, LONG)
+    work.error = error
+    with pytest.raises(type(error), match=str(error.args[-1])):
+        await syncer.wait()
+    work.error = None
+    await syncer.wait()
+    syncer.close()
+
+
+async def test_who_no_longer_waits_is_no_trouble() -> None:
+    work = Work()
+    syncer = Syncer(work, LONG)
+    work.go_on.clear()
+    waiting = asyncio.ensure_future(syncer.wait())
+    await asyncio.to_thread(work.begun.wait, LONG)
+    waiting.cancel()
+    work.go_on.set()
+    await syncer.wait()
+    assert waiting.cancelled()
+    syncer.close()
+
+
+def test_what_is_dirty_is_worked_on_after_the_interval() -> None:
+    work = Work()
+    syncer = Syncer(work, 0.001)
+    syncer.dirty()
+    syncer.dirty()
+    assert work.begun.wait(LONG)
+    syncer.close()
+
+
+def test_nothing_written_is_no_work_and_the_end_works_once_more() -> None:
+    work = Work()
+    syncer = Syncer(work, 0.001)
+    assert not work.begun.wait(0.05)
+    syncer.close()
+    assert work.rounds == 1
+
+
+def test_an_unfinished_round_is_repeated_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.store.syncer.AGAIN_S", 0.001)
+    rounds: list[int] = []
+    enough = threading.Event()
+
+    def work() -> bool:
+        rounds.append(1)
+        if len(rounds) == 3:
+            enough.set()
+        return len(rounds) >= 3
+
+    syncer = Syncer(work, 0.001)
+    syncer.dirty()
+    assert enough.wait(LONG)
+    syncer.close()

@@ -1,0 +1,93 @@
+"""Verify finds every difference between what the gateway goes by and what the log says."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gateway.domain.units import Millis, Nanos
+from gateway.store.counters import Spent
+from gateway.store.rollup import DAY, Counts, Rollup, Sealed
+from gateway.store.store import Store
+from gateway.store.verify import check, take, verify
+from tests.store.samples import T0, busy, grant, record, running, segments, settle, store_of
+
+
+@pytest.fixture
+def store(home: Path) -> Iterator[Store]:
+    opened = store_of(home, segment_bytes=8000)
+    grant(opened)
+    for i, call in enumerate(busy(2, 60, days=2)):
+        opened.books.open(running(i, channel=call.channel))
+        opened.books.settle(msgspec.structs.replace(call, id=running(i).id))
+    opened.books.sync()
+    opened.books.spent(("token", "tok_1"), Millis(T0 + DAY + 5))
+    yield opened
+    opened.close()
+
+
+def test_a_store_agrees_with_its_log(store: Store) -> None:
+    verdict = verify(store)
+    assert (verdict.equal, verdict.difference, verdict.calls) == (True, "", 60)
+    assert verdict.balance_nanos == verdict.granted_nanos - verdict.cost_nanos == store.books.balance()
+    assert verdict.checks > 30
+
+
+def test_a_snapshot_is_not_disturbed_by_later_calls(store: Store) -> None:
+    snapshot = take(store)
+    settle(store, 100)
+    assert check(snapshot).equal
+    assert check(take(store)).calls == 61
+
+
+def test_sums_of_deleted_calls_are_believed(store: Store) -> None:
+    store.calls.log.segments[0].path.unlink()
+    store.calls.log.segments[0].gone = True
+    assert verify(store).calls == 60
+
+
+def test_a_missing_call_is_found(store: Store, home: Path) -> None:
+    path = segments(home / "usage")[0]
+    path.write_bytes(path.read_bytes().replace(b'"cost":1003', b'"cost":1004'))
+    assert "number of calls" in verify(store).difference
+
+
+def test_wrong_sums_are_found(store: Store) -> None:
+    sealed = next(s for s in store.calls.log.segments if isinstance(s.sums, Sealed))
+    sealed.sums.totals("app")["curl"].ttft += 1
+    assert "totals by app" in verify(store).difference
+
+
+def test_wrong_sums_of_the_open_segment_are_found(store: Store) -> None:
+    settle(store, 100)
+    sums = store.calls.log.segments[-1].sums
+    assert isinstance(sums, Rollup)
+    sums.add(record(101))
+    assert "totals by token" in verify(store).difference
+
+
+def test_wrong_counters_are_found(store: Store) -> None:
+    store.books.counters.add(record(101, token="tok_1", ts=T0 + 2 * DAY))
+    assert verify(store).difference.startswith("what account spent since 0")
+
+
+def test_a_wrong_window_is_found(store: Store) -> None:
+    snapshot = take(store)
+    scope = ("token", "tok_1")
+    wrong = [(s, since, Spent() if s == scope else spent) for s, since, spent in snapshot.counters]
+    assert "what token tok_1 spent since" in check(snapshot._replace(counters=wrong)).difference
+
+
+def test_a_wrong_balance_is_found(store: Store) -> None:
+    snapshot = take(store)
+    assert check(snapshot._replace(balance=Nanos(5))).difference.startswith("the balance")
+
+
+def test_a_call_that_is_recorded_twice_is_found(store: Store) -> None:
+    store.calls.append(store.calls.newest(1))
+    assert "recorded twice" in verify(store).difference
+
+
+def test_counts_compare_by_value() -> None:
+    assert Counts(calls=1) == Counts(calls=1) != Counts(calls=2)
