@@ -24,7 +24,7 @@ class Syncer:
         self._waiters: list[Waiter] = []
         self._dirty = threading.Event()
         self._urgent = threading.Event()
-        self._ending = False
+        self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tollkeeper-sync", daemon=True)
         self._thread.start()
 
@@ -45,16 +45,16 @@ class Syncer:
 
     def close(self) -> None:
         """Work once more and end the thread."""
-        self._ending = True
+        self._ending.set()
         self._urgent.set()
         self._dirty.set()
         self._thread.join()
 
     def _run(self) -> None:
         done = True
-        while True:
+        while not self._ending.is_set():
             self._dirty.wait(None if done else AGAIN_S)
-            if self._ending:
+            if self._ending.is_set():
                 break
             self._urgent.wait(self._interval_s)
             done = self._round()

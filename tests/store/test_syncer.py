@@ -127,3 +127,10 @@ def test_an_unfinished_round_is_repeated_without_being_asked(monkeypatch: pytest
     syncer.dirty()
     assert enough.wait(LONG)
     syncer.close()
+
+
+def test_it_ends_whatever_it_is_doing() -> None:
+    for _ in range(200):
+        syncer = Syncer(Work(), 0.0001)
+        syncer.dirty()
+        syncer.close()
