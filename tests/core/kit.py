@@ -1,0 +1,71 @@
+"""Kit: configurations made in one line, for tests of the core."""
+
+import json
+from typing import Any
+
+from gateway.core.asked import Asked, asked
+from gateway.core.catalog import Catalog, Route
+from gateway.domain.account import Account, Grant
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.group import Group
+from gateway.domain.price import Price
+from gateway.domain.registry import Registry
+from gateway.domain.settings import Settings
+from gateway.domain.token import Token
+from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
+
+MESSAGES = [{"role": "user", "content": "Say hello."}]
+PRICE = Price(model="m", input=Nanos(2_500_000_000), output=Nanos(10_000_000_000))
+
+
+def channel(name: str = "up", *models: str, **fields: Any) -> Channel:
+    """A model is ``public`` or ``public=upstream``."""
+    pairs = [model.partition("=") for model in models or ("m",)]
+    served = tuple(Served(name=public, upstream=upstream) for public, _, upstream in pairs)
+    usual = {"base_url": f"https://{name}.example/v1", "key": "sk-upstream-canary", "dialect": Dialect.OPENAI}
+    return Channel(id=ChannelId(f"ch_{name}"), name=name, models=served, **{**usual, **fields})
+
+
+def route(name: str = "up", model: str = "m", **fields: Any) -> Route:
+    made = channel(name, model, **fields)
+    return Route(made, made.models[0])
+
+
+def token(name: str = "laptop", **fields: Any) -> Token:
+    usual = {"group": "home", "digest": f"digest of {name}", "hint": "sk-tk-…"}
+    return Token(id=TokenId(f"tok_{name}"), name=name, **{**usual, **fields})
+
+
+def registry(
+    *channels: Channel,
+    tokens: tuple[Token, ...] = (),
+    groups: tuple[Group, ...] = (Group(name="home"),),
+    prices: tuple[Price, ...] = (PRICE,),
+    account: Account | None = None,
+    settings: Settings | None = None,
+    granted: int = DOLLAR,
+) -> Registry:
+    """One dollar, the group ``home`` and a price for model ``m``, if nothing else is said."""
+    grant = Grant(id="gr_1", nanos=Nanos(granted), time=Millis(0))
+    return Registry(
+        account=account or Account(),
+        settings=settings or Settings(),
+        tokens={t.id: t for t in tokens},
+        groups={g.name: g for g in groups},
+        channels={c.id: c for c in channels},
+        prices={p.model: p for p in prices},
+        grants={grant.id: grant},
+    )
+
+
+def catalog(*channels: Channel, **fields: Any) -> Catalog:
+    return Catalog(registry(*channels, **fields))
+
+
+def body(model: str = "m", **fields: Any) -> bytes:
+    """A request."""
+    return json.dumps({"model": model, "messages": MESSAGES, **fields}).encode()
+
+
+def ask(model: str = "m", **fields: Any) -> Asked:
+    return asked(body(model, **fields))

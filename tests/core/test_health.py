@@ -1,0 +1,233 @@
+"""Channels that fail rest, longer each time; one call tries whether they are well again."""
+
+import pytest
+
+from gateway.core.health import (
+    FAILURES_IN_A_ROW,
+    LONGEST_S,
+    MODEL_MISSING_S,
+    OUT_OF_CREDIT_S,
+    STEPS_S,
+    WINDOW_CALLS,
+    WINDOW_S,
+    Health,
+    State,
+)
+from gateway.domain.call import FailureKind
+from tests.core.clocks import Mono
+from tests.core.kit import channel
+
+UP = channel()
+BREAKERS = [FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT]
+
+
+class Bell:
+    """Counts how often it was rung."""
+
+    def __init__(self) -> None:
+        self.rung = 0
+
+    def __call__(self) -> None:
+        self.rung += 1
+
+
+@pytest.fixture
+def mono() -> Mono:
+    return Mono()
+
+
+@pytest.fixture
+def bell() -> Bell:
+    return Bell()
+
+
+@pytest.fixture
+def health(mono: Mono, bell: Bell) -> Health:
+    return Health(mono, bell)
+
+
+def fail(health: Health, kind: FailureKind, times: int = 1, *, retry_after_s: float | None = None) -> None:
+    for _ in range(times):
+        health.failed(UP.id, kind, "it broke", retry_after_s)
+
+
+def test_an_unknown_channel_is_well(health: Health) -> None:
+    assert health.state(UP) == State("ok")
+
+
+def test_off_is_the_owners_and_says_nothing_else(health: Health) -> None:
+    fail(health, FailureKind.AUTH)
+    assert health.state(channel(enabled=False)) == State("off")
+
+
+@pytest.mark.parametrize("kind", BREAKERS)
+def test_three_failures_in_a_row_open_the_breaker(health: Health, kind: FailureKind) -> None:
+    fail(health, kind, FAILURES_IN_A_ROW - 1)
+    assert health.state(UP).name == "ok"
+    fail(health, kind)
+    assert health.state(UP) == State("cooling", "it broke", STEPS_S[0])
+
+
+def test_a_success_breaks_the_row(health: Health) -> None:
+    for _ in range(3):
+        health.succeeded(UP.id)
+        fail(health, FailureKind.SERVER, FAILURES_IN_A_ROW - 1)
+        for _ in range(4):
+            health.succeeded(UP.id)
+    assert health.state(UP).name == "ok"
+
+
+def alternate(health: Health, mono: Mono, calls: int, gap_s: float = 1.0) -> None:
+    """Failures and successes in turn, a failure last."""
+    fail(health, FailureKind.SERVER)
+    for _ in range(calls // 2):
+        mono.now += gap_s
+        health.succeeded(UP.id)
+        mono.now += gap_s
+        fail(health, FailureKind.SERVER)
+
+
+def test_half_of_five_recent_calls_open_the_breaker(health: Health, mono: Mono) -> None:
+    alternate(health, mono, WINDOW_CALLS - 2)
+    assert health.state(UP).name == "ok"
+    alternate(health, mono, 0)
+    assert health.state(UP).name == "ok"
+    health.succeeded(UP.id)
+    fail(health, FailureKind.SERVER)
+    assert health.state(UP).name == "cooling"
+
+
+def test_old_failures_do_not_count(health: Health, mono: Mono) -> None:
+    alternate(health, mono, 20, gap_s=WINDOW_S / 4)
+    assert health.state(UP).name == "ok"
+
+
+@pytest.mark.parametrize("kind", [FailureKind.CLIENT, FailureKind.MISSING])
+def test_the_clients_own_mistakes_say_nothing_of_a_channel(health: Health, kind: FailureKind) -> None:
+    fail(health, kind, 20)
+    assert health.state(UP) == State("ok")
+
+
+def test_each_rest_is_longer_than_the_last(health: Health, mono: Mono) -> None:
+    fail(health, FailureKind.SERVER, FAILURES_IN_A_ROW)
+    rests = []
+    for _ in range(len(STEPS_S) + 1):
+        rests.append(health.state(UP).left_s)
+        mono.now += rests[-1]
+        assert health.state(UP).name == "half_open"
+        fail(health, FailureKind.NETWORK)
+    assert rests == [*STEPS_S, STEPS_S[-1]]
+
+
+def test_a_success_forgets_everything(health: Health, mono: Mono) -> None:
+    fail(health, FailureKind.SERVER, FAILURES_IN_A_ROW)
+    mono.now += STEPS_S[0]
+    fail(health, FailureKind.SERVER)
+    mono.now += STEPS_S[1]
+    health.succeeded(UP.id)
+    assert health.state(UP) == State("ok")
+    mono.now += WINDOW_S
+    fail(health, FailureKind.SERVER, FAILURES_IN_A_ROW)
+    assert health.state(UP).left_s == STEPS_S[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "rest"),
+    [(None, STEPS_S[0]), (5.0, 5.0), (0.0, 0.0), (-3.0, 0.0), (LONGEST_S, LONGEST_S), (10**9, LONGEST_S)],
+)
+def test_a_rate_limit_rests_as_long_as_the_upstream_says(health: Health, asked: float | None, rest: float) -> None:
+    fail(health, FailureKind.RATE, retry_after_s=asked)
+    assert health.state(UP).left_s == rest
+
+
+def test_rate_limits_without_a_time_rest_longer_each_time(health: Health, mono: Mono) -> None:
+    for step in STEPS_S:
+        fail(health, FailureKind.RATE)
+        assert health.state(UP).left_s == step
+        mono.now += step
+
+
+@pytest.mark.parametrize(("asked", "rest"), [(None, OUT_OF_CREDIT_S), (30.0, 30.0), (10**9, LONGEST_S)])
+def test_out_of_credit_rests_an_hour_or_as_told(health: Health, asked: float | None, rest: float) -> None:
+    fail(health, FailureKind.QUOTA, retry_after_s=asked)
+    assert health.state(UP).left_s == rest
+
+
+@pytest.mark.parametrize("first", [FailureKind.QUOTA, FailureKind.RATE])
+def test_the_later_deadline_stays(health: Health, mono: Mono, first: FailureKind) -> None:
+    fail(health, first, retry_after_s=100.0)
+    mono.now += 10
+    fail(health, FailureKind.RATE, retry_after_s=5.0)
+    assert health.state(UP).left_s == 90.0
+    fail(health, FailureKind.RATE, retry_after_s=200.0)
+    assert health.state(UP).left_s == 200.0
+
+
+def test_a_refused_key_needs_attention_without_end(health: Health, mono: Mono) -> None:
+    fail(health, FailureKind.AUTH)
+    mono.now += 10**6
+    fail(health, FailureKind.RATE, retry_after_s=1.0)
+    assert health.state(UP).name == "attention"
+    health.clear(UP.id)
+    assert health.state(UP) == State("ok")
+
+
+def test_a_half_open_channel_takes_one_trial(health: Health, mono: Mono) -> None:
+    fail(health, FailureKind.RATE, retry_after_s=5.0)
+    health.asked(UP.id)
+    assert not health.on_trial(UP.id)
+    mono.now += 5
+    health.asked(UP.id)
+    assert health.on_trial(UP.id)
+
+
+@pytest.mark.parametrize("end", ["succeeded", "left", "failed", "client"])
+def test_a_trial_ends(health: Health, mono: Mono, end: str) -> None:
+    fail(health, FailureKind.RATE, retry_after_s=5.0)
+    mono.now += 5
+    health.asked(UP.id)
+    if end == "succeeded":
+        health.succeeded(UP.id)
+    elif end == "left":
+        health.left(UP.id)
+    else:
+        fail(health, FailureKind.CLIENT if end == "client" else FailureKind.SERVER)
+    names = {"succeeded": "ok", "left": "half_open", "client": "half_open", "failed": "cooling"}
+    assert (health.on_trial(UP.id), health.state(UP).name) == (False, names[end])
+
+
+def test_a_healthy_channel_is_never_on_trial(health: Health) -> None:
+    fail(health, FailureKind.SERVER)
+    health.asked(UP.id)
+    assert not health.on_trial(UP.id)
+
+
+def test_a_missing_model_rests_alone(health: Health, mono: Mono) -> None:
+    health.lacks(UP.id, "m")
+    assert (health.missing_s(UP.id, "m"), health.missing_s(UP.id, "n")) == (MODEL_MISSING_S, 0.0)
+    assert health.state(UP) == State("ok")
+    mono.now += MODEL_MISSING_S
+    assert health.missing_s(UP.id, "m") == 0.0
+
+
+def test_channels_are_apart(health: Health) -> None:
+    fail(health, FailureKind.AUTH)
+    assert health.state(channel("other")) == State("ok")
+
+
+def test_clearing_forgets_models_too(health: Health) -> None:
+    health.lacks(UP.id, "m")
+    health.clear(UP.id)
+    assert health.missing_s(UP.id, "m") == 0.0
+
+
+def test_who_looks_is_told_of_changes_alone(health: Health, bell: Bell) -> None:
+    health.succeeded(UP.id)
+    health.clear(UP.id)
+    health.left(UP.id)
+    fail(health, FailureKind.CLIENT)
+    assert bell.rung == 0
+    fail(health, FailureKind.RATE)
+    health.succeeded(UP.id)
+    health.succeeded(UP.id)
+    assert bell.rung == 2
