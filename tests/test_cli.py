@@ -77,7 +77,7 @@ def test_a_bug_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def commands_of(text: str) -> Iterator[list[str]]:
     """The command lines of a document: what follows ``tollkeeper`` in its code."""
-    code = re.findall(r"^```(?:sh|console)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    code = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     inline = re.findall(r"`(tollkeeper [^`]+)`", text)
     for line in [*"\n".join(code).replace("\\\n", " ").splitlines(), *inline]:
         for found in re.finditer(r"(?:^|[\s|(])tollkeeper((?: [^\s|)#]+)*)", line):

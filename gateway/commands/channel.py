@@ -15,6 +15,7 @@ from gateway.commands.session import run
 from gateway.domain.channel import Dialect, Timeouts
 from gateway.domain.limits import Limits
 from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.text import plain
 from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView
 
@@ -30,7 +31,7 @@ COLUMNS = [
     (">Calls", lambda c: str(c.calls)),
     (">Errors", lambda c: str(c.errors)),
     (">Spent", lambda c: brief_dollars(c.spent_nanos)),
-    ("Reason", lambda c: c.reason),
+    ("Reason", lambda c: plain(c.reason, 60)),
 ]
 
 
@@ -90,7 +91,9 @@ def add_channel(name: str, dialect: str, *, as_json: bool, **given: Any) -> None
         out_json(view)
     if warning := base_url_warning(view.base_url) if view.base_url else "":
         words(f"note: {warning}")
-    words(f"channel '{view.name}' was made: {len(view.models)} models for {', '.join(view.groups) or 'no group'}")
+    words(
+        f"channel '{view.name}' was made: {show.count(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
+    )
     words(f"try it: tollkeeper channel test {view.name}")
 
 

@@ -9,6 +9,7 @@ from gateway.commands.exits import Exit, Quit
 from gateway.commands.options import json_option
 from gateway.commands.output import out, out_json, out_list, words
 from gateway.commands.session import run
+from gateway.commands.show import count
 from gateway.domain.channel import Served
 from gateway.domain.patterns import matches
 from gateway.domain.text import plain
@@ -73,7 +74,7 @@ def models(ref: str, patterns: tuple[str, ...], *, add: bool, replace: bool, as_
     ]
     out_list(rows, columns, as_json=as_json, empty=f"channel '{ref}' lists no such model")
     if add or replace:
-        words(f"channel '{view.name}' now offers {len(view.models)} models")
+        words(f"channel '{view.name}' now offers {count(len(view.models), 'model')}")
 
 
 def merged(kept: list[Served], found: list[Served], known: list[Served]) -> list[Served]:

@@ -13,12 +13,12 @@ from gateway.client.caller import error_of
 from gateway.client.control import ControlClient
 from gateway.client.http import Ask, Stream, exchange, request
 from gateway.client.trial import Door, door
+from gateway.commands import show
 from gateway.commands.base import Command
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.output import harmless, on_terminal, out, words
 from gateway.commands.session import run
 from gateway.domain.errors import GatewayError, InternalError, NotFound, RateLimited, UpstreamError
-from gateway.domain.money import dollars
 from gateway.domain.token import PREFIX
 from gateway.domain.views import CallView
 from gateway.domain.written import brief_span
@@ -173,4 +173,4 @@ async def _receipt(client: ControlClient, call_id: str) -> None:
     except (NotFound, InternalError):
         return
     usage = f"{call.input_tokens} input + {call.output_tokens} output tokens ({call.usage_source})"
-    words(f"{usage}, {dollars(call.cost_nanos)}, {brief_span(call.duration_ms)}, {call.channel}, {call.id}")
+    words(f"{usage}, {show.cost(call)}, {brief_span(call.duration_ms)}, {call.channel}, {call.id}")

@@ -83,10 +83,16 @@ def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:
 def table(rows: Sequence[T], columns: Columns[T]) -> str:
     """Aligned columns under their headings; every cell is made harmless."""
     heads = [head.lstrip(">") for head, _ in columns]
-    right = [head.startswith(">") for head, _ in columns]
     lines = [heads, *([plain(cell(row)) or NOTHING for _, cell in columns] for row in rows)]
     widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]
-    return "\n".join(_aligned(line, widths, right) for line in lines)
+    signed = [-width if head.startswith(">") else width for width, (head, _) in zip(widths, columns, strict=True)]
+    return "\n".join(MARGIN.join(map(fit, line, signed)).rstrip() for line in lines)
+
+
+def fit(text: str, width: int) -> str:
+    """The text filled up with blanks to a width; a negative width aligns it to the right. Longer texts stay."""
+    blanks = " " * (abs(width) - cells(text))
+    return blanks + text if width < 0 else text + blanks
 
 
 def cells(text: str) -> int:
@@ -104,14 +110,6 @@ def harmless(text: str) -> str:
 def on_terminal() -> bool:
     """Whether stdout is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    padded = [
-        " " * (width - cells(cell)) + cell if is_right else cell + " " * (width - cells(cell))
-        for cell, width, is_right in zip(line, widths, right, strict=True)
-    ]
-    return MARGIN.join(padded).rstrip()
 
 
 def _lines(text: str) -> list[str]:

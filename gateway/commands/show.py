@@ -87,6 +87,17 @@ def status(call: CallView) -> str:
     return str(call.status) if call.outcome in ("done", "refused", "error") else f"{call.status} {call.outcome}"
 
 
+def cost(call: CallView) -> str:
+    """What the call cost, briefly; a call that used something without a price is marked."""
+    unpriced = call.state == "settled" and call.rates is None and call.usage_source != "none"
+    return UNPRICED if unpriced else brief_dollars(call.cost_nanos)
+
+
+def count(number: int, noun: str) -> str:
+    """``1 model``, ``2 models``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def receipt(call: CallView) -> list[str]:
     """How the cost came about, a line for each rate that applied."""
     rates = call.rates

@@ -14,7 +14,7 @@ from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_summary import summary
 from gateway.commands.usage_tail import tail
-from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.money import dollars
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
 from gateway.domain.written import brief_count
@@ -30,7 +30,7 @@ COLUMNS = [
     (">First", lambda c: show.span(c.first_byte_ms)),
     (">In", lambda c: brief_count(c.input_tokens)),
     (">Out", lambda c: brief_count(c.output_tokens)),
-    (">Cost", lambda c: brief_dollars(c.cost_nanos)),
+    (">Cost", show.cost),
 ]
 
 
@@ -81,7 +81,8 @@ def show_call(call_id: str, *, as_json: bool) -> None:
 
 
 def _print(call: CallView) -> None:
-    took = f"{show.span(call.duration_ms)}, first byte after {show.span(call.first_byte_ms) or 'never'}"
+    first = "" if call.first_byte_ms is None else f", first byte after {show.span(call.first_byte_ms)}"
+    overhead = f"{call.overhead_us / 1000:.2f}ms before the upstream was asked"
     out_pairs(
         [
             ("id", call.id),
@@ -95,11 +96,11 @@ def _print(call: CallView) -> None:
             ("channel", call.channel or "none"),
             ("status", f"{call.status} {call.outcome or call.state} {call.finish_reason}".rstrip()),
             ("error", f"{call.code}: {call.error}" if call.code else call.error),
-            ("took", took + (", streamed" if call.stream else "")),
-            ("in the gateway", f"{call.overhead_us / 1000:.2f}ms before the upstream was asked"),
+            ("took", f"{show.span(call.duration_ms)}{first}{', streamed' if call.stream else ''}"),
+            ("in the gateway", overhead if call.attempts else ""),
             ("usage", f"{_usage(call)} ({call.usage_source})"),
             *(("", line) for line in show.receipt(call)),
-            ("cost", dollars(call.cost_nanos) if call.rates or call.usage_source == "none" else show.UNPRICED),
+            ("cost", show.UNPRICED if show.cost(call) == show.UNPRICED else dollars(call.cost_nanos)),
             ("held", dollars(call.held_nanos) if call.held_nanos else ""),
             ("balance", f"{dollars(call.balance_nanos)} after it" if call.balance_nanos is not None else ""),
             ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from gateway.client.control import ControlClient
+from gateway.commands import show
 from gateway.commands.base import Command
 from gateway.commands.call_filters import filter_options, found, wanted_of
 from gateway.commands.exits import Exit, Quit
@@ -58,7 +59,7 @@ def export(form: str, output: Path | None, **given: Any) -> None:
 
     with _target(output) as write:
         count = run(lambda client: work(client, write))
-    words(f"{count} calls" + (f" written to {output}" if output else ""))
+    words(show.count(count, "call") + (f" written to {output}" if output else ""))
 
 
 def json_line(call: CallView) -> str:

@@ -11,10 +11,9 @@ from gateway.commands import show
 from gateway.commands.base import Command
 from gateway.commands.call_filters import Wanted, filter_options, wanted_of
 from gateway.commands.exits import Exit, Quit
-from gateway.commands.output import cells, out, out_json_line, words
+from gateway.commands.output import MARGIN, NOTHING, fit, out, out_json_line, words
 from gateway.commands.session import run
 from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping
-from gateway.domain.money import brief_dollars
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
 from gateway.domain.written import brief_count
@@ -22,8 +21,8 @@ from gateway.domain.written import brief_count
 CATCH_UP = 1000
 """Calls a snapshot brings, so that none is missed when this falls behind."""
 
-WIDTHS = (8, 12, 28, 16, 16, 7, 7, 11, 8)
-"""Of the cells of a line; longer cells push the rest."""
+WIDTHS = (8, 17, 24, 12, 12, -6, -6, -10, -6)
+"""Of the cells of a line, negative to align them right; longer cells push the rest."""
 
 
 @click.command(
@@ -89,10 +88,10 @@ def line_of(call: CallView) -> str:
         call.model,
         call.token,
         call.channel,
-        f"{brief_count(call.input_tokens)}>",
+        brief_count(call.input_tokens),
         brief_count(call.output_tokens),
-        brief_dollars(call.cost_nanos),
+        show.cost(call),
         show.span(call.duration_ms),
     )
-    line = "  ".join(text + " " * (width - cells(text)) for text, width in zip(map(plain, texts), WIDTHS, strict=True))
-    return f"{line}  {plain(call.error)}".rstrip()
+    padded = [fit(plain(text) or NOTHING, width) for text, width in zip(texts, WIDTHS, strict=True)]
+    return f"{MARGIN.join(padded)}{MARGIN}{plain(call.error)}".rstrip()

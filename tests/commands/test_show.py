@@ -51,3 +51,14 @@ def test_the_status_says_more_where_it_must() -> None:
 
 def test_long_lists_are_cut() -> None:
     assert (show.some(["a", "b"]), show.some(["a", "b", "c", "d", "e"])) == ("a, b", "a, b, c +2")
+
+
+def test_what_was_used_without_a_price_is_marked() -> None:
+    assert show.cost(CALL) == "$0.00438"
+    assert show.cost(replace(CALL, rates=None)) == "unpriced"
+    assert show.cost(replace(CALL, rates=None, usage_source="none", cost_nanos=Nanos(0))) == "$0.00"
+    assert show.cost(replace(CALL, rates=None, state="running")) == "$0.00438"
+
+
+def test_counts_have_their_noun() -> None:
+    assert (show.count(1, "model"), show.count(1_000, "model")) == ("1 model", "1,000 models")
