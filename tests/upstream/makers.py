@@ -1,0 +1,38 @@
+"""Makers: channels and orders for tests."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Channel, Dialect, Served, Timeouts
+from gateway.domain.units import ChannelId
+from gateway.upstream.adapter import Order
+
+SERVED = Served(name="m")
+
+
+def channel(base_url: str = "http://127.0.0.1:9/v1", **more: Any) -> Channel:
+    """A channel named ``up``."""
+    fields = {"id": ChannelId("ch_up"), "name": "up", "dialect": Dialect.OPENAI, "base_url": base_url, **more}
+    return msgspec.convert(fields, Channel)
+
+
+def order(body: object = None, *, model: str = "m", include_usage: bool = False) -> Order:
+    """The order of a request body, given as JSON text or as values."""
+    doc = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]} if body is None else body
+    data = doc.encode() if isinstance(doc, str) else json.dumps(doc).encode()
+    fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    return Order(
+        fields=fields,
+        model=model,
+        stream=bytes(fields.get("stream", b"")) == b"true",
+        include_usage=include_usage,
+        answer_id="chatcmpl-ours",
+        created=77,
+    )
+
+
+def timeouts(**seconds: float) -> Timeouts:
+    """Some deadlines, the others as usual."""
+    return Timeouts(**seconds)

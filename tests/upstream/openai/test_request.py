@@ -1,0 +1,175 @@
+"""A request goes out as it came, but for what the channel's upstream wants otherwise."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.domain.channel import Served, TokenLimitField
+from gateway.upstream.adapter import Learned, Prepared
+from gateway.upstream.lessons import NOTHING
+from gateway.upstream.openai.request import prepare
+from tests.upstream.makers import SERVED, channel, order
+
+Doc = dict[str, Any]
+
+EVERYTHING = """{"model":"m","messages":[{"role":"user","content":"Hi","x":{"y":[1,1.0,1e-7,null]}}],
+ "tools":[{"type":"function","function":{"name":"f","parameters":{"b":1,"a":2.50}},"x":1}],
+ "odd" : {"y":[1,1.0,1E-7,null]}, "temperature":1.0,"seed":12345678901234567890123,
+ "user":"\\ud83d\\ude42 \\u2028","store":null,"logit_bias":{"50256":-100}}"""
+
+
+def _prepared(body: object, preset: str = "", learned: Learned = NOTHING, **more: Any) -> Prepared:
+    return prepare(order(body), channel(preset=preset, **more), SERVED, learned)
+
+
+def _sent(body: Doc, preset: str = "", learned: Learned = NOTHING, **more: Any) -> Doc:
+    doc = json.loads(_prepared({"model": "m", "messages": [], **body}, preset, learned, **more).body)
+    assert isinstance(doc, dict)
+    return {name: value for name, value in doc.items() if name not in {"model", "messages"}}
+
+
+def _messages(message: Doc, preset: str) -> Doc:
+    sent = json.loads(_prepared({"model": "m", "messages": [message]}, preset).body)["messages"][0]
+    assert isinstance(sent, dict)
+    return sent
+
+
+def test_every_value_that_is_not_named_is_the_same_bytes() -> None:
+    body = _prepared(EVERYTHING).body
+    for piece in (b'{"y":[1,1.0,1E-7,null]}', b'"a":2.50', b"12345678901234567890123", b"\\ud83d\\ude42 \\u2028"):
+        assert piece in body
+    assert json.loads(body) == json.loads(EVERYTHING)
+
+
+def test_the_model_is_the_upstreams_name_in_its_old_place() -> None:
+    prepared = prepare(order(EVERYTHING), channel(), Served(name="m", upstream="up/m:free"), NOTHING)
+    assert prepared.body.startswith(b'{"model":"up/m:free","messages":')
+
+
+def test_a_plain_request_gets_no_stream_options() -> None:
+    assert _sent({"stream": False}) == {"stream": False}
+
+
+@pytest.mark.parametrize("options", [None, {"include_usage": False}, {"include_usage": True}, {}])
+def test_usage_of_a_stream_is_always_asked_for(options: object) -> None:
+    assert _sent({"stream": True, "stream_options": options})["stream_options"] == {"include_usage": True}
+
+
+def test_other_stream_options_stay() -> None:
+    sent = _sent({"stream": True, "stream_options": {"include_obfuscation": False}})
+    assert sent["stream_options"] == {"include_obfuscation": False, "include_usage": True}
+
+
+def test_no_stream_options_where_they_are_not_known() -> None:
+    assert _sent({"stream": True}, "mistral") == {"stream": True}
+    assert _sent({"stream": True, "stream_options": {}}, learned=Learned(dropped=("stream_options",))) == {
+        "stream": True
+    }
+
+
+def test_the_base_url_leads_to_chat_completions() -> None:
+    assert _prepared({}, base_url="http://h/v1/").url == "http://h/v1/chat/completions"
+    assert _prepared({}, base_url="http://h/v1?api-version=2").url == "http://h/v1/chat/completions?api-version=2"
+
+
+def test_a_stream_is_not_to_be_compressed() -> None:
+    assert _prepared({"stream": True}).headers["Accept-Encoding"] == "identity"
+    assert _prepared({}).headers["Accept-Encoding"] == "gzip, deflate"
+
+
+OLD, NEW = {"max_tokens": 5}, {"max_completion_tokens": 5}
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "sent"),
+    [
+        ("keep", OLD, OLD),
+        ("keep", {**OLD, **NEW}, {**OLD, **NEW}),
+        ("max_tokens", NEW, OLD),
+        ("max_completion_tokens", OLD, NEW),
+        ("max_completion_tokens", {"max_tokens": 9, **NEW}, NEW),
+        ("max_tokens", {"max_tokens": 9, **NEW}, OLD),
+        ("max_tokens", {"max_tokens": 5, "max_completion_tokens": None}, OLD),
+        ("max_tokens", {"max_completion_tokens": None}, {"max_tokens": None}),
+        ("max_tokens", {}, {}),
+    ],
+)
+def test_the_output_limit_is_renamed(field: str, given: Doc, sent: Doc) -> None:
+    assert _sent(given, token_limit_field=field) == sent
+
+
+def test_presets_know_the_name_of_the_limit() -> None:
+    assert _sent(NEW, "ollama") == OLD
+    reasoning = prepare(
+        order({"model": "m", **OLD}), channel(preset="openai"), Served(name="m", upstream="o4-mini"), NOTHING
+    )
+    assert json.loads(reasoning.body) == {"model": "o4-mini", **NEW}
+
+
+def test_a_lesson_about_the_limit_wins() -> None:
+    lesson = Learned(token_limit_field=TokenLimitField.MAX_COMPLETION_TOKENS)
+    assert _sent(OLD, "ollama", lesson) == NEW
+
+
+def test_lessons_are_left_out_and_named() -> None:
+    prepared = _prepared({"model": "m", "temperature": 1, "seed": 2}, learned=Learned(dropped=("temperature", "top_p")))
+    assert (json.loads(prepared.body), prepared.dropped) == ({"model": "m", "seed": 2}, ("temperature",))
+
+
+def test_mistral_takes_what_it_knows_by_its_own_names() -> None:
+    body = {"user": "u", "seed": 1, "store": True, "logit_bias": {}, "tool_choice": "required", "temperature": 0}
+    prepared = _prepared({"model": "m", "messages": [], **body}, "mistral")
+    assert json.loads(prepared.body) == {
+        "model": "m", "messages": [], "temperature": 0, "random_seed": 1, "tool_choice": "any"
+    }  # fmt: skip
+    assert prepared.dropped == ("user", "store", "logit_bias")
+
+
+def test_mistrals_messages_lose_what_it_forbids() -> None:
+    message = {"role": "assistant", "content": "x", "name": "n", "reasoning_content": "r"}
+    prepared = _prepared({"model": "m", "messages": [message, {"role": "tool", "name": "f", "content": ""}]}, "mistral")
+    assert json.loads(prepared.body)["messages"] == [
+        {"role": "assistant", "content": "x"}, {"role": "tool", "name": "f", "content": ""}
+    ]  # fmt: skip
+    assert set(prepared.dropped) == {"messages[].name", "messages[].reasoning_content"}
+
+
+def test_tool_ids_are_shortened_alike_on_both_sides() -> None:
+    call = {"id": "call_abc123def", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    asked = _messages({"role": "assistant", "content": None, "tool_calls": [call]}, "mistral")["tool_calls"][0]["id"]
+    told = _messages({"role": "tool", "tool_call_id": "call_abc123def", "content": ""}, "mistral")["tool_call_id"]
+    assert asked == told
+    assert (len(asked), asked.isalnum()) == (9, True)
+    kept = _messages({"role": "tool", "tool_call_id": "abcDEF123", "content": ""}, "mistral")
+    assert kept["tool_call_id"] == "abcDEF123"
+
+
+def test_groq_gets_no_names_and_no_nulls() -> None:
+    assert _messages({"role": "assistant", "name": "n", "content": None, "refusal": None}, "groq") == {
+        "role": "assistant"
+    }
+    assert _sent({"logprobs": True, "logit_bias": {}, "top_p": 1}, "groq") == {"top_p": 1}
+
+
+def test_ollama_gets_an_empty_text_for_none() -> None:
+    assert _messages({"role": "assistant", "content": None}, "ollama")["content"] == ""
+    called = {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}
+    assert _messages(called, "ollama") == called
+
+
+def test_some_values_have_other_names() -> None:
+    assert _sent({"reasoning_effort": "max"}, "openrouter") == {"reasoning_effort": "xhigh"}
+    assert _sent({"response_format": {"type": "json_object"}}, "lmstudio") == {"response_format": {"type": "text"}}
+    schema = {"response_format": {"type": "json_schema"}}
+    assert _sent(schema, "lmstudio") == schema
+
+
+def test_messages_that_cannot_be_opened_are_left_to_the_upstream() -> None:
+    assert json.loads(_prepared({"model": "m", "messages": "no"}, "mistral").body)["messages"] == "no"
+
+
+def test_lone_surrogates_survive_an_edit_of_the_messages() -> None:
+    body = _prepared('{"model":"m","messages":[{"role":"user","content":"x","name":"n"}],"user":"u"}', "groq").body
+    assert b'"content":"x"' in body
+    assert b'"name"' not in body

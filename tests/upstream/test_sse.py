@@ -1,0 +1,94 @@
+"""Events come out the same however the bytes were split, in linear time."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.domain.errors import UpstreamError
+from gateway.upstream.sse import EVENT_LIMIT, Event, Framer, has_comment, parse
+
+DECODED = [
+    (b"data: a\n\n", [Event(b"a")]),
+    (b"data:a\n\n", [Event(b"a")]),
+    (b"data:  a\n\n", [Event(b" a")]),
+    (b"data\n\n", [Event(b"")]),
+    (b"data: a\r\n\r\ndata: b\r\rdata: c\n\n", [Event(b"a"), Event(b"b"), Event(b"c")]),
+    (b"data: a\ndata: b\n\n", [Event(b"a\nb")]),
+    (b"event: error\ndata: a\nid: 1\nretry: 2\nodd\n\n", [Event(b"a", b"error")]),
+    (b": note\n\n:\n\ndata: a\n\n", [Event(b"a")]),
+    (b"\xef\xbb\xbfdata: a\n\n", [Event(b"a")]),
+    (b"data: \xef\xbb\xbfa\n\n", [Event(b"\xef\xbb\xbfa")]),
+    (b"\n\n\n\ndata: a\n\n\n\ndata: b\n\n", [Event(b"a"), Event(b"b")]),
+    (b"event: x\n\ndata: a\n\n", [Event(b"a")]),
+    (b"data: a\n\r\ndata: b\r\n\n", [Event(b"a"), Event(b"b")]),
+    ("data: \u2028\u0085\n\n".encode(), [Event("\u2028\u0085".encode())]),
+    (b"data: never ended\n", []),
+]
+
+
+def _events(*pieces: bytes) -> list[Event]:
+    framer = Framer()
+    blocks = b"".join(framer.feed(piece) for piece in pieces).split(b"\n\n")
+    return [event for event in map(parse, blocks) if event]
+
+
+@pytest.mark.parametrize(("data", "events"), DECODED)
+def test_decodes_at_every_split(data: bytes, events: list[Event]) -> None:
+    assert _events(data) == events
+    for cut in range(len(data)):
+        assert _events(data[:cut], data[cut:]) == events
+    assert _events(*(data[i : i + 1] for i in range(len(data)))) == events
+
+
+@given(st.lists(st.sampled_from([b"data: a", b"\r", b"\n", b"\r\n", b":c", b"event: e", b"\xef\xbb\xbf"]), max_size=20))
+def test_random_lines_decode_the_same_in_single_bytes(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    assert _events(*(data[i : i + 1] for i in range(len(data)))) == _events(data)
+
+
+def test_what_is_left_at_the_end_is_told() -> None:
+    framer = Framer()
+    framer.feed(b"data: a\n\ndata: b\n")
+    assert (framer.end(), framer.end()) == (b"data: b\n", b"")
+
+
+@pytest.mark.parametrize("piece", [1 << 16, 1 << 30])
+def test_an_event_at_the_limit_passes(piece: int) -> None:
+    data = b"data: " + b"x" * (EVENT_LIMIT - 6) + b"\n\n"
+    framer = Framer()
+    assert sum(len(framer.feed(data[i : i + piece])) for i in range(0, len(data), piece)) == len(data)
+
+
+@pytest.mark.parametrize("piece", [1 << 16, 1 << 30])
+def test_an_event_above_the_limit_is_refused(piece: int) -> None:
+    data = b"data: " + b"x" * (EVENT_LIMIT - 5) + b"\n\n"
+    framer = Framer()
+    with pytest.raises(UpstreamError, match="16 MiB"):
+        [framer.feed(data[i : i + piece]) for i in range(0, len(data), piece)]
+
+
+def test_an_endless_event_is_refused_early() -> None:
+    framer = Framer()
+    with pytest.raises(UpstreamError):  # noqa: PT012 - which piece is too much does not matter
+        for _ in range(EVENT_LIMIT // 65536 + 2):
+            framer.feed(b"x" * 65536)
+
+
+def test_time_is_linear_in_the_size_of_an_event() -> None:
+    small, large = _seconds(2_000_000), _seconds(8_000_000)
+    assert large < 16 * small
+
+
+def _seconds(size: int) -> float:
+    data = b"data: " + b"x" * size + b"\n\n"
+    framer, began = Framer(), time.perf_counter()
+    for start in range(0, len(data), 4096):
+        framer.feed(data[start : start + 4096])
+    return time.perf_counter() - began
+
+
+@pytest.mark.parametrize(("block", "found"), [(b": x", True), (b"data: a\n: x", True), (b"data: :x", False)])
+def test_comments_are_seen(block: bytes, *, found: bool) -> None:
+    assert has_comment(block) is found
