@@ -85,15 +85,18 @@ def show_channel(ref: str, *, as_json: bool) -> None:
 @json_option
 def add_channel(name: str, dialect: str, *, as_json: bool, **given: Any) -> None:
     """Add a channel. Without --models the upstream is asked which it has."""
+    if dialect != Dialect.MOCK and not given["base_url"]:
+        raise click.UsageError(
+            "--base-url is needed; for OpenAI it is https://api.openai.com/v1", click.get_current_context()
+        )
     body = {"name": name, "dialect": dialect} | patch_of(fields_of(given), [], Limits(), Timeouts(), {})
     view = run(lambda client: client.add_channel(body))
     if as_json:
         out_json(view)
     if warning := base_url_warning(view.base_url) if view.base_url else "":
         words(f"note: {warning}")
-    words(
-        f"channel '{view.name}' was made: {show.count(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
-    )
+    offer = f"{show.count(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
+    words(f"channel '{view.name}' was made: {offer}")
     words(f"try it: tollkeeper channel test {view.name}")
 
 

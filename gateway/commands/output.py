@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import click
@@ -46,7 +46,7 @@ def words(text: str) -> None:
 
 def out_json(value: object) -> None:
     """One value, indented; ASCII."""
-    out(json.dumps(msgspec.to_builtins(value), indent=2))
+    out(json.dumps(json_value(value), indent=2))
 
 
 def out_json_line(value: object) -> None:
@@ -61,6 +61,17 @@ def out_json_list(values: Iterable[object]) -> None:
         out(f"{before}\n{_line(value)}", end="")
         before = ","
     out("[]" if before == "[" else "\n]")
+
+
+def json_value(value: object) -> object:
+    """The value in JSON's own types. Unlike in files, every field of a struct is there, also one with its default."""
+    if isinstance(value, msgspec.Struct):
+        return {name: json_value(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Mapping):
+        return {name: json_value(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(item) for item in value]
+    return value
 
 
 def out_list(rows: Sequence[T], columns: Columns[T], *, as_json: bool, empty: str) -> None:
@@ -117,7 +128,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _line(value: object) -> str:
-    return json.dumps(msgspec.to_builtins(value))
+    return json.dumps(json_value(value))
 
 
 def _let_go_of_stdout() -> None:

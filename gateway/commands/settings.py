@@ -64,7 +64,7 @@ def set_settings(
 
 def _print(view: Settings, *, as_json: bool) -> None:
     if as_json:
-        out_json({name: getattr(view, name) for name in view.__struct_fields__})
+        out_json(view)
         return
     out_pairs(
         [

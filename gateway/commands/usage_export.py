@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands import show
 from gateway.commands.base import Command
 from gateway.commands.call_filters import filter_options, found, wanted_of
 from gateway.commands.exits import Exit, Quit
-from gateway.commands.output import out, words
+from gateway.commands.output import json_value, out, words
 from gateway.commands.session import run
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
@@ -64,13 +63,12 @@ def export(form: str, output: Path | None, **given: Any) -> None:
 
 def json_line(call: CallView) -> str:
     """The view as it is, in ASCII."""
-    return json.dumps(msgspec.to_builtins(call)) + "\n"
+    return json.dumps(json_value(call)) + "\n"
 
 
 def csv_line(call: CallView) -> str:
     """The view's fields in order: text made harmless, lists as JSON, nothing for null."""
-    row = msgspec.to_builtins(call)
-    return _csv([_cell(row[name]) for name in FIELDS])
+    return _csv([_cell(json_value(getattr(call, name))) for name in FIELDS])
 
 
 def _cell(value: object) -> str:

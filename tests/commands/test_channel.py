@@ -62,6 +62,11 @@ def test_a_mock_channel_has_knobs() -> None:
     assert control.bodies[0]["options"] == {"latency": 200, "bad_json": True}
 
 
+def test_a_channel_needs_an_address() -> None:
+    ran = run("channel", "add", "x", "--models", "a", control=Control({}))
+    assert (ran.code, "--base-url" in ran.err) == (Exit.USAGE, True)
+
+
 def test_an_edit_keeps_what_is_known_of_models() -> None:
     control = Control({"GET /channels/openai": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
     run("channel", "edit", "openai", "--models", "fast,o3", control=control)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.commands.output import cells, harmless, out_json, out_json_list, out_pairs, table
-from tests.commands.samples import HOSTILE, TOKEN
+from gateway.commands.output import cells, harmless, json_value, out_json, out_json_list, out_pairs, table
+from tests.commands.samples import CALL, HOSTILE, TOKEN
 from tests.house import ROOT
 
 PROGRAM = [sys.executable, "cli.py", "completion", "zsh"]
@@ -50,6 +50,15 @@ def test_a_list_is_an_array_with_a_line_each(capsys: pytest.CaptureFixture[str])
     out_json_list([])
     lines = capsys.readouterr().out.splitlines()
     assert (lines[0], lines[-2], lines[-1], len(lines)) == ("[", "]", "[]", 5)
+
+
+def test_every_field_is_there_also_with_its_default() -> None:
+    assert json_value(TOKEN)["limits"] == {  # type: ignore[index]
+        **dict.fromkeys(("rpm", "tpm", "rpd", "tpd", "concurrent", "queue_s")),
+        "rpm": 60,
+    }
+    assert json_value(CALL)["rates"]["output"] == 10_000_000_000  # type: ignore[index]
+    assert json_value(CALL)["attempts"][1]["kind"] is None  # type: ignore[index]
 
 
 def test_nothing_is_said_when_the_reader_has_gone() -> None:

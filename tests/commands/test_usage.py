@@ -1,8 +1,8 @@
 """Calls listed, and the receipt of one."""
 
-import msgspec
 from msgspec.structs import replace
 
+from gateway.commands.output import json_value
 from gateway.domain.units import Nanos
 from tests.commands.runner import Control, run
 from tests.commands.samples import CALL, HOSTILE
@@ -25,7 +25,7 @@ def test_the_json_of_a_call_has_the_promised_fields() -> None:
         *("usage_source", "cost_nanos", "attempts"),
     )
     assert set(promised) <= set(ran.json[0])
-    assert ran.json == [msgspec.to_builtins(CALL)]
+    assert ran.json == [json_value(CALL)]
 
 
 def test_a_receipt_tells_how_the_cost_came_about() -> None:

@@ -5,11 +5,11 @@ import io
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exits import Exit
+from gateway.commands.output import json_value
 from gateway.commands.usage_export import FIELDS, csv_line
 from tests.commands.runner import Control, run
 from tests.commands.samples import CALL
@@ -27,7 +27,7 @@ def test_csv_has_a_column_for_every_field() -> None:
 
 def test_json_lines_are_exact() -> None:
     ran = run("usage", "export", "--format", "jsonl", control=Control(CONTROL))
-    assert [json.loads(line) for line in ran.out.splitlines()] == [msgspec.to_builtins(CALL)]
+    assert [json.loads(line) for line in ran.out.splitlines()] == [json_value(CALL)]
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "\n="])
