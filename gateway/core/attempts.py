@@ -173,10 +173,13 @@ class Attempts:
     async def _relay(self, call: Call, reply: Reply, stream: AnswerStream) -> None:
         """Upstream bytes to client bytes, until the answer is complete or broken."""
         async for data in reply.chunks(stream):
-            if out := stream.feed(data):
+            out = stream.feed(data)
+            if out:
                 await self._pass_on(call, out)
             if stream.failure is not None or stream.finished:
                 break
+            if out:
+                self._progress.moved(call)
         else:
             if out := stream.end():
                 await self._pass_on(call, out)
@@ -188,12 +191,7 @@ class Attempts:
         if call.first_byte is None:
             call.first_byte = now
         call.content_sent = True
-        call.writing_since = call.last_write = now
-        if not call.client.begun:
-            await call.client.begin(call.headers())
-        await call.client.write(out)
-        call.writing_since = None
-        self._progress.moved(call)
+        await call.send(out, now)
 
     def _note_failure(self, call: Call, route: Route, failure: Failure, began: float) -> None:
         kind, reason = failure.kind, plain(failure.error.message, 160)

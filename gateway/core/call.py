@@ -154,7 +154,7 @@ class Call:
 
     def take_route(self, route: Route, way: str, attempt: int) -> None:
         """The channel that is asked next."""
-        self.route, self.way, self.answer = route, way, None
+        self.route, self.way, self.answer, self.reply_headers = route, way, None, {}
         self.running = msgspec.structs.replace(
             self.running,
             channel=route.channel.id,
@@ -165,7 +165,8 @@ class Call:
 
     def headers(self) -> dict[str, str]:
         """The answer's headers, as far as they are known now (``features.md`` 2.10, ``wire.md`` X8)."""
-        out = {k: v for k, v in self.reply_headers.items() if k.lower() in _FORWARDED or k.lower().startswith(_LIMITS)}
+        theirs = ((name.lower(), value) for name, value in self.reply_headers.items())
+        out = {name: _header(value) for name, value in theirs if name in _FORWARDED or name.startswith(_LIMITS)}
         out.update(self.limit_headers)
         if self.route is not None:
             out["x-gateway-channel"] = _header(self.route.channel.name)
@@ -178,6 +179,17 @@ class Call:
         if upstream_id := self.reply_headers.get("x-request-id"):
             out["x-upstream-request-id"] = _header(upstream_id)
         return out
+
+    async def send(self, data: bytes, now: float) -> None:
+        """Bytes for the client, the head before them; who looks after the call sees if they do not get through.
+
+        Raises ConnectionError if the client is gone.
+        """
+        self.writing_since = self.last_write = now
+        if not self.client.begun:
+            await self.client.begin(self.headers())
+        await self.client.write(data)
+        self.writing_since = None
 
     def end(self, why: Outcome) -> None:
         """End the call from outside: its task is cancelled and finds here why."""

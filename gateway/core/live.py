@@ -100,14 +100,13 @@ class Live:
                 self._tasks.spawn(self._breathe(call), f"keep-alive {call.visit.id}")
 
     async def _breathe(self, call: Call) -> None:
-        """Show the client that the call lives."""
+        """Show the client that the call lives, if it still does."""
+        if call.settled:
+            return
+        call.last_write = self._mono()
         try:
             if not call.client.begun:
-                call.last_write = self._mono()
                 await call.client.begin(call.headers())
-                await call.client.write(KEEP_ALIVE)
-            elif not call.settled:
-                call.last_write = self._mono()
-                await call.client.write(KEEP_ALIVE)
+            await call.client.write(KEEP_ALIVE)
         except ConnectionError:
             call.end(Outcome.CLIENT_CLOSED)

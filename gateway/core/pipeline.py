@@ -9,6 +9,7 @@ commit has cost nothing. The answer's last byte is released only when its record
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -107,15 +108,8 @@ class Pipeline:
         self._.bus.started(call.running)
 
     async def _answer(self, call: Call, admission: Admission, ticket: Ticket) -> Answer:
-        order = _order(call)
-        call.limit_headers = self._limit_headers(admission.bounds)
-        if not call.asked.stream:
-            call.deadline = call.visit.began + max(r.channel.timeouts.total for r in admission.entry.routes)
         try:
-            got = await self._.attempts.answer(call, admission.entry, order)
-            return await self._finish(call, got, ticket)
-        except Broke:
-            return await self._finish_broke(call, ticket)
+            return await self._good_answer(call, admission, ticket)
         except GatewayError as error:
             call.error = error
         except asyncio.CancelledError:
@@ -130,11 +124,23 @@ class Pipeline:
         finally:
             if not call.settled:
                 self._settle_broken(call, ticket)
-        await self._synced(call)
+        with suppress(Unavailable):  # a disk that refuses is no reason to keep the client waiting for its error
+            await self._synced(call)
         if not call.client.begun:
             raise call.error
+        call.writing_since = self._.clock.mono()
         await call.client.fail(call.error)
         return Answer({})
+
+    async def _good_answer(self, call: Call, admission: Admission, ticket: Ticket) -> Answer:
+        call.limit_headers = self._limit_headers(admission.bounds)
+        if not call.asked.stream:
+            call.deadline = call.visit.began + max(r.channel.timeouts.total for r in admission.entry.routes)
+        try:
+            got = await self._.attempts.answer(call, admission.entry, _order(call))
+        except Broke:
+            return await self._finish_broke(call, ticket)
+        return await self._finish(call, got, ticket)
 
     async def _finish(self, call: Call, got: Whole | AnswerStream, ticket: Ticket) -> Answer:
         """Book the answer, and only then release its end."""
@@ -162,19 +168,20 @@ class Pipeline:
         call.marks = (*stream.marks, "money_gone")
         self._settle(call, ticket, 200)
         await self._synced(call)
-        await call.client.write(last)
-        await self._send_tail(call, stream)
+        await self._send_tail(call, stream, last)
         return Answer({})
 
-    async def _send_tail(self, call: Call, stream: AnswerStream) -> None:
-        if not call.client.begun:
-            await call.client.begin(call.headers())
-        await call.client.write(stream.tail(call.usage, estimated=call.usage.source is not Source.REPORTED))
+    async def _send_tail(self, call: Call, stream: AnswerStream, last: bytes = b"") -> None:
+        tail = stream.tail(call.usage, estimated=call.usage.source is not Source.REPORTED)
+        await call.send(last + tail, self._.clock.mono())
 
     def _settle_broken(self, call: Call, ticket: Ticket) -> None:
-        """Settle a call that did not come to its proper end: what the client got of it is charged."""
+        """Settle a call that did not come to its proper end: what the client got of it is charged.
+
+        A plain call that was cancelled because its client left is charged its prompt: its upstream was at work.
+        """
         call.outcome = outcome_of(call)
-        left_at_work = call.outcome is Outcome.CLIENT_CLOSED and not call.asked.stream and bool(call.attempts)
+        left_at_work = call.why is Outcome.CLIENT_CLOSED and not call.asked.stream and bool(call.attempts)
         call.usage = self._.meter.unanswered(call) if left_at_work else self._.meter.broken(call)
         if (stream := call.answer) is not None:
             call.finish, call.upstream_id, call.marks = stream.finish, stream.upstream_id, stream.marks
@@ -183,8 +190,9 @@ class Pipeline:
 
     def _settle(self, call: Call, ticket: Ticket, status: int) -> Record:
         """End the hold, exactly once: write record and charge, tell the limiter and the watchers. Never awaits."""
+        record = record_of(call, status, mono=self._.clock.mono())
         call.settled = True
-        record = self._.books.settle(record_of(call, status, mono=self._.clock.mono()))
+        record = self._.books.settle(record)
         ticket.true_up(record.input + record.output)
         self._.bus.settled(record)
         return record

@@ -3,12 +3,15 @@
 Both happen at most a few times a second for a call, however many events its stream has.
 """
 
+from typing import Protocol
+
 import msgspec
 
 from gateway.core.bus import Bus
 from gateway.core.call import Call
 from gateway.core.clock import Clock
 from gateway.core.quota import Purse, left_to_stop
+from gateway.domain.call import Running
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.price import cost, rates
 from gateway.domain.units import Millis, Nanos
@@ -21,16 +24,24 @@ class Broke(QuotaExceeded):
     """The money of a running stream is gone, and its owner wants it ended then."""
 
 
-class Teller:
-    """Tells the bus, and ends what can no longer be paid."""
+class Ledger(Purse, Protocol):
+    """The books, as far as they are asked and told here."""
 
-    def __init__(self, bus: Bus, books: Purse, clock: Clock) -> None:
+    def update(self, call: Running) -> None:
+        """Keep the newest of what is known of a running call, in memory."""
+
+
+class Teller:
+    """Tells the books and the bus, and ends what can no longer be paid."""
+
+    def __init__(self, bus: Bus, books: Ledger, clock: Clock) -> None:
         self._bus = bus
         self._books = books
         self._clock = clock
 
     def routed(self, call: Call) -> None:
         """A channel is about to be asked."""
+        self._books.update(call.running)
         if self._bus.watchers:
             self._bus.progress(call.running)
 
@@ -47,11 +58,11 @@ class Teller:
         spent = self._spent(call, output)
         if self._bus.watchers:
             ttft = None if call.first_byte is None else Millis(round((call.first_byte - call.visit.began) * 1000))
-            self._bus.progress(
-                msgspec.structs.replace(
-                    call.running, ttft=ttft, input=call.asked.input_bound, output=output, cost=spent
-                )
+            moved = msgspec.structs.replace(
+                call.running, ttft=ttft, input=call.asked.input_bound, output=output, cost=spent
             )
+            self._books.update(moved)
+            self._bus.progress(moved)
         if stops:
             self._check(call, spent)
 
