@@ -1,0 +1,460 @@
+"""Stage: a server made of values for the console's tests: a fixed clock, four hundred calls, and all around them."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gateway import __version__
+from gateway.client.control import ControlClient
+from gateway.config import Config
+from gateway.domain.call import Attempt, FailureKind, Outcome, Record, Running
+from gateway.domain.channel import Check, Served, Timeouts
+from gateway.domain.errors import NotFound, Unavailable
+from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
+from gateway.domain.limits import Limits, Window
+from gateway.domain.price import Price, cost, rates
+from gateway.domain.settings import Settings
+from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.usage import Source, Usage
+from gateway.domain.views import (
+    AccountView,
+    BudgetView,
+    CallView,
+    ChannelView,
+    GroupView,
+    ModelView,
+    PriceView,
+    Status,
+    Summary,
+    SumRow,
+    TokenView,
+    call_view,
+)
+from gateway.runfile import Endpoint
+from tui.app import Console
+from tui.glyphs import UNICODE, Glyphs
+from tui.link import Attached
+from tui.session import Session
+from tui.state import Remembered
+
+NOW = Millis(1_790_000_000_000)
+ADDRESS = "http://127.0.0.1:8655/v1"
+DOLLAR = 1_000_000_000
+
+PRICES = {
+    "claude-sonnet-4-5": ("anthropic", 3.0, 15.0),
+    "gpt-5-mini": ("openai-main", 0.25, 2.0),
+    "gemini-2.5-flash": ("google", 0.3, 2.5),
+    "deepseek-chat": ("deepseek", 0.28, 0.42),
+    "qwen3-coder:30b": ("ollama", 0.0, 0.0),
+    "claude-haiku-4-5": ("anthropic", 1.0, 5.0),
+}
+TOKENS = ("editor", "laptop", "ci", "phone")
+STATUSES: dict[int, tuple[Outcome, str, FailureKind | None, str]] = {
+    200: (Outcome.DONE, "", None, ""),
+    429: (Outcome.ERROR, "rate_limit_exceeded", FailureKind.RATE, "tokens per minute exceeded, retry after 12s"),
+    500: (Outcome.ERROR, "upstream_error", FailureKind.SERVER, "the upstream failed twice"),
+    499: (Outcome.CLIENT_CLOSED, "", FailureKind.CUT, "the client closed the connection"),
+}
+
+
+def call_id(at: int, number: int) -> CallId:
+    return CallId(f"req_{at:012x}{number * 7919 % 16**14:014x}")
+
+
+def price_of(model: str) -> Price:
+    _, dollars_in, dollars_out = PRICES[model]
+    return Price(
+        model=model,
+        input=Nanos(round(dollars_in * DOLLAR)),
+        output=Nanos(round(dollars_out * DOLLAR)),
+        cached_input=Nanos(round(dollars_in * DOLLAR / 10)),
+    )
+
+
+def call(number: int, at: int = NOW, chance: random.Random | None = None, **changes: Any) -> CallView:
+    """A settled call; the same for the same number."""
+    chance = chance or random.Random(number)
+    model = chance.choices(list(PRICES), (6, 5, 2, 2, 2, 2))[0]
+    status = chance.choices(list(STATUSES), (93, 3, 2, 2))[0]
+    inputs, outputs = int(chance.lognormvariate(7.6, 1.2)), int(chance.lognormvariate(5.6, 1))
+    first, each = int(chance.lognormvariate(6.2, 0.6)), chance.uniform(7, 22)
+    who = chance.choices(TOKENS, (6, 3, 2, 1))[0]
+    record = Record(
+        id=call_id(at, number),
+        ts=Millis(at),
+        token=f"tok_{who}",
+        token_name=who,
+        group="default",
+        model=model,
+        upstream_model=model,
+        channel=f"ch_{PRICES[model][0]}",
+        channel_name=PRICES[model][0],
+        app="openai-python",
+        stream=True,
+        overhead=840,
+        balance=Nanos(7 * DOLLAR - number * 1_000_000),
+        upstream_id=f"chatcmpl-{number:06d}",
+    )
+    record = _failed(record, status, first) if status != 200 else _done(record, inputs, outputs, first, each)
+    return msgspec.structs.replace(call_view(record), **changes)
+
+
+def _done(record: Record, inputs: int, outputs: int, first: int, each: float) -> Record:
+    usage = Usage(input=inputs, cached=int(inputs * 0.62), output=outputs, reasoning=outputs // 5)
+    at = rates(price_of(record.model), inputs, 1_000_000)
+    nanos = cost(usage, at)
+    return msgspec.structs.replace(
+        record,
+        status=200,
+        finish="stop",
+        ttft=Millis(first),
+        ms=Millis(first + round(outputs * each)),
+        input=usage.input,
+        cached=usage.cached,
+        output=usage.output,
+        reasoning=usage.reasoning,
+        source=Source.REPORTED,
+        cost=nanos,
+        rates=at,
+        held=Nanos(nanos * 3),
+        attempts=(Attempt(channel=record.channel_name, status=200, ms=Millis(first)),),
+    )
+
+
+def _failed(record: Record, status: int, ms: int) -> Record:
+    outcome, code, kind, reason = STATUSES[status]
+    attempt = Attempt(channel=record.channel_name, status=status, ms=Millis(ms), kind=kind, reason=reason)
+    return msgspec.structs.replace(
+        record, status=status, outcome=outcome, code=code, error=reason, ms=Millis(ms), attempts=(attempt, attempt)
+    )
+
+
+def running(number: int, at: int = NOW - 4_000, **changes: Any) -> Running:
+    """A running call that streams."""
+    fields: dict[str, Any] = {
+        "id": call_id(at, number),
+        "ts": Millis(at),
+        "token": "tok_1",
+        "token_name": "laptop",
+        "group": "default",
+        "model": "claude-sonnet-4-5",
+        "app": "openai-python",
+        "stream": True,
+        "held": Nanos(80_000_000),
+        "channel": "ch_1",
+        "channel_name": "anthropic",
+        "upstream_model": "claude-sonnet-4-5",
+        "attempt": 1,
+        "ttft": Millis(610),
+        "input": 4_404,
+        "output": 184,
+        "cost": Nanos(16_000_000),
+    }
+    return Running(**(fields | changes))
+
+
+def calls(count: int = 400, end: int = NOW) -> list[CallView]:
+    """So many calls three seconds apart, newest first."""
+    chance = random.Random(7)
+    return [call(i, end - (count - i) * 3_100, chance) for i in range(count)][::-1]
+
+
+def budget(spent: float, limit: float | None, window: Window = Window.MONTH) -> BudgetView:
+    return BudgetView(
+        window=window,
+        limit_nanos=None if limit is None else Nanos(round(limit * DOLLAR)),
+        spent_nanos=Nanos(round(spent * DOLLAR)),
+        held_nanos=Nanos(0),
+        limit_tokens=None,
+        spent_tokens=0,
+        resets_at_ms=None if window is Window.EVER else Millis(NOW + 10 * 86_400_000),
+    )
+
+
+def account(**changes: Any) -> AccountView:
+    fields: dict[str, Any] = {
+        "status": "active",
+        "granted_nanos": Nanos(30 * DOLLAR),
+        "spent_nanos": Nanos(18 * DOLLAR),
+        "held_nanos": Nanos(80_000_000),
+        "balance_nanos": Nanos(12 * DOLLAR),
+        "available_nanos": Nanos(12 * DOLLAR - 80_000_000),
+        "stop_when_empty": False,
+        "budgets": [budget(16.4, 40)],
+    }
+    return AccountView(**(fields | changes))
+
+
+def token(name: str, **changes: Any) -> TokenView:
+    fields: dict[str, Any] = {
+        "id": f"tok_{name}",
+        "name": name,
+        "group": "default",
+        "hint": f"sk-tk-{name[:2]}…9fQ2",
+        "state": "active",
+        "enabled": True,
+        "created_ms": Millis(NOW - 60 * 86_400_000),
+        "expires_ms": None,
+        "last_used_ms": Millis(NOW - 14_000),
+        "calls": 1_204,
+        "spent_nanos": Nanos(round(12.4 * DOLLAR)),
+        "held_nanos": Nanos(0),
+        "budgets": [budget(12.4, 20)],
+        "limits": Limits(rpm=60, tpm=200_000, concurrent=8),
+        "models": [],
+        "sees": list(PRICES),
+        "stop_when_empty": False,
+        "note": "",
+    }
+    return TokenView(**(fields | changes))
+
+
+def group(name: str, **changes: Any) -> GroupView:
+    fields: dict[str, Any] = {
+        "name": name,
+        "models": [],
+        "sees": list(PRICES),
+        "multiplier": 1_000_000,
+        "limits": Limits(rpm=120),
+        "budgets": [budget(16.4, 40)],
+        "tokens": ["editor", "laptop", "phone"],
+        "channels": ["anthropic", "openai-main", "ollama"],
+        "calls": 1_204,
+        "spent_nanos": Nanos(round(16.4 * DOLLAR)),
+        "created_ms": Millis(NOW - 60 * 86_400_000),
+        "note": "",
+    }
+    return GroupView(**(fields | changes))
+
+
+def channel(name: str, **changes: Any) -> ChannelView:
+    models = [Served(name=model, context=200_000) for model, (at, _, _) in PRICES.items() if at == name]
+    fields: dict[str, Any] = {
+        "id": f"ch_{name}",
+        "name": name,
+        "dialect": "openai",
+        "preset": "",
+        "base_url": f"https://api.{name}.com/v1",
+        "key": "…3kQA",
+        "models": models,
+        "groups": ["default"],
+        "priority": 1,
+        "weight": 1,
+        "enabled": True,
+        "state": "ok",
+        "reason": "",
+        "until_ms": None,
+        "in_flight": 0,
+        "limits": Limits(),
+        "timeouts": Timeouts(),
+        "headers": {},
+        "token_limit_field": None,
+        "strict": False,
+        "finish_abandoned": True,
+        "options": {},
+        "calls": 812,
+        "errors": 4,
+        "spent_nanos": Nanos(round(11.2 * DOLLAR)),
+        "possible_nanos": Nanos(0),
+        "created_ms": Millis(NOW - 60 * 86_400_000),
+        "last_check": Check(time=Millis(NOW - 600_000), ok=True, ms=Millis(610), text="14 models"),
+        "note": "",
+    }
+    return ChannelView(**(fields | changes))
+
+
+def model(known: str, **changes: Any) -> ModelView:
+    listed = price_of(known)
+    view = PriceView(
+        model=known,
+        input_nanos=listed.input,
+        cached_input_nanos=listed.cached_input,
+        cache_write_nanos=None,
+        output_nanos=listed.output,
+        per_call_nanos=Nanos(0),
+        free=listed.free,
+        source="manual",
+        updated_ms=NOW,
+        tiers=0,
+    )
+    fields: dict[str, Any] = {
+        "name": known,
+        "channels": [PRICES[known][0]],
+        "groups": ["default"],
+        "context": 200_000,
+        "price": view,
+        "calls": 300,
+        "spent_nanos": Nanos(round(9.84 * DOLLAR)),
+    }
+    return ModelView(**(fields | changes))
+
+
+def status(records: int, **changes: Any) -> Status:
+    fields: dict[str, Any] = {
+        "version": __version__,
+        "instance": "one",
+        "pid": 4711,
+        "address": ADDRESS,
+        "home": "/home/me/.local/share/tollkeeper",
+        "started_ms": Millis(NOW - 3_600_000),
+        "in_flight": 2,
+        "watchers": 1,
+        "state": "serving",
+        "durability": "interval",
+        "channels": {"ok": 4, "cooling": 1, "off": 1},
+        "records": records,
+    }
+    return Status(**(fields | changes))
+
+
+def sums(key: str = "", rows: Sequence[CallView] = ()) -> SumRow:
+    return SumRow(
+        key=key,
+        name=key,
+        calls=len(rows),
+        errors=sum(row.status != 200 for row in rows),
+        input_tokens=sum(row.input_tokens for row in rows),
+        cached_tokens=sum(row.cached_tokens for row in rows),
+        output_tokens=sum(row.output_tokens for row in rows),
+        cost_nanos=Nanos(sum(row.cost_nanos for row in rows)),
+        possible_nanos=Nanos(0),
+        duration_ms=sum(row.duration_ms for row in rows),
+        first_byte_ms=sum(row.first_byte_ms or 0 for row in rows),
+    )
+
+
+class FakeClient(ControlClient):
+    """A server of values: change them and ``tell`` what happened. Methods that are missing here fail loudly."""
+
+    def __init__(self, records: Sequence[CallView] = (), recent: int = 200) -> None:
+        super().__init__(Endpoint(instance="one", secret="s", address=ADDRESS))
+        self.records = list(records)
+        """Newest first."""
+        self.recent = recent
+        self.now_running = [running(1, NOW - 4_000), running(2, NOW - 1_500, ttft=None, output=0, cost=Nanos(0))]
+        self.account_now = account()
+        self.tokens_now = [
+            token("ci", group="batch", budgets=[budget(4.87, 5)]),
+            token("editor"),
+            token("guest", state="expired", expires_ms=Millis(NOW - 86_400_000), last_used_ms=None, budgets=[]),
+            token("laptop", budgets=[budget(3.6, 20)]),
+            token("phone", enabled=False, state="disabled", budgets=[]),
+        ]
+        self.groups_now = [
+            group("batch", multiplier=500_000, tokens=["ci"]),
+            group("default"),
+            group("free", multiplier=0),
+        ]
+        self.channels_now = [
+            channel("anthropic"),
+            channel("deepseek", state="cooling", reason="402: no balance", until_ms=Millis(NOW + 720_000)),
+            channel("google", errors=31),
+            channel("ollama", dialect="openai", base_url="http://127.0.0.1:11434/v1", spent_nanos=Nanos(0)),
+            channel("openai-main"),
+            channel("openrouter", enabled=False, state="off"),
+        ]
+        self.models_now = [
+            *(model(name) for name in sorted(PRICES)),
+            model("gpt-5-mini", name="my-finetune-7", price=None),
+        ]
+        self.settings_now = Settings()
+        self.asked: list[str] = []
+        """What was done, for tests."""
+        self._told: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
+        self._seq = 0
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(
+            seq=self._seq,
+            status=status(len(self.records), instance=self.endpoint.instance),
+            account=self.account_now,
+            tokens=self.tokens_now,
+            groups=self.groups_now,
+            channels=self.channels_now,
+            models=self.models_now,
+            running=self.now_running,
+            recent=self.records[: self.recent],
+        )
+
+    def tell(self, *events: AnyEvent) -> None:
+        """These happened."""
+        for event in events:
+            if isinstance(event, CallSettled):
+                self.records.insert(0, event.call)
+                self.now_running = [one for one in self.now_running if one.id != event.call.id]
+            elif isinstance(event, CallStarted):
+                self.now_running.append(event.call)
+            self._told.put_nowait(event)
+
+    def end(self) -> None:
+        """The server is gone."""
+        self._told.put_nowait(None)
+
+    async def events(self, recent: int = 200) -> AsyncIterator[AnyEvent]:
+        self._told = asyncio.Queue()
+        yield self.snapshot()
+        while (event := await self._told.get()) is not None:
+            yield event
+
+    async def calls(self, **filters: Any) -> list[CallView]:
+        self.asked.append(f"calls {filters}")
+        limit = filters.get("limit", 50)
+        if (at := filters.get("at")) is not None:
+            start = max(0, len(self.records) - at)
+            return self.records[start : start + limit]
+        start = 0
+        if (before := filters.get("before")) is not None:
+            start = next((i + 1 for i, one in enumerate(self.records) if one.id == before), len(self.records))
+        since, until = filters.get("since") or 0, filters.get("until") or 2**62
+        return [one for one in self.records[start:] if since <= one.time_ms < until][:limit]
+
+    async def cancel(self, call_id: str) -> None:
+        self.asked.append(f"cancel {call_id}")
+        if call_id not in [one.id for one in self.now_running]:
+            raise NotFound(f"{call_id} does not run")
+
+    async def summary(self, *, by: str = "", since: int = 0, until: int | None = None, step: str = "") -> Summary:
+        rows = [one for one in self.records if one.time_ms >= since]
+        return Summary(
+            since_ms=Millis(since), until_ms=Millis(until or NOW), by=by, total=sums("", rows), rows=[], series=[]
+        )
+
+    async def settings(self) -> Settings:
+        return self.settings_now
+
+    async def undo(self) -> str:
+        return "token ci was changed"
+
+
+class FakeLink:
+    """Finds the fake server while it is there."""
+
+    def __init__(self, client: FakeClient) -> None:
+        self.client = client
+        self.there = True
+
+    async def find(self) -> Attached | None:
+        return Attached(self.client, started_here=False) if self.there else None
+
+    async def ensure(self) -> Attached:
+        if not self.there:
+            raise Unavailable("the server ended with status 1 before it answered", code="start_failed")
+        return Attached(self.client, started_here=True)
+
+
+def console(
+    client: FakeClient | None = None,
+    *,
+    home: Path = Path("/nowhere"),
+    glyphs: Glyphs = UNICODE,
+    remembered: Remembered | None = None,
+    colour: bool = True,
+) -> Console:
+    """The console in front of a fake server."""
+    session = Session(Config(home=home), glyphs, lambda: NOW, remembered or Remembered())
+    return Console(session, FakeLink(client or FakeClient(calls())), colour=colour)

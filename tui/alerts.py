@@ -1,0 +1,95 @@
+"""Alerts: what needs attention now, the most pressing first. Nothing is said while all is well."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from gateway import __version__
+from gateway.domain.units import DOLLAR
+from gateway.domain.views import BudgetView
+from tui import format as fmt
+from tui.board import Board
+from tui.safe import safe
+
+Level = Literal["bad", "warn"]
+
+NEARLY = 0.9
+"""Share of a budget from which on it is spoken of."""
+
+LOW = DOLLAR // 2
+"""What is left in a purse that is soon empty."""
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """One thing to look at; ``page`` is where."""
+
+    level: Level
+    text: str
+    page: str
+
+
+def alerts(board: Board, now: int) -> list[Alert]:
+    """All that is wrong, the worst first."""
+    found = [*_server(board, now), *_account(board), *_channels(board, now), *_budgets(board)]
+    return sorted(found, key=lambda alert: alert.level != "bad")
+
+
+def used(budget: BudgetView) -> float:
+    """The larger share that is spent or held, of money or of tokens; over 1 if it is overdrawn."""
+    shares = [0.0]
+    if budget.limit_nanos is not None:
+        spent = budget.spent_nanos + budget.held_nanos
+        shares.append(spent / budget.limit_nanos if budget.limit_nanos else 1.0)
+    if budget.limit_tokens is not None:
+        shares.append(budget.spent_tokens / budget.limit_tokens if budget.limit_tokens else 1.0)
+    return max(shares)
+
+
+def _server(board: Board, now: int) -> Iterator[Alert]:
+    if board.stopping is not None:
+        yield Alert("bad", f"stopping, {fmt.left(now, board.stopping)} at most", "live")
+    status = board.status
+    if status is None:
+        return
+    if status.state == "store_failed":
+        yield Alert("bad", "the store cannot be written", "doctor")
+    if status.version != __version__:
+        yield Alert("warn", f"server {safe(status.version, 12)}, console {__version__}", "doctor")
+
+
+def _account(board: Board) -> Iterator[Alert]:
+    account = board.account
+    if account is None:
+        return
+    if account.status != "active":
+        yield Alert("bad", f"account {safe(account.status, 12)}", "account")
+    if account.available_nanos <= 0:
+        yield Alert("bad", "account empty", "account")
+    elif account.available_nanos < LOW:
+        yield Alert("warn", f"{fmt.purse(account.available_nanos)} left", "account")
+    yield from _nearly("account", account.budgets, "account")
+
+
+def _channels(board: Board, now: int) -> Iterator[Alert]:
+    for channel in board.channels:
+        name = safe(channel.name, 16)
+        if channel.state == "attention":
+            yield Alert("bad", f"{name} needs attention", "channels")
+        elif channel.state == "cooling":
+            until = f" {fmt.left(now, channel.until_ms)}" if channel.until_ms is not None else ""
+            yield Alert("warn", f"{name} rests{until}", "channels")
+
+
+def _budgets(board: Board) -> Iterator[Alert]:
+    for token in board.tokens:
+        if token.enabled:
+            yield from _nearly(token.name, token.budgets, "tokens")
+    for group in board.groups:
+        yield from _nearly(group.name, group.budgets, "groups")
+
+
+def _nearly(name: str, budgets: list[BudgetView], page: str) -> Iterator[Alert]:
+    share = max(map(used, budgets), default=0.0)
+    if share >= NEARLY:
+        yield Alert("bad" if share >= 1 else "warn", f"{safe(name, 16)} {fmt.share(share)}", page)

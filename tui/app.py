@@ -1,0 +1,192 @@
+"""App: the console itself: header, one page at a time, footer. It joins the parts; what they do is theirs.
+
+Events are applied to the board as they come; the screen is renewed from it five times a second at most.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.filter import LineFilter, NoColor
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher
+
+from gateway.config import Config
+from gateway.domain.errors import GatewayError
+from gateway.domain.units import Millis
+from tui import plainly, state, terminal, themes, verbs
+from tui.actions import PAGES, Action, bindings, key_text, of
+from tui.crash import CrashSafe, report
+from tui.farewell import Farewell
+from tui.feed import Feed
+from tui.glyphs import ASCII, UNICODE, wants_ascii
+from tui.link import Launcher, Link
+from tui.pages.base import Page
+from tui.pages.registry import MAKERS
+from tui.session import Session
+from tui.style import CSS as STYLE
+from tui.widgets.footer import Footer
+from tui.widgets.header import Header
+from tui.widgets.toast import tell
+
+RENEW_S = 0.2
+"""Between two renewals of the screen: more of them cost twice as much, also over ssh, and read no better."""
+
+
+class Console(CrashSafe[Farewell]):
+    """The app; its result says how it was left."""
+
+    CSS = STYLE
+    TITLE = "tollkeeper"
+    ENABLE_COMMAND_PALETTE = True
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    # Textual declares these two as instance variables.
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (90, "-normal"), (130, "-wide")]  # noqa: RUF012 - never changed
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (28, "-tall")]  # noqa: RUF012 - never changed
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("app"),
+        *(Binding(str(i), f"page('{page.id}')", page.name, show=False) for i, page in enumerate(PAGES, 1)),
+        Binding("ctrl+p,colon", "command_palette", show=False),
+    ]
+
+    def __init__(self, session: Session, link: Link, *, note: str = "", colour: bool = True) -> None:
+        """``note``: something to say at the start."""
+        super().__init__(ansi_color=None if colour else True)
+        self.session = session
+        self.feed = Feed(link, self.post_message)
+        self.colour = colour
+        """False: the environment wants none; there is then only one theme."""
+        self.note = note
+        self.failure: GatewayError | None = None
+        """Why there is no server."""
+        self._drawn = (-1, -1)
+        for theme in themes.THEMES:
+            self.register_theme(theme)
+        self.no_color = self.no_color or not colour
+        self.theme = themes.NAMES[0]  # the style sheet names variables that only our themes have
+
+    def compose(self) -> ComposeResult:
+        yield Header(self.session)
+        yield ContentSwitcher()
+        yield Footer()
+
+    async def on_mount(self) -> None:
+        verbs.wear(self, self.session.remembered.theme or themes.NAMES[0])
+        self.set_keymap(self.session.remembered.keys)
+        page = self.session.remembered.page
+        await self.action_page(page if page in MAKERS else PAGES[0].id)
+        self.run_worker(self.feed.run(), name="feed", exit_on_error=True)
+        self.set_interval(RENEW_S, self.renew, name="renew")
+        terminal.watch(self)
+        if self.note:
+            tell(self, self.note, bad=True)
+
+    @property
+    def page(self) -> Page:
+        """The page that is open."""
+        return self.query_one(f"ContentSwitcher > #{self.query_one(ContentSwitcher).current}", Page)
+
+    async def action_page(self, page: str) -> None:
+        """Open a page; it is made when it is opened first."""
+        if page not in MAKERS:
+            return
+        switcher = self.query_one(ContentSwitcher)
+        if not switcher.query(f"#{page}"):
+            await switcher.mount(MAKERS[page](self.session))
+        switcher.current = self.session.remembered.page = page
+        self.query_one(Header).page = page
+        self.query_one(Footer).actions = offered(self.page)
+        self._drawn = (-1, -1)
+        self.page.take_focus()
+        self.renew()
+
+    def open_page(self, page: str) -> None:
+        """The same from a place that cannot wait."""
+        self.run_worker(self.action_page(page), group="page")
+
+    def action_act(self, verb: str) -> None:
+        """Do one of the app's verbs."""
+        self.page.do(lambda _page: verbs.VERBS[verb](self))
+
+    def renew(self) -> None:
+        """Draw what changed; once a second in any case, for ages and countdowns; running calls move all the time."""
+        session = self.session
+        stamp = (session.board.version, session.now() // (200 if session.board.calls.running else 1000))
+        if stamp == self._drawn:
+            return
+        self._drawn = stamp
+        self.query_one(Header).refresh()
+        self.query_one(Footer).refresh()
+        if not self.screen.is_modal:
+            self.page.renew()
+
+    def on_feed_joined(self, event: Feed.Joined) -> None:
+        self.session.attach(event.attached.client, started_here=event.attached.started_here)
+        self.run_worker(verbs.count_today(self), name="today", group="today", exclusive=True)
+
+    def on_feed_told(self) -> None:
+        for event in self.feed.take():
+            self.session.board.apply(event)
+
+    def on_feed_lost(self, event: Feed.Lost) -> None:
+        self.session.lose(event.reason)
+        if event.fatal is not None:
+            self.failure = event.fatal
+            self.exit()
+
+    def on_header_page_clicked(self, event: Header.PageClicked) -> None:
+        self.open_page(event.page)
+
+    def on_footer_clicked(self, event: Footer.Clicked) -> None:
+        target = self.page if event.action.verb in self.page.verbs and event.action.scope != "app" else self
+        target.action_act(event.action.verb)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: everything that can be done here, with its key beside it."""
+        for number, info in enumerate(PAGES, 1):
+            if info.id in MAKERS:
+                yield SystemCommand(f"{info.name}  ({number})", info.about, partial(self.open_page, info.id))
+        for action in offered(self.page):
+            owner = self if action.scope == "app" else self.page
+            key = f"  ({key_text(action)})" if action.keys else ""
+            yield SystemCommand(action.label + key, action.help, partial(owner.action_act, action.verb))
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [NoColor()] if self.no_color else super().get_line_filters()
+
+
+def offered(page: Page) -> list[Action]:
+    """What can be done on a page, its own actions first."""
+    own = [action for scope in page.scopes for action in of(scope) if action.verb in page.verbs]
+    return [*own, *(action for action in of("app") if action.verb in verbs.VERBS)]
+
+
+def run(config: Config) -> int:
+    """The console on this home: finds or starts the server; the exit code. Raises what kept it from having a server."""
+    if reason := terminal.plain_reason(os.environ):
+        return plainly.run(config, reason)
+    remembered, note = state.load(config.home)
+    ascii_only = wants_ascii(os.environ) if remembered.ascii is None else remembered.ascii
+    session = Session(config, ASCII if ascii_only else UNICODE, now, remembered)
+    app = Console(session, Launcher(config), note=note, colour=not os.environ.get("NO_COLOR"))
+    farewell = app.run(mouse=remembered.mouse) or Farewell()
+    with suppress(OSError):
+        state.save(config.home, session.remembered)
+    if app.failure is not None:
+        raise app.failure
+    if app.crash is not None:
+        farewell = Farewell(report(config.home, app.crash), 1)
+    if farewell.sentence:
+        sys.stderr.write(f"tollkeeper: {farewell.sentence}\n")
+    return farewell.code
+
+
+def now() -> Millis:
+    """The wall clock."""
+    return Millis(time.time_ns() // 1_000_000)

@@ -1,0 +1,103 @@
+"""Board: the present state as one value. It applies the server's events, in order, and knows no screen and no clock."""
+
+from collections.abc import Sequence
+
+from gateway.domain.events import (
+    AnyEvent,
+    Balance,
+    CallProgress,
+    CallSettled,
+    CallStarted,
+    Changed,
+    Snapshot,
+    Stopping,
+)
+from gateway.domain.units import Millis
+from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, SumRow, TokenView
+from tui.calls import Calls
+from tui.pulse import Pulse
+
+
+class Board:
+    """What the server said last. Tables are replaced whole, calls change in place."""
+
+    def __init__(self) -> None:
+        self.status: Status | None = None
+        """None: nothing has been heard yet."""
+        self.account: AccountView | None = None
+        self.tokens: Sequence[TokenView] = ()
+        self.groups: Sequence[GroupView] = ()
+        self.channels: Sequence[ChannelView] = ()
+        self.models: Sequence[ModelView] = ()
+        self.calls = Calls()
+        self.pulse = Pulse()
+        self.today: SumRow | None = None
+        """Sums since local midnight, as far as they were asked for; settled calls are added to it."""
+        self.stopping: Millis | None = None
+        """When the server will be gone at the latest; None while it serves."""
+        self.tables = 0
+        """Grows when anything but the calls changed."""
+
+    @property
+    def version(self) -> int:
+        """Grows with every change."""
+        return self.tables + self.calls.version
+
+    def apply(self, event: AnyEvent) -> None:
+        """Make one event true."""
+        if isinstance(event, CallStarted | CallProgress):
+            self.calls.move(event.call)
+        elif isinstance(event, CallSettled):
+            self.calls.settle(event.call)
+            self.pulse.add(event.call)
+            self._spend(event)
+        else:
+            self._apply_rare(event)
+
+    def _apply_rare(self, event: AnyEvent) -> None:
+        if isinstance(event, Snapshot):
+            self._begin(event)
+        elif isinstance(event, Changed):
+            self._take_tables(event)
+        elif isinstance(event, Balance):
+            self.account = event.account
+        elif isinstance(event, Stopping):
+            self.stopping = event.until_ms
+        self.tables += 1
+
+    def _begin(self, event: Snapshot) -> None:
+        if self.status is None or self.status.instance != event.status.instance:
+            self.calls, self.pulse, self.today, self.stopping = Calls(), Pulse(), None, None
+        self.status = event.status
+        self._take_tables(event)
+        for call in reversed(event.recent):
+            if not self.calls.knows(call):
+                self.pulse.add(call)
+        self.calls.begin(event.status.records, event.recent, event.running)
+
+    def _take_tables(self, event: Snapshot | Changed) -> None:
+        self.account = event.account
+        self.tokens, self.groups = event.tokens, event.groups
+        self.channels, self.models = event.channels, event.models
+
+    def _spend(self, event: CallSettled) -> None:
+        if self.today is not None:
+            self.today = added(self.today, event)
+
+
+def added(row: SumRow, event: CallSettled) -> SumRow:
+    """The sums with one more call."""
+    call = event.call
+    return SumRow(
+        key=row.key,
+        name=row.name,
+        calls=row.calls + 1,
+        errors=row.errors + (not 200 <= call.status < 300),
+        input_tokens=row.input_tokens + call.input_tokens,
+        cached_tokens=row.cached_tokens + call.cached_tokens,
+        output_tokens=row.output_tokens + call.output_tokens,
+        cost_nanos=row.cost_nanos + call.cost_nanos,  # type: ignore[arg-type]
+        possible_nanos=row.possible_nanos + call.possible_nanos,  # type: ignore[arg-type]
+        duration_ms=row.duration_ms + call.duration_ms,
+        first_byte_ms=row.first_byte_ms + (call.first_byte_ms or 0),
+    )

@@ -1,0 +1,121 @@
+"""Calls: the newest calls, running and ended, in the order of their beginnings; older ones are known by number only.
+
+Ended calls are numbered in the order of their ends, 1 being the oldest record the server keeps. The ring holds those
+with the highest numbers; ``below`` is the number of the newest that it does not hold. A call keeps its place from its
+beginning on: what settles changes in place.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from gateway.domain.call import Running
+from gateway.domain.units import CallId
+from gateway.domain.views import CallView
+
+LIMIT = 20_000
+"""Ended calls kept in memory."""
+
+SLACK = 1_000
+"""How many are dropped at once: dropping costs as much as the ring is long."""
+
+Known = CallView | Running
+
+
+class Calls:
+    """The ring. Ids sort by time, so the order is the order of ids."""
+
+    def __init__(self, limit: int = LIMIT, slack: int = SLACK) -> None:
+        self._limit = limit
+        self._slack = slack
+        self.order: list[CallId] = []
+        """Oldest first; the same list is changed in place."""
+        self.by_id: dict[CallId, Known] = {}
+        self.running: dict[CallId, Running] = {}
+        self.below = 0
+        self.version = 0
+        """Grows with every change."""
+        self._ended: deque[CallId] = deque()
+        self._changed: list[CallId] | None = None
+
+    @property
+    def total(self) -> int:
+        """All calls there are: running ones, those in the ring, and those below it."""
+        return len(self.order) + self.below
+
+    def knows(self, call: CallView) -> bool:
+        """Whether the call is in the ring, and ended."""
+        return isinstance(self.by_id.get(CallId(call.id)), CallView)
+
+    @property
+    def edge(self) -> CallId | None:
+        """The call of the ring that ended first: what is not here ended before it. None: nothing ended yet."""
+        return self._ended[0] if self._ended else None
+
+    def begin(self, records: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:
+        """Take in a snapshot: ``recent`` (newest end first) are the records with the numbers up to ``records``.
+
+        Older rows of the ring stay if nothing is missing between them and ``recent``.
+        """
+        below = max(0, records - len(recent))
+        top = self.below + len(self._ended)
+        kept = list(self._ended)[: below - self.below] if self.below <= below <= top else []
+        older = {call: self.by_id[call] for call in kept}
+        self.below = self.below if kept else below
+        self.by_id = older | {CallId(call.id): call for call in recent}
+        self._ended = deque([*older, *(CallId(call.id) for call in reversed(recent))])
+        self.running = {call.id: call for call in running if call.id not in self.by_id}
+        self.by_id |= self.running
+        self.order = sorted(self.by_id)
+        self._touch(None)
+
+    def move(self, call: Running) -> None:
+        """A call began or moved; late news of one that has ended are nothing."""
+        known = self.by_id.get(call.id)
+        if isinstance(known, CallView):
+            return
+        if known is None:
+            self._place(call.id)
+        self.by_id[call.id] = self.running[call.id] = call
+        self._touch(call.id)
+
+    def settle(self, call: CallView) -> None:
+        """A call ended, or was refused at once."""
+        call_id = CallId(call.id)
+        known = self.by_id.get(call_id)
+        if isinstance(known, CallView):
+            return
+        if known is None:
+            self._place(call_id)
+        self.running.pop(call_id, None)
+        self.by_id[call_id] = call
+        self._ended.append(call_id)
+        self._touch(call_id)
+        if len(self._ended) >= self._limit + self._slack:
+            self._drop()
+
+    def changes(self) -> list[CallId] | None:
+        """Which calls changed since this was asked last, some perhaps twice; None if all of them may have."""
+        changed, self._changed = self._changed, []
+        return changed
+
+    def _place(self, call_id: CallId) -> None:
+        """Nearly always at the end, so this is cheap."""
+        self.order.insert(bisect_left(self.order, call_id), call_id)
+
+    def _drop(self) -> None:
+        gone = {self._ended.popleft() for _ in range(self._slack)}
+        for call_id in gone:
+            del self.by_id[call_id]
+        self.order = [call_id for call_id in self.order if call_id not in gone]
+        self.below += len(gone)
+        self._touch(None)
+
+    def _touch(self, call_id: CallId | None) -> None:
+        self.version += 1
+        if call_id is None:
+            self._changed = None
+        elif self._changed is not None:
+            self._changed.append(call_id)
+            if len(self._changed) > self._limit:  # nobody asks
+                self._changed = None

@@ -1,0 +1,108 @@
+"""Feed: one worker that reads the server's events and posts them, in bundles; it comes back when the server does.
+
+Events are taken as they arrive, but a message is posted only when the last bundle was fetched: however many events
+there are, the app has at most one message of them to handle.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from textual.message import Message
+
+from gateway.client.control import ControlClient
+from gateway.domain.errors import GatewayError
+from gateway.domain.events import AnyEvent, Snapshot
+from tui.link import Attached, Link
+
+RECENT = 1000
+"""Calls asked for with a snapshot."""
+
+FIRST_WAIT_S = 0.1
+LONGEST_WAIT_S = 2.0
+"""Between two looks for a server that is gone."""
+
+
+class Feed:
+    """Runs for as long as the console does."""
+
+    class Joined(Message):
+        """A server answered; its snapshot is on its way."""
+
+        def __init__(self, attached: Attached) -> None:
+            self.attached = attached
+            super().__init__()
+
+    class Told(Message):
+        """Events are waiting: fetch them with ``take``."""
+
+    class Lost(Message):
+        """The server is gone; ``fatal`` if there was none from the beginning and none can be started."""
+
+        def __init__(self, reason: str, fatal: GatewayError | None = None) -> None:
+            self.reason = reason
+            self.fatal = fatal
+            super().__init__()
+
+    def __init__(self, link: Link, post: Callable[[Message], object]) -> None:
+        self._link = link
+        self._post = post
+        self._waiting: list[AnyEvent] = []
+        self._start = asyncio.Event()
+        self._heard = False
+
+    def take(self) -> list[AnyEvent]:
+        """What happened since this was asked last, in order."""
+        events, self._waiting = self._waiting, []
+        return events
+
+    def start_server(self) -> None:
+        """Start a server instead of waiting for one to come back."""
+        self._start.set()
+
+    async def run(self) -> None:
+        """Attach, listen, and attach again, for ever; ends only if the first server cannot be had."""
+        try:
+            attached = await self._link.ensure()
+        except GatewayError as error:
+            self._post(self.Lost(error.message, error))
+            return
+        wait = FIRST_WAIT_S
+        while True:
+            self._heard = False
+            self._post(self.Joined(attached))
+            self._post(self.Lost(await self._listen(attached.client)))
+            wait = FIRST_WAIT_S if self._heard else min(LONGEST_WAIT_S, wait * 2)
+            attached = await self._return(wait)
+
+    async def _listen(self, client: ControlClient) -> str:
+        """Take events until there are no more; why that is."""
+        try:
+            async for event in client.events(recent=RECENT):
+                self._heard = self._heard or isinstance(event, Snapshot)
+                self._waiting.append(event)
+                if len(self._waiting) == 1:
+                    self._post(self.Told())
+        except GatewayError as error:
+            return error.message
+        return "it was stopped"
+
+    async def _return(self, wait: float) -> Attached:
+        """The server that is there again, looked for less and less often, or one that was asked for."""
+        while True:
+            if await self._asked_to_start(wait):
+                try:
+                    return await self._link.ensure()
+                except GatewayError as error:
+                    self._post(self.Lost(error.message))
+            elif (found := await self._link.find()) is not None:
+                return found
+            wait = min(LONGEST_WAIT_S, wait * 1.5)
+
+    async def _asked_to_start(self, wait: float) -> bool:
+        try:
+            async with asyncio.timeout(wait):
+                await self._start.wait()
+        except TimeoutError:
+            return False
+        self._start.clear()
+        return True

@@ -1,0 +1,108 @@
+"""Format: amounts, counts, durations, ages and moments as a narrow column shows them. Integers in, text out."""
+
+from datetime import datetime
+
+from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.units import DOLLAR
+from gateway.domain.written import brief_count, brief_span
+
+NOTHING = "·"
+
+
+def cost(nanos: int) -> str:
+    """An amount in at most nine cells up to a thousand dollars; less than a millionth says so."""
+    size = abs(nanos)
+    sign = "-" if nanos < 0 else ""
+    if size == 0:
+        return "$0"
+    if size >= 100 * DOLLAR:
+        return f"{sign}${_rounded(size, 2):,.2f}"
+    if size >= DOLLAR // 1000:
+        return f"{sign}${_rounded(size, 4):.4f}"
+    if size >= 500:
+        return f"{sign}${_rounded(size, 6):.6f}"
+    return f"{sign}<$0.000001"
+
+
+def purse(nanos: int) -> str:
+    """An amount as one speaks of it: whole cents, or what is there if that is less."""
+    if abs(nanos) < DOLLAR // 100:
+        return brief_dollars(nanos)
+    cents = (2 * abs(nanos) + DOLLAR // 100) // (2 * (DOLLAR // 100))
+    return dollars((cents if nanos >= 0 else -cents) * (DOLLAR // 100))
+
+
+def seconds(ms: int | None) -> str:
+    """A duration of a call in at most six cells: ``0.61s``, ``19.35s``, ``2m05s``."""
+    if ms is None:
+        return NOTHING
+    return f"{ms / 1000:.2f}s" if ms < 100_000 else brief_span(ms)
+
+
+def count(number: int) -> str:
+    """All digits up to a million: ``3,455``, ``1.25M``."""
+    return f"{number:,}" if number < 1_000_000 else brief_count(number)
+
+
+def short(number: int) -> str:
+    """Three digits that count: ``12.3k``."""
+    return brief_count(number)
+
+
+def share(part: float) -> str:
+    """A share as per cent: ``2.1%``, ``97%``, ``100%``."""
+    percent = part * 100
+    return f"{percent:.1f}%" if 0 < percent < 10 else f"{percent:.0f}%"
+
+
+def age(ms: int) -> str:
+    """How long ago, in one unit: ``now``, ``14s``, ``2m``, ``3h``, ``9d``."""
+    for letter, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if ms >= size:
+            return f"{ms // size}{letter}"
+    return "now"
+
+
+def ago(now: int, then: int | None) -> str:
+    """The age of a moment; ``never`` if there was none."""
+    return "never" if then is None else age(max(0, now - then))
+
+
+def left(now: int, until: int) -> str:
+    """A countdown: ``14s``, ``2m05s``."""
+    ms = max(0, until - now)
+    return f"{-(-ms // 1000)}s" if ms < 60_000 else brief_span(ms)
+
+
+def clock(ms: int) -> str:
+    """The local time of day: ``14:13:18``."""
+    return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%H:%M:%S")
+
+
+def moment(ms: int, now: int) -> str:
+    """A moment in at most 12 cells: the time today, else the day with it: ``14 Sep 09:30``, ``14 Sep 2025``."""
+    then, today = (datetime.fromtimestamp(at / 1000).astimezone() for at in (ms, now))
+    if then.date() == today.date():
+        return then.strftime("%H:%M:%S")
+    return f"{then.day:2} {then:%b} {then:%H:%M}" if then.year == today.year else f"{then.day:2} {then:%b %Y}"
+
+
+def day(ms: int) -> str:
+    """A date: ``14 Sep``."""
+    then = datetime.fromtimestamp(ms / 1000).astimezone()
+    return f"{then.day} {then:%b}"
+
+
+def price(nanos: int | None) -> str:
+    """Dollars per million tokens without needless zeros: ``3``, ``0.25``, ``0.028``."""
+    if nanos is None:
+        return NOTHING
+    text = dollars(nanos).replace("$", "")
+    return text.removesuffix(".00")
+
+
+def _rounded(nanos: int, digits: int) -> float:
+    """Dollars for formatting only: rounded half up as an integer first, so that the float is exact enough."""
+    step: int = DOLLAR // 10**digits
+    units: int = (2 * nanos + step) // (2 * step)
+    return units / float(10**digits)

@@ -1,0 +1,155 @@
+"""LiveSource: the rows of the Live page: the ring, below it the records by number, or what a filter finds of both.
+
+Three ways of looking, all newest first unless sorted:
+
+- plain: the ring, then every older record by its number; only pages that are looked at are asked for;
+- filtered: what fits in the ring, then what was found so far among older records, walked page by page;
+- sorted: what fits in the ring (and was found) in another order.
+
+The rows stand still between two calls of ``renew``.
+"""
+
+from bisect import bisect_left
+from collections.abc import Hashable, Sequence
+
+from gateway.domain.query import Query
+from gateway.domain.units import CallId
+from gateway.domain.views import CallView
+from tui.calls import Calls
+from tui.columns import Column
+from tui.history import History
+from tui.rows import as_view
+from tui.session import Session
+
+FOUND_LIMIT = 20_000
+"""Older records that one filter keeps."""
+
+
+class LiveSource:
+    """Rows by index; keys are call ids, and numbers of records that are not in the ring."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._calls = session.board.calls
+        self._version = -1
+        self._view: list[CallId] = []
+        """What is shown of the ring, oldest first."""
+        self._below = 0
+        self._ordered: list[CallView] | None = None
+        self.history = History()
+        self.found: list[CallView] = []
+        """What the filter found below the ring, newest first."""
+        self.edge: str | None = None
+        """The search goes on below this call; None: it has not begun."""
+        self.done = False
+        """Whether everything was searched."""
+        self.query: Query | None = None
+        self.sort: Column[CallView] | None = None
+        self.reverse = False
+        self.paused = False
+        self.missed = 0
+        """Calls that came while it was paused."""
+
+    @property
+    def count(self) -> int:
+        if self._ordered is not None:
+            return len(self._ordered)
+        return len(self._view) + (self._below if self.query is None else len(self.found))
+
+    @property
+    def records(self) -> int:
+        """Number of the newest record below the ring."""
+        return self._below
+
+    def row(self, index: int) -> CallView | None:
+        if self._ordered is not None:
+            return self._ordered[index]
+        if index < len(self._view):
+            known = self._calls.by_id.get(self._view[-1 - index])
+            return None if known is None else as_view(known, self._session.now())
+        at = index - len(self._view)
+        return self.history.row(self._below - at) if self.query is None else self.found[at]
+
+    def key(self, index: int) -> Hashable:
+        if self._ordered is not None:
+            return self._ordered[index].id
+        if index < len(self._view):
+            return self._view[-1 - index]
+        at = index - len(self._view)
+        return self._below - at if self.query is None else self.found[at].id
+
+    def index(self, key: Hashable) -> int | None:
+        if self._ordered is not None:
+            return next((i for i, row in enumerate(self._ordered) if row.id == key), None)
+        if isinstance(key, int):
+            return len(self._view) + self._below - key if 0 < key <= self._below else None
+        at = bisect_left(self._view, str(key))
+        if at < len(self._view) and self._view[at] == key:
+            return len(self._view) - 1 - at
+        return next((len(self._view) + i for i, row in enumerate(self.found) if row.id == key), None)
+
+    def narrow(self, query: Query | None) -> None:
+        """From now on only what fits; None for everything."""
+        self.query = query
+        self.found, self.edge, self.done = [], None, False
+        self._version = -1
+
+    def renew(self) -> None:
+        """Take in what changed on the board, unless paused."""
+        calls = self._session.board.calls
+        if calls is not self._calls:
+            self._forget(calls)
+        if self.paused:
+            self.missed = max(0, calls.total - len(self._view) - self._below) if self.query is None else 0
+            return
+        if calls.version == self._version and not (self._ordered and calls.running):
+            return
+        self._take(calls)
+        self._version = calls.version
+        if self.sort is None or self.sort.sort is None:
+            self._ordered = None
+        else:
+            rows = [*self.found, *(as_view(calls.by_id[i], self._session.now()) for i in reversed(self._view))]
+            self._ordered = sorted(rows, key=self.sort.sort, reverse=not self.reverse)
+
+    def extend(self, rows: Sequence[CallView], edge: str | None) -> None:
+        """More records were walked through; ``edge`` is the last of them, None when there are no more."""
+        query = self.query
+        if query is not None:
+            self.found.extend(row for row in rows if query.fits(row))
+        self.edge = edge or self.edge
+        self.done = edge is None or len(self.found) >= FOUND_LIMIT
+        self._version = -1
+
+    def _take(self, calls: Calls) -> None:
+        changed = calls.changes()
+        if self.query is None:
+            self._view, self._below = list(calls.order), calls.below
+        elif changed is None or self._version < 0:
+            dropped = [i for i in self._view if i not in calls.by_id] if self._version >= 0 else []
+            self.done = self.done and not dropped
+            self._view = [i for i in calls.order if self._fits(calls, i)]
+            self._below = calls.below
+        else:
+            for call_id in dict.fromkeys(changed):
+                self._place(calls, call_id)
+
+    def _place(self, calls: Calls, call_id: CallId) -> None:
+        """Put a call that changed into what is shown, or take it out."""
+        at = bisect_left(self._view, call_id)
+        there = at < len(self._view) and self._view[at] == call_id
+        fits = call_id in calls.by_id and self._fits(calls, call_id)
+        if fits and not there:
+            self._view.insert(at, call_id)
+        elif there and not fits:
+            del self._view[at]
+
+    def _fits(self, calls: Calls, call_id: CallId) -> bool:
+        return self.query is not None and self.query.fits(as_view(calls.by_id[call_id], self._session.now()))
+
+    def _forget(self, calls: Calls) -> None:
+        """Another server, other records."""
+        self._calls = calls
+        self.history.clear()
+        self.found, self.edge, self.done = [], None, False
+        self._version = -1

@@ -1,0 +1,135 @@
+"""Live verbs: pause, follow, errors, cancel, jump to a time."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from textual.widgets import Input
+
+from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.units import Millis
+from gateway.domain.written import past_of
+from tui.pages.base import Verb
+from tui.rows import RunningView, failed
+from tui.safe import safe
+from tui.widgets.prompt import Prompt
+from tui.widgets.toast import tell
+
+Live = Any
+"""The page; it imports this file."""
+
+ERRORS = "st:err"
+
+
+def pause(page: Live) -> None:
+    """Hold the rows still, or let them go on."""
+    page.calls.paused = not page.calls.paused
+    page.renew()
+
+
+def follow(page: Live) -> None:
+    """To the newest call, and stay with what comes."""
+    page.calls.paused = False
+    page.sort_by("", reverse=False)
+    page.renew()
+    page.table.action_cursor("first")
+    page.renew()
+
+
+def errors(page: Live) -> None:
+    """Only calls that failed; again: all."""
+    field = page.query_one(Input)
+    field.value = "" if field.value == ERRORS else ERRORS
+    field.display = bool(field.value)
+    page.table.focus()
+
+
+async def cancel(page: Live) -> None:
+    """End the running call under the cursor, after asking."""
+    row = page.table.current
+    if not isinstance(row, RunningView):
+        tell(page, "this call does not run any more", bad=True)
+        return
+    breaks = "Its client gets what has come so far and then the end. What was used is charged."
+    if await page.sure(f"End the call to {safe(row.model, 60)} of {safe(row.token, 40)}?", breaks, "End it"):
+        try:
+            await page.session.client.cancel(row.id)
+        except NotFound:
+            tell(page, "it ended by itself meanwhile")
+            return
+        tell(page, f"ended: {row.id}")
+
+
+def next_error(page: Live) -> None:
+    """To the next older call that failed."""
+    _walk(page, 1)
+
+
+def previous_error(page: Live) -> None:
+    """To the next newer call that failed."""
+    _walk(page, -1)
+
+
+async def when(page: Live) -> None:
+    """Jump to a moment."""
+    text = await page.ask(Prompt("Jump to", "10m, 2h, 2026-11-20T14:00", _moment(page.session.now())))
+    if not text:
+        return
+    moment = past_of(text, page.session.now(), end=True)
+    index = await locate(page, moment)
+    page.table.go(index)
+    page.renew()
+
+
+async def locate(page: Live, moment: Millis) -> int:
+    """Index of the newest row that began before a moment.
+
+    What is here is looked at; older records are asked for one by one, halving what is left: they lie in order of time.
+    """
+    calls = page.calls
+    first = calls.count - (calls.records if calls.query is None else 0)
+    if first == 0 or (row := calls.row(first - 1)) is None or row.time_ms < moment or calls.query is not None:
+        return next((i for i in range(first) if (row := calls.row(i)) and row.time_ms < moment), max(0, first - 1))
+    low, high = 0, calls.records
+    while low < high:
+        middle = (low + high + 1) // 2
+        found = await page.session.client.calls(at=middle, limit=1)
+        low, high = (middle, high) if found and found[0].time_ms < moment else (low, middle - 1)
+    return int(first + calls.records - max(1, low))
+
+
+def _moment(now: Millis) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        """What is wrong with a moment; empty if nothing is."""
+        try:
+            past_of(text, now)
+        except BadRequest as error:
+            return error.message
+        return ""
+
+    return check
+
+
+def _walk(page: Live, step: int) -> None:
+    """Among what is here; to look further, filter by errors."""
+    table, index = page.table, page.table.cursor + step
+    while 0 <= index < page.calls.count:
+        row = page.calls.row(index)
+        if row is None:
+            break
+        if failed(row):
+            table.go(index)
+            page.renew()
+            return
+        index += step
+    tell(page, "no further error among the calls that are loaded; e shows all errors")
+
+
+VERBS: Mapping[str, Verb] = {
+    "pause": pause,
+    "follow": follow,
+    "errors": errors,
+    "cancel": cancel,
+    "when": when,
+    "next_error": next_error,
+    "previous_error": previous_error,
+}

@@ -1,0 +1,11 @@
+"""Registry: which class is which page. Pages are made when they are first opened."""
+
+from collections.abc import Callable, Mapping
+
+from tui.pages.base import Page
+from tui.pages.live import Live
+from tui.session import Session
+
+MAKERS: Mapping[str, Callable[[Session], Page]] = {
+    "live": Live,
+}

@@ -1,0 +1,67 @@
+"""Plainly: the console without a screen, for dumb terminals and screen readers: a line a call, until ctrl+c."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+
+from gateway.config import Config
+from gateway.domain.errors import GatewayError
+from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping
+from gateway.domain.money import dollars
+from gateway.domain.views import CallView
+from tui import format as fmt
+from tui.farewell import left
+from tui.glyphs import ASCII
+from tui.link import Launcher, Link
+from tui.receipt import mark_of
+from tui.safe import safe
+
+RECENT = 10
+"""Calls told at the start."""
+
+
+def run(config: Config, reason: str) -> int:
+    """Attach to the server, or start one, and write lines; the exit code. Raises what kept it from having a server."""
+    _say(f"{reason}, so there is no screen: each finished call is a line; ctrl+c leaves, every command has --help")
+    try:
+        asyncio.run(follow(Launcher(config)))
+    except KeyboardInterrupt:
+        _say(left("").sentence)
+    return 0
+
+
+async def follow(link: Link) -> None:
+    """Write what happens until the server ends. Raises GatewayError if there is none."""
+    attached = await link.ensure()
+    try:
+        async for event in attached.client.events(recent=RECENT):
+            for line in told(event):
+                _say(line)
+    except GatewayError as error:
+        _say(error.message)
+
+
+def told(event: AnyEvent) -> Iterator[str]:
+    """The lines about an event."""
+    if isinstance(event, Snapshot):
+        yield f"serving {event.status.address}, {len(event.running)} calls running"
+        yield f"available {dollars(event.account.available_nanos)}"
+        yield from map(call_line, reversed(event.recent))
+    elif isinstance(event, CallSettled):
+        yield call_line(event.call)
+    elif isinstance(event, Stopping):
+        yield "the server is stopping"
+
+
+def call_line(call: CallView) -> str:
+    """One finished call in words."""
+    where = f" at {call.channel}" if call.channel else ""
+    used = f", {call.input_tokens} in, {call.output_tokens} out, {dollars(call.cost_nanos)}"
+    why = f", {call.code}" if call.code else ""
+    text = f"{fmt.clock(call.time_ms)} {mark_of(call, ASCII)} {call.status} {call.model or 'no model'}{where}"
+    return safe(f"{text}, token {call.token or 'none'}, {fmt.seconds(call.duration_ms)}{used}{why}, {call.id}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,73 @@
+"""Source: where a table's rows come from. The first is on top; rows have keys, so that the cursor stays on its row."""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from tui.columns import Column
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Source(Protocol[R_co]):
+    """Rows by index, keys by index, indexes by key."""
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def row(self, index: int) -> R_co | None:
+        """The row; None while it is not here yet."""
+        ...
+
+    def key(self, index: int) -> Hashable:
+        """What names the row, whatever its index is at another time."""
+        ...
+
+    def index(self, key: Hashable) -> int | None:
+        """Where the row is now; None if it is gone."""
+        ...
+
+
+class ListSource(Generic[R]):
+    """A list of rows, filtered and sorted."""
+
+    def __init__(self, key: Callable[[R], Hashable]) -> None:
+        self._key = key
+        self._all: Sequence[R] = ()
+        self._shown: list[R] = []
+        self._index: dict[Hashable, int] = {}
+        self.wanted: Callable[[R], bool] | None = None
+        self.sort: Column[R] | None = None
+        self.reverse = False
+
+    @property
+    def count(self) -> int:
+        return len(self._shown)
+
+    @property
+    def hidden(self) -> int:
+        """How many rows the filter leaves out."""
+        return len(self._all) - len(self._shown)
+
+    def row(self, index: int) -> R | None:
+        return self._shown[index]
+
+    def key(self, index: int) -> Hashable:
+        return self._key(self._shown[index])
+
+    def index(self, key: Hashable) -> int | None:
+        return self._index.get(key)
+
+    def put(self, rows: Sequence[R]) -> None:
+        """These are the rows now."""
+        self._all = rows
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Filter and sort anew."""
+        self._shown = [row for row in self._all if self.wanted is None or self.wanted(row)]
+        if self.sort is not None and self.sort.sort is not None:
+            self._shown.sort(key=self.sort.sort, reverse=self.reverse)
+        self._index = {self._key(row): i for i, row in enumerate(self._shown)}

@@ -1,0 +1,42 @@
+"""Style: the console's CSS. It is a string, so that the executable needs no file beside it."""
+
+CSS = """
+Screen { layout: vertical; background: $surface; color: $foreground; }
+ContentSwitcher { height: 1fr; }
+Page { height: 1fr; }
+
+.lead { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+.filter { height: 1; background: $panel; border: none; }
+.body { height: 1fr; layout: vertical; }
+.empty { height: 1fr; content-align: center middle; }
+.detail { height: 11; border-top: heavy $border; padding: 0; }
+.detail.full { height: 4fr; }
+.detail Static { width: 1fr; }
+.-wide .body { layout: horizontal; }
+.-wide .body LiveTable, .-wide .body .empty { width: 1fr; }
+.-wide .detail { width: 72; height: 1fr; border-top: none; border-left: heavy $border; }
+.-wide .detail.full { width: 3fr; height: 1fr; }
+.-short .detail { height: 9; }
+
+ModalScreen { align: center middle; background: $background 60%; }
+ModalScreen:nocolor { background: ansi_default; }
+.dialog { width: 68; max-width: 96%; height: auto; max-height: 96%; border: round $border; padding: 0 2;
+          background: $surface; }
+.dialog.big { width: 96; }
+.dialog .title { margin: 0 0 1 0; }
+.dialog Input { background: $panel; border: none; height: 1; }
+.dialog .buttons { height: 1; margin: 1 0 0 0; }
+.dialog .buttons Button { margin: 0 3 0 0; }
+.dialog .complaint { color: $text-error; }
+.dialog SelectionList { height: auto; max-height: 20; border: none; background: $surface; }
+.form .fields { height: auto; max-height: 60vh; }
+.form .row { height: 1; }
+.form .label { width: 20; color: $muted; }
+.form Input { width: 1fr; }
+.form .wrong { display: none; padding: 0 0 0 20; }
+.form .live { margin: 1 0 0 0; }
+.form .twin { text-wrap: wrap; }
+Button:focus { text-style: reverse bold; }
+Input:nocolor { text-style: underline; }
+Toast { width: 60; max-width: 90%; }
+"""

@@ -1,0 +1,63 @@
+"""Terminal: what can happen to it: it vanishes, a signal ends us, or it is none that a screen can be drawn on."""
+
+import asyncio
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from textual.app import App
+
+from tui.farewell import terminated
+
+HANGUP_CODE = 129
+"""128 and SIGHUP."""
+
+LOOK_S = 2.0
+"""Between two looks whether the terminal is still there."""
+
+
+def vanished(handle: int) -> bool:
+    """Whether the terminal behind this file is gone.
+
+    Where the shell ignores SIGHUP, reading from a terminal that was closed returns at once and for ever.
+    """
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    try:
+        poll.register(handle, 0)
+        return any(flags & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, flags in poll.poll(0))
+    except OSError:
+        return True
+
+
+def leave_if_vanished() -> None:
+    """End the process at once: without a terminal there is nothing to restore and nobody to tell."""
+    with suppress(ValueError, AttributeError):  # no standard input at all
+        if vanished(sys.stdin.fileno()):
+            os._exit(HANGUP_CODE)
+
+
+def on_terminate(do: Callable[[int], object]) -> None:
+    """Call this on SIGTERM, so that the terminal is put right before the end. Must be called in the event loop."""
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, do, int(signal.SIGTERM))
+
+
+def watch(app: App[Any]) -> None:
+    """Look after the terminal for as long as the app runs."""
+    app.set_interval(LOOK_S, leave_if_vanished, name="terminal")
+    on_terminate(lambda number: app.exit(terminated(number)))
+
+
+def plain_reason(environ: Mapping[str, str]) -> str:
+    """Why no screen should be drawn here; empty if one should."""
+    if environ.get("TOLLKEEPER_PLAIN", "") not in ("", "0"):
+        return "TOLLKEEPER_PLAIN is set"
+    if environ.get("TERM") == "dumb":
+        return "the terminal is dumb"
+    return ""

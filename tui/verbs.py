@@ -1,0 +1,130 @@
+"""Verbs: what can be done on every page: themes, help, undo, starting, stopping and leaving."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from gateway.client import launch
+from gateway.domain.errors import GatewayError, Unavailable
+from gateway.domain.limits import Window, window_start
+from tui import farewell, themes
+from tui.widgets.confirm import Confirm
+from tui.widgets.help import Help
+from tui.widgets.toast import tell
+
+Console = Any
+"""The app; it imports this file."""
+
+AppVerb = Callable[[Console], Awaitable[None] | None]
+
+
+def theme(app: Console) -> None:
+    """The next theme."""
+    if not app.colour:
+        tell(app, "NO_COLOR is set: there is one theme only", bad=True)
+        return
+    wear(app, themes.after(app.theme))
+    tell(app, f"theme: {app.theme}")
+
+
+def wear(app: Console, name: str) -> None:
+    """Put a theme on; without colours everything is drawn in the terminal's own two."""
+    name = name if app.colour and name in themes.NAMES else themes.NAMES[0] if app.colour else themes.PLAIN
+    app.no_color = name == themes.PLAIN
+    app.theme = name
+    app.session.remembered.theme = name if app.colour else app.session.remembered.theme
+    app.refresh_css(animate=False)
+
+
+def help(app: Console) -> None:  # noqa: A001 - the verb's name
+    """The keys of this page."""
+    app.push_screen(Help(app.page.scopes, app.page.verbs))
+
+
+async def undo(app: Console) -> None:
+    """Take the last change back."""
+    tell(app, f"taken back: {await app.session.client.undo()}")
+
+
+def start(app: Console) -> None:
+    """Start the server again."""
+    if app.session.link == "gone":
+        app.session.link = "starting"
+        app.feed.start_server()
+    else:
+        tell(app, "the server is running")
+
+
+def suspend(app: Console) -> None:
+    """Back to the shell for a while."""
+    app.action_suspend_process()
+
+
+async def stop(app: Console) -> None:
+    """Drain and stop the server, then leave."""
+    running = len(app.session.board.calls.running)
+    if running:
+        calls = "1 call is" if running == 1 else f"{running} calls are"
+        breaks = f"{calls} running and may end first. New calls are refused from now on."
+        if not await app.push_screen_wait(Confirm("Stop the server?", breaks, "Stop it")):
+            return
+    await stop_and_leave(app)
+
+
+async def stop_and_leave(app: Console) -> None:
+    """Ask the server to end, wait until it has, and leave."""
+    client = app.session.client
+    tell(app, "stopping: waiting for running calls; q leaves at once")
+    try:
+        await launch.stop(client.endpoint, wait_s=app.session.config.drain_s + 5)
+    except Unavailable:
+        app.exit(farewell.draining())
+        return
+    app.exit(farewell.stopped())
+
+
+async def leave(app: Console) -> None:
+    """Leave as the settings say: the server goes on, unless it was started here and the owner wants it otherwise."""
+    session = app.session
+    if session.board.stopping is not None:
+        app.exit(farewell.draining())
+    elif session.link != "attached":
+        app.exit(farewell.gone())
+    elif session.started_here and await _stop_wanted(session):
+        await stop(app)
+    else:
+        app.exit(farewell.left(session.address))
+
+
+def detach(app: Console) -> None:
+    """Leave, and the server goes on in any case."""
+    app.exit(farewell.left(app.session.address))
+
+
+async def _stop_wanted(session: Any) -> bool:
+    try:
+        return bool((await session.client.settings()).stop_on_leave)
+    except GatewayError:
+        return False
+
+
+async def count_today(app: Console) -> None:
+    """Ask what was spent since local midnight; from then on the events are added."""
+    board, now = app.session.board, app.session.now()
+    try:
+        summary = await app.session.client.summary(since=window_start(Window.DAY, now))
+    except GatewayError:
+        return
+    board.today = summary.total
+    board.tables += 1
+
+
+VERBS: Mapping[str, AppVerb] = {
+    "theme": theme,
+    "help": help,
+    "undo": undo,
+    "start": start,
+    "suspend": suspend,
+    "stop": stop,
+    "leave": leave,
+    "detach": detach,
+}

@@ -1,0 +1,73 @@
+"""Footer: the keys of the open page, in the order of the table of actions, as many as fit. They can be clicked."""
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from tui.actions import Action, key_text, of
+from tui.tones import content
+
+LAST = tuple(action for action in of("app") if action.verb in ("help", "leave"))
+"""These are always there, at the right."""
+
+
+class Footer(Widget):
+    """One line of keys."""
+
+    DEFAULT_CSS = "Footer { height: 1; background: $panel; color: $foreground; }"
+
+    class Clicked(Message):
+        """An action was asked for."""
+
+        def __init__(self, action: Action) -> None:
+            self.action = action
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__(id="footer")
+        self.actions: Sequence[Action] = ()
+
+    def render(self) -> Content:
+        shown = fitting(self.actions, self.size.width)
+        last = _width(LAST)
+        parts = [part for action in shown for part in _parts(action)]
+        ends = [part for action in LAST for part in _parts(action)]
+        return content(*parts, " " * max(0, self.size.width - _width(shown) - last), *ends)
+
+    def on_click(self, event: events.Click) -> None:
+        if (action := action_at(self.actions, event.x, self.size.width)) is not None:
+            self.post_message(self.Clicked(action))
+
+
+def fitting(actions: Sequence[Action], width: int) -> list[Action]:
+    """The first of those that want to be shown, as many as fit beside the last ones."""
+    shown: list[Action] = []
+    for action in actions:
+        if action.shown and action.keys and action not in LAST and _width([*shown, action, *LAST]) <= width:
+            shown.append(action)
+    return shown
+
+
+def action_at(actions: Sequence[Action], x: int, width: int) -> Action | None:
+    """What stands in this column."""
+    shown = fitting(actions, width)
+    at = 0
+    for action in shown:
+        if at <= x < (at := at + _width([action])):
+            return action
+    at = width - _width(LAST)
+    for action in LAST:
+        if at <= x < (at := at + _width([action])):
+            return action
+    return None
+
+
+def _parts(action: Action) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (f" {key_text(action)}", "key"), (f" {action.label} ", "")
+
+
+def _width(actions: Sequence[Action]) -> int:
+    return sum(len(key_text(action)) + len(action.label) + 3 for action in actions)

@@ -1,0 +1,174 @@
+"""Form: typed fields in a dialog, checked while one types; what the server refuses is shown at the field it is about.
+
+A Plan says what is asked and what is done with it; its fields are parsed by functions that raise BadRequest. The
+command that does the same stands at the bottom and changes with what is typed.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Static
+
+from gateway.domain.errors import BadRequest, GatewayError
+from tui.clipboard import copy
+from tui.parse import line
+from tui.safe import safe, safe_lines
+from tui.tones import content
+from tui.widgets.choice import Choice
+from tui.widgets.toast import tell
+
+Values = Mapping[str, Any]
+"""What the fields' parsers gave, by the ids of the fields."""
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is asked."""
+
+    id: str
+    """As the server calls it, so that a refusal finds its field."""
+    label: str
+    value: str = ""
+    hint: str = ""
+    """Stands in the field while it is empty: an example."""
+    options: Sequence[str] = ()
+    """If there are any, one of them is chosen."""
+    secret: bool = False
+    """Not shown while it is typed."""
+    parse: Callable[[str], Any] = line
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a form asks, and what is done with the answers."""
+
+    title: str
+    fields: Sequence[Field]
+    save: Callable[[Values], Awaitable[Any]]
+    """Does it; its result is the form's. What it raises is shown."""
+    verb: str = "Save"
+    twin: Callable[[Values], str] = lambda _: ""
+    """The command that does the same, without ``tollkeeper`` in front; never with a secret in it."""
+    live: Callable[[Values], str] = lambda _: ""
+    """A sentence about what is typed so far."""
+
+
+class Form(ModalScreen[Any]):
+    """The result of ``save``, or None if it was left."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("escape", "leave", "Cancel"),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+        self._busy = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog big form"):
+            yield Static(Content.styled(safe(self.plan.title), "bold"), classes="title")
+            with VerticalScroll(classes="fields", can_focus=False):
+                for field in self.plan.fields:
+                    yield from _row(field)
+            yield Static(classes="live")
+            yield Static(classes="twin")
+            with Horizontal(classes="buttons"):
+                yield Button("Cancel", id="leave", compact=True)
+                yield Button(Content(safe(self.plan.verb)), id="save", variant="primary", compact=True)
+                yield Button("Copy command", id="copy", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#copy").display = bool(self._twin())
+        self.check()
+
+    def check(self) -> Values | None:
+        """Parse every field and say what is wrong beside it; None if anything is."""
+        values, right = {}, True
+        for field in self.plan.fields:
+            complaint = ""
+            try:
+                values[field.id] = field.parse(self.text_of(field))
+            except BadRequest as error:
+                complaint, right = error.message, False
+            self.complain(field.id, complaint)
+        self.query_one(".live", Static).update(content((safe_lines(self.plan.live(values)) if right else "", "live")))
+        twin = self._twin()
+        self.query_one(".twin", Static).update(content((f"$ {safe(twin)}" if twin else "", "dim")))
+        return values if right else None
+
+    def text_of(self, field: Field) -> str:
+        """What stands in a field now."""
+        widget = self.query_one(f"#field-{field.id}")
+        return widget.value if isinstance(widget, Input | Choice) else ""
+
+    def complain(self, field: str, complaint: str) -> None:
+        """Show what is wrong with a field; nothing if it is right."""
+        place = self.query_one(f"#wrong-{field}", Static)
+        place.update(content((safe(complaint), "bad")))
+        place.display = bool(complaint)
+
+    def on_input_changed(self) -> None:
+        self.check()
+
+    def on_choice_changed(self) -> None:
+        self.check()
+
+    def on_input_submitted(self) -> None:
+        self._save()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        if event.button.id == "save":
+            self._save()
+        elif event.button.id == "copy":
+            copy(self.app, self._twin())
+            tell(self, "command copied")
+        else:
+            self.dismiss(None)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def _save(self) -> None:
+        values = self.check()
+        if values is not None and not self._busy:
+            self._busy = True
+            self.run_worker(self._work(values), group="save", exit_on_error=True)
+
+    async def _work(self, values: Values) -> None:
+        try:
+            self.dismiss(await self.plan.save(values))
+        except GatewayError as error:
+            field = (error.param or "").partition("[")[0].partition(".")[0]
+            if field in values:
+                self.complain(field, error.message)
+                self.query_one(f"#field-{field}").focus()
+            else:
+                self.query_one(".live", Static).update(content((safe_lines(error.message), "bad")))
+        finally:
+            self._busy = False
+
+    def _twin(self) -> str:
+        values = {}
+        for field in self.plan.fields:
+            values[field.id] = "..." if field.secret else self.text_of(field)
+        text = self.plan.twin(values)
+        return f"tollkeeper {text}" if text else ""
+
+
+def _row(field: Field) -> ComposeResult:
+    with Horizontal(classes="row"):
+        yield Static(Content(safe(field.label)), classes="label")
+        if field.options:
+            yield Choice(field.options, field.value, id=f"field-{field.id}")
+        else:
+            yield Input(
+                field.value, placeholder=field.hint, password=field.secret, compact=True, id=f"field-{field.id}"
+            )
+    yield Static(classes="complaint wrong", id=f"wrong-{field.id}")

@@ -1,0 +1,138 @@
+"""Header: two lines on top of every page: where the server is and how it does, and the pages by number."""
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from tui import format as fmt
+from tui.actions import PAGES
+from tui.alerts import Alert, alerts
+from tui.board import Board
+from tui.glyphs import Glyphs
+from tui.safe import cut, safe
+from tui.session import Session
+from tui.tones import Part, content, lines
+
+NAME = "tollkeeper"
+HINTS = "^p commands  ? keys "
+
+BRIEFEST = 3
+"""The words at the left give way to what needs attention, in so many steps."""
+
+ROOM = 32
+"""Cells that one alert may claim."""
+
+
+class Header(Widget):
+    """Draws the board; clicking a page's name opens it."""
+
+    DEFAULT_CSS = """
+    Header { height: 2; background: $panel; color: $foreground; }
+    Header:nocolor { text-style: none; }
+    """
+
+    class PageClicked(Message):
+        """Another page was asked for."""
+
+        def __init__(self, page: str) -> None:
+            self.page = page
+            super().__init__()
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(id="header")
+        self._session = session
+        self.page = PAGES[0].id
+
+    def render(self) -> Content:
+        return lines(state_line(self._session, self.size.width), tabs_line(self.page, self.size.width))
+
+    def on_click(self, event: events.Click) -> None:
+        if event.y == 1 and (page := page_at(event.x, self.size.width)):
+            self.post_message(self.PageClicked(page))
+
+
+def state_line(session: Session, width: int) -> Content:
+    """Server, running calls, today's spending; at the right what needs attention, as far as there is room."""
+    right = _attention(session)
+    wanted = min(ROOM, len(right[0].text) + 8) if right else 0
+    lefts = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
+    left = next((one for one in lefts if _length(one) + wanted < width), lefts[-1])
+    room = width - _length(left) - 1
+    shown: list[Part] = []
+    for i, alert in enumerate(right):
+        rest = f" +{len(right) - i}"
+        text = f"{session.glyphs.failed if alert.level == 'bad' else session.glyphs.warning} {alert.text}  "
+        if len(text) > room - (len(rest) if i < len(right) - 1 else 0):
+            shown.append((rest if len(rest) < room else "", "warn"))
+            break
+        shown.append((text, alert.level))
+        room -= len(text)
+    space = width - _length([*left, *shown])
+    return content(*left, " " * max(1, space), *shown)
+
+
+def tabs_line(page: str, width: int) -> Content:
+    """The pages; the open one is reversed."""
+    parts: list[Part | Content] = []
+    for (_, _, page_id), text in zip(_places(width), _names(width), strict=True):
+        parts.append(Content.styled(text, "reverse bold") if page_id == page else (text, ""))
+    used = sum(len(text) for text in _names(width))
+    hints = HINTS if used + len(HINTS) < width else "? keys " if used + 7 < width else ""
+    return content(*parts, " " * max(0, width - used - len(hints)), (hints, "dim"))
+
+
+def page_at(x: int, width: int) -> str:
+    """Which page's name is in this column; empty if none is."""
+    return next((page for start, end, page in _places(width) if start <= x < end), "")
+
+
+def _names(width: int) -> list[str]:
+    """The pages' names, shortened where they would not fit."""
+    full = [f" {i} {page.name} " for i, page in enumerate(PAGES, 1)]
+    if sum(map(len, full)) <= width:
+        return full
+    return [f" {i} {page.name[:4]} " for i, page in enumerate(PAGES, 1)]
+
+
+def _places(width: int) -> list[tuple[int, int, str]]:
+    places, at = [], 0
+    for page, text in zip(PAGES, _names(width), strict=True):
+        places.append((at, at + len(text), page.id))
+        at += len(text)
+    return places
+
+
+def _length(parts: Sequence[Part]) -> int:
+    return sum(len(text) for text, _ in parts)
+
+
+def _state(session: Session, width: int, brief: int) -> list[Part]:
+    """From 0, everything, to BRIEFEST, the least."""
+    board, glyphs = session.board, session.glyphs
+    parts: list[Part] = [(f" {NAME}  " if brief < 2 else " ", "bold")]
+    if session.link == "gone":
+        reason = cut(safe(session.reason), max(10, width - 50))
+        return [*parts, (f"{glyphs.off} server gone", "bad"), (f"  r starts it again  {reason}", "")]
+    if board.status is None:
+        return [*parts, (f"{glyphs.half} starting the server", "warn")]
+    mark, tone = (glyphs.half, "warn") if board.stopping else (glyphs.on, "ok")
+    address = safe(board.status.address or "no public address", 60)
+    parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]
+    running = len(board.calls.running)
+    parts.append((f"   running {running}", "live" if running else "dim"))
+    return [*parts, (_today(board, glyphs, brief), "")]
+
+
+def _today(board: Board, glyphs: Glyphs, brief: int) -> str:
+    today = board.today
+    if today is None:
+        return ""
+    tokens = f" {glyphs.dot} {fmt.short(today.input_tokens + today.output_tokens)} tok"
+    return f"   today {fmt.purse(today.cost_nanos)}{tokens if brief < 1 else ''}"
+
+
+def _attention(session: Session) -> Sequence[Alert]:
+    return alerts(session.board, session.now()) if session.link == "attached" else ()
