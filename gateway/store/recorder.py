@@ -54,9 +54,11 @@ class Recorder:
     def end(self, record: Record) -> None:
         """Write the record of a call, and then that it is no longer running. Raises nothing."""
         with self._lock:
+            waiting = bool(self._backlog)
             self._backlog[record.id] = record
-            with suppress(OSError):
-                self._flush()
+            if not waiting:  # else the next hold or sync will try, and not every record again
+                with suppress(OSError):
+                    self._flush()
         self._dirty()
 
     def pending(self, call_id: CallId) -> Record | None:
