@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from gateway.client.control import ControlClient
+from gateway.commands.complete import CHANNELS, GROUPS, MODELS, TOKENS
 from gateway.commands.options import SINCE, UNTIL, now
 from gateway.domain.query import Query, parse
 from gateway.domain.units import Millis
@@ -94,10 +95,10 @@ def _only(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("words", nargs=-1),
-    click.option("--token", help="Calls with this token."),
-    click.option("--group", help="Calls in this group."),
-    click.option("--model", help="Calls for this model."),
-    click.option("--channel", help="Calls answered by this channel."),
+    click.option("--token", shell_complete=TOKENS, help="Calls with this token."),
+    click.option("--group", shell_complete=GROUPS, help="Calls in this group."),
+    click.option("--model", shell_complete=MODELS, help="Calls for this model."),
+    click.option("--channel", shell_complete=CHANNELS, help="Calls answered by this channel."),
     click.option("--app", help="Calls by this client program."),
     click.option("--status", type=click.IntRange(0, 599), help="Calls that ended with this HTTP status."),
     click.option("--errors", is_flag=True, help="Calls that failed."),

@@ -9,6 +9,7 @@ from gateway.commands import patches, show
 from gateway.commands.base import Noun
 from gateway.commands.channel_fields import channel_options, fields_of, patch_of
 from gateway.commands.channel_probe import models, test
+from gateway.commands.complete import CHANNELS
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
@@ -53,7 +54,7 @@ def list_channels(*, as_json: bool) -> None:
 
 
 @channel.command("show", examples=["tollkeeper channel show openai"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @json_option
 def show_channel(ref: str, *, as_json: bool) -> None:
     """Show one channel. Its key is masked."""
@@ -101,7 +102,7 @@ def add_channel(name: str, dialect: str, *, as_json: bool, **given: Any) -> None
 
 
 @channel.command("edit", examples=["tollkeeper channel edit openai --priority 10 --map fast=gpt-4o-mini"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @click.option("--rename", metavar="NAME", help="The new name.")
 @channel_options
 @json_option
@@ -117,7 +118,7 @@ def edit_channel(ref: str, rename: str | None, *, as_json: bool, **given: Any) -
 
 
 @channel.command("enable", examples=["tollkeeper channel enable openai"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @json_option
 def enable_channel(ref: str, *, as_json: bool) -> None:
     """Use a channel again, and forget its failures."""
@@ -131,7 +132,7 @@ def enable_channel(ref: str, *, as_json: bool) -> None:
 
 
 @channel.command("disable", examples=["tollkeeper channel disable openai"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @json_option
 def disable_channel(ref: str, *, as_json: bool) -> None:
     """Ask a channel no more until it is enabled; running calls end as they will."""
@@ -139,7 +140,7 @@ def disable_channel(ref: str, *, as_json: bool) -> None:
 
 
 @channel.command("remove", examples=["tollkeeper channel remove openai"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @yes_option
 def remove_channel(ref: str, *, yes: bool) -> None:
     """Remove a channel and its key. Its calls stay in the log."""

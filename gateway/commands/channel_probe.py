@@ -5,6 +5,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.base import Command
+from gateway.commands.complete import CHANNELS
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.options import json_option
 from gateway.commands.output import out, out_json, out_list, words
@@ -27,7 +28,7 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command(cls=Command, examples=["tollkeeper channel test openai --model gpt-4o-mini"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @click.option(
     "--model", default="", help="Also make one tiny real call to this model; it costs what such a call costs."
 )
@@ -46,7 +47,7 @@ def test(ref: str, model: str, *, as_json: bool) -> None:
 @click.command(
     cls=Command, examples=["tollkeeper channel models openai", "tollkeeper channel models openai 'gpt-4*' --add"]
 )
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @click.argument("patterns", nargs=-1)
 @click.option("--add", is_flag=True, help="Offer the listed models besides those it offers now.")
 @click.option("--set", "replace", is_flag=True, help="Offer exactly the listed models.")

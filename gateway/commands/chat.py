@@ -15,6 +15,7 @@ from gateway.client.http import Ask, Stream, exchange, request
 from gateway.client.trial import Door, door
 from gateway.commands import show
 from gateway.commands.base import Command
+from gateway.commands.complete import MODELS, TOKENS
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.output import harmless, on_terminal, out, words
 from gateway.commands.session import run
@@ -38,8 +39,12 @@ KEY_VARIABLE = "OPENAI_API_KEY"
     ],
 )
 @click.argument("prompt", nargs=-1)
-@click.option("--model", help="Which model answers; may be left out if the token sees only one.")
-@click.option("--token", help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, the only one).")
+@click.option("--model", shell_complete=MODELS, help="Which model answers; may be left out if the token sees only one.")
+@click.option(
+    "--token",
+    shell_complete=TOKENS,
+    help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, the only one).",
+)
 @click.option("--system", help="A system message before the prompt.")
 @click.option("--no-stream", is_flag=True, help="Wait for the whole answer.")
 def chat(prompt: tuple[str, ...], model: str | None, token: str | None, system: str | None, *, no_stream: bool) -> None:

@@ -7,6 +7,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.client.doctor import examine
 from gateway.commands.base import Command
+from gateway.commands.complete import MODELS
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.options import json_option
 from gateway.commands.output import cells, out, out_json_list
@@ -27,7 +28,12 @@ COLOURS = {"ok": "green", "fail": "red", "skipped": "bright_black"}
     ],
 )
 @click.option("--token", help="Name or key of the token that does not work (default: TOLLKEEPER_TOKEN, the last used).")
-@click.option("--model", default="", help="The model that is asked for; else the first that the token sees.")
+@click.option(
+    "--model",
+    shell_complete=MODELS,
+    default="",
+    help="The model that is asked for; else the first that the token sees.",
+)
 @json_option
 def doctor(token: str | None, model: str, *, as_json: bool) -> None:
     """Find the first thing that keeps a call from working.

@@ -5,6 +5,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import patches, show
 from gateway.commands.base import Noun
+from gateway.commands.complete import GROUPS
 from gateway.commands.options import (
     MULTIPLIER,
     budget_options,
@@ -49,7 +50,7 @@ def list_groups(*, as_json: bool) -> None:
 
 
 @group.command("show", examples=["tollkeeper group show default"])
-@click.argument("name")
+@click.argument("name", shell_complete=GROUPS)
 @json_option
 def show_group(name: str, *, as_json: bool) -> None:
     """Show one group: its tokens, channels and models."""
@@ -91,7 +92,7 @@ def add_group(
 
 
 @group.command("edit", examples=["tollkeeper group edit friends --multiplier 1.2 --rename family"])
-@click.argument("name")
+@click.argument("name", shell_complete=GROUPS)
 @click.option("--rename", metavar="NAME", help="The new name; its tokens and channels follow.")
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
 @click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of its channels; '*' for all.")
@@ -128,8 +129,14 @@ def edit_group(
 
 
 @group.command("remove", examples=["tollkeeper group remove friends --move default"])
-@click.argument("name")
-@click.option("--move", metavar="GROUP", default="", help="Where its tokens and channels go; needed if it has any.")
+@click.argument("name", shell_complete=GROUPS)
+@click.option(
+    "--move",
+    metavar="GROUP",
+    shell_complete=GROUPS,
+    default="",
+    help="Where its tokens and channels go; needed if it has any.",
+)
 @yes_option
 def remove_group(name: str, move: str, *, yes: bool) -> None:
     """Remove a group."""

@@ -4,6 +4,7 @@ import click
 
 from gateway.commands import patches, show
 from gateway.commands.base import Noun
+from gateway.commands.complete import MODELS
 from gateway.commands.options import DOLLARS, confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
@@ -41,7 +42,7 @@ def list_prices(*, as_json: bool) -> None:
         "tollkeeper price set qwen3:8b --free",
     ],
 )
-@click.argument("model")
+@click.argument("model", shell_complete=MODELS)
 @click.option("--input", "input_", type=DOLLARS, help="Dollars per million input tokens.")
 @click.option("--output", type=DOLLARS, help="Dollars per million output tokens.")
 @click.option("--cached", type=DOLLARS, help="Dollars per million cached input tokens (default: as input).")
@@ -77,7 +78,7 @@ def set_price(
 
 
 @price.command("remove", examples=["tollkeeper price remove gpt-4o"])
-@click.argument("model")
+@click.argument("model", shell_complete=MODELS)
 @yes_option
 def remove_price(model: str, *, yes: bool) -> None:
     """Remove a price: the model is unpriced then, its calls cost nothing."""

@@ -7,6 +7,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import patches, show
 from gateway.commands.base import Noun
+from gateway.commands.complete import GROUPS, TOKENS
 from gateway.commands.options import (
     EXPIRY,
     budget_options,
@@ -52,7 +53,7 @@ def list_tokens(*, as_json: bool) -> None:
 
 
 @token.command("show", examples=["tollkeeper token show laptop"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @json_option
 def show_token(ref: str, *, as_json: bool) -> None:
     """Show one token: budgets, limits, and the models it sees."""
@@ -103,9 +104,9 @@ def add_token(
 
 
 @token.command("edit", examples=["tollkeeper token edit laptop --budget day=none --rpm 30"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @click.option("--rename", metavar="NAME", help="The new name.")
-@click.option("--group", help="The group it belongs to.")
+@click.option("--group", shell_complete=GROUPS, help="The group it belongs to.")
 @click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of the group; '*' for all.")
 @click.option("--expires", type=EXPIRY, help="30d, 2026-12-31 (to its end), never.")
 @click.option("--stop-when-empty/--finish-when-empty", default=None, help="What happens to running streams then.")
@@ -143,7 +144,7 @@ def edit_token(
 
 
 @token.command("rotate", examples=["tollkeeper token rotate laptop"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @yes_option
 @json_option
 def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
@@ -154,7 +155,7 @@ def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
 
 
 @token.command("disable", examples=["tollkeeper token disable laptop"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @json_option
 def disable_token(ref: str, *, as_json: bool) -> None:
     """Refuse calls with this token until it is enabled again."""
@@ -162,7 +163,7 @@ def disable_token(ref: str, *, as_json: bool) -> None:
 
 
 @token.command("enable", examples=["tollkeeper token enable laptop"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @json_option
 def enable_token(ref: str, *, as_json: bool) -> None:
     """Accept calls with this token again."""
@@ -170,7 +171,7 @@ def enable_token(ref: str, *, as_json: bool) -> None:
 
 
 @token.command("remove", examples=["tollkeeper token remove laptop"])
-@click.argument("ref", metavar="NAME")
+@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @yes_option
 def remove_token(ref: str, *, yes: bool) -> None:
     """Remove a token. Its calls stay in the log."""

@@ -9,7 +9,7 @@ from gateway.commands import show
 from gateway.commands.base import Noun
 from gateway.commands.call_filters import filter_options, found, wanted_of
 from gateway.commands.options import json_option
-from gateway.commands.output import out, out_json, out_list, out_pairs
+from gateway.commands.output import out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_summary import summary
@@ -78,6 +78,14 @@ def show_call(call_id: str, *, as_json: bool) -> None:
         out_json(view)
         return
     _print(view)
+
+
+@usage.command("cancel", examples=["tollkeeper usage cancel req_019aa0c3d2f15b8e3c5e4d6a7b"])
+@click.argument("call_id", metavar="ID")
+def cancel_call(call_id: str) -> None:
+    """End a running call; what came so far is charged. 'usage list st:running' shows those there are."""
+    run(lambda client: client.cancel(call_id), running=True)
+    words(f"call {call_id} was cancelled")
 
 
 def _print(call: CallView) -> None:

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from gateway.commands.exits import Exit
 from gateway.commands.output import json_value
 from gateway.domain.units import Nanos
 from tests.commands.runner import Control, run
@@ -47,3 +48,9 @@ def test_nothing_from_outside_reaches_the_terminal() -> None:
     ran = run("usage", "show", CALL.id, control=Control({URL: hostile}))
     listed = run("usage", "list", control=Control({"GET /calls": [hostile]}))
     assert not set(ran.out + listed.out) & set("\x1b\x07\x9b\u202e")
+
+
+def test_a_running_call_is_cancelled() -> None:
+    control = Control({f"POST /calls/{CALL.id}/cancel": {"done": "cancelled"}})
+    assert run("usage", "cancel", CALL.id, control=control).code == 0
+    assert run("usage", "cancel", "req_other", control=control).code == Exit.NOT_FOUND
