@@ -45,8 +45,8 @@ class Listing(Generic[R]):
         """The command (or the curl) that ``Y`` copies."""
         raise NotImplementedError
 
-    def lead(self) -> Content:
-        """The line above the table."""
+    def lead(self, width: int) -> Content:
+        """The line above the table, in at most so many cells."""
         raise NotImplementedError
 
     def detail(self, row: R, width: int) -> Content:

@@ -107,12 +107,17 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         """The row under the cursor."""
         return self.source.row(self.cursor) if self.cursor < self.source.count else None
 
+    @property
+    def wide(self) -> int:
+        """Cells of a line, beside the scrollbar."""
+        return self.scrollable_content_region.width
+
     def renew(self) -> None:
         """The source changed: keep every row in its place, and repaint what differs."""
         if self.text_selection is not None:
             return  # what is being selected must not move
         count, moved = self.source.count, self._follow_key()
-        if (size := Size(self.size.width, count + HEAD)) != self.virtual_size:
+        if (size := Size(self.wide, count + HEAD)) != self.virtual_size:
             self.virtual_size = size
         if moved and self.scroll_offset.y > 0:
             self.scroll_to(y=self.scroll_offset.y + moved, animate=False, immediate=True)
@@ -124,7 +129,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
 
     def rearrange(self) -> None:
         """Columns, marks or the sorting changed."""
-        self._painter.place(fit(self.columns, self.size.width - 1, self.chosen), self.size.width)
+        self._painter.place(fit(self.columns, self.wide - 1, self.chosen), self.wide)
         self.refresh()
 
     def go(self, index: int) -> None:
@@ -151,7 +156,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
             self.post_message(self.Opened())
 
     def render_line(self, y: int) -> Strip:
-        if self._painter.width != self.size.width:
+        if self._painter.width != self.wide:
             self.rearrange()
         if y < HEAD:
             return self._painter.head(self.sort, reverse=self.reverse)
@@ -173,9 +178,6 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         """The text under a selection; it never reaches beyond the screen."""
         lines = [self._painter.head(self.sort, reverse=self.reverse), *map(self._line, range(self.size.height - HEAD))]
         return selection.extract("\n".join(map(text_of, lines))), "\n"
-
-    def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

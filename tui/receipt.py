@@ -10,26 +10,29 @@ from gateway.domain.units import MILLION
 from gateway.domain.views import CallView
 from gateway.domain.written import brief_multiplier
 from tui import format as fmt
+from tui.card import LABEL, Card
 from tui.glyphs import Glyphs
 from tui.rows import RunningView, failed, speed
 from tui.safe import safe
-from tui.tones import Part, content, lines
+from tui.tones import Part
 
-LABEL = 9
-"""Cells of the word in front of each line."""
+BAR = 60
+"""Cells of the timing bar at most."""
 
 
 def receipt(call: CallView, now: int, glyphs: Glyphs, width: int) -> Content:
-    """All that is known of a call, at most ``width`` cells wide where it can be helped."""
-    rows = [_title(call, now), _route(call, glyphs)]
+    """All that is known of a call, in lines of at most ``width`` cells."""
+    card = Card(width)
+    card.line(_bold(safe(call.id, 40)), (f"   {fmt.moment(call.time_ms, now)}   ", "dim"), state_of(call, glyphs))
+    _route(card, call, glyphs)
     if call.error:
-        rows.append(_labelled("error", (safe(f"{call.code}: {call.error}" if call.code else call.error), "bad")))
-    rows += _timing(call, glyphs, width)
-    rows.append(_labelled("tokens", *_tokens(call)))
-    rows += _cost(call, glyphs)
-    rows += _attempts(call, glyphs)
-    rows += _rest(call)
-    return lines(*rows)
+        card.row("error", (safe(f"{call.code}: {call.error}" if call.code else call.error), "bad"))
+    _timing(card, call, glyphs)
+    card.row("tokens", *_tokens(call))
+    _cost(card, call, glyphs)
+    _attempts(card, call, glyphs)
+    _rest(card, call)
+    return card.content()
 
 
 def state_of(call: CallView, glyphs: Glyphs) -> Part:
@@ -77,40 +80,34 @@ def arithmetic(call: CallView, rates: Rates, glyphs: Glyphs) -> str:
     return f"{' + '.join(parts) or '0'}{group} = {dollars(call.cost_nanos)}"
 
 
-def _labelled(label: str, *parts: Part | str) -> Content:
-    return content((f" {label:<{LABEL - 2}} ", "dim"), *parts)
+def _bold(text: str) -> Part:
+    return text, "bold"
 
 
-def _title(call: CallView, now: int) -> Content:
-    kind = "stream" if call.stream else "plain"
-    told = [fmt.moment(call.time_ms, now), kind, f"token {call.token or 'none'}", f"group {call.group or 'none'}"]
+def _route(card: Card, call: CallView, glyphs: Glyphs) -> None:
+    to = f" {glyphs.right} {safe(call.channel)}" if call.channel else ""
+    upstream = f" as {safe(call.upstream_model)}" if call.upstream_model not in ("", call.model) else ""
+    told = [f"token {call.token or 'none'}", f"group {call.group or 'none'}", "stream" if call.stream else "plain"]
     if call.app:
         told.append(f"app {call.app}")
-    return content((f" {call.id}", "bold"), ("   " + "   ".join(map(safe, told)), "dim"))
+    who = f"   {f' {glyphs.dot} '.join(map(safe, told))}"
+    card.line(_bold(safe(call.model) or "no model"), f"{to}{upstream}", (who, "dim"))
 
 
-def _route(call: CallView, glyphs: Glyphs) -> Content:
-    to = f" {glyphs.right} {safe(call.channel)}" if call.channel else ""
-    other = call.upstream_model not in ("", call.model)
-    upstream = f" as {safe(call.upstream_model)}" if other else ""
-    return content((f" {safe(call.model) or 'no model'}", "bold"), (f"{to}{upstream}   ", ""), state_of(call, glyphs))
-
-
-def _timing(call: CallView, glyphs: Glyphs, width: int) -> Iterator[Content]:
-    first = fmt.seconds(call.first_byte_ms) if call.first_byte_ms is not None else "none yet"
-    if call.first_byte_ms is None and call.state != "running":
-        first = "never"
+def _timing(card: Card, call: CallView, glyphs: Glyphs) -> None:
+    first = "never" if call.first_byte_ms is None else fmt.seconds(call.first_byte_ms)
+    if call.first_byte_ms is None and call.state == "running":
+        first = "none yet"
     words = f"  first byte {first}, all {fmt.seconds(call.duration_ms)}"
-    room = max(0, min(60, width - LABEL - len(words)))
+    room = max(0, min(BAR, card.width - LABEL - len(words) - 1))
     waited = call.duration_ms if call.first_byte_ms is None else call.first_byte_ms
     wait = round(room * waited / call.duration_ms) if call.duration_ms else 0
-    bar = glyphs.wait * wait + glyphs.fills[0] * (room - wait)
-    yield _labelled("timing", (bar, "live"), words)
+    card.row("timing", (glyphs.wait * wait + glyphs.fills[0] * (room - wait), "live"), words)
     rest = [f"{call.overhead_us / 1000:.1f}ms in the gateway before the upstream was asked"] if call.overhead_us else []
     if (rate := speed(call)) is not None:
         rest.append(f"{rate:.0f} tok/s")
     if rest:
-        yield _labelled("", (f" {glyphs.dot} ".join(rest), "dim"))
+        card.row("", (f" {glyphs.dot} ".join(rest), "dim"))
 
 
 def _tokens(call: CallView) -> Iterator[Part]:
@@ -124,32 +121,29 @@ def _tokens(call: CallView) -> Iterator[Part]:
     yield f"   {safe(call.usage_source)}", "warn" if call.usage_source in ("estimated", "partial") else "dim"
 
 
-def _cost(call: CallView, glyphs: Glyphs) -> Iterator[Content]:
+def _cost(card: Card, call: CallView, glyphs: Glyphs) -> None:
     if call.state == "running":
-        yield _labelled("cost", f"{fmt.cost(call.cost_nanos)} so far, estimated")
+        card.row("cost", f"{fmt.cost(call.cost_nanos)} so far, estimated")
     elif call.rates is not None:
-        yield _labelled("cost", arithmetic(call, call.rates, glyphs))
+        card.row("cost", arithmetic(call, call.rates, glyphs))
     elif call.usage_source != "none":
-        yield _labelled("cost", ("unpriced: counted, not charged; 'tollkeeper price set' prices the model", "warn"))
+        card.row("cost", ("unpriced: counted, not charged; page 5 or 'tollkeeper price set' gives it a price", "warn"))
     else:
-        yield _labelled("cost", ("$0: nothing was used", ""))
+        card.row("cost", "$0: nothing was used")
     told = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []
     if call.balance_nanos is not None:
-        told.append(
-            f"balance {dollars(call.balance_nanos + call.cost_nanos)} before, {dollars(call.balance_nanos)} after"
-        )
+        before = dollars(call.balance_nanos + call.cost_nanos)
+        told.append(f"balance {before} before, {dollars(call.balance_nanos)} after")
     if told:
-        yield _labelled("", (f" {glyphs.dot} ".join(told), "dim"))
+        card.row("", (f" {glyphs.dot} ".join(told), "dim"))
     if call.possible_nanos:
-        yield _labelled(
-            "", (f"the upstream may have billed {dollars(call.possible_nanos)} that was not charged here", "warn")
-        )
+        card.row("", (f"the upstream may have billed {dollars(call.possible_nanos)} that was not charged here", "warn"))
 
 
-def _attempts(call: CallView, glyphs: Glyphs) -> Iterator[Content]:
+def _attempts(card: Card, call: CallView, glyphs: Glyphs) -> None:
     if isinstance(call, RunningView):
         if call.attempt > 1:
-            yield _labelled("tries", (f"{call.attempt}, now at {safe(call.channel)}", ""))
+            card.row("tries", f"{call.attempt}, now at {safe(call.channel)}")
         return
     for number, attempt in enumerate(call.attempts, 1):
         fine = attempt.kind is None
@@ -158,12 +152,12 @@ def _attempts(call: CallView, glyphs: Glyphs) -> Iterator[Content]:
         why = "" if attempt.kind is None else f"   {attempt.kind.value}: {safe(attempt.reason)}"
         billed = "   may have been billed" if attempt.billed else ""
         said = f"{number} {safe(attempt.channel)} {status} {fmt.seconds(attempt.ms)}{why}{billed}"
-        yield _labelled("tries" if number == 1 else "", (f"{mark} ", tone), said)
+        card.row("tries" if number == 1 else "", (f"{mark} ", tone), said)
 
 
-def _rest(call: CallView) -> Iterator[Content]:
+def _rest(card: Card, call: CallView) -> None:
     if call.upstream_id:
-        yield _labelled("upstream", (safe(call.upstream_id), "dim"))
+        card.row("upstr.", (safe(call.upstream_id), "dim"))
     marks = [*call.marks, *([f"the SDK's retry {call.retry}"] if call.retry else [])]
     if marks:
-        yield _labelled("marks", (safe(", ".join(marks)), "dim"))
+        card.row("marks", (safe(", ".join(marks)), "dim"))

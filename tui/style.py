@@ -5,6 +5,8 @@ Screen { layout: vertical; background: $surface; color: $foreground; }
 ContentSwitcher { height: 1fr; }
 Page { height: 1fr; }
 
+* { scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface;
+    scrollbar-color: $border; scrollbar-color-hover: $primary; scrollbar-color-active: $primary; }
 .lead { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
 .filter { height: 1; background: $panel; border: none; }
 .body { height: 1fr; layout: vertical; }

@@ -9,6 +9,7 @@ from tui.clipboard import copy
 from tui.columns import sorting
 from tui.pages.base import Verb
 from tui.widgets.columns import ChooseColumns
+from tui.widgets.detail import Detail
 from tui.widgets.toast import tell
 
 AnyListPage = Any
@@ -17,7 +18,7 @@ AnyListPage = Any
 
 def details(page: AnyListPage) -> None:
     """Open or close the pane."""
-    pane = page.query_one(".detail")
+    pane = page.query_one(Detail)
     page.view.detail = pane.display = not pane.display
     pane.remove_class("full")
     page.draw_detail()
@@ -25,7 +26,7 @@ def details(page: AnyListPage) -> None:
 
 def full(page: AnyListPage) -> None:
     """Give the pane all the room, or take it back."""
-    pane = page.query_one(".detail")
+    pane = page.query_one(Detail)
     pane.display = page.view.detail = True
     pane.toggle_class("full")
     page.draw_detail()
@@ -86,7 +87,7 @@ def copy_twin(page: AnyListPage) -> None:
 
 def back(page: AnyListPage) -> None:
     """Leave the filter; else close the pane; else clear the filter."""
-    field, pane = page.query_one(Input), page.query_one(".detail")
+    field, pane = page.query_one(Input), page.query_one(Detail)
     if not field.has_focus and pane.display:
         pane.display = page.view.detail = False
     else:

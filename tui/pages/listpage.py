@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -14,10 +14,12 @@ from tui.listing import Listing
 from tui.livetable import LiveTable
 from tui.pages import list_verbs
 from tui.pages.base import Page, Verb
+from tui.safe import safe
 from tui.session import Session
 from tui.source import ListSource, Source
 from tui.state import View
 from tui.tones import content
+from tui.widgets.detail import Detail
 from tui.words import wanted_by
 
 R = TypeVar("R")
@@ -44,13 +46,12 @@ class ListPage(Page, Generic[R]):
         with Container(classes="body"):
             yield LiveTable(self.columns, self.source, self.session.glyphs)
             yield Static(classes="empty")
-            with VerticalScroll(classes="detail", can_focus=False):
-                yield Static()
+            yield Detail()
 
     def on_mount(self) -> None:
         self.table.chosen = [c.id for c in self.columns if c.id in self.view.columns]
         self.query_one(Input).display = bool(self.view.filter)
-        self.query_one(".detail").display = self.view.detail
+        self.query_one(Detail).display = self.view.detail
         self.sort_by(self.view.sort, reverse=self.view.reverse)
         self.renew()
 
@@ -77,8 +78,7 @@ class ListPage(Page, Generic[R]):
             self.query_one(".empty", Static).update(words or self.listing.empty())
         self.query_one(".empty").display = empty
         self.table.display = not empty
-        lead = content((f" {self.complaint}", "bad")) if self.complaint else self.listing.lead()
-        self.query_one(".lead", Static).update(lead)
+        self.draw_lead()
         self.draw_detail()
 
     def fill(self) -> None:
@@ -101,14 +101,16 @@ class ListPage(Page, Generic[R]):
         source.sort, source.reverse = found, reverse
         self.table.rearrange()
 
+    def draw_lead(self) -> None:
+        """The line above the table."""
+        lead = content((f" {safe(self.complaint)}", "bad")) if self.complaint else self.listing.lead(self.size.width)
+        self.query_one(".lead", Static).update(lead)
+
     def draw_detail(self) -> None:
         """Show the row under the cursor in the pane, if the pane is open."""
-        pane = self.query_one(".detail")
-        if not pane.display:
-            return
-        row = self.table.current
-        text = Content("") if row is None else self.listing.detail(row, max(20, pane.size.width - 2))
-        pane.query_one(Static).update(text)
+        pane, row = self.query_one(Detail), self.table.current
+        if pane.display:
+            pane.show(lambda width: Content("") if row is None else self.listing.detail(row, width))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """What is typed holds with the next renewal, so that typing never waits."""
@@ -122,4 +124,5 @@ class ListPage(Page, Generic[R]):
         list_verbs.details(self)
 
     def on_live_table_moved(self) -> None:
+        self.draw_lead()
         self.draw_detail()

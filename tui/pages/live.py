@@ -48,10 +48,15 @@ class Live(ListPage[CallView]):
     def renew(self) -> None:
         self.table.follows = not self.view.sort and not self.calls.paused
         super().renew()
-        if not self.complaint:
-            lead = Content.assemble(self.standing(), self.listing.lead())
-            self.query_one(".lead", Static).update(lead)
         self.load()
+
+    def draw_lead(self) -> None:
+        if self.complaint:
+            super().draw_lead()
+            return
+        standing = self.standing()
+        rest = self.listing.lead(self.size.width - standing.cell_length)
+        self.query_one(".lead", Static).update(Content.assemble(standing, rest))
 
     def standing(self) -> Content:
         """Whether it follows, how many calls there are, and what is out of sight."""

@@ -42,11 +42,12 @@ class LiveListing(Listing[CallView]):
     def twin(self, row: CallView) -> str:
         return connect.curl(self.session.address, safe(row.model))
 
-    def lead(self) -> Content:
+    def lead(self, width: int) -> Content:
         """What goes on: minutes, errors, first bytes; who uses the page puts its own words in front."""
         pulse, glyphs = self.session.board.pulse, self.session.glyphs
-        minutes = pulse.minutes(self.session.now(), SPARK)
-        parts = [("   calls/min ", "dim"), (spark(minutes, SPARK, glyphs), "live"), (f" {minutes[-1]}", "")]
+        room = max(6, min(SPARK, width - 54))
+        minutes = pulse.minutes(self.session.now(), room)
+        parts = [("   calls/min ", "dim"), (spark(minutes, room, glyphs), "live"), (f" {minutes[-1]}", "")]
         if pulse.failed is not None:
             parts += [("   errors ", "dim"), (fmt.share(pulse.failed), "bad" if pulse.failed > 0.05 else "")]
         if pulse.first_byte_ms is not None:
