@@ -152,8 +152,12 @@ def _decoded(raw: msgspec.Raw | None) -> Any:
         return None
     try:
         return msgspec.json.decode(raw)
-    except msgspec.DecodeError:  # a lone surrogate: legal JSON, and only the standard library reads it
+    except (msgspec.DecodeError, RecursionError):  # a lone surrogate: only the standard library reads it
+        pass
+    try:
         return json.loads(bytes(raw))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _strings(value: Any, heap: Heap) -> Iterator[str]:

@@ -13,6 +13,8 @@ Fields = dict[str, msgspec.Raw]
 
 NULL = msgspec.Raw(b"null")
 
+_REFUSED = (msgspec.DecodeError, RecursionError)
+
 _FIELDS = msgspec.json.Decoder(Fields)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _OBJECTS = msgspec.json.Decoder(list[Fields])
@@ -21,19 +23,22 @@ _TEXT = msgspec.json.Decoder(str)
 
 def encode(value: object) -> bytes:
     """Compact JSON."""
-    return msgspec.json.encode(value)
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a lone surrogate
+        return json.dumps(value, separators=(",", ":"), default=_load_raw).encode()
 
 
 def raw(value: object) -> msgspec.Raw:
     """A value to be put among raw ones."""
-    return msgspec.Raw(msgspec.json.encode(value))
+    return msgspec.Raw(encode(value))
 
 
 def fields(data: bytes | msgspec.Raw) -> Fields:
     """The values of an object by name. Raises ValueError when the bytes are no JSON object."""
     try:
         return _FIELDS.decode(data)
-    except msgspec.DecodeError:
+    except _REFUSED:
         found = _load(data)
     if not isinstance(found, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - one kind of error for bytes that are not what was expected
@@ -44,7 +49,7 @@ def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
     """The elements of an array. Raises ValueError when the bytes are no JSON array."""
     try:
         return _ITEMS.decode(data)
-    except msgspec.DecodeError:
+    except _REFUSED:
         found = _load(data)
     if not isinstance(found, list):
         raise ValueError("not a JSON array")  # noqa: TRY004
@@ -55,7 +60,7 @@ def objects(data: bytes | msgspec.Raw) -> list[Fields]:
     """The elements of an array of objects. Raises ValueError when the bytes are none."""
     try:
         return _OBJECTS.decode(data)
-    except msgspec.DecodeError:
+    except _REFUSED:
         return [fields(item) for item in items(data)]
 
 
@@ -63,7 +68,7 @@ def text(data: bytes | msgspec.Raw) -> str:
     """A string. Raises ValueError when the bytes are no JSON string."""
     try:
         return _TEXT.decode(data)
-    except msgspec.DecodeError:
+    except _REFUSED:
         found = _load(data)
     if not isinstance(found, str):
         raise ValueError("not a JSON string")  # noqa: TRY004
@@ -76,7 +81,7 @@ def value(data: bytes | msgspec.Raw | None) -> Any:
         return None
     try:
         return msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except _REFUSED:
         return _load(data)
 
 
@@ -102,6 +107,12 @@ def _load(data: bytes | msgspec.Raw) -> Any:
 
 def _dump(found: Any) -> msgspec.Raw:
     return msgspec.Raw(json.dumps(found, separators=(",", ":")).encode())
+
+
+def _load_raw(value: object) -> Any:
+    if isinstance(value, msgspec.Raw):
+        return _load(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _refuse(word: str) -> Any:

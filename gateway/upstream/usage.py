@@ -77,7 +77,7 @@ def read_regular(report: msgspec.Raw) -> Reading | None:
     """The same as ``read`` for a report in OpenAI's own form whose numbers fit each other; None for any other one."""
     try:
         found = _REGULAR.decode(report)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     inputs, outputs = found.prompt_tokens, found.completion_tokens
     cached = write = reasoning = 0

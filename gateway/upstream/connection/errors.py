@@ -1,39 +1,37 @@
-"""Errors: what aiohttp raises, turned into failures of an attempt. Everything foreign ends here."""
+"""Errors: what sockets, TLS and the wire raise, turned into failures of an attempt. Everything foreign ends here."""
 
-import aiohttp
+import ssl
+
 import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.upstream import failures
 from gateway.upstream.adapter import Failure
-
-FOREIGN = (aiohttp.ClientError, OSError, ValueError)
-"""Its own family, timeouts and broken sockets, and headers that cannot be sent."""
+from gateway.upstream.connection.wire import Broken
 
 
-def failure_of(channel: Channel, exc: Exception, head_s: float, *, sent: bool) -> Failure:
-    """What an exception before the answer's head means."""
-    if isinstance(exc, aiohttp.ConnectionTimeoutError):
-        slow = failures.too_slow(channel, "connect", channel.timeouts.connect, sent=False)
+def connect_failure(channel: Channel, exc: Exception, seconds: float) -> Failure:
+    """Why there is no connection: nothing was sent."""
+    if isinstance(exc, TimeoutError) and not exc.strerror:
+        slow = failures.too_slow(channel, "connect", seconds, sent=False)
         return msgspec.structs.replace(slow, kind=FailureKind.NETWORK)
-    if isinstance(exc, TimeoutError):
-        return failures.too_slow(channel, "response head", head_s, sent=True)
-    if isinstance(exc, aiohttp.ClientResponseError):
-        return failures.bad_response(channel, f"no valid HTTP: {text_of(exc)}")
-    return failures.unreachable(channel, text_of(exc), sent=sent)
+    return failures.unreachable(channel, text_of(exc), sent=False)
+
+
+def exchange_failure(channel: Channel, exc: Broken) -> Failure:
+    """Why a request that was sent has no answer."""
+    if exc.malformed:
+        return failures.bad_response(channel, exc.text)
+    return failures.unreachable(channel, exc.text, sent=True)
 
 
 def text_of(exc: Exception) -> str:
     """What went wrong, in a few words."""
-    if isinstance(exc, aiohttp.ClientConnectorCertificateError):
-        return f"its certificate is not accepted: {exc.certificate_error}"
-    if isinstance(exc, aiohttp.ClientConnectorDNSError):
-        return f"the name '{exc.host}' cannot be resolved: {exc.os_error.strerror or exc.os_error}"
-    if isinstance(exc, aiohttp.ClientConnectorError):
-        return f"{exc.host}:{exc.port}: {exc.os_error.strerror or exc.os_error}"
-    if isinstance(exc, aiohttp.ServerDisconnectedError):
-        return "it closed the connection without an answer"
-    if isinstance(exc, aiohttp.ClientResponseError):
-        return exc.message
-    return (isinstance(exc, OSError) and exc.strerror) or str(exc) or type(exc).__name__
+    if isinstance(exc, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {exc.verify_message}"
+    if isinstance(exc, ssl.SSLError):
+        return f"TLS failed: {exc.reason or exc}"
+    if isinstance(exc, OSError) and exc.strerror:
+        return exc.strerror
+    return str(exc) or type(exc).__name__

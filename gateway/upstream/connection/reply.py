@@ -7,13 +7,12 @@ the rest comes at once after the second.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 
-import aiohttp
-
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Signs
-from gateway.upstream.connection.errors import FOREIGN, text_of
+from gateway.upstream.connection.inflate import Inflater
+from gateway.upstream.connection.wire import Answer, Broken
 from gateway.upstream.watch import Watch
 
 STREAM_LIMIT = 256 * 1024 * 1024
@@ -25,27 +24,25 @@ LINGER_S = 0.5
 class HttpReply:
     """An answer whose head has come. Implements ``adapter.Reply``."""
 
-    __slots__ = ("_began", "_late", "_on_end", "_response", "_timer", "channel", "content_type", "headers", "status")
+    __slots__ = ("_answer", "_began", "_inflater", "_on_end", "_timer", "channel", "content_type", "headers", "status")
 
-    def __init__(
-        self, channel: Channel, response: aiohttp.ClientResponse, on_end: Callable[[], None], began: float
-    ) -> None:
+    def __init__(self, channel: Channel, answer: Answer, on_end: Callable[[], None], began: float) -> None:
+        """Raises AttemptFailed if the body is packed in a way that was not asked for."""
         self.channel = channel
-        self._response = response
+        self._answer = answer
         self._on_end: Callable[[], None] | None = on_end
         self._began = began
-        self._late: tuple[str, float] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.status = response.status
-        self.headers: Mapping[str, str] = response.headers
-        self.content_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        self.status = answer.status
+        self.headers: Mapping[str, str] = answer.headers
+        self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self._inflater = self._unpacking(answer.headers.get("content-encoding", "identity").strip().lower())
 
     async def read(self, limit: int) -> bytes:
         """See ``adapter.Reply``."""
-        content = self._response.content
         parts: list[bytes] = []
         size = 0
-        if not content.is_eof():
+        if not self._answer.complete:
             seconds = self.channel.timeouts.total
             self.arm(self._began + seconds, self.expire, "total", seconds)
         while size <= limit:
@@ -65,12 +62,33 @@ class HttpReply:
     async def receive(self) -> bytes:
         """The next bytes; none at the end. Raises AttemptFailed."""
         try:
-            return await self._response.content.readany()
-        except FOREIGN as exc:
+            if self._inflater is None:
+                return await self._answer.receive()
+            return await self._unpacked(self._inflater)
+        except (Broken, ValueError) as exc:
             self.abort()
-            if self._late:
-                raise AttemptFailed(failures.too_slow(self.channel, *self._late, sent=True)) from exc
-            raise AttemptFailed(failures.bad_response(self.channel, f"it broke off: {text_of(exc)}")) from exc
+            raise AttemptFailed(failures.bad_response(self.channel, f"it broke off: {exc}")) from exc
+
+    async def _unpacked(self, inflater: Inflater) -> bytes:
+        """Raises ValueError when the packed body is damaged, or ends too early."""
+        while True:
+            if inflater.pending and (data := inflater.feed(b"")):
+                return data
+            packed = await self._answer.receive()
+            if not packed:
+                inflater.end()
+                return b""
+            if data := inflater.feed(packed):
+                return data
+
+    def _unpacking(self, coding: str) -> Inflater | None:
+        if coding in ("identity", ""):
+            return None
+        try:
+            return Inflater(coding)
+        except ValueError as exc:
+            self._answer.abort()
+            raise AttemptFailed(failures.bad_response(self.channel, str(exc))) from exc
 
     def arm(self, at: float, callback: Callable[..., None], *args: object) -> None:
         """Replaces the timer; it ends with the reply."""
@@ -80,23 +98,18 @@ class HttpReply:
 
     def expire(self, deadline: str, seconds: float) -> None:
         """A deadline passed: who waits for bytes gets an error that names it."""
-        self._late = (deadline, seconds)
-        self.abort()
+        self._answer.fail(AttemptFailed(failures.too_slow(self.channel, deadline, seconds, sent=True)))
+        self._end()
 
     def release(self) -> None:
         """See ``adapter.Reply``."""
-        content = self._response.content
         self._end()
-        if not content.is_eof():
-            rest = asyncio.get_running_loop().call_later(LINGER_S, self._response.close)
-            content.on_eof(rest.cancel)
+        if not self._answer.complete:
+            self._answer.drop(LINGER_S)
 
     def abort(self) -> None:
         """See ``adapter.Reply``."""
-        connection = self._response.connection
-        if connection is not None and connection.transport is not None:
-            connection.transport.abort()
-        self._response.close()
+        self._answer.abort()
         self._end()
 
     def _end(self) -> None:

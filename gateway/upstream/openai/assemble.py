@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import msgspec
-
 from gateway.domain.channel import Channel
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Order, Whole, as_object
@@ -31,7 +29,7 @@ def assemble(body: bytes, order: Order, channel: Channel) -> Whole:
     if stream.reported is not None:
         answer["usage"] = as_object(stream.reported)
     return Whole(
-        body=msgspec.json.encode(answer),
+        body=rawjson.encode(answer),
         reported=stream.reported,
         finish=stream.finish,
         upstream_id=stream.upstream_id,

@@ -29,7 +29,7 @@ def finish_of_regular(choices: msgspec.Raw, tally: Tally) -> str:
     """The finish reason of the first choice, and the texts in the tally; empty if one of the choices is not regular."""
     try:
         found = _CHOICES.decode(choices)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     if not found or not all(_is_regular(choice, i) for i, choice in enumerate(found)):
         return ""

@@ -1,0 +1,207 @@
+"""Request: a client's chat request with types, as far as other dialects have words for it.
+
+Texts stay the bytes they came as: nobody but the model reads them, and their escapes survive.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.upstream import rawjson
+from gateway.upstream.rawjson import NULL
+
+
+class Function(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that the model may call."""
+
+    name: str
+    description: str | None = None
+    parameters: msgspec.Raw = NULL
+    """JSON Schema of its arguments."""
+    strict: bool | None = None
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool; only functions have counterparts elsewhere."""
+
+    type: str = "function"
+    function: Function | None = None
+    cache_control: msgspec.Raw = NULL
+
+
+class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """What was called; ``arguments`` are JSON in a string."""
+
+    name: str = ""
+    arguments: str | None = None
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call the model made in an earlier turn."""
+
+    id: str | None = None
+    function: CalledFunction | None = None
+    extra_content: msgspec.Raw = NULL
+    """Google's place for the thought signature."""
+
+
+class ImageUrl(msgspec.Struct, frozen=True, kw_only=True):
+    """A ``data:`` or web URL."""
+
+    url: str
+
+
+class Audio(msgspec.Struct, frozen=True, kw_only=True):
+    """Base64 text and its format: ``wav`` or ``mp3``."""
+
+    data: str
+    format: str
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """A document: a ``data:`` URL, or an id that only its vendor knows."""
+
+    file_data: str | None = None
+    file_id: str | None = None
+    filename: str | None = None
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a message's content."""
+
+    type: str
+    text: msgspec.Raw = NULL
+    refusal: msgspec.Raw = NULL
+    image_url: ImageUrl | str | None = None
+    input_audio: Audio | None = None
+    file: File | None = None
+    cache_control: msgspec.Raw = NULL
+    """Anthropic's breakpoint of the prompt cache."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message; ``content`` is null, a string or an array of parts."""
+
+    role: str
+    content: msgspec.Raw = NULL
+    name: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    function_call: CalledFunction | None = None
+    refusal: msgspec.Raw = NULL
+    thinking_blocks: list[msgspec.Raw] | None = None
+    """Anthropic's reasoning, as an answer brought it."""
+    cache_control: msgspec.Raw = NULL
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """A function meant by its name."""
+
+    name: str
+
+
+class AllowedTools(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the tools, and whether one must be called: ``auto`` or ``required``."""
+
+    mode: str = "auto"
+    tools: tuple[ToolCall, ...] = ()
+
+
+class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool choice that is more than a word."""
+
+    type: str = "function"
+    function: Named | None = None
+    allowed_tools: AllowedTools | None = None
+
+
+class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """The form the answer must have."""
+
+    schema: msgspec.Raw = NULL
+
+
+class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """``text``, ``json_object`` or ``json_schema``."""
+
+    type: str = "text"
+    json_schema: JsonSchema | None = None
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields that have a counterpart in some dialect; names and meanings are those of chat completions."""
+
+    messages: tuple[Message, ...] = ()
+    tools: list[Tool] | None = None
+    functions: list[Function] | None = None
+    tool_choice: ToolChoice | str | None = None
+    function_call: Named | str | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    max_completion_tokens: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: list[str] | str | None = None
+    n: int | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    modalities: list[str] | None = None
+    reasoning_effort: str | None = None
+    service_tier: str | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    thinking: msgspec.Raw = NULL
+    output_config: msgspec.Raw = NULL
+    cache_control: msgspec.Raw = NULL
+    metadata: msgspec.Raw = NULL
+
+    @property
+    def output_cap(self) -> int | None:
+        """The output limit; of two the newer name's counts."""
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+    @property
+    def stops(self) -> list[str]:
+        """The stop sequences, however they were given."""
+        return [self.stop] if isinstance(self.stop, str) else self.stop or []
+
+
+_REQUEST = msgspec.json.Decoder(Request)
+_PARTS = msgspec.json.Decoder(list[Part])
+
+
+def read_request(fields: Mapping[str, msgspec.Raw]) -> Request:
+    """The request of these top-level values. Raises BadRequest naming the field that has another type."""
+    return _decoded(_REQUEST, rawjson.encode(fields), "")
+
+
+def read_parts(content: msgspec.Raw, where: str) -> list[Part]:
+    """The parts of an array that is a message's content. Raises BadRequest."""
+    return _decoded(_PARTS, content, where)
+
+
+def _decoded(decoder: "msgspec.json.Decoder[Any]", data: bytes | msgspec.Raw, where: str) -> Any:
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as error:
+        what, _, path = str(error).partition(" - at `$")
+        place = (where + path.rstrip("`")).lstrip(".")
+        raise BadRequest(f"{place}: {what}", code="invalid_type", param=place) from error
+    except msgspec.DecodeError as error:
+        place = where or "body"
+        raise BadRequest(f"{place} is not valid JSON: {error}", code="invalid_json", param=place) from error
+
+
+def left_out(fields: Mapping[str, msgspec.Raw], understood: frozenset[str]) -> list[str]:
+    """The fields that a dialect has no words for. Null and false ask for nothing, so nothing of them is lost."""
+    return [name for name, value in fields.items() if name not in understood and bytes(value) not in _NOTHING]
+
+
+_NOTHING = (b"null", b"false")

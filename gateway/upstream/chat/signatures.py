@@ -1,0 +1,40 @@
+"""Signatures: what vendors want back with a tool call to believe that the model really reasoned its way to it.
+
+Gemini signs each call, Anthropic the thinking before it; both want to see that again in the next request. Most clients
+drop fields they do not know, so it is kept here for them, by the call's id. Memory only, bounded, oldest first out.
+"""
+
+from collections import OrderedDict
+
+ENTRIES = 4096
+BYTES = 16 * 1024 * 1024
+"""Of all that is kept."""
+
+
+class Signatures:
+    """What was seen of one kind, by tool call id."""
+
+    def __init__(self, entries: int = ENTRIES, size: int = BYTES) -> None:
+        self._entries = entries
+        self._limit = size
+        self._size = 0
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+
+    def remember(self, call_id: str, signature: bytes) -> None:
+        """Keep it; what is larger than all the room there is, is not kept."""
+        self._forget(call_id)
+        if not call_id or not signature or len(signature) > self._limit:
+            return
+        self._kept[call_id] = signature
+        self._size += len(signature)
+        while self._size > self._limit or len(self._kept) > self._entries:
+            self._forget(next(iter(self._kept)))
+
+    def recall(self, call_id: str) -> bytes:
+        """What belongs to the call; empty if nothing is known."""
+        if call_id in self._kept:
+            self._kept.move_to_end(call_id)
+        return self._kept.get(call_id, b"")
+
+    def _forget(self, call_id: str) -> None:
+        self._size -= len(self._kept.pop(call_id, b""))

@@ -1,0 +1,181 @@
+"""Stream: a streamed answer of another dialect. Its events become events of chat completions, which are handled as such.
+
+So there is one place that numbers tool calls, counts what came, and decides whether an answer was complete.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from gateway.domain.channel import Channel
+from gateway.domain.errors import UpstreamError
+from gateway.domain.usage import Usage
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Failure, Order
+from gateway.upstream.chat.forms import Json
+from gateway.upstream.failures import bad_response
+from gateway.upstream.openai.body import BEGINNINGS, BODY_LIMIT
+from gateway.upstream.openai.stream import DONE, ChatStream
+from gateway.upstream.said import tidy
+from gateway.upstream.sse import BLANK, Event, Framer, has_comment, parse
+
+WholeReader = Callable[[bytes], bytes]
+"""A whole answer of the dialect as a chat completion's JSON. Raises AttemptFailed."""
+
+
+class Decoder(Protocol):
+    """Reads the events of one answer of a dialect."""
+
+    failure: Failure | None
+    """Set when the upstream told of a failure."""
+    complete: bool
+    """The answer's end was seen."""
+    suspect: bool
+    """A usage report had numbers that cannot be true."""
+
+    def take(self, event: Event) -> Iterable[Json]:
+        """The chunks of chat completions that an event means. Raises ValueError if it means nothing known."""
+
+    def end(self) -> Iterable[Json]:
+        """The bytes have ended: the chunks that were waiting for that."""
+
+
+def transcribe(decoder: Decoder, event: Event) -> bytes:
+    """An event in the words of chat completions; one that makes no sense becomes one that makes none there either."""
+    try:
+        chunks = list(decoder.take(event))
+    except ValueError:
+        return b"data: " + tidy(event.data[:1000].decode("utf-8", "replace"), 120).encode() + b" ?" + BLANK
+    return _written(decoder, chunks)
+
+
+def _written(decoder: Decoder, chunks: Iterable[Json]) -> bytes:
+    out = b"".join(b"data: " + rawjson.encode(chunk) + BLANK for chunk in chunks)
+    return out + DONE if decoder.complete else out
+
+
+class TranslatedStream:
+    """One streamed answer. Implements ``adapter.AnswerStream``."""
+
+    def __init__(self, order: Order, channel: Channel, decoder: Decoder, whole: WholeReader) -> None:
+        self._channel = channel
+        self._decoder = decoder
+        self._whole = whole
+        self._chat = ChatStream(order, channel)
+        self._framer = Framer()
+        self._body: bytearray | None = None
+        """If that is what comes instead of events."""
+        self._sniffed = False
+        self.started = False
+        self.finished = False
+        self.failure: Failure | None = None
+        self.tally = self._chat.tally
+        self.events = 0
+        self.comments = 0
+
+    @property
+    def error(self) -> UpstreamError | None:
+        """What the client is told of the failure."""
+        return self.failure.error if self.failure else None
+
+    @property
+    def reported(self) -> Usage | None:
+        """Usage as the upstream reported it so far."""
+        return self._chat.reported
+
+    @property
+    def finish(self) -> str:
+        """finish_reason of the first choice, or empty."""
+        return self._chat.finish
+
+    @property
+    def upstream_id(self) -> str:
+        """The answer's id at the upstream, or empty."""
+        return self._chat.upstream_id
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """For the record: garbled events, a missing end, doubtful usage."""
+        return (*self._chat.marks, "suspect_usage") if self._decoder.suspect else self._chat.marks
+
+    def feed(self, data: bytes) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        if self.failure or self.finished or not (self._sniffed or self._sniff(data)):
+            return b""
+        try:
+            if self._body is None:
+                return self._take(self._framer.feed(data))
+            self._body += data
+            if len(self._body) > BODY_LIMIT:
+                raise UpstreamError(f"it is longer than {BODY_LIMIT >> 20} MiB")
+        except UpstreamError as exc:
+            self.failure = bad_response(self._channel, exc.message)
+        return b""
+
+    def end(self) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        if self.failure or self.finished:
+            return b""
+        out = b""
+        if self._body is not None:
+            out = self._read_body(bytes(self._body))
+        else:
+            rest = self._framer.end().strip(b"\n")
+            event = parse(rest)
+            if event is not None and rawjson.maybe(event.data) is not None:
+                out = self._take(rest)
+            if not (self.failure or self.finished):
+                out += self._pass(_written(self._decoder, self._decoder.end()))
+        if not (self.failure or self.finished):
+            out += self._chat.end()
+            self._follow()
+        return out
+
+    def cut_short(self) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        self.finished = True
+        return self._chat.cut_short()
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        return self._chat.tail(usage, estimated=estimated)
+
+    def _sniff(self, data: bytes) -> bool:
+        """What comes first, blanks aside, tells events from a body; False if nothing came yet."""
+        begin = data.lstrip()[:1]
+        if begin in BEGINNINGS:
+            self._body = bytearray()
+        self._sniffed = bool(begin)
+        return self._sniffed
+
+    def _take(self, block: bytes) -> bytes:
+        """Complete events."""
+        out = []
+        for part in filter(None, block.split(BLANK)):
+            if has_comment(part):
+                self.comments += 1
+            event = parse(part)
+            if event is not None and event.data:
+                self.events += 1
+                out.append(self._pass(transcribe(self._decoder, event)))
+            if self.failure or self.finished:
+                break
+        return b"".join(out)
+
+    def _read_body(self, body: bytes) -> bytes:
+        """A whole answer, as the stream that was asked for."""
+        self.events += 1
+        try:
+            return self._pass(self._whole(body))
+        except AttemptFailed as exc:
+            self.failure = exc.failure
+            return b""
+
+    def _pass(self, chat: bytes) -> bytes:
+        out = self._chat.feed(chat) if chat else b""
+        self._follow()
+        return out
+
+    def _follow(self) -> None:
+        self.started = self._chat.started
+        self.finished = self._chat.finished
+        self.failure = self._decoder.failure or self._chat.failure

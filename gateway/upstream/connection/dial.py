@@ -1,0 +1,69 @@
+"""Dial: from a host and a port to a connection. Names are looked up in threads of their own, addresses raced."""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Callable
+from typing import TypeVar
+
+import aiohappyeyeballs
+import msgspec
+
+from gateway.upstream.connection.names import Address, Names
+
+NAME_KEPT_S = 300.0
+"""How long the addresses of a name are believed."""
+HEAD_START_S = 0.25
+"""What one address gets before the next is tried beside it (RFC 8305)."""
+
+Made = TypeVar("Made", bound=asyncio.Protocol)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where to connect to."""
+
+    host: str
+    """Name or address."""
+    port: int
+    tls: ssl.SSLContext | None
+    """None: without TLS."""
+
+
+class Dialer:
+    """The way to the hosts of one channel. Remembers the addresses of names for a while."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+        self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
+
+    async def dial(self, where: Place, make: Callable[[], Made]) -> Made:
+        """A connection with its protocol. Raises OSError (certificate errors, too)."""
+        loop = asyncio.get_running_loop()
+        addresses = await self._addresses(where.host, where.port)
+        infos = [(family, socket.SOCK_STREAM, proto, "", (host, port)) for family, proto, host, port in addresses]
+        sock = await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=HEAD_START_S)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            name = where.host if where.tls is not None else None
+            _, protocol = await loop.create_connection(make, sock=sock, ssl=where.tls, server_hostname=name)
+        except BaseException:
+            sock.close()
+            raise
+        return protocol
+
+    async def _addresses(self, host: str, port: int) -> list[Address]:
+        try:
+            family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
+        except ValueError:
+            return await self._look_up(host, port)
+        return [(family, socket.IPPROTO_TCP, host, port)]
+
+    async def _look_up(self, host: str, port: int) -> list[Address]:
+        now = asyncio.get_running_loop().time()
+        until, found = self._known.get((host, port), (0.0, []))
+        if until <= now:
+            found = await self._names.look_up(host, port, socket.AF_UNSPEC)
+            self._known = {key: kept for key, kept in self._known.items() if kept[0] > now}
+            self._known[host, port] = (now + NAME_KEPT_S, found)
+        return found

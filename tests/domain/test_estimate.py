@@ -1,0 +1,154 @@
+"""Estimates are near the truth, linear, and never fooled by what is not text."""
+
+import json
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.estimate import (
+    BOUND_MEDIA_TOKENS,
+    IMAGE_TOKENS,
+    SAMPLES,
+    WINDOW,
+    Calibration,
+    estimate,
+    prompt_bound,
+    prompt_tokens,
+)
+
+ENGLISH = (
+    "The quick brown fox jumps over the lazy dog. Reading a ledger takes patience, and writing one takes more: every"
+    " number has a place, and every place has a reason. When the bridge fell, nobody asked who had laughed."
+)
+IMAGE = "data:image/png;base64," + "iVBORw0KGgo" * 500_000
+
+
+def _fields(**body: Any) -> dict[str, msgspec.Raw]:
+    return msgspec.json.decode(json.dumps(body).encode(), type=dict[str, msgspec.Raw])
+
+
+def _user(content: object) -> list[dict[str, object]]:
+    return [{"role": "user", "content": content}]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        (ENGLISH, 41),
+        ('{"name": "toll", "value": [1, 2, 3], "ok": true}', 18),
+        ("def f(x: int) -> int:\n    return x + 1\n", 15),
+        ("Die Brücke über den Fluss war gefallen, und niemand lachte mehr.", 13),
+        ("桥在冬天倒塌了", 4),
+        ("мост упал зимой", 5),
+    ],
+)
+def test_keeps_its_calibration(text: str, tokens: int) -> None:
+    assert estimate(text) == tokens
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("", 0), (" ", 1), ("a", 1), ("\n", 2), ("🙂", 1), ("\ud83d", 1)])
+def test_small_texts(text: str, tokens: int) -> None:
+    assert estimate(text) == tokens
+
+
+def test_a_long_text_is_sampled_and_about_the_same() -> None:
+    text = ENGLISH * (4 * WINDOW * SAMPLES // len(ENGLISH))
+    assert abs(estimate(text) / (estimate(ENGLISH) * len(text) / len(ENGLISH)) - 1) < 0.03
+
+
+def test_a_prompt_is_its_texts_and_a_little_for_each_message() -> None:
+    assert prompt_tokens(_fields(messages=_user(ENGLISH))) == estimate(ENGLISH) + 4 + 3
+
+
+def test_parts_names_calls_and_tools_are_counted() -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "find", "arguments": '{"query":"bridge"}'}}
+    small = prompt_tokens(_fields(messages=_user([{"type": "text", "text": "Hi"}])))
+    with_call = prompt_tokens(
+        _fields(messages=[*_user("Hi"), {"role": "assistant", "content": None, "tool_calls": [call]}])
+    )
+    with_tools = prompt_tokens(
+        _fields(messages=_user("Hi"), tools=[{"type": "function", "function": {"name": "find"}}])
+    )
+    assert small < with_call
+    assert small < with_tools
+
+
+@pytest.mark.parametrize("url", [IMAGE, "https://example.test/a.png"])
+def test_an_image_is_flat(url: str) -> None:
+    parts = [{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": {"url": url, "detail": "high"}}]
+    began = time.perf_counter()
+    tokens = prompt_tokens(_fields(messages=_user(parts)))
+    assert tokens == 1 + IMAGE_TOKENS + 4 + 3
+    assert time.perf_counter() - began < 1
+
+
+def test_audio_and_documents_count_by_their_size() -> None:
+    audio = {"type": "input_audio", "input_audio": {"data": "A" * 10_000, "format": "wav"}}
+    file = {"type": "file", "file": {"file_data": "data:application/pdf;base64," + "A" * 10_000, "filename": "a.pdf"}}
+    assert 100 <= prompt_tokens(_fields(messages=_user([audio]))) - 7 <= 110
+    assert 100 <= prompt_tokens(_fields(messages=_user([file]))) - 7 <= 110
+
+
+def test_text_that_mentions_data_is_text() -> None:
+    text = "data: the plural of datum; " * 50
+    assert prompt_tokens(_fields(messages=_user(text))) > 250
+
+
+def test_the_bound_is_a_third_of_the_bytes() -> None:
+    text = "x" * 9_000
+    assert 3_000 < prompt_bound(_fields(messages=_user(text))) < 3_030
+
+
+def test_the_bound_is_above_the_estimate_for_ordinary_texts() -> None:
+    fields = _fields(messages=_user(ENGLISH * 20), tools=[{"x": ENGLISH}])
+    assert prompt_bound(fields) > prompt_tokens(fields)
+
+
+def test_the_bound_of_media_is_flat() -> None:
+    parts = [{"type": "image_url", "image_url": {"url": IMAGE}}, {"type": "text", "text": "x" * 300}]
+    assert prompt_bound(_fields(messages=_user(parts))) == 100 + BOUND_MEDIA_TOKENS
+
+
+def test_the_bound_has_a_least_value() -> None:
+    assert (prompt_bound({}), prompt_bound(_fields(messages=[]))) == (16, 16)
+
+
+def test_odd_messages_are_no_harm() -> None:
+    odd: list[object] = ["x", None, [1, None, [[]]], [{"content": {"a": [{"b": 1}]}}]]
+    for messages in odd:
+        assert prompt_tokens(_fields(messages=messages)) >= 3
+
+
+def test_a_lone_surrogate_is_counted() -> None:
+    fields = {"messages": msgspec.Raw(b'[{"role":"user","content":"\\ud83d"}]')}
+    assert prompt_tokens(fields) == 1 + 4 + 3
+
+
+def test_deep_nesting_is_no_harm() -> None:
+    fields = {"messages": msgspec.Raw(b'[{"role":"user","content":' + b"[" * 50_000 + b"]" * 50_000 + b"}]")}
+    assert prompt_tokens(fields) == 3
+
+
+def test_calibration_follows_the_truth_slowly() -> None:
+    calibration = Calibration()
+    for _ in range(50):
+        calibration.learn("ch", "m", reported=130, estimated=100)
+    assert 128 <= calibration.apply("ch", "m", 100) <= 131
+    assert calibration.apply("ch", "other", 100) == 100
+
+
+def test_calibration_is_bounded_and_ignores_trifles() -> None:
+    calibration = Calibration()
+    for _ in range(100):
+        calibration.learn("ch", "m", reported=10_000, estimated=100)
+        calibration.learn("ch", "n", reported=5, estimated=1)
+    assert (calibration.apply("ch", "m", 100), calibration.apply("ch", "n", 100)) == (200, 100)
+
+
+def test_calibration_can_be_forgotten() -> None:
+    calibration = Calibration()
+    calibration.learn("ch", "m", reported=200, estimated=100)
+    calibration.forget("ch")
+    assert calibration.apply("ch", "m", 100) == 100

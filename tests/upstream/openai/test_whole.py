@@ -1,0 +1,160 @@
+"""Plain answers pass as they are, are mended where clients would stumble, and refused where they are none."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.domain.usage import Source, Usage
+from gateway.upstream.adapter import AttemptFailed, Whole
+from gateway.upstream.openai.whole import read_whole
+from tests.fakes.replies import choice, dumps, usage, whole
+from tests.upstream.makers import channel, order
+
+Doc = dict[str, Any]
+CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
+
+
+def _read(doc: object) -> Whole:
+    return read_whole(doc if isinstance(doc, bytes) else dumps(doc), order(model="m"), channel())
+
+
+def _body(doc: object) -> Doc:
+    body = json.loads(_read(doc).body)
+    assert isinstance(body, dict)
+    return body
+
+
+def _failure(doc: object) -> AttemptFailed:
+    with pytest.raises(AttemptFailed) as caught:
+        _read(doc)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        whole("m", choice("Hi"), spent=usage()),
+        whole("m", choice(""), spent=usage()),
+        whole("m", choice(None, tool_calls=[CALL], finish="tool_calls"), spent=usage()),
+        whole("m", choice(None, refusal="no"), spent=usage()),
+        whole("m", *(choice(text, index=i) for i, text in enumerate("abc")), spent=usage()),
+        whole("m", {**choice("x"), "logprobs": {"content": [{"token": "x", "bytes": None}]}}, spent=usage()),
+        whole("m", choice("x", annotations=[1.0, 1e-7]), spent=usage(), service_tier="flex", odd={"x": None}),
+        whole("m", choice("x"), spent={**usage(), "cost": 0.1, "prompt_tokens_details": {"cached_tokens": 4}}),
+    ],
+)
+def test_a_good_answer_passes_unchanged(answer: Doc) -> None:
+    assert _body(answer) == answer
+
+
+def test_the_model_is_the_one_asked_for() -> None:
+    assert _body(whole("m-2024-07-18", choice()))["model"] == "m"
+
+
+@pytest.mark.parametrize("lead", [b"\n\n\n", b"\xef\xbb\xbf", b" \r\n"])
+def test_what_stands_before_the_json_is_no_harm(lead: bytes) -> None:
+    assert _read(lead + dumps(whole("m", choice("Hi")))).finish == "stop"
+
+
+def test_missing_parts_are_filled_in() -> None:
+    body = _body({"choices": [{"message": {"content": "Hi"}}]})
+    assert body == {
+        "id": "chatcmpl-ours", "object": "chat.completion", "created": 77, "model": "m",
+        "choices": [{"index": 0, "message": {"content": "Hi", "role": "assistant"}, "finish_reason": "stop"}],
+    }  # fmt: skip
+
+
+def test_content_is_null_beside_tool_calls() -> None:
+    message = {"role": "assistant", "tool_calls": [CALL]}
+    mended = _body({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})["choices"][0]
+    assert (mended["message"], mended["finish_reason"]) == ({**message, "content": None}, "tool_calls")
+
+
+@pytest.mark.parametrize("calls", [[], None])
+def test_no_calls_are_left_out(calls: object) -> None:
+    assert "tool_calls" not in _body(whole("m", choice("Hi", tool_calls=calls)))["choices"][0]["message"]
+
+
+def test_calls_get_id_type_and_text_arguments() -> None:
+    (call,) = _body(whole("m", choice(None, tool_calls=[{"function": {"name": "f", "arguments": {"x": 1}}}])))[
+        "choices"
+    ][0]["message"]["tool_calls"]
+    assert (call["type"], call["function"]) == ("function", {"name": "f", "arguments": '{"x":1}'})
+    assert call["id"].startswith("call_")
+
+
+def test_parts_become_texts() -> None:
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "Hi"}]
+    message = _body(whole("m", {**choice(), "message": {"role": "assistant", "content": parts}}))["choices"][0][
+        "message"
+    ]
+    assert (message["content"], message["reasoning_content"]) == ("Hi", "hm")
+
+
+def test_a_lone_surrogate_passes() -> None:
+    assert b'"\\ud83d"' in _read(b'{"choices":[{"message":{"role":"assistant","content":"\\ud83d"}}]}').body
+
+
+def test_usage_is_reported() -> None:
+    answer = _read(whole("m", choice("Hi"), spent=usage(9, 2)))
+    assert answer.reported == Usage(input=9, output=2, source=Source.REPORTED)
+    assert answer.filled(Usage()) is answer.body
+
+
+def test_usage_that_leaves_thoughts_out_is_corrected() -> None:
+    spent = {"prompt_tokens": 20, "completion_tokens": 151, "total_tokens": 553}
+    answer = _read(whole("m", choice("Hi"), spent=spent))
+    assert answer.reported == Usage(input=20, output=533, reasoning=382, source=Source.REPORTED)
+    assert json.loads(answer.body)["usage"] == {
+        "prompt_tokens": 20, "completion_tokens": 533, "total_tokens": 553,
+        "completion_tokens_details": {"reasoning_tokens": 382},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("spent", [None, usage(0, 0), "none", {"prompt_tokens": "?"}])
+def test_without_usage_there_is_an_estimate(spent: Any) -> None:
+    answer = _read({**whole("m", choice("Hello there")), "usage": spent})
+    assert answer.reported is None
+    filled = json.loads(answer.filled(Usage(input=5, output=answer.tally.tokens())))
+    assert (filled["usage"]["estimated"], filled["usage"]["completion_tokens"]) == (True, 2)
+
+
+def test_llama_cpps_timings_are_usage() -> None:
+    answer = _read(whole("m", choice("Hi"), timings={"cache_n": 4, "prompt_n": 5, "predicted_n": 2}))
+    assert answer.reported == Usage(input=9, cached=4, output=2, source=Source.REPORTED)
+    assert json.loads(answer.body)["usage"]["total_tokens"] == 11
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "told"),
+    [
+        (502, FailureKind.SERVER, "upstream_error"),
+        (429, FailureKind.RATE, "upstream_rate_limited"),
+        ("insufficient_quota", FailureKind.QUOTA, "upstream_out_of_credit"),
+        (None, FailureKind.SERVER, "upstream_error"),
+    ],
+)
+def test_an_error_in_a_good_answer_is_an_error(code: object, kind: FailureKind, told: str) -> None:
+    failed = _failure({"error": {"message": "late", "code": code}})
+    assert (failed.kind, failed.code) == (kind, told)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"<html><title>x</title></html>", b'{"foo":1}', b"[]", b"null", b'{"choices":[]}', b'{"choices":null}',
+        b'{"choices":[1]}', b'{"choices":[{}]}', b'{"choices":[{"message":null}]}', b'{"choices":{}}',
+        b'{"choices":[{"m',
+        b'{"choices":[{"message":{"content":5}}]}', b'{"choices":[{"message":{"content":"\xff"}}]}', b"[" * 100_000,
+    ],
+    ids=range(15),
+)  # fmt: skip
+def test_what_is_no_completion_is_a_bad_response(body: bytes) -> None:
+    failed = _failure(body)
+    assert (failed.kind, failed.code) == (FailureKind.SERVER, "upstream_bad_response")
+
+
+def test_an_end_that_means_failure_is_one() -> None:
+    assert _failure(whole("m", choice("x", finish="error"))).code == "upstream_error"

@@ -1,0 +1,195 @@
+"""Usage in every shape that upstreams report, and what is not believed."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.domain.usage import Source, Usage
+from gateway.upstream.usage import PLAUSIBLE, read, read_regular, read_timings
+
+Doc = dict[str, Any]
+
+
+def _openai(prompt: object, completion: object, total: object = None, **more: Any) -> Doc:
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total, **more}
+
+
+def _usage(inputs: int, output: int, cached: int = 0, write: int = 0, reasoning: int = 0) -> Usage:
+    return Usage(
+        input=inputs, output=output, cached=cached, cache_write=write, reasoning=reasoning, source=Source.REPORTED
+    )
+
+
+SHAPES: list[tuple[str, Doc, Usage]] = [
+    ("plain", _openai(9, 12, 21), _usage(9, 12)),
+    (
+        "OpenAI with details",
+        _openai(
+            90,
+            12,
+            102,
+            prompt_tokens_details={"cached_tokens": 64, "cache_write_tokens": 8, "audio_tokens": 0},
+            completion_tokens_details={"reasoning_tokens": 5, "accepted_prediction_tokens": 0},
+        ),
+        _usage(90, 12, 64, 8, 5),
+    ),
+    (
+        "OpenRouter with its cost",
+        _openai(9, 2, 11, cost=0.01, prompt_tokens_details={"cached_tokens": 3}),
+        _usage(9, 2, 3),
+    ),
+    ("DeepSeek", _openai(9, 2, 11, prompt_cache_hit_tokens=4, prompt_cache_miss_tokens=5), _usage(9, 2, 4)),
+    ("Mistral's number", _openai(9, 2, 11, num_cached_tokens=4), _usage(9, 2, 4)),
+    ("Mistral's details", _openai(9, 2, 11, prompt_token_details={"cached_tokens": 4}), _usage(9, 2, 4)),
+    ("Together", _openai(9, 2, 11, cached_tokens=4), _usage(9, 2, 4)),
+    (
+        "vLLM",
+        _openai(9, 2, 11, prompt_tokens_details={"cached_tokens": 3, "created_cache_tokens": 5}),
+        _usage(9, 2, 3, 5),
+    ),
+    ("details null", _openai(9, 2, 11, prompt_tokens_details=None, completion_tokens_details=None), _usage(9, 2)),
+    ("thoughts left out", _openai(20, 151, 553), _usage(20, 533, reasoning=382)),
+    ("cached tokens left out", _openai(10, 5, 15, cached_tokens=20), _usage(30, 5, 20)),
+    (
+        "responses names",
+        {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}},
+        _usage(9, 2, 4),
+    ),
+    (
+        "Anthropic",
+        {
+            "input_tokens": 10,
+            "cache_creation_input_tokens": 3,
+            "cache_read_input_tokens": 20,
+            "output_tokens": 7,
+            "output_tokens_details": {"thinking_tokens": 2},
+        },
+        _usage(33, 7, 20, 3, 2),
+    ),
+    (
+        "Gemini, thoughts beside",
+        {"promptTokenCount": 21, "thoughtsTokenCount": 60, "totalTokenCount": 81},
+        _usage(21, 60, reasoning=60),
+    ),
+    (
+        "Gemini, thoughts inside",
+        {"promptTokenCount": 21, "candidatesTokenCount": 9, "thoughtsTokenCount": 4, "totalTokenCount": 30},
+        _usage(21, 9, reasoning=4),
+    ),
+    (
+        "Gemini, cached, with a tool's prompt",
+        {"promptTokenCount": 21, "toolUsePromptTokenCount": 4, "candidatesTokenCount": 9, "cachedContentTokenCount": 5},
+        _usage(25, 9, 5),
+    ),
+    ("digits", _openai("9", "12", "21"), _usage(9, 12)),
+    ("whole floats", _openai(9.0, 12.0, 21.0), _usage(9, 12)),
+    ("no total", {"prompt_tokens": 9, "completion_tokens": 2}, _usage(9, 2)),
+    ("only output and total", {"completion_tokens": 2, "total_tokens": 11}, _usage(9, 2)),
+    ("only input and total", {"prompt_tokens": 9, "total_tokens": 11}, _usage(9, 2)),
+    ("total too small", _openai(9, 2, 5), _usage(9, 2)),
+    (
+        "more reasoning than output",
+        _openai(9, 2, 11, completion_tokens_details={"reasoning_tokens": 5}),
+        _usage(9, 2, reasoning=2),
+    ),
+    ("zeros", _openai(0, 0, 0), _usage(0, 0)),
+]
+
+
+@pytest.mark.parametrize(("report", "usage"), [shape[1:] for shape in SHAPES], ids=[shape[0] for shape in SHAPES])
+def test_reads_every_shape(report: Doc, usage: Usage) -> None:
+    reading = read(report)
+    assert reading is not None
+    assert (reading.usage, reading.suspect) == (usage, False)
+
+
+@pytest.mark.parametrize("report", [shape[1] for shape in SHAPES], ids=[shape[0] for shape in SHAPES])
+def test_the_quick_way_agrees_where_it_answers(report: Doc) -> None:
+    quick = read_regular(msgspec.Raw(json.dumps(report).encode()))
+    assert quick is None or quick == read(report)
+
+
+def test_the_quick_way_takes_openais_own_form() -> None:
+    for _, report, _ in SHAPES[:2]:
+        assert read_regular(msgspec.Raw(json.dumps(report).encode())) is not None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        -1,
+        1.5,
+        10**18,
+        PLAUSIBLE + 1,
+        True,
+        "-3",
+        "1e3",
+        "x",
+        "",
+        "\N{FULLWIDTH DIGIT NINE}",
+        [],
+        {},
+        float("inf"),
+        float("nan"),
+    ],
+)
+def test_what_cannot_be_true_is_not_believed(value: object) -> None:
+    assert read(_openai(value, 2)) is None
+    reading = read(_openai(9, value))
+    assert reading is not None
+    assert (reading.usage.input, reading.usage.source, reading.suspect) == (9, Source.PARTIAL, True)
+
+
+@pytest.mark.parametrize("report", [{}, {"total_tokens": 5}, {"completion_tokens": 5}, _openai(None, None)])
+def test_without_an_input_there_is_no_reading(report: Doc) -> None:
+    assert read(report) is None
+
+
+def test_a_doubtful_detail_is_left_out() -> None:
+    reading = read(_openai(9, 2, 11, prompt_tokens_details={"cached_tokens": -4}))
+    assert reading is not None
+    assert (reading.usage, reading.suspect) == (_usage(9, 2), True)
+
+
+@pytest.mark.parametrize(
+    ("report", "corrected"),
+    [(_openai(9, 2, 11), False), (_openai(9, 2), True), (_openai("9", 2, 11), True), (_openai(20, 151, 553), True)],
+)
+def test_tells_whether_clients_need_other_numbers(report: Doc, *, corrected: bool) -> None:
+    reading = read(report)
+    assert reading is not None
+    assert reading.corrected is corrected
+
+
+def test_reads_llama_cpps_timings() -> None:
+    reading = read_timings({"cache_n": 4, "prompt_n": 5, "predicted_n": 2, "predicted_ms": 1.5})
+    assert reading is not None
+    assert reading.usage == _usage(9, 2, 4)
+    assert read_timings({"predicted_n": 2}) is None
+
+
+NUMBERS = st.one_of(st.none(), st.integers(-5, 50), st.just(10**18), st.floats(), st.text(max_size=3), st.booleans())
+NAMES = [
+    "prompt_tokens",
+    "completion_tokens",
+    "total_tokens",
+    "cached_tokens",
+    "input_tokens",
+    "cache_read_input_tokens",
+]
+NAMES += ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "cachedContentTokenCount"]
+DETAILS = st.fixed_dictionaries({}, optional={"cached_tokens": NUMBERS, "reasoning_tokens": NUMBERS})
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), NUMBERS), DETAILS)
+def test_every_reading_is_canonical(report: Doc, details: Doc) -> None:
+    reading = read({**report, "prompt_tokens_details": details, "completion_tokens_details": details})
+    if reading is not None:
+        usage = reading.usage
+        assert 0 <= usage.cached + usage.cache_write <= usage.input
+        assert 0 <= usage.reasoning <= usage.output
+        assert all(type(n) is int for n in (usage.input, usage.output, usage.cached, usage.reasoning))
