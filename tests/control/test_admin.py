@@ -1,0 +1,59 @@
+import pytest
+
+from gateway import __version__
+from gateway.client.control import ControlClient
+from gateway.domain.errors import BadRequest, Conflict
+from tests.fakes.gateway import GRANTED, Gateway
+
+
+async def test_the_status_echoes_the_instance(owner: ControlClient, gateway: Gateway) -> None:
+    status = await owner.status()
+    assert (status.instance, status.version, status.state) == (gateway.engine.instance, __version__, "serving")
+    assert (status.address, status.channels, status.watchers) == (gateway.base_url, {"ok": 1}, 0)
+
+
+@pytest.mark.parametrize("now", [False, True])
+async def test_stopping_is_passed_on(owner: ControlClient, gateway: Gateway, now: bool) -> None:
+    asked: list[bool] = []
+    gateway.engine.stop_asked = asked.append
+    await owner.stop(now=now)
+    assert asked == [now]
+
+
+async def test_how_to_stop_is_checked(owner: ControlClient) -> None:
+    with pytest.raises(BadRequest):
+        await owner.send("POST", "/stop", {"now": "yes"})
+
+
+async def test_the_books_are_proven(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.chat()
+    (record,) = await gateway.settled()
+    verdict = await owner.verify()
+    assert (verdict.equal, verdict.difference, verdict.calls) == (True, "", 1)
+    assert (verdict.cost_nanos, verdict.granted_nanos, verdict.balance_nanos) == (
+        record.cost,
+        GRANTED,
+        GRANTED - record.cost,
+    )
+
+
+async def test_the_last_change_is_taken_back_first(owner: ControlClient) -> None:
+    made = await owner.add_token({"name": "phone"})
+    await owner.remove_token("phone")
+    assert await owner.undo() == "removed token 'phone'"
+    assert await owner.token("phone") == made.token
+    assert await owner.undo() == "added token 'phone'"
+    assert [token.name for token in await owner.tokens()] == ["laptop"]
+
+
+async def test_with_nothing_to_take_back_it_says_so(owner: ControlClient) -> None:
+    with pytest.raises(Conflict) as caught:
+        await owner.undo()
+    assert caught.value.code == "nothing_to_undo"
+
+
+async def test_a_refused_change_leaves_nothing_to_take_back(owner: ControlClient) -> None:
+    with pytest.raises(BadRequest):
+        await owner.add_token({"name": ""})
+    with pytest.raises(Conflict):
+        await owner.undo()

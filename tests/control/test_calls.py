@@ -1,0 +1,132 @@
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.control.calls import newest
+from gateway.domain.call import Outcome
+from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.text import plain
+from gateway.domain.views import call_view
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import fail, silence, speak
+
+
+@pytest.fixture
+async def past(owner: ControlClient, gateway: Gateway, provider: Provider) -> list[str]:
+    """Four calls, oldest first: two good ones of ``laptop``, a failed one, a good one of ``phone`` in group ``work``."""
+    provider.on("m", speak(), speak(), fail(400), speak())
+    gateway.group("work")
+    await owner.edit_channel("up", {"groups": ["default", "work"]})
+    phone = gateway.token("phone", group="work")
+    for count, client in enumerate([gateway.client] * 3 + [phone], 1):
+        await client.chat()
+        await gateway.settled(count)
+    return [record.id for record in gateway.records]
+
+
+async def test_calls_are_listed_newest_first(owner: ControlClient, past: list[str]) -> None:
+    assert [call.id for call in await owner.calls()] == past[::-1]
+
+
+async def test_a_call_is_shown_whole(owner: ControlClient, gateway: Gateway, past: list[str]) -> None:
+    view = await owner.call(past[0])
+    assert view == call_view(gateway.records[0])
+    assert (view.state, view.token, view.group, view.model, view.channel) == ("settled", "laptop", "default", "m", "up")
+    assert (view.outcome, view.status, view.cost_nanos) == (Outcome.DONE, 200, 9 * 2_500 + 12 * 10_000)
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"token": "phone"}, [3]),
+        ({"token": "tok_phone"}, [3]),
+        ({"group": "default"}, [2, 1, 0]),
+        ({"model": "m"}, [3, 2, 1, 0]),
+        ({"model": "other"}, []),
+        ({"channel": "up"}, [3, 2, 1, 0]),
+        ({"failed": True}, [2]),
+        ({"failed": False}, [3, 1, 0]),
+        ({"status": 400}, [2]),
+        ({"outcome": "done"}, [3, 1, 0]),
+        ({"since": 10**15}, []),
+        ({"until": 0}, []),
+        ({"token": "removed", "failed": True}, []),
+        ({"limit": 2}, [3, 2]),
+        ({"limit": 2, "token": "laptop"}, [2, 1]),
+    ],
+)
+async def test_filters(owner: ControlClient, past: list[str], filters: dict[str, Any], found: list[int]) -> None:
+    assert [past.index(call.id) for call in await owner.calls(**filters)] == found
+
+
+async def test_pages_neither_overlap_nor_leave_anything_out(owner: ControlClient, past: list[str]) -> None:
+    seen: list[str] = []
+    while page := await owner.calls(limit=1, before=seen[-1] if seen else None):
+        seen += [call.id for call in page]
+    assert seen == past[::-1]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "param"),
+    [("limit=0", "limit"), ("limit=9999999", "limit"), ("since=x", "since"), ("outcome=good", "outcome"), ("a=b", "a")],
+)
+async def test_senseless_filters_are_refused(owner: ControlClient, parameters: str, param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        await owner.send("GET", f"/calls?{parameters}")
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize("call_id", ["req_" + "0" * 26, "nonsense", "../x", "\x1b"])
+async def test_an_unknown_call_is_told_harmlessly(owner: ControlClient, call_id: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        await owner.call(call_id)
+    assert plain(caught.value.message) == caught.value.message
+
+
+async def test_a_running_call_is_first_and_is_shown(
+    owner: ControlClient, gateway: Gateway, provider: Provider, past: list[str]
+) -> None:
+    provider.on("m", silence)
+    calling = asyncio.create_task(gateway.client.chat())
+    await provider.asked(5)
+    running, *settled = await owner.calls(token="laptop", limit=3)
+    assert (running.state, running.token, running.channel, running.status) == ("running", "laptop", "up", 0)
+    assert running.held_nanos > 0
+    assert [call.id for call in settled] == [past[2], past[1]]
+    assert (await owner.call(running.id)).state == "running"
+    assert await owner.calls(token="phone", limit=1, before=running.id) != []
+    await owner.cancel(running.id)
+    await calling
+
+
+async def test_a_cancelled_call_ends_at_once_and_costs_nothing(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", silence)
+    calling = asyncio.create_task(gateway.client.chat())
+    await provider.asked()
+    (running,) = await owner.calls()
+    await owner.cancel(running.id)
+    await calling
+    (record,) = await gateway.settled()
+    assert (record.outcome, record.cost) == (Outcome.CANCELLED, 0)
+
+
+async def test_what_does_not_run_cannot_be_cancelled(owner: ControlClient, past: list[str]) -> None:
+    with pytest.raises(NotFound) as caught:
+        await owner.cancel(past[0])
+    assert caught.value.code == "not_running"
+
+
+async def test_the_newest_are_those_of_this_run_and_then_those_of_the_log(gateway: Gateway, past: list[str]) -> None:
+    engine = gateway.engine
+    first = engine.bus.recent.popleft()
+    assert [record.id for record in newest(engine, 10)] == past[::-1]
+    assert [record.id for record in newest(engine, 2)] == past[:1:-1]
+    unwritten = msgspec.structs.replace(first, id="req_unwritten")
+    engine.bus.recent.append(unwritten)
+    assert newest(engine, 10)[0] == unwritten

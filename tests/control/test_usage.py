@@ -1,0 +1,74 @@
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.control.usage import tallies
+from gateway.domain.errors import BadRequest
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import fail, speak
+
+
+@pytest.fixture
+async def past(owner: ControlClient, gateway: Gateway, provider: Provider) -> int:
+    """Two good calls of ``laptop`` and a failed one of ``phone``; what they cost."""
+    provider.on("m", speak(), speak(), fail(400))
+    phone = gateway.token("phone")
+    for client in (gateway.client, gateway.client, phone):
+        await client.chat()
+    return sum(record.cost for record in await gateway.settled(3))
+
+
+async def test_the_total_is_what_was_charged(owner: ControlClient, past: int) -> None:
+    summary = await owner.summary()
+    assert (summary.total.calls, summary.total.errors, summary.total.cost_nanos) == (3, 1, past)
+    assert (summary.total.input_tokens, summary.total.output_tokens) == (18, 24)
+    assert (summary.rows, summary.series) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [("token", ["laptop", "phone"]), ("channel", ["up"]), ("model", ["m"]), ("group", ["default"]), ("app", [""])],
+)
+async def test_rows_add_up_to_the_total(owner: ControlClient, past: int, by: str, names: list[str]) -> None:
+    summary = await owner.summary(by=by)
+    assert [row.name for row in summary.rows] == names
+    assert sum(row.cost_nanos for row in summary.rows) == summary.total.cost_nanos == past
+
+
+async def test_the_dearest_row_is_first(owner: ControlClient, past: int) -> None:
+    assert [(row.key, row.calls) for row in (await owner.summary(by="token")).rows] == [
+        ("tok_laptop", 2),
+        ("tok_phone", 1),
+    ]
+
+
+@pytest.mark.parametrize("step", ["hour", "day"])
+@pytest.mark.parametrize("by", ["", "token"])
+async def test_series_add_up_to_the_total(owner: ControlClient, past: int, by: str, step: str) -> None:
+    summary = await owner.summary(by=by, step=step)
+    assert sum(point.row.cost_nanos for point in summary.series) == past
+    assert {point.key for point in summary.series} == ({"tok_laptop", "tok_phone"} if by else {""})
+
+
+async def test_removed_tokens_keep_their_name(owner: ControlClient, past: int) -> None:
+    await owner.remove_token("laptop")
+    await owner.remove_channel("up")
+    assert [row.name for row in (await owner.summary(by="token")).rows] == ["laptop", "phone"]
+    assert [row.name for row in (await owner.summary(by="channel")).rows] == ["up"]
+
+
+async def test_a_span_without_calls_is_empty(owner: ControlClient, past: int) -> None:
+    summary = await owner.summary(by="model", since=0, until=1000, step="hour")
+    assert (summary.total.calls, summary.rows, summary.series, summary.until_ms) == (0, [], [], 1000)
+
+
+@pytest.mark.parametrize(("parameters", "param"), [("by=colour", "by"), ("step=week", "step"), ("since=now", "since")])
+async def test_senseless_questions_are_refused(owner: ControlClient, parameters: str, param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        await owner.send("GET", f"/usage?{parameters}")
+    assert caught.value.param == param
+
+
+async def test_tallies_are_zero_for_what_was_never_asked(gateway: Gateway) -> None:
+    sums = await tallies(gateway.engine)
+    assert (sums.of_channel("ch_up").calls, sums.of_model("m").calls) == (0, 0)

@@ -1,0 +1,72 @@
+from gateway.control.usage import tallies
+from gateway.control.views import (
+    account_view,
+    channel_view,
+    channel_views,
+    group_view,
+    group_views,
+    model_views,
+    price_view,
+    running_view,
+    token_view,
+    token_views,
+)
+from gateway.domain.call import Running
+from gateway.domain.limits import Budget, Window
+from gateway.domain.price import Price
+from gateway.domain.units import CallId, Millis, Nanos
+from tests.fakes.gateway import GRANTED, Gateway
+
+
+def test_the_account_is_granted_less_spent_less_held(gateway: Gateway) -> None:
+    view = account_view(gateway.engine)
+    assert (view.granted_nanos, view.balance_nanos, view.available_nanos) == (GRANTED, GRANTED, GRANTED)
+    assert view.available_nanos == view.granted_nanos - view.spent_nanos - view.held_nanos
+
+
+def test_lists_are_in_the_order_of_names(gateway: Gateway) -> None:
+    for name in ("b", "c", "a"):
+        gateway.group(name)
+        gateway.token(name)
+    assert [view.name for view in group_views(gateway.engine)] == ["a", "b", "c", "default"]
+    assert [view.name for view in token_views(gateway.engine)] == ["a", "b", "c", "laptop"]
+
+
+def test_a_token_s_budgets_tell_when_they_begin_anew(gateway: Gateway) -> None:
+    gateway.token("x", budgets=(Budget(window=Window.EVER, nanos=Nanos(5)), Budget(window=Window.MONTH, tokens=7)))
+    ever, month = token_view(gateway.engine, gateway.engine.catalog.token("x")).budgets
+    assert (ever.limit_nanos, ever.limit_tokens, ever.resets_at_ms) == (5, None, None)
+    assert (month.limit_nanos, month.limit_tokens) == (None, 7)
+    assert month.resets_at_ms is not None
+    assert month.resets_at_ms > gateway.engine.now()
+
+
+def test_a_group_lists_its_channels_in_the_order_they_are_asked(gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", name="zzz", priority=1)
+    assert group_view(gateway.engine, gateway.engine.catalog.group("default")).channels == ["zzz", "up"]
+
+
+async def test_one_channel_is_seen_as_in_the_list(gateway: Gateway) -> None:
+    engine, sums = gateway.engine, await tallies(gateway.engine)
+    assert [channel_view(engine, engine.catalog.channel("up"), sums)] == channel_views(engine, sums)
+
+
+async def test_the_context_length_is_the_first_channel_s_that_tells(gateway: Gateway) -> None:
+    (model,) = model_views(gateway.engine, await tallies(gateway.engine))
+    assert (model.name, model.context) == ("m", None)
+
+
+def test_a_price_without_a_cache_price_says_none() -> None:
+    view = price_view(Price(model="m", input=Nanos(1), output=Nanos(2)))
+    assert (view.cached_input_nanos, view.cache_write_nanos, view.free) == (None, None, False)
+
+
+def test_a_running_call_speaks_the_words_of_a_settled_one() -> None:
+    call = Running(id=CallId("req_1"), ts=Millis(1000), token_name="laptop", model="m", output=5, cost=Nanos(7))
+    view = running_view(call, Millis(1250))
+    assert (view.state, view.duration_ms, view.output_tokens, view.cost_nanos) == ("running", 250, 5, 7)
+    assert view.time == "1970-01-01T00:00:01.000Z"
+
+
+def test_a_clock_set_back_makes_no_negative_duration() -> None:
+    assert running_view(Running(id=CallId("req_1"), ts=Millis(1000)), Millis(900)).duration_ms == 0
