@@ -16,7 +16,7 @@ class Inflater:
             raise ValueError(msg)
         self._gzip = coding != "deflate"
         self._packed = b""
-        self._unpacker: "zlib._Decompress | None" = None
+        self._unpacker: zlib._Decompress | None = None
 
     @property
     def pending(self) -> bool:
@@ -52,7 +52,7 @@ class Inflater:
         return out
 
     def _window(self) -> int:
-        """zlib's frame begins with a byte whose low half is 8; without one the data is bare (RFC 9110, 8.4.1.2)."""
+        """Zlib's frame begins with a byte whose low half is 8; without one the data is bare (RFC 9110, 8.4.1.2)."""
         if self._gzip:
             return 16 + zlib.MAX_WBITS
         return zlib.MAX_WBITS if self._packed[0] & 0x0F == 8 else -zlib.MAX_WBITS

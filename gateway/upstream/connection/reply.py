@@ -132,7 +132,7 @@ class Reads:
 class Incoming:
     """The bytes of a stream as they come, within the deadlines of ``watch``. An iterator, so that it needs no end."""
 
-    __slots__ = ("_reads", "_reply", "_signs", "_size", "_waiting", "_watch")
+    __slots__ = ("_armed", "_reads", "_reply", "_signs", "_size", "_waiting", "_watch")
 
     def __init__(self, reply: HttpReply, signs: Signs | None, began: float) -> None:
         self._reply = reply
@@ -141,7 +141,8 @@ class Incoming:
         self._watch = Watch(self._signs, reply.channel.timeouts, began)
         self._size = 0
         self._waiting = False
-        reply.arm(self._watch.due().at, self._check)
+        self._armed = self._watch.due().at
+        reply.arm(self._armed, self._check)
 
     def __aiter__(self) -> "Incoming":
         return self
@@ -149,6 +150,10 @@ class Incoming:
     async def __anext__(self) -> bytes:
         """A connection that breaks in the middle of the events ends them: what they were tells what that means."""
         self._watch.look(asyncio.get_running_loop().time())
+        if (
+            at := self._watch.due().at
+        ) < self._armed:  # the idle deadline may be shorter than what is left for the head
+            self._arm(at)
         self._waiting = True
         try:
             data = await self._reply.receive()
@@ -175,8 +180,12 @@ class Incoming:
         self._watch.look(now)
         due = self._watch.due()
         if not self._waiting:
-            self._reply.arm(now + due.seconds, self._check)
+            self._arm(now + due.seconds)
         elif now < due.at:
-            self._reply.arm(due.at, self._check)
+            self._arm(due.at)
         else:
             self._reply.expire(due.name, due.seconds)
+
+    def _arm(self, at: float) -> None:
+        self._armed = at
+        self._reply.arm(at, self._check)
