@@ -1,0 +1,234 @@
+"""Cases 74 to 77: real clients, unchanged, with nothing but a base URL and a key."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import openai as sdk
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from pydantic import BaseModel, SecretStr
+
+from tests.conformance import nodejs
+from tests.conformance.sdk import MESSAGES, openai
+from tests.conformance.test_errors import FATES
+from tests.conformance.test_streaming_shapes import TOOLS
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider, Script
+from tests.fakes.replies import choice, chunk, cut, delta, fail, reply, speak, story, stream, tool_call, usage, whole
+
+CALL = tool_call(0, "call_a", "add", '{"a":1,"b":2}')
+
+
+class Sum(BaseModel):
+    """What ``parse`` is to find in an answer."""
+
+    a: int
+    b: int
+
+
+async def test_74_openai_async(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hel", "lo"))
+    async with openai(gateway) as client:
+        plain = await client.chat.completions.create(model="m", messages=MESSAGES)
+        streamed = await client.chat.completions.create(model="m", messages=MESSAGES, stream=True)
+        text = "".join([chunk.choices[0].delta.content or "" async for chunk in streamed])
+    assert (plain.choices[0].message.content, text) == ("Hello", "Hello")
+    assert plain._request_id == gateway.records[0].id  # noqa: SLF001 - the name that its documentation gives
+
+
+async def test_74_openai_sync(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hel", "lo"))
+
+    def calls() -> tuple[str | None, str]:
+        with sdk.OpenAI(base_url=gateway.base_url, api_key=gateway.client.key) as client:
+            plain = client.chat.completions.create(model="m", messages=MESSAGES)
+            with client.chat.completions.stream(model="m", messages=MESSAGES) as events:
+                text = "".join(event.delta for event in events if event.type == "content.delta")
+        return plain.choices[0].message.content, text
+
+    assert await asyncio.to_thread(calls) == ("Hello", "Hello")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_74_openai_parse(gateway: Gateway, provider: Provider, streamed: bool) -> None:
+    provider.on("m", speak('{"a":1,', '"b":2}'))
+    async with openai(gateway) as client:
+        if streamed:
+            async with client.chat.completions.stream(model="m", messages=MESSAGES, response_format=Sum) as events:
+                answer = await events.get_final_completion()
+        else:
+            answer = await client.chat.completions.parse(model="m", messages=MESSAGES, response_format=Sum)
+    assert answer.choices[0].message.parsed == Sum(a=1, b=2)
+    assert provider.last.json["response_format"]["json_schema"]["name"] == "Sum"
+
+
+async def test_74_one_connection_serves_many_calls(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak())
+    async with openai(gateway) as client:
+        for stream in (False, True, False, True):
+            answer = await client.chat.completions.create(model="m", messages=MESSAGES, stream=stream)
+            if isinstance(answer, sdk.AsyncStream):
+                _ = [chunk async for chunk in answer]
+    assert [exchange.reused for exchange in provider.exchanges] == [False, True, True, True]
+
+
+async def test_75_openai_node(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "m", "a/b:free", "cut")
+    provider.on("m", speak("Hel", "lo", prompt=9, completion=12))
+    provider.on("cut", cut(*story("Hel")[:2]))
+    models, entry, missing, plain, iterated, streamed, broken = await nodejs.run(
+        gateway,
+        {"do": "models"},
+        {"do": "retrieve", "model": "a/b:free"},
+        {"do": "retrieve", "model": "nope"},
+        {"do": "create", "model": "m"},
+        {"do": "iterate", "model": "m"},
+        {"do": "stream", "model": "m"},
+        {"do": "iterate", "model": "cut"},
+    )
+    assert (models["ids"], entry["id"]) == (["a/b:free", "cut", "m"], "a/b:free")
+    assert (missing["error"], missing["code"]) == ("NotFoundError", "model_not_found")
+    assert (plain["text"], plain["usage"]) == ("Hello", usage(9, 12))
+    assert plain["id"] in {record.id for record in gateway.records}
+    assert iterated["text"] == "Hello"
+    assert (streamed["text"], streamed["role"], streamed["finish"]) == ("Hello", "assistant", "stop")
+    assert streamed["usage"] == usage(9, 12)
+    assert broken["error"] == "APIError"
+    assert "before the answer was complete" in broken["message"]
+
+
+async def test_75_openai_node_maps_errors(gateway: Gateway, provider: Provider) -> None:
+    for fate in FATES:
+        gateway.channel(provider.base_url, f"s{fate.upstream}", name=f"c{fate.upstream}")
+        words = "the model does not exist" if fate.upstream == 404 else "it broke"
+        provider.on(f"s{fate.upstream}", fail(fate.upstream, words, code="weird"))
+    results = await nodejs.run(gateway, *({"do": "create", "model": f"s{fate.upstream}"} for fate in FATES))
+    names = {sdk.APIStatusError: "APIError"}
+    for fate, result in zip(FATES, results, strict=True):
+        wanted = (names.get(fate.kind, fate.kind.__name__), fate.status, fate.code)
+        assert (result["error"], result["status"], result["code"]) == wanted, fate
+    assert len(gateway.records) == len(FATES)
+
+
+def _tool_scripts() -> Iterator[tuple[str, Script, list[Any]]]:
+    for number, (docs, wanted) in enumerate(TOOLS.values()):
+        yield f"t{number}", stream(*docs, chunk(usage=usage(9, 12))), [list(call) for call in wanted]
+
+
+@pytest.mark.parametrize(("number", "job"), [(75, "stream"), (76, "streamText")])
+async def test_34_node_clients_get_the_right_tool_calls(
+    gateway: Gateway, provider: Provider, number: int, job: str
+) -> None:
+    cases = list(_tool_scripts())
+    gateway.channel(provider.base_url, *(model for model, _, _ in cases))
+    for model, script, _ in cases:
+        provider.on(model, script)
+    results = await nodejs.run(gateway, *({"do": job, "model": model} for model, _, _ in cases))
+    assert [result.get("calls", result) for result in results] == [wanted for _, _, wanted in cases]
+    assert {result["finish"] for result in results} == {"tool_calls" if job == "stream" else "tool-calls"}
+
+
+async def test_76_ai_sdk(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "m", "cut", "reasoned")
+    provider.on("m", speak("Hel", "lo", prompt=9, completion=12))
+    provider.on("cut", cut(*story("Hel")[:2]))
+    provider.on("reasoned", stream(chunk(delta("", role="assistant", reasoning_content="hm")), *story("Hello")[1:]))
+    plain, streamed, broken, reasoned = await nodejs.run(
+        gateway,
+        {"do": "generateText", "model": "m"},
+        {"do": "streamText", "model": "m"},
+        {"do": "streamText", "model": "cut"},
+        {"do": "streamText", "model": "reasoned"},
+    )
+    for result in (plain, streamed):
+        assert (result["text"], result["finish"]) == ("Hello", "stop")
+        assert (result["usage"]["inputTokens"], result["usage"]["outputTokens"]) == (9, 12)
+    assert len(broken["errors"]) == 1
+    assert reasoned["text"] == "Hello"
+
+
+@pytest.mark.slow
+async def test_76_ai_sdk_attempts(gateway: Gateway, provider: Provider) -> None:
+    # It ignores x-should-retry: what it takes for passing is tried three times, after 2 and 4 seconds.
+    for status in (400, 500, 429):
+        gateway.channel(provider.base_url, f"s{status}", name=f"c{status}")
+        provider.on(f"s{status}", fail(status, "it broke", headers={"retry-after-ms": "10"}))
+    results = await nodejs.run(gateway, *({"do": "generateText", "model": f"s{s}"} for s in (400, 500, 429)))
+    assert [(result["error"], result["status"]) for result in results] == [
+        ("APICallError", 400),
+        ("APICallError", 502),
+        ("APICallError", 429),
+    ]
+    models = [record.model for record in gateway.records]
+    assert (models.count("s400"), models.count("s500"), models.count("s429")) == (1, 3, 3)
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@contextmanager
+def langchain(gateway: Gateway, **options: Any) -> Iterator[ChatOpenAI]:
+    """LangChain's client, its connections closed at the end."""
+    with sdk.DefaultHttpxClient() as http:
+        yield ChatOpenAI(
+            model="m", base_url=gateway.base_url, api_key=SecretStr(gateway.client.key), http_client=http, **options
+        )
+
+
+def _ask_with_tools(text: str, chat: ChatOpenAI) -> AIMessage:
+    return chat.bind_tools([add]).invoke(text)
+
+
+async def in_thread(gateway: Gateway, work: Callable[[ChatOpenAI], Any], **options: Any) -> Any:
+    """Use LangChain's synchronous client beside the gateway's loop."""
+
+    def run() -> Any:
+        with langchain(gateway, **options) as chat:
+            return work(chat)
+
+    return await asyncio.to_thread(run)
+
+
+async def test_77_langchain_invoke(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hel", "lo", prompt=9, completion=12))
+    message = await in_thread(gateway, lambda chat: chat.invoke("Say hello."))
+    assert message.content == "Hello"
+    assert (message.usage_metadata["input_tokens"], message.usage_metadata["output_tokens"]) == (9, 12)
+
+
+async def test_77_langchain_stream_adds_up_usage_once(gateway: Gateway, provider: Provider) -> None:
+    docs = [{**doc, "usage": usage(9, n)} for doc, n in zip(story("Hel", "lo"), (1, 5, 9, 12), strict=True)]
+    provider.on("m", stream(*docs, chunk(usage=usage(9, 12))))
+    chunks = await in_thread(gateway, lambda chat: list(chat.stream("Say hello.")), stream_usage=True)
+    total = chunks[0]
+    for piece in chunks[1:]:
+        total += piece
+    assert total.content == "Hello"
+    assert (total.usage_metadata["input_tokens"], total.usage_metadata["output_tokens"]) == (9, 12)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_77_langchain_tools(gateway: Gateway, provider: Provider, streamed: bool) -> None:
+    if streamed:
+        provider.on("m", stream(*story()[:1], chunk(delta(tool_calls=[CALL])), chunk(delta(finish="tool_calls"))))
+    else:
+        call = {key: value for key, value in CALL.items() if key != "index"}
+        provider.on("m", reply(whole("m", choice(None, finish="tool_calls", tool_calls=[call]), spent=usage())))
+    message: AIMessage = await in_thread(
+        gateway, lambda chat: chat.bind_tools([add]).invoke("1 + 2"), streaming=streamed
+    )
+    assert [(c["name"], c["args"], c["id"]) for c in message.tool_calls] == [("add", {"a": 1, "b": 2}, "call_a")]
+    assert provider.last.json["tools"][0]["function"]["name"] == "add"
+
+
+async def test_77_langchain_raises_when_a_stream_breaks(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", cut(*story("Hel")[:2]))
+    with pytest.raises(sdk.APIError, match="before the answer was complete"):
+        await in_thread(gateway, lambda chat: list(chat.stream("Say hello.")))
