@@ -1,0 +1,181 @@
+"""Every answer of an upstream has a kind, a code for the client, and a message that names the channel."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.domain.errors import UpstreamTimeout
+from gateway.upstream import failures
+from gateway.upstream.adapter import Failure
+from gateway.upstream.failures import classify, retry_after_s
+from gateway.upstream.said import read_error
+from tests.upstream.makers import channel
+
+K = FailureKind
+UP = channel(key="sk-secret-of-ours")
+
+
+def _failure(status: int, error: object = None, headers: Mapping[str, str] | None = None) -> Failure:
+    doc = {"error": {"message": "it broke", "code": None} if error is None else error}
+    return classify(UP, status, read_error(json.dumps(doc).encode()), headers or {})
+
+
+CLASSES = [
+    (400, {"message": "bad temperature", "code": "invalid_value"}, K.CLIENT, "invalid_value"),
+    (400, {"message": "bad temperature"}, K.CLIENT, "upstream_rejected"),
+    (400, {"message": "chained", "code": "upstream_error"}, K.CLIENT, "upstream_rejected"),
+    (400, {"message": "too long", "code": "context_length_exceeded"}, K.CLIENT, "context_length_exceeded"),
+    (400, {"message": "blocked", "code": "content_filter"}, K.CLIENT, "content_filter"),
+    (400, {"message": "API key not valid. Please pass a valid API key.", "code": 400}, K.AUTH, "upstream_auth_failed"),
+    (400, {"message": "You have reached your specified API usage limits"}, K.QUOTA, "upstream_out_of_credit"),
+    (400, {"message": "Your credit balance is too low"}, K.QUOTA, "upstream_out_of_credit"),
+    (400, {"message": "x/y is not a valid model ID"}, K.MISSING, "model_not_found"),
+    (401, None, K.AUTH, "upstream_auth_failed"),
+    (402, None, K.QUOTA, "upstream_out_of_credit"),
+    (403, None, K.AUTH, "upstream_auth_failed"),
+    (403, {"message": "requires moderation and your input was flagged"}, K.CLIENT, "upstream_rejected"),
+    (403, {"message": "no", "code": "insufficient_quota"}, K.QUOTA, "upstream_out_of_credit"),
+    (404, {"message": "The model `m` does not exist", "code": "model_not_found"}, K.MISSING, "model_not_found"),
+    (404, {"message": 'model "m" not found, try pulling it first'}, K.MISSING, "model_not_found"),
+    (404, {"message": "Not Found"}, K.SERVER, "upstream_error"),
+    (408, None, K.SLOW, "upstream_timeout"),
+    (413, {"message": "too large", "code": "rate_limit_exceeded"}, K.CLIENT, "rate_limit_exceeded"),
+    (415, None, K.CLIENT, "upstream_rejected"),
+    (422, None, K.CLIENT, "upstream_rejected"),
+    (429, None, K.RATE, "upstream_rate_limited"),
+    (429, {"message": "add a payment method in billing to go faster"}, K.RATE, "upstream_rate_limited"),
+    (429, {"message": "pay", "code": "insufficient_quota"}, K.QUOTA, "upstream_out_of_credit"),
+    (429, {"message": "pay", "code": "credit_balance_exhausted"}, K.QUOTA, "upstream_out_of_credit"),
+    (429, {"message": "m", "details": [{"quotaId": "RequestsPerDayPerProject"}]}, K.QUOTA, "upstream_out_of_credit"),
+    (498, None, K.SERVER, "upstream_overloaded"),
+    (500, None, K.SERVER, "upstream_error"),
+    (502, None, K.SERVER, "upstream_error"),
+    (503, None, K.SERVER, "upstream_overloaded"),
+    (504, None, K.SLOW, "upstream_timeout"),
+    (520, None, K.SERVER, "upstream_error"),
+    (524, None, K.SLOW, "upstream_timeout"),
+    (529, None, K.RATE, "upstream_overloaded"),
+    (302, None, K.SERVER, "upstream_error"),
+    (405, None, K.SERVER, "upstream_error"),
+    (999, None, K.SERVER, "upstream_error"),
+]
+
+
+@pytest.mark.parametrize(("status", "error", "kind", "code"), CLASSES)
+def test_classes(status: int, error: object, kind: FailureKind, code: str) -> None:
+    failure = _failure(status, error)
+    assert (failure.kind, failure.error.code, failure.error.status, failure.sent) == (kind, code, status, True)
+    assert "'up'" in failure.error.message
+    assert isinstance(failure.error, UpstreamTimeout) == (kind is K.SLOW)
+
+
+def test_the_upstreams_words_reach_the_client() -> None:
+    assert "it broke" in _failure(500).error.message
+    assert "too long" in _failure(400, {"message": "too long"}).error.message
+
+
+@pytest.mark.parametrize("status", [401, 402, 403])
+def test_words_about_our_account_do_not(status: int) -> None:
+    assert "it broke" not in _failure(status).error.message
+
+
+def test_a_channel_without_a_key_is_told_apart() -> None:
+    error = classify(channel(), 401, read_error(b""), {}).error
+    assert "wants a key" in error.message
+
+
+def test_a_redirect_is_refused() -> None:
+    assert "redirect refused" in _failure(307).error.message
+
+
+def test_a_page_shows_as_its_title() -> None:
+    error = classify(UP, 502, read_error(b"<html><title>Bad gateway</title></html>"), {}).error
+    assert "HTTP 502: Bad gateway" in error.message
+
+
+def test_the_origin_is_kept_for_the_curious() -> None:
+    error = _failure(429, {"message": "m", "type": "t", "code": "c"}, {"x-request-id": "r1"}).error
+    assert error.details["upstream"] == {"name": "up", "status": 429, "type": "t", "code": "c", "request_id": "r1"}
+
+
+def test_the_param_is_the_upstreams_or_the_model() -> None:
+    assert _failure(400, {"message": "m", "param": "top_p"}).error.param == "top_p"
+    assert _failure(404, {"message": "no such model"}).error.param == "model"
+
+
+NAMED = [
+    (
+        {"message": "Unsupported parameter: 'max_tokens' is not supported", "code": "unsupported_parameter"},
+        "max_tokens",
+    ),
+    ({"message": "no", "code": "unsupported_parameter", "param": "logit_bias"}, "logit_bias"),
+    ({"message": "Unrecognized request argument supplied: seed"}, "seed"),
+    ({"message": 'Unknown name "seed": Cannot find field.'}, "seed"),
+    ({"message": "property 'seed' is unsupported"}, "seed"),
+    ({"message": "`seed` is not supported"}, "seed"),
+    ({"message": "seed: Extra inputs are not permitted"}, "seed"),
+    ({"message": "this model does not support the parameter seed"}, "seed"),
+    ({"message": "Invalid: stream_options.include_usage"}, "stream_options"),
+]
+
+
+@pytest.mark.parametrize(("error", "name"), NAMED)
+@pytest.mark.parametrize("status", [400, 422])
+def test_refused_parameters_are_found(status: int, error: object, name: str) -> None:
+    assert name in _failure(status, error).parameters
+
+
+def test_only_refusals_of_the_request_name_parameters() -> None:
+    assert _failure(500, {"message": "Unsupported parameter: 'seed'"}).parameters == ()
+    assert _failure(400, {"message": "temperature must be at most 2"}).parameters == ()
+
+
+DATE = {"date": "Wed, 21 Oct 2026 07:28:00 GMT"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "2"}, 2),
+        ({"retry-after": "0"}, 0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, 600),
+        ({"retry-after": "1000000000"}, 600),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT", **DATE}, 30),
+        ({"retry-after": "Wed, 21 Oct 2099 07:28:30 GMT", **DATE}, 600),
+        ({"retry-after": "Wed, 21 Oct 2020 07:28:30 GMT", **DATE}, None),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT"}, None),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30", **DATE}, None),
+    ],
+)
+def test_retry_after(headers: Mapping[str, str], seconds: float | None) -> None:
+    assert retry_after_s(headers) == seconds
+    assert _failure(429, None, headers).retry_after_s == seconds
+
+
+def test_a_delay_in_the_body_counts_too() -> None:
+    failure = _failure(429, {"message": "m", "details": [{"retryDelay": "34s"}]})
+    assert (failure.retry_after_s, failure.error.retry_after_s) == (34, 34)
+
+
+def test_our_own_words() -> None:
+    slow = failures.too_slow(UP, "connect", 2.5, sent=False)
+    assert (slow.kind, slow.error.code, slow.sent) == (K.SLOW, "upstream_timeout", False)
+    assert "connect deadline of 2.5 s" in slow.error.message
+    lost = failures.unreachable(UP, "Connection refused", sent=False)
+    assert (lost.kind, lost.error.code, lost.error.status) == (K.NETWORK, "upstream_unreachable", 0)
+    assert failures.bad_response(UP, "x").error.code == "upstream_bad_response"
+    assert failures.truncated(UP, "x").error.code == "upstream_stream_truncated"
+
+
+@pytest.mark.parametrize("name", ["x-request-id", "request-id", "x-generation-id", "mistral-correlation-id"])
+def test_the_upstreams_id_has_many_names(name: str) -> None:
+    assert failures.upstream_id({name: "r1"}) == "r1"
+    assert failures.upstream_id({}) == ""

@@ -1,0 +1,88 @@
+"""What an upstream refuses is left out next time, for an hour, unless the channel is strict."""
+
+from typing import Any
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Served, TokenLimitField
+from gateway.domain.errors import UpstreamError
+from gateway.domain.units import ChannelId, Millis
+from gateway.upstream.adapter import Failure
+from gateway.upstream.lessons import KEEP_MS, NOTHING, Lessons
+from tests.upstream.makers import SERVED, channel, order
+
+NOW = Millis(1_000)
+UP = ChannelId("ch_up")
+
+
+def _refusal(*names: str) -> Failure:
+    return Failure(kind=FailureKind.CLIENT, error=UpstreamError("no"), parameters=names)
+
+
+def _learn(lessons: Lessons, name: str, now: Millis = NOW, body: object = None, **more: Any) -> bool:
+    asked = order({"model": "m", "temperature": 1, "seed": 2} if body is None else body)
+    return lessons.learn(channel(**more), SERVED, asked, _refusal(name), now)
+
+
+def test_nothing_is_known_at_first() -> None:
+    assert Lessons().of(UP, SERVED, NOW) is NOTHING
+
+
+def test_a_refused_parameter_is_dropped_for_an_hour() -> None:
+    lessons = Lessons()
+    assert _learn(lessons, "seed")
+    assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
+    assert lessons.of(UP, SERVED, Millis(NOW + KEEP_MS - 1)).dropped == ("seed",)
+    assert lessons.of(UP, SERVED, Millis(NOW + KEEP_MS)) is NOTHING
+
+
+def test_lessons_add_up_but_are_not_learned_twice() -> None:
+    lessons = Lessons()
+    assert [_learn(lessons, name) for name in ("seed", "temperature", "seed")] == [True, True, False]
+    assert lessons.of(UP, SERVED, NOW).dropped == ("seed", "temperature")
+
+
+@pytest.mark.parametrize("name", ["top_p", "model", "messages", "tools", "response_format", "stream"])
+def test_what_was_not_sent_or_is_needed_is_no_lesson(name: str) -> None:
+    body = {"model": "m", "messages": [], "tools": [], "response_format": {}, "stream": True}
+    assert not _learn(Lessons(), name, body=body)
+
+
+def test_the_first_name_that_was_sent_counts() -> None:
+    lessons = Lessons()
+    assert lessons.learn(channel(), SERVED, order({"model": "m", "seed": 1}), _refusal("nonsense", "seed"), NOW)
+
+
+def test_a_strict_channel_loses_nothing() -> None:
+    assert not _learn(Lessons(), "seed", strict=True)
+
+
+def test_our_own_stream_options_are_always_left_out() -> None:
+    assert _learn(Lessons(), "stream_options", body={"model": "m", "stream": True}, strict=True)
+    assert not _learn(Lessons(), "stream_options", body={"model": "m"})
+
+
+def test_a_refused_limit_gets_its_other_name_once() -> None:
+    lessons = Lessons()
+    body = {"model": "m", "max_tokens": 5}
+    assert _learn(lessons, "max_tokens", body=body)
+    assert lessons.of(UP, SERVED, NOW).token_limit_field is TokenLimitField.MAX_COMPLETION_TOKENS
+    assert not _learn(lessons, "max_completion_tokens", body=body)
+    assert lessons.of(UP, SERVED, NOW).dropped == ()
+
+
+def test_names_of_the_upstream_are_translated_back() -> None:
+    lessons = Lessons()
+    assert _learn(lessons, "random_seed", preset="mistral")
+    assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
+
+
+def test_models_and_channels_are_kept_apart() -> None:
+    lessons = Lessons()
+    _learn(lessons, "seed")
+    assert lessons.of(UP, Served(name="other"), NOW) is NOTHING
+    lessons.forget(ChannelId("elsewhere"))
+    assert lessons.of(UP, SERVED, NOW) is not NOTHING
+    lessons.forget(UP)
+    assert lessons.of(UP, SERVED, NOW) is NOTHING

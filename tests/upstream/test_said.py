@@ -1,0 +1,118 @@
+"""Whatever shape an error has, its message arrives, as one harmless line."""
+
+import json
+
+import pytest
+
+from gateway.upstream.said import EXCERPT_LIMIT, MESSAGE_LIMIT, Said, read_error
+
+
+def _read(doc: object) -> Said:
+    return read_error(json.dumps(doc).encode())
+
+
+SHAPES = [
+    {"error": {"message": "too bad", "type": "t", "param": None, "code": "c"}},
+    {"error": "too bad"},
+    [{"error": {"code": 400, "message": "too bad", "status": "INVALID_ARGUMENT"}}],
+    {"object": "error", "message": "too bad", "type": "t", "code": "3280"},
+    {"object": "error", "message": {"detail": [{"loc": ["body", "x"], "msg": "too bad"}]}},
+    {"detail": "too bad"},
+    {"detail": [{"type": "missing", "loc": ["body", "messages"], "msg": "too bad"}]},
+    {"type": "error", "error": {"type": "overloaded_error", "message": "too bad"}, "request_id": "r"},
+    {"message": "too bad"},
+    {"msg": "too bad"},
+    {"error": {"message": "Provider returned error", "metadata": {"raw": "too bad"}}},
+    "too bad",
+]
+
+
+@pytest.mark.parametrize("doc", SHAPES)
+def test_finds_the_message(doc: object) -> None:
+    said = _read(doc)
+    assert "too bad" in said.message
+    assert said.json
+
+
+def test_keeps_type_code_param_and_id() -> None:
+    said = _read({"error": {"message": "m", "type": "t", "param": "p", "code": "c"}, "request_id": "r"})
+    assert (said.type, said.code, said.param, said.request_id, said.status) == ("t", "c", "p", "r", 0)
+
+
+@pytest.mark.parametrize("code", [429, "429"])
+def test_a_code_that_is_a_number_is_a_status(code: object) -> None:
+    said = _read({"error": {"message": "m", "code": code}})
+    assert (said.code, said.status) == ("", 429)
+
+
+def test_a_number_that_is_no_error_status_is_none() -> None:
+    assert _read({"error": {"message": "m", "code": 200}}).status == 0
+
+
+def test_googles_delay_is_found() -> None:
+    details = [{"@type": "x"}, {"retryDelay": "34s"}]
+    assert _read({"error": {"message": "m", "details": details}}).delay_s == 34
+    assert _read({"error": {"message": "m", "details": [{"retryDelay": "soon"}]}}).delay_s is None
+
+
+def test_forbidden_fields_are_named() -> None:
+    detail = [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]
+    assert _read({"detail": detail}).refused == ("seed",)
+    assert _read({"object": "error", "message": {"detail": detail}}).refused == ("seed",)
+    assert _read({"detail": [{"type": "extra_forbidden", "loc": ["body", "messages", 0, "x"]}]}).refused == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"<html><head><title>502 Bad\n Gateway</title></head><body>x</body></html>", "502 Bad Gateway"),
+        (b"<p>down &amp; out</p><script>evil()</script>", "down & out"),
+        (b"upstream connect error", "upstream connect error"),
+        (b"", ""),
+        (b"\xff\xfe", "\N{REPLACEMENT CHARACTER}" * 2),
+    ],
+)
+def test_a_body_that_is_no_json_gives_an_excerpt(body: bytes, message: str) -> None:
+    said = read_error(body)
+    assert (said.message, said.json) == (message, False)
+
+
+def test_long_texts_are_cut() -> None:
+    assert len(_read({"error": {"message": "x" * 1_000_000}}).message) == MESSAGE_LIMIT
+    assert len(read_error(b"word " * 1_000_000).message) == EXCERPT_LIMIT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Incorrect API key provided: sk-abcdef123456",
+        "key gsk_abcdef123456",
+        "use AIzaSyA1234567890",
+        "Bearer abcdef123",
+    ],
+)
+def test_keys_are_masked(text: str) -> None:
+    message = _read({"error": {"message": text}}).message
+    assert "123" not in message
+    assert "…" in message
+
+
+def test_queries_of_urls_are_cut() -> None:
+    message = _read({"error": "see https://api.example.test/v1?key=topsecret now"}).message
+    assert message == "see https://api.example.test/v1 now"
+
+
+def test_control_characters_cannot_pass() -> None:
+    assert "\x1b" not in _read({"error": "\x1b[31mred\x07\u202e"}).message
+
+
+@pytest.mark.parametrize(
+    "doc", [None, 5, [], [1], {}, {"error": {}}, {"error": {"message": 5}}, {"error": [1]}, {"detail": [1, None]}]
+)
+def test_odd_bodies_are_no_harm(doc: object) -> None:
+    assert _read(doc).status == 0
+
+
+def test_hostile_pages_take_no_time() -> None:
+    assert read_error(b"<title" * 200_000).json is False
+    assert read_error(b"<script>" * 100_000 + b"<" * 100_000).json is False
