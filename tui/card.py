@@ -13,13 +13,17 @@ LABEL = 9
 class Card:
     """Lines are added one by one; ``content`` gives them all."""
 
-    def __init__(self, width: int) -> None:
+    tone = "dim"
+    """Of the labels."""
+
+    def __init__(self, width: int, label: int = LABEL) -> None:
         self.width = width
+        self._label = label
         self._rows: list[Content] = []
 
     def row(self, label: str, *parts: Part | str | Content) -> None:
         """A line with a label in front; an empty one goes on from the line before."""
-        self._hang(content((f" {label:<{LABEL - 2}} ", "dim")), content(*parts), LABEL)
+        self._hang(content((f" {label:<{self._label - 2}} ", self.tone)), content(*parts), self._label)
 
     def line(self, *parts: Part | str | Content) -> None:
         """A line without a label."""

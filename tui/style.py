@@ -25,12 +25,15 @@ ModalScreen:nocolor { background: ansi_default; }
 .dialog { width: 68; max-width: 96%; height: auto; max-height: 96%; border: round $border; padding: 0 2;
           background: $surface; }
 .dialog.big { width: 96; }
+.dialog .detail { height: 1fr; border: none; }
+Help .dialog { height: 96%; }
 .dialog .title { margin: 0 0 1 0; }
 .dialog Input { background: $panel; border: none; height: 1; }
 .dialog .buttons { height: 1; margin: 1 0 0 0; }
 .dialog .buttons Button { margin: 0 3 0 0; }
 .dialog .complaint { color: $text-error; }
-.dialog SelectionList { height: auto; max-height: 20; border: none; background: $surface; }
+.dialog .choices { height: auto; max-height: 60vh; }
+.dialog .hint { margin: 1 0 0 0; color: $muted; }
 .form .fields { height: auto; max-height: 60vh; }
 .form .row { height: 1; }
 .form .label { width: 20; color: $muted; }
@@ -38,6 +41,8 @@ ModalScreen:nocolor { background: ansi_default; }
 .form .wrong { display: none; padding: 0 0 0 20; }
 .form .live { margin: 1 0 0 0; }
 .form .twin { text-wrap: wrap; }
+CommandPalette SearchIcon { display: none; }
+CommandPalette > Vertical { margin-top: 2; }
 Button:focus { text-style: reverse bold; }
 Input:nocolor { text-style: underline; }
 Toast { width: 60; max-width: 90%; }

@@ -24,6 +24,9 @@ from tui.words import wanted_by
 
 R = TypeVar("R")
 
+TYPING_S = 0.05
+"""How long the filter waits for more letters."""
+
 
 class ListPage(Page, Generic[R]):
     """Table, pane and filter. A subclass brings a Listing; what it does beside are verbs."""
@@ -113,8 +116,10 @@ class ListPage(Page, Generic[R]):
             pane.show(lambda width: Content("") if row is None else self.listing.detail(row, width))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """What is typed holds with the next renewal, so that typing never waits."""
-        self.view.filter = event.value
+        """What is typed holds a moment later, so that typing never waits."""
+        if self.view.filter != event.value:
+            self.view.filter = event.value
+            self.set_timer(TYPING_S, self.renew)
 
     def on_input_submitted(self) -> None:
         self.query_one(Input).display = bool(self.view.filter)

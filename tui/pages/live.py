@@ -82,8 +82,8 @@ class Live(ListPage[CallView]):
         calls = self.calls
         if calls.query is None:
             return calls.history.waiting
-        near = self.table.cursor + 2 * self.table.size.height
-        return not calls.done and calls.count < max(near, self.table.scroll_offset.y + 2 * self.table.size.height)
+        ahead = 2 * self.size.height
+        return not calls.done and calls.count < max(self.table.cursor, self.table.scroll_offset.y) + ahead
 
     async def _load(self) -> None:
         try:

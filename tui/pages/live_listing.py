@@ -80,16 +80,16 @@ def columns(glyphs: Glyphs) -> list[Column[CallView]]:
 def _first_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
     yield Column("time", "Time", 8, lambda c: fmt.clock(c.time_ms), sort=lambda c: c.time_ms)
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=6, tone=_dim, extra=True)
-    yield Column("model", "Model", 16, lambda c: safe(c.model), flex=True, sort=lambda c: c.model)
+    yield Column("model", "Model", 18, lambda c: safe(c.model), flex=True, sort=lambda c: c.model)
     yield Column("status", "St", 4, lambda c: _status(c, glyphs), tone=tone_of, sort=lambda c: c.status)
 
 
 def _count_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
     columns: list[tuple[str, str, int, int, Callable[[CallView], str], Callable[[CallView], float]]] = [
-        ("duration", "Dur", 7, 0, lambda c: fmt.seconds(c.duration_ms), lambda c: c.duration_ms),
+        ("duration", "Dur", 6, 0, lambda c: fmt.seconds(c.duration_ms), lambda c: c.duration_ms),
         ("first", "First", 6, 2, lambda c: fmt.seconds(c.first_byte_ms), lambda c: c.first_byte_ms or 0),
         ("speed", "Tok/s", 5, 5, lambda c: _speed(c, glyphs), lambda c: speed(c) or 0),
-        ("input", "In", 7, 1, lambda c: _tokens(c, c.input_tokens, glyphs), lambda c: c.input_tokens),
+        ("input", "In", 6, 1, lambda c: _tokens(c, c.input_tokens, glyphs), lambda c: c.input_tokens),
         ("cached", "Cached", 7, 7, lambda c: _tokens(c, c.cached_tokens, glyphs), lambda c: c.cached_tokens),
         ("output", "Out", 6, 1, lambda c: _tokens(c, c.output_tokens, glyphs), lambda c: c.output_tokens),
     ]
@@ -103,7 +103,7 @@ def _count_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
     yield Column("channel", "Channel", 11, lambda c: safe(c.channel), rank=4, tone=_dim, sort=lambda c: c.channel)
-    yield Column("token", "Token", 9, lambda c: safe(c.token), rank=3, sort=lambda c: c.token)
+    yield Column("token", "Token", 7, lambda c: safe(c.token), rank=3, sort=lambda c: c.token)
     yield Column("group", "Group", 8, lambda c: safe(c.group), rank=9, tone=_dim, extra=True)
     yield Column("app", "App", 10, lambda c: safe(c.app), rank=8, tone=_dim, sort=lambda c: c.app, extra=True)
     yield Column("tries", "Try", 3, lambda c: _tries(c, glyphs), rank=8, tone=_dim, right=True, extra=True)

@@ -5,13 +5,13 @@ from typing import Any
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import SelectionList, Static
-from textual.widgets.selection_list import Selection
+from textual.widgets import Static
 
 from tui.columns import Column
+from tui.widgets.checks import Checks
 
 
 class ChooseColumns(ModalScreen[list[str] | None]):
@@ -19,7 +19,7 @@ class ChooseColumns(ModalScreen[list[str] | None]):
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave(False)", "Cancel"),
-        Binding("enter", "leave(True)", "Done", priority=True),
+        Binding("enter", "leave(True)", "Done"),
         Binding("r", "usual", "Usual"),
     ]
 
@@ -31,14 +31,13 @@ class ChooseColumns(ModalScreen[list[str] | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(Content.styled("Columns", "bold"), classes="title")
-            yield SelectionList(
-                *(Selection(Content(c.title or c.id), c.id, c.id in self._chosen) for c in self._columns)
-            )
-            yield Static(Content("space chooses, enter is done, r the usual ones, esc leaves all as it was"))
+            with VerticalScroll(classes="choices", can_focus=False):
+                yield Checks([(c.id, c.title or c.id) for c in self._columns], self._chosen)
+            yield Static(Content("space changes, enter is done, r the usual ones, esc as it was"), classes="hint")
 
     def action_leave(self, done: bool) -> None:  # noqa: FBT001 - Textual calls it
-        picked = set(self.query_one(SelectionList).selected)
-        self.dismiss([c.id for c in self._columns if c.id in picked] if done else None)
+        on = self.query_one(Checks).on
+        self.dismiss([c.id for c in self._columns if c.id in on] if done else None)
 
     def action_usual(self) -> None:
         self.dismiss([])

@@ -15,7 +15,7 @@ Draw = Callable[[int], Content]
 class Detail(VerticalScroll, can_focus=False):
     """What it shows is a function of its width."""
 
-    DEFAULT_CSS = "Detail { scrollbar-size-vertical: 1; }"
+    DEFAULT_CSS = "Detail { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }"
 
     def __init__(self) -> None:
         super().__init__(classes="detail")

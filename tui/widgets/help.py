@@ -4,13 +4,15 @@ from collections.abc import Collection
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.actions import Action, key_text, of
-from tui.tones import content, lines
+from tui.card import Card
+from tui.tones import content
+from tui.widgets.detail import Detail
 
 MOVES = (
     ("1 ... 8", "open a page"),
@@ -33,45 +35,64 @@ FILTER = (
     ("since: until:", "10m, 2026-11-30"),
 )
 
-KEY_WIDTH = 14
+KEY_WIDTH = 16
 
 
 class Help(ModalScreen[None]):
     """All keys on one page."""
 
-    BINDINGS = [Binding("escape,q,question_mark", "dismiss", "Close")]  # noqa: RUF012 - Textual reads it and never changes it
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("escape,q,question_mark", "dismiss", "Close"),
+        Binding("j,down,pagedown,ctrl+f,space", "scroll(1)", show=False),
+        Binding("k,up,pageup,ctrl+b", "scroll(-1)", show=False),
+    ]
 
     def __init__(self, scopes: Collection[str], verbs: Collection[str]) -> None:
         super().__init__()
         here = [a for a in of(*scopes) if a.verb in verbs]
-        self._text = text([a for a in here if a.scope != "list"], [a for a in here if a.scope == "list"])
+        self._page = [a for a in here if a.scope != "list"]
+        self._rows = [a for a in here if a.scope == "list"]
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog big"):
             yield Static(Content.styled("Keys", "bold"), classes="title")
-            with VerticalScroll():
-                yield Static(self._text)
-            yield Static(
-                content(("hold shift (in some terminals option) to select text with the mouse; esc closes", "dim"))
-            )
+            yield Detail()
+            yield Static(Content("shift (in some terminals option) selects with the mouse; esc closes"), classes="hint")
+
+    def on_mount(self) -> None:
+        self.query_one(Detail).show(lambda width: text(self._page, self._rows, width))
+
+    def action_scroll(self, by: int) -> None:
+        """Down or up, by half a page."""
+        pane = self.query_one(Detail)
+        pane.scroll_relative(y=by * max(1, pane.size.height // 2), animate=False)
 
 
-def text(page: Collection[Action], rows: Collection[Action]) -> Content:
+def text(page: Collection[Action], rows: Collection[Action], width: int) -> Content:
     """The whole page of help."""
-    parts = [_section("This page", [_row(a) for a in page])] if page else []
+    card = HelpCard(width, KEY_WIDTH)
+    _section(card, "This page", [_row(a) for a in page])
+    _section(card, "Lists", [_row(a) for a in rows])
+    _section(card, "Moving", MOVES)
+    _section(card, "Everywhere", [_row(a) for a in of("app")])
+    _section(card, "Filter", FILTER)
+    return card.content()
+
+
+class HelpCard(Card):
+    """Keys are what one looks for."""
+
+    tone = "key"
+
+
+def _row(action: Action) -> tuple[str, Content]:
+    twin = f"   tollkeeper {action.twin}" if action.twin else ""
+    return key_text(action) or "in ^p", content(f"{action.label}: {action.help}", (twin, "dim"))
+
+
+def _section(card: Card, title: str, rows: Collection[tuple[str, str | Content]]) -> None:
     if rows:
-        parts.append(_section("Lists", [_row(a) for a in rows]))
-    parts.append(_section("Moving", MOVES))
-    parts.append(_section("Everywhere", [_row(a) for a in of("app")]))
-    parts.append(_section("Filter", FILTER))
-    return lines(*parts)
-
-
-def _row(action: Action) -> tuple[str, str]:
-    twin = f"   [tollkeeper {action.twin}]" if action.twin else ""
-    return key_text(action) or "in ^p", f"{action.label.lower()}: {action.help}{twin}"
-
-
-def _section(title: str, rows: Collection[tuple[str, str]]) -> Content:
-    head = content((title, "bold"))
-    return lines(head, *(content((f"  {key:<{KEY_WIDTH}}", "key"), what) for key, what in rows), content(""))
+        card.line((title, "bold"))
+        for key, what in rows:
+            card.row(key, what)
+        card.line("")
