@@ -10,8 +10,10 @@ from gateway.domain.usage import NOTHING, Source, Usage, canonical
 from gateway.upstream.adapter import AnswerStream, Whole
 
 LEARN_FIRST = 8
-LEARN_EVERY = 16
-"""Estimating costs more than all the rest of a call, so only the first calls and then one in so many teach."""
+LEARN_EVERY = 64
+LEARN_LIMIT = 8_000
+"""Estimating costs more than all the rest of a call, so only the first calls and then one in so many teach, and none
+whose input may be longer than so many tokens."""
 
 
 class Meter:
@@ -67,7 +69,9 @@ class Meter:
 
     def _learn(self, call: Call, reported: Usage) -> None:
         self._seen += 1
-        if call.route is None or (self._seen > LEARN_FIRST and self._seen % LEARN_EVERY):
+        if self._seen > LEARN_FIRST and self._seen % LEARN_EVERY:
+            return
+        if call.route is None or call.asked.input_bound > LEARN_LIMIT:
             return
         estimated = prompt_tokens(call.asked.fields)
         self.calibration.learn(

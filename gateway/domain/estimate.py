@@ -125,7 +125,7 @@ def prompt_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     A request without media is bounded by its JSON text as it came, without decoding it; media count a flat 1500 each.
     """
     parts = [bytes(fields[name]) for name in ("messages", "tools", "functions", "response_format") if name in fields]
-    if not any(sign in part for part in parts for sign in _MEDIA_SIGNS):
+    if not any(b"data" in part and any(sign in part for sign in _MEDIA_SIGNS) for part in parts):
         return max(BOUND_LEAST, -(-sum(map(len, parts)) // BOUND_BYTES_PER_TOKEN))
     heap = _gather(fields)
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in heap.texts)
