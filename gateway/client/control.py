@@ -1,6 +1,6 @@
 """Control: the one client of the control surface, with a method a route. Console and commands both use it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import msgspec
 
@@ -25,7 +25,7 @@ class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelReques
         """Answers at once; the server drains first unless ``now``."""
         await self.send("POST", "/stop", {"now": now})
 
-    async def events(self, recent: int = 200) -> AsyncIterator[AnyEvent]:
+    async def events(self, recent: int = 200) -> AsyncGenerator[AnyEvent, None]:
         """A snapshot with so many recent calls, then what happens, until the server ends. Raises Unavailable."""
         decoder = msgspec.json.Decoder(AnyEvent)
         async with exchange(self.place, self.ask("GET", f"/events?recent={recent}")) as stream:

@@ -120,8 +120,10 @@ def _border(secret: str) -> Middleware:
             return _refusal(_ours(exc, request))
         except ConnectionError:
             raise
-        except Exception:  # noqa: BLE001 - the outermost frame of the control surface
+        except Exception as exc:  # noqa: BLE001 - the outermost frame of the control surface
             _log.exception("control: %s %s failed", request.method, plain(request.path))
+            if request.writer.output_size:
+                raise ConnectionError("the answer has begun; it can only be broken off") from exc
             return _refusal(InternalError("a bug of the gateway; server.log has the details"))
 
     return border

@@ -16,7 +16,7 @@ from gateway.control.desk import Desk
 from gateway.control.inputs import query
 from gateway.control.usage import tallies
 from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
-from gateway.core.bus import Batch, Notice, Progress, Settled, Started, Stopping
+from gateway.core.bus import Batch, Notice, Progress, Settled, Started, Stopping, Watcher
 from gateway.core.engine import Engine
 from gateway.domain import events
 from gateway.domain.errors import BadRequest
@@ -37,6 +37,9 @@ BUNDLE_S = 0.04
 
 STUCK_S = 30.0
 """A reader that takes nothing for so long is given up."""
+
+END_S = 1.0
+"""How long the last lines may take when the server ends."""
 
 RECENT = 200
 RECENT_LIMIT = 1000
@@ -161,22 +164,27 @@ async def stream(desk: Desk, request: web.Request) -> web.StreamResponse:
     with desk.engine.bus.watch() as watcher:
         await answer.prepare(request)
         feed = Feed(desk.engine, recent, desk.engine.clock.mono)
-        await _write(request, answer, await feed.snapshot())
+        await _write(request, answer, await feed.snapshot(), watcher)
         ended = False
         while not ended:
             ended = watcher.ended.is_set()  # looked at first: what was told before the end is still taken
             if data := await feed.tell(await watcher.take(feed.patience())):
-                await _write(request, answer, data)
+                await _write(request, answer, data, watcher)
                 await asyncio.sleep(BUNDLE_S)
     return answer
 
 
-async def _write(request: web.Request, answer: web.StreamResponse, data: bytes) -> None:
-    """Write, and give a reader up that does not read. Raises ConnectionError."""
+async def _write(request: web.Request, answer: web.StreamResponse, data: bytes, watcher: Watcher) -> None:
+    """Write, and give a reader up that does not read, sooner when the server ends. Raises ConnectionError."""
     try:
-        async with asyncio.timeout(STUCK_S):
+        async with asyncio.timeout(STUCK_S) as limit:
+            watcher.on_end = lambda: limit.reschedule(asyncio.get_running_loop().time() + END_S)
+            if watcher.ended.is_set():
+                watcher.on_end()
             await answer.write(data)
     except TimeoutError as exc:
         if request.transport is not None:
             request.transport.abort()
         raise ConnectionError("the watcher does not read") from exc
+    finally:
+        watcher.on_end = None

@@ -80,6 +80,8 @@ class Watcher:
         self._awake = asyncio.Event()
         self.ended = asyncio.Event()
         """Set when the bus closed: nothing more will come."""
+        self.on_end: Callable[[], None] | None = None
+        """Called then, for one who is busy telling and does not look."""
 
     def offer(self, notice: Notice) -> None:
         """Queue what must not be superseded."""
@@ -106,6 +108,8 @@ class Watcher:
         """Nothing more will come."""
         self.ended.set()
         self._awake.set()
+        if self.on_end is not None:
+            self.on_end()
 
     async def take(self, patience_s: float) -> Batch:
         """What happened, in order; waits for it at most ``patience_s`` seconds and then gives an empty batch."""

@@ -11,13 +11,13 @@ from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.text import plain
 from gateway.domain.views import call_view
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
+from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, silence, speak
 
 
 @pytest.fixture
 async def past(owner: ControlClient, gateway: Gateway, provider: Provider) -> list[str]:
-    """Four calls, oldest first: two good ones of ``laptop``, a failed one, a good one of ``phone`` in group ``work``."""
+    """Four calls, oldest first: two good ones and a failed one of ``laptop``, a good one of ``phone`` in ``work``."""
     provider.on("m", speak(), speak(), fail(400), speak())
     gateway.group("work")
     await owner.edit_channel("up", {"groups": ["default", "work"]})

@@ -132,6 +132,14 @@ async def test_closing_ends_a_waiting_watcher(bus: Bus) -> None:
         assert watcher.ended.is_set()
 
 
+async def test_one_who_is_busy_can_be_called_at_the_end(bus: Bus) -> None:
+    called: list[bool] = []
+    with bus.watch() as watcher:
+        watcher.on_end = lambda: called.append(True)
+        bus.close()
+    assert called == [True]
+
+
 async def test_one_who_comes_after_the_end_sees_the_end(bus: Bus) -> None:
     bus.close()
     with bus.watch() as watcher:

@@ -1,0 +1,144 @@
+import asyncio
+import errno
+
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.client.http import Ask, Place, request
+from gateway.control import account
+from gateway.control.app import BODY_LIMIT
+from gateway.control.desk import Desk
+from gateway.domain.errors import GatewayError, NotFound, TooLarge
+from tests.control.conftest import SECRET, Surface
+from tests.fakes.client import Client
+
+AUTH = {"authorization": f"Bearer {SECRET}"}
+
+
+async def raw(surface: Surface, data: bytes, wait_s: float = 5.0) -> bytes:
+    """What comes back for these bytes on the Unix socket, until the server hangs up or falls silent."""
+    reader, writer = await asyncio.open_unix_connection(surface.unix.socket)
+    try:
+        writer.write(data)
+        await writer.drain()
+        async with asyncio.timeout(wait_s):
+            return await reader.read(65536)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.transport.abort()
+
+
+async def test_an_unknown_path_is_told(owner: ControlClient) -> None:
+    with pytest.raises(NotFound) as caught:
+        await owner.send("GET", "/nothing")
+    assert caught.value.code == "unknown_url"
+
+
+async def test_another_method_is_told_with_those_there_are(surface: Surface) -> None:
+    answer = await Client(surface.tcp.port).ask("DELETE", "/control/account", headers=AUTH)
+    assert answer.refusal == (405, "method_not_allowed", None)
+    assert answer.head.get("allow") == "GET, PATCH"
+
+
+async def test_a_refusal_has_the_body_of_all_refusals(surface: Surface) -> None:
+    answer = await Client(surface.tcp.port).ask("PATCH", "/control/account", b'{"a":1}', AUTH)
+    assert answer.refusal == (400, "unknown_field", "a")
+    assert set(answer.error) == {"message", "type", "param", "code"}
+
+
+async def test_a_bug_is_told_as_one_without_its_insides(
+    owner: ControlClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("insides")
+
+    monkeypatch.setattr(account, "account_view", broken)
+    with pytest.raises(GatewayError) as caught:
+        await owner.account()
+    assert caught.value.code == "internal_error"
+    assert "insides" not in caught.value.message
+    assert "insides" in caplog.text
+
+
+async def test_a_body_of_unusual_size_is_refused(surface: Surface, owner: ControlClient) -> None:
+    fits = b'{"note":"' + b"x" * (BODY_LIMIT - 11) + b'"}'
+    answer = await Client(surface.tcp.port).ask("PATCH", "/control/channels/up", fits, AUTH)
+    assert answer.refusal == (400, "invalid_value", "note")
+    with pytest.raises(TooLarge):
+        await owner.send("PATCH", "/channels/up", {"note": "x" * BODY_LIMIT})
+
+
+async def test_a_thousand_silent_connections_do_no_harm(surface: Surface, owner: ControlClient) -> None:
+    opened = [await asyncio.open_unix_connection(surface.unix.socket) for _ in range(500)]
+    try:
+        for _, writer in opened[::2]:
+            writer.write(b"GET /control/st")
+        began = asyncio.get_running_loop().time()
+        assert (await owner.status()).state == "serving"
+        assert asyncio.get_running_loop().time() - began < 1.0
+    finally:
+        for _, writer in opened:
+            writer.transport.abort()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\x01\x02\x03\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"hello\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET /control/status HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+        b"GET /control/status HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b'{"cmd":"status"}\n',
+        b"x" * 70_000 + b"\r\n\r\n",
+    ],
+)
+async def test_garbage_is_refused_and_forgotten(surface: Surface, owner: ControlClient, data: bytes) -> None:
+    said = await raw(surface, data)
+    assert not said.startswith(b"HTTP/1.1 200")
+    assert (await owner.status()).state == "serving"
+
+
+async def test_a_line_without_end_is_cut_off_early(surface: Surface, owner: ControlClient) -> None:
+    """A hundred megabytes are offered; the server hangs up after the first few."""
+    reader, writer = await asyncio.open_unix_connection(surface.unix.socket)
+    sent = 0
+    try:
+        for _ in range(1600):
+            writer.write(b"GET /" + b"x" * 65531 if not sent else b"x" * 65536)
+            sent += 65536
+            await writer.drain()
+            if writer.transport.is_closing() or reader.at_eof():
+                break
+    except ConnectionError:
+        pass
+    finally:
+        writer.transport.abort()
+    assert sent < 8 << 20
+    assert (await owner.status()).state == "serving"
+
+
+async def test_two_changes_at_once_are_both_made(owner: ControlClient) -> None:
+    await asyncio.gather(*(owner.add_token({"name": f"t{number}"}) for number in range(20)))
+    assert len(await owner.tokens()) == 21
+
+
+async def test_a_full_disk_is_told_as_such(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Desk, *__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Desk, "change", full)
+    with pytest.raises(GatewayError):
+        await owner.add_group({"name": "x"})
+
+
+async def test_closing_ends_the_server_at_once(surface: Surface, owner: ControlClient) -> None:
+    await owner.status()
+    began = asyncio.get_running_loop().time()
+    await surface.runner.cleanup()
+    assert asyncio.get_running_loop().time() - began < 1.0
+    with pytest.raises(GatewayError):
+        await request(Place(socket=surface.unix.socket), Ask(method="GET", path="/"))

@@ -1,0 +1,332 @@
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+import msgspec
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.client.http import exchange
+from gateway.control import events as module
+from gateway.control.events import BALANCE_GAP_S, BEAT_S, SUMS_GAP_S, TABLES_GAP_S, Feed
+from gateway.core.bus import QUEUE_LIMIT, Batch, Notice, Progress, Settled, Started
+from gateway.core.bus import Stopping as Stops
+from gateway.domain.call import Record, Running
+from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.events import (
+    AnyEvent,
+    Balance,
+    Beat,
+    CallProgress,
+    CallSettled,
+    CallStarted,
+    Changed,
+    Snapshot,
+    Stopping,
+)
+from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.views import call_view
+from tests.control.conftest import Surface
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import silence
+
+LINE = msgspec.json.Decoder(AnyEvent)
+
+
+class Hand:
+    """A clock that a test turns."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def hand() -> Hand:
+    return Hand()
+
+
+@pytest.fixture
+def feed(gateway: Gateway, hand: Hand) -> Feed:
+    return Feed(gateway.engine, 10, hand)
+
+
+def said(lines: bytes) -> list[AnyEvent]:
+    return [LINE.decode(line) for line in lines.splitlines()]
+
+
+def running(number: int = 1) -> Running:
+    return Running(id=CallId(f"req_{number}"), ts=Millis(0))
+
+
+def record(number: int = 1) -> Record:
+    return Record(id=CallId(f"req_{number}"), ts=Millis(0))
+
+
+@asynccontextmanager
+async def watching(owner: ControlClient, recent: int = 10) -> AsyncIterator[AsyncIterator[AnyEvent]]:
+    """The events of one watcher, none of which may be long in coming."""
+    async with aclosing(owner.events(recent)) as stream, asyncio.timeout(10):
+        yield stream
+
+
+async def until(stream: AsyncIterator[AnyEvent], kind: type[AnyEvent]) -> list[AnyEvent]:
+    """All that is told up to the first event of a kind."""
+    seen: list[AnyEvent] = []
+    async for event in stream:
+        seen.append(event)
+        if isinstance(event, kind):
+            return seen
+    raise AssertionError(f"the stream ended with {seen[-1:]}")
+
+
+async def test_a_snapshot_is_the_whole_present_state(feed: Feed, gateway: Gateway, provider: Provider) -> None:
+    (snapshot,) = said(await feed.snapshot())
+    assert isinstance(snapshot, Snapshot)
+    assert [token.name for token in snapshot.tokens] == ["laptop"]
+    assert [channel.name for channel in snapshot.channels] == ["up"]
+    assert [model.name for model in snapshot.models] == ["m"]
+    assert [group.name for group in snapshot.groups] == ["default"]
+    assert (snapshot.seq, snapshot.running, snapshot.recent) == (0, [], [])
+    assert snapshot.status.instance == gateway.engine.instance
+
+
+async def test_calls_are_told_at_once_in_order_and_numbered(feed: Feed) -> None:
+    notices: list[Notice] = [Started(running(1)), Progress(running(1)), Settled(record(1)), Stops(Millis(9))]
+    first, second, third, fourth = (
+        said(await feed.tell(Batch(notices=notices[:2])))[:2] + said(await feed.tell(Batch(notices=notices[2:])))[:2]
+    )
+    assert (first, second) == (CallStarted(seq=1, call=running(1)), CallProgress(seq=2, call=running(1)))
+    assert isinstance(third, CallSettled)
+    assert third.call == call_view(record(1))
+    assert fourth == Stopping(seq=fourth.seq, until_ms=Millis(9), running=[])
+
+
+async def test_money_is_told_at_most_four_times_a_second(feed: Feed, gateway: Gateway, hand: Hand) -> None:
+    await feed.snapshot()
+    told = 0
+    for tick in range(100):
+        hand.now = 1000.0 + tick / 100
+        gateway.grant(1)
+        told += sum(isinstance(e, Balance) for e in said(await feed.tell(Batch(notices=[Started(running(tick))]))))
+    assert 3 <= told <= 4
+
+
+async def test_the_last_movement_of_money_is_told_when_its_time_comes(feed: Feed, gateway: Gateway, hand: Hand) -> None:
+    await feed.snapshot()
+    gateway.grant(5)
+    first = said(await feed.tell(Batch(notices=[Settled(record())])))
+    assert not any(isinstance(event, Balance) for event in first)
+    hand.now += feed.patience()
+    (balance,) = said(await feed.tell(Batch()))
+    assert isinstance(balance, Balance)
+    assert hand.now - 1000.0 <= BALANCE_GAP_S
+
+
+async def test_money_that_did_not_move_is_not_told(feed: Feed, hand: Hand) -> None:
+    await feed.snapshot()
+    await feed.tell(Batch(notices=[Settled(record())]))
+    hand.now += BALANCE_GAP_S
+    assert await feed.tell(Batch()) == b""
+
+
+async def test_tables_are_told_after_a_change_but_not_for_each(feed: Feed, hand: Hand) -> None:
+    await feed.snapshot()
+    told = 0
+    for tick in range(1000):
+        hand.now = 1000.0 + tick / 1000
+        told += sum(isinstance(event, Changed) for event in said(await feed.tell(Batch(changed=True))))
+    assert 3 <= told <= 4
+
+
+async def test_a_lone_change_is_told_soon(feed: Feed, hand: Hand) -> None:
+    await feed.snapshot()
+    hand.now += 60
+    (changed,) = said(await feed.tell(Batch(changed=True)))
+    assert isinstance(changed, Changed)
+    assert feed.patience() > TABLES_GAP_S
+
+
+async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: Feed, hand: Hand) -> None:
+    await feed.snapshot()
+    await feed.tell(Batch(notices=[Settled(record())]))
+    hand.now += SUMS_GAP_S
+    assert [type(event) for event in said(await feed.tell(Batch()))] == [Changed]
+    assert await feed.tell(Batch()) == b""
+
+
+async def test_silence_is_broken_by_a_beat(feed: Feed, hand: Hand) -> None:
+    await feed.snapshot()
+    assert feed.patience() == BEAT_S
+    assert await feed.tell(Batch()) == b""
+    hand.now += BEAT_S
+    assert [type(event) for event in said(await feed.tell(Batch()))] == [Beat]
+    assert feed.patience() == BEAT_S
+
+
+async def test_one_who_fell_behind_is_told_everything_anew(feed: Feed) -> None:
+    await feed.snapshot()
+    await feed.tell(Batch(notices=[Started(running())]))
+    (snapshot,) = said(await feed.tell(Batch(behind=True)))
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.seq == 1
+
+
+async def test_a_whole_call_is_watched(owner: ControlClient, gateway: Gateway) -> None:
+    async with watching(owner) as stream:
+        assert isinstance(await anext(stream), Snapshot)
+        await gateway.client.chat()
+        seen = await until(stream, CallSettled)
+        started, settled = seen[0], seen[-1]
+        assert isinstance(started, CallStarted)
+        assert isinstance(settled, CallSettled)
+        assert started.call.id == settled.call.id == gateway.record.id
+        balance = (await until(stream, Balance))[-1]
+    assert isinstance(balance, Balance)
+    assert balance.account.spent_nanos == gateway.record.cost
+
+
+async def test_a_refused_call_is_watched(owner: ControlClient, gateway: Gateway) -> None:
+    async with watching(owner) as stream:
+        await anext(stream)
+        await gateway.client.chat("no-such-model")
+        settled = (await until(stream, CallSettled))[-1]
+    assert isinstance(settled, CallSettled)
+    assert (settled.call.status, settled.call.outcome) == (404, "refused")
+
+
+async def test_a_change_is_watched_by_all(owner: ControlClient) -> None:
+    async with watching(owner) as one, watching(owner) as two:
+        await anext(one)
+        await anext(two)
+        await owner.add_token({"name": "phone"})
+        for stream in (one, two):
+            changed = (await until(stream, Changed))[-1]
+            assert isinstance(changed, Changed)
+            assert [token.name for token in changed.tokens] == ["laptop", "phone"]
+
+
+async def test_the_snapshot_holds_what_runs_and_what_was(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    await gateway.client.chat()
+    provider.on("m", silence)
+    calling = asyncio.create_task(gateway.client.chat())
+    await provider.asked(2)
+    async with watching(owner) as stream:
+        snapshot = await anext(stream)
+    assert isinstance(snapshot, Snapshot)
+    assert [call.id for call in snapshot.recent] == [gateway.record.id]
+    (call,) = snapshot.running
+    assert snapshot.account.held_nanos == call.held > 0
+    await owner.cancel(call.id)
+    await calling
+
+
+async def test_watchers_are_counted_and_forgotten(owner: ControlClient, gateway: Gateway) -> None:
+    async with watching(owner) as stream:
+        await anext(stream)
+        assert (await owner.status()).watchers == 1
+    for _ in range(200):
+        if not gateway.engine.bus.watchers:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("the watcher is still there")
+
+
+async def test_a_slow_reader_costs_the_calls_nothing_and_catches_up(
+    owner: ControlClient, surface: Surface, gateway: Gateway
+) -> None:
+    bus = gateway.engine.bus
+    async with exchange(owner.place, owner.ask("GET", "/events?recent=0")) as stream:
+        lines = stream.lines()
+        assert isinstance(LINE.decode(await anext(lines)), Snapshot)
+        loop, longest = asyncio.get_running_loop(), 0.0
+        for number in range(QUEUE_LIMIT * 20):
+            began = loop.time()
+            bus.settled(record(number))
+            longest = max(longest, loop.time() - began)
+            if number % 100 == 0:
+                await asyncio.sleep(0)
+        assert longest < 0.05
+        async with asyncio.timeout(10):
+            kinds = [type(LINE.decode(await anext(lines)))]
+            while kinds[-1] is not Snapshot:
+                kinds.append(type(LINE.decode(await anext(lines))))
+    assert len(kinds) < QUEUE_LIMIT * 20
+
+
+async def test_the_end_of_the_server_ends_the_stream_at_once(owner: ControlClient, surface: Surface) -> None:
+    async with watching(owner) as stream:
+        await anext(stream)
+        began = asyncio.get_running_loop().time()
+        closing = asyncio.create_task(surface.runner.cleanup())
+        assert [event async for event in stream] == []
+        await closing
+        assert asyncio.get_running_loop().time() - began < 1.0
+
+
+async def test_a_reader_that_is_stuck_does_not_hold_the_end(
+    owner: ControlClient, surface: Surface, gateway: Gateway
+) -> None:
+    async with exchange(owner.place, owner.ask("GET", "/events")):
+        for number in range(50):
+            for _ in range(100):
+                gateway.engine.bus.settled(msgspec.structs.replace(record(number), error="x" * 2000))
+            await asyncio.sleep(0.01)
+        began = asyncio.get_running_loop().time()
+        await surface.runner.cleanup()
+        assert asyncio.get_running_loop().time() - began < 2.5
+
+
+async def test_a_reader_that_is_stuck_is_given_up(
+    owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STUCK_S", 0.05)
+    async with exchange(owner.place, owner.ask("GET", "/events")):
+        for _ in range(400):
+            if not gateway.engine.bus.watchers:
+                return
+            for number in range(50):
+                gateway.engine.bus.settled(msgspec.structs.replace(record(number), error="x" * 5000))
+            await asyncio.sleep(0.01)
+    raise AssertionError("it is still waited for")
+
+
+@pytest.mark.parametrize("recent", ["-1", "1001", "many"])
+async def test_how_many_recent_calls_is_checked(owner: ControlClient, recent: str) -> None:
+    with pytest.raises(BadRequest):
+        await owner.send("GET", f"/events?recent={recent}")
+
+
+async def test_events_of_a_server_that_is_gone_raise(owner: ControlClient, surface: Surface) -> None:
+    await surface.runner.cleanup()
+    with pytest.raises(GatewayError):
+        async with watching(owner) as stream:
+            await anext(stream)
+
+
+async def test_a_bug_while_telling_ends_the_stream_and_is_logged(
+    owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("insides")
+
+    async with watching(owner) as stream:
+        await anext(stream)
+        monkeypatch.setattr(module, "call_view", broken)
+        gateway.engine.bus.settled(record())
+        with contextlib.suppress(GatewayError):
+            assert [event async for event in stream] == []
+    assert "insides" in caplog.text
+
+
+async def test_amounts_stay_integers(feed: Feed, gateway: Gateway) -> None:
+    gateway.grant(Nanos(10**15 + 1))
+    (snapshot,) = said(await feed.snapshot())
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.account.granted_nanos % 10 == 1
