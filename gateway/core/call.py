@@ -5,6 +5,7 @@ It is the only request context there is: nothing is stored on the web framework'
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -20,6 +21,7 @@ from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import NOTHING, Usage
 from gateway.upstream.adapter import AnswerStream
+from gateway.upstream.failures import upstream_id
 
 
 class Client(Protocol):
@@ -176,8 +178,8 @@ class Call:
         out["x-gateway-overhead-ms"] = f"{self.overhead_us / 1000:.2f}"
         if self.dropped:
             out["x-gateway-dropped-params"] = _header(",".join(self.dropped))
-        if upstream_id := self.reply_headers.get("x-request-id"):
-            out["x-upstream-request-id"] = _header(upstream_id)
+        if found := upstream_id(self.reply_headers):
+            out["x-upstream-request-id"] = _header(found)
         return out
 
     async def send(self, data: bytes, now: float) -> None:
@@ -202,6 +204,7 @@ _FORWARDED = frozenset({"openai-processing-ms", "retry-after", "retry-after-ms"}
 _LIMITS = "x-ratelimit-"
 
 
+@lru_cache(maxsize=1024)
 def _header(value: str) -> str:
     """A header value any client can read: printable ASCII."""
     return plain(value).encode("ascii", "replace").decode()

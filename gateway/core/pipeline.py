@@ -114,10 +114,10 @@ class Pipeline:
             call.error = error
         except asyncio.CancelledError:
             call.error = self._from_outside(call)
-        except ConnectionError:
-            call.why = call.why or Outcome.CLIENT_CLOSED
-            raise
-        except Exception as error:  # noqa: BLE001 - the outermost frame of a call: a bug must not tear the money
+        except Exception as error:  # the outermost frame of a call: a bug must not tear the money
+            if isinstance(error, ConnectionError) and call.asked.stream:
+                call.why = call.why or Outcome.CLIENT_CLOSED
+                raise
             _log.exception("call %s failed by a bug", call.visit.id)
             call.error = InternalError(f"the gateway failed by a bug of its own; the call is {call.visit.id}")
             call.error.__cause__ = error

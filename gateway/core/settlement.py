@@ -5,7 +5,7 @@ A call whose upstream may have billed although the user is not charged carries t
 
 from gateway.core.call import Call
 from gateway.domain.call import FailureKind, Outcome, Record
-from gateway.domain.errors import UpstreamTimeout
+from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.price import cost, rates
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
@@ -71,7 +71,7 @@ def outcome_of(call: Call) -> Outcome:
         return Outcome.STOPPED
     if isinstance(call.error, UpstreamTimeout):
         return Outcome.TIMEOUT
-    return Outcome.UPSTREAM_CUT if call.content_sent else Outcome.ERROR
+    return Outcome.UPSTREAM_CUT if call.content_sent and isinstance(call.error, UpstreamError) else Outcome.ERROR
 
 
 def billed_unseen(kind: FailureKind, *, sent: bool) -> bool:

@@ -1,0 +1,16 @@
+"""Fixtures of the core's tests."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.core.rig import Rig, rigged
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    """A pipeline over a real store; its books must be right when the test is over."""
+    with rigged(tmp_path / "home") as made:
+        yield made
+        await made.tasks.close()

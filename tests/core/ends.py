@@ -1,0 +1,181 @@
+"""Ends: who asks and who answers, both without a network and obedient to a script."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from gateway.core.attempts import Sender
+from gateway.domain.channel import Channel
+from gateway.domain.errors import GatewayError
+from gateway.upstream import failures
+from gateway.upstream.adapter import AttemptFailed, Prepared, Reply, Signs
+
+Piece = bytes | BaseException | asyncio.Event | Callable[[], None]
+"""What a reply does next: bring bytes, break, wait, or do something to the world."""
+
+DONE = b"data: [DONE]\n\n"
+
+
+def event(**fields: Any) -> bytes:
+    """A chunk of a stream."""
+    usual = {"id": "chatcmpl-up", "object": "chat.completion.chunk", "created": 5, "model": "m"}
+    return b"data: " + json.dumps({**usual, **fields}).encode() + b"\n\n"
+
+
+def says(text: str) -> bytes:
+    return event(choices=[{"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}])
+
+
+def ends(finish: str = "stop") -> bytes:
+    return event(choices=[{"index": 0, "delta": {}, "finish_reason": finish}])
+
+
+def counts(input: int, output: int) -> bytes:
+    usage = {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}
+    return event(choices=[], usage=usage)
+
+
+GOOD_STREAM = (says("Hello"), says(" there."), ends(), counts(9, 12), DONE)
+
+
+def whole(text: str = "Hello there.", *, input: int = 9, output: int = 12, **fields: Any) -> bytes:
+    """A plain answer."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}
+    usual = {"id": "chatcmpl-up", "object": "chat.completion", "created": 5, "model": "m", "choices": [choice]}
+    return json.dumps({**usual, "usage": usage, **fields}).encode()
+
+
+def error_body(message: str = "it broke", **fields: Any) -> bytes:
+    return json.dumps(
+        {"error": {"message": message, "type": "some_error", "param": None, "code": None, **fields}}
+    ).encode()
+
+
+class FakeReply:
+    """An upstream's answer that follows a script."""
+
+    def __init__(self, *pieces: Piece, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        self.status = status
+        self.headers = headers or {}
+        self.content_type = "application/json"
+        self.end = ""
+        """``released`` or ``aborted``."""
+        self._pieces = pieces
+
+    async def read(self, limit: int) -> bytes:
+        return b"".join([data async for data in self.chunks()])
+
+    async def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            await asyncio.sleep(0)
+            if isinstance(piece, bytes):
+                yield piece
+            elif isinstance(piece, BaseException):
+                raise piece
+            elif isinstance(piece, asyncio.Event):
+                await piece.wait()
+            else:
+                piece()
+        if not self.end:
+            self.end = "released"
+
+    def release(self) -> None:
+        self.end = self.end or "released"
+
+    def abort(self) -> None:
+        self.end = self.end or "aborted"
+
+
+Behaviour = FakeReply | BaseException | Callable[[], Awaitable[FakeReply]]
+
+
+class FakeUpstreams(Sender):
+    """Channels by name, each with what it does the first, second and every later time it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Prepared]] = []
+        self.replies: list[FakeReply] = []
+        self._behaviours: dict[str, deque[Callable[[], Behaviour]]] = {}
+
+    def on(self, name: str, *behaviours: Callable[[], Behaviour]) -> None:
+        """The last behaviour repeats."""
+        self._behaviours[name] = deque(behaviours)
+
+    @property
+    def order(self) -> list[str]:
+        """Which channels were asked, in order."""
+        return [name for name, _ in self.asked]
+
+    async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
+        self.asked.append((channel.name, prepared))
+        await asyncio.sleep(0)
+        behaviours = self._behaviours[channel.name]
+        found = behaviours[0]()
+        if len(behaviours) > 1:
+            behaviours.popleft()
+        if isinstance(found, BaseException):
+            raise found
+        reply = found if isinstance(found, FakeReply) else await found()
+        self.replies.append(reply)
+        return reply
+
+
+def unreachable(channel: Channel, *, sent: bool = False) -> AttemptFailed:
+    return AttemptFailed(failures.unreachable(channel, "connection refused", sent=sent))
+
+
+def too_slow(channel: Channel) -> AttemptFailed:
+    return AttemptFailed(failures.too_slow(channel, "head", 5, sent=True))
+
+
+class FakeClient:
+    """Who waits for the answer, and may leave, stop reading or break."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.begun = False
+        self.on_gone: Callable[[], None] | None = None
+        self.heads: list[dict[str, str]] = []
+        self.body = b""
+        self.error: GatewayError | None = None
+        """The error event that ended the stream."""
+        self.was_cut = False
+        self.reading = asyncio.Event()
+        """Cleared: writes wait."""
+        self.reading.set()
+
+    async def begin(self, headers: dict[str, str]) -> None:
+        self.begun = True
+        self.heads.append(headers)
+        await self._pass()
+
+    async def write(self, data: bytes) -> None:
+        await self._pass()
+        self.body += data
+
+    async def fail(self, error: GatewayError) -> None:
+        try:
+            await self._pass()
+        except ConnectionError:
+            return
+        self.error = error
+
+    def cut(self) -> None:
+        self.was_cut = True
+        self.leave()
+
+    def leave(self) -> None:
+        """The connection is lost."""
+        self.gone = True
+        self.reading.set()
+        if self.on_gone is not None:
+            self.on_gone()
+
+    async def _pass(self) -> None:
+        await asyncio.sleep(0)
+        await self.reading.wait()
+        if self.gone:
+            raise ConnectionResetError("the client is gone")

@@ -1,0 +1,168 @@
+"""Rig: a pipeline over the real store, with both ends and the clock in the test's hands."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gateway.config import Config
+from gateway.core.attempts import Attempts
+from gateway.core.auth import Passes
+from gateway.core.bus import Bus
+from gateway.core.call import Visit
+from gateway.core.catalog import Catalog
+from gateway.core.health import Health
+from gateway.core.ids import new_call_id
+from gateway.core.live import Live, Patience
+from gateway.core.meter import Meter
+from gateway.core.pipeline import Answer, Parts, Pipeline
+from gateway.core.progress import Teller
+from gateway.core.ratelimit import Limiter
+from gateway.core.tasks import Tasks
+from gateway.domain.account import Account, Grant
+from gateway.domain.call import Record
+from gateway.domain.change import Change, Entity, Table
+from gateway.domain.channel import Channel
+from gateway.domain.group import Group
+from gateway.domain.price import Price
+from gateway.domain.token import Token
+from gateway.domain.units import DOLLAR, Millis, Nanos
+from gateway.store.store import Store
+from gateway.store.verify import verify
+from gateway.upstream import dialects
+from gateway.upstream.lessons import Lessons
+from gateway.web.errors import status_of
+from tests.core import kit
+from tests.core.clocks import Watch
+from tests.core.ends import FakeClient, FakeUpstreams
+
+QUICK = Patience(first_event=2.0, keep_alive=3.0, stall=5.0, tick=0.001)
+"""Judged by the clock in the test's hands, looked at a thousand times a second of the loop's."""
+
+
+class Rig:
+    """The parts, and short words for what tests do with them."""
+
+    def __init__(self, home: Path) -> None:
+        self.watch = Watch()
+        clock = self.watch.clock
+        self.store = Store.open(Config(home=home), now=clock.wall, sync_s=0)
+        self.books = self.store.books
+        self.upstreams = FakeUpstreams()
+        self.bus = Bus(clock.mono)
+        self.health = Health(clock.mono, self.bus.changed)
+        self.limiter = Limiter(clock.mono)
+        self.tasks = Tasks()
+        self.live = Live(clock.mono, self.tasks, QUICK)
+        self.meter = Meter()
+        attempts = Attempts(
+            sender=self.upstreams,
+            adapter_of=dialects.adapter,
+            lessons=Lessons(),
+            health=self.health,
+            clock=clock,
+            draw=lambda _: 0,
+            progress=Teller(self.bus, self.books, clock),
+        )
+        self.pipeline = Pipeline(
+            Parts(
+                books=self.books,
+                catalog=lambda: Catalog(self.store.entities.registry),
+                passes=Passes(),
+                limiter=self.limiter,
+                attempts=attempts,
+                meter=self.meter,
+                live=self.live,
+                bus=self.bus,
+                clock=clock,
+                status_of=status_of,
+            )
+        )
+        self.token = kit.token()
+        self.client = FakeClient()
+        self.put("account", "", Account())
+        self.put("groups", "home", Group(name="home"))
+        self.put("prices", "m", kit.PRICE)
+        self.put("tokens", self.token.id, self.token)
+        self.grant(DOLLAR)
+
+    def put(self, table: Table, key: str, value: Entity) -> None:
+        self.store.entities.apply([Change(table, key, value)])
+
+    def channel(self, name: str = "up", *models: str, **fields: Any) -> Channel:
+        made = kit.channel(name, *models, **{"groups": ("home",), **fields})
+        self.put("channels", made.id, made)
+        return made
+
+    def change_token(self, **fields: Any) -> Token:
+        self.token = msgspec.structs.replace(self.token, **fields)
+        self.put("tokens", self.token.id, self.token)
+        return self.token
+
+    def price(self, **fields: Any) -> None:
+        self.put("prices", "m", msgspec.structs.replace(kit.PRICE, **fields) if fields else kit.PRICE)
+
+    def set_price(self, price: Price) -> None:
+        self.put("prices", price.model, price)
+
+    def grant(self, nanos: int) -> None:
+        number = f"gr_{len(self.store.entities.registry.grants)}"
+        self.put("grants", number, Grant(id=number, nanos=Nanos(nanos), time=Millis(0)))
+
+    async def call(self, model: str = "m", **fields: Any) -> Answer:
+        """One call of the one client."""
+        return await self.run(kit.body(model, **fields))
+
+    async def run(self, body: bytes, client: FakeClient | None = None) -> Answer:
+        clock = self.watch.clock
+        now = clock.wall()
+        visit = Visit(id=new_call_id(now), key="", app="test", retry=0, ts=now, began=clock.mono())
+        return await self.pipeline.run(visit, self.token, body, client or self.client)
+
+    def start(self, model: str = "m", **fields: Any) -> "asyncio.Task[Answer]":
+        """A call in a task of its own, as the web surface has it."""
+        return asyncio.get_running_loop().create_task(self.call(model, **fields), name="call")
+
+    async def pass_time(self, seconds: float) -> None:
+        """Turn the clock, and let the slow clock of the live calls see it."""
+        self.watch.advance(seconds)
+        await asyncio.sleep(0.005)
+
+    @property
+    def records(self) -> list[Record]:
+        """Oldest first."""
+        return self.store.calls.newest(1000)[::-1]
+
+    @property
+    def record(self) -> Record:
+        """The only one."""
+        (record,) = self.records
+        return record
+
+    @property
+    def spent(self) -> int:
+        return self.store.entities.granted - self.books.balance()
+
+    def check(self) -> None:
+        """P1 and P3 when nothing runs: every hold has ended, once, and every nano-dollar is where it belongs."""
+        assert len(self.live) == 0
+        assert dict(self.books.running) == {}
+        assert self.books.available() == self.books.balance() == self.store.entities.granted - self.spent
+        assert self.spent == sum(record.cost for record in self.records)
+        assert len({record.id for record in self.records}) == len(self.records)
+        assert self.limiter.in_flight(("token", self.token.id)) == 0
+        assert verify(self.store).difference == ""
+
+
+@contextmanager
+def rigged(home: Path) -> Iterator[Rig]:
+    """A rig whose books are checked at the end."""
+    rig = Rig(home)
+    try:
+        yield rig
+        rig.check()
+    finally:
+        rig.store.close()

@@ -1,0 +1,135 @@
+"""Every check is made, in its order, before anything is committed."""
+
+from typing import Any
+
+import pytest
+
+from gateway.core.admission import NAMED_MODELS, admit, bounds_of, group_of, visible_entry
+from gateway.core.call import Call, Visit
+from gateway.core.catalog import Catalog
+from gateway.core.ratelimit import Limiter
+from gateway.domain.account import Account, AccountStatus
+from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded, RateLimited
+from gateway.domain.group import Group
+from gateway.domain.limits import Budget, Limits, Window, window_end, window_start
+from gateway.domain.settings import Settings
+from gateway.domain.token import Token
+from gateway.domain.units import CallId, Nanos
+from tests.core import kit
+from tests.core.clocks import NOON, Mono
+from tests.core.ends import FakeClient
+from tests.core.test_quota import Amount, Purse
+
+
+def call_of(token: Token, catalog: Catalog, model: str = "m", **fields: Any) -> Call:
+    visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=0.0)
+    return Call(visit, kit.ask(model, **fields), FakeClient(), catalog, token, group_of(token, catalog))
+
+
+def offered(*models: str, **fields: Any) -> Catalog:
+    return kit.catalog(kit.channel("up", *(models or ("m",)), groups=("home",)), **fields)
+
+
+@pytest.fixture
+def limiter() -> Limiter:
+    return Limiter(Mono())
+
+
+def refusal(
+    limiter: Limiter, token: Token, catalog: Catalog, model: str = "m", purse: Purse | None = None
+) -> GatewayError:
+    with pytest.raises(GatewayError) as caught:
+        admit(call_of(token, catalog, model), limiter, purse or Purse())
+    return caught.value
+
+
+def test_a_good_call_is_admitted_with_what_is_to_be_committed(limiter: Limiter) -> None:
+    call = call_of(kit.token(limits=Limits(rpm=1)), offered(), max_tokens=10, n=2)
+    found = admit(call, limiter, Purse(10**9))
+    assert (found.entry.name, found.rate_tokens, found.grip.tokens) == ("m", 16 + 20, 16 + 20)
+    assert found.grip.nanos == 16 * 2500 + 20 * 10_000
+    assert call.price == kit.PRICE
+
+
+def test_nothing_is_taken_by_checking(limiter: Limiter) -> None:
+    token, catalog = kit.token(limits=Limits(rpm=1, concurrent=1)), offered()
+    for _ in range(5):
+        admit(call_of(token, catalog), limiter, Purse(10**9))
+    assert limiter.in_flight(("token", token.id)) == 0
+
+
+def test_the_model_is_looked_at_before_everything_else(limiter: Limiter) -> None:
+    blocked = Account(status=AccountStatus.SUSPENDED)
+    token = kit.token(limits=Limits(rpm=0))
+    assert type(refusal(limiter, token, offered(account=blocked), "other", Purse(0))) is NotFound
+
+
+def test_a_missing_price_is_told_before_the_rate(limiter: Limiter) -> None:
+    catalog = offered(prices=(), settings=Settings(refuse_unpriced=True))
+    error = refusal(limiter, kit.token(limits=Limits(rpm=0)), catalog)
+    assert (type(error), error.code) == (BadRequest, "model_price_missing")
+
+
+def test_the_rate_is_looked_at_before_the_money(limiter: Limiter) -> None:
+    assert type(refusal(limiter, kit.token(limits=Limits(rpm=0)), offered(), purse=Purse(0))) is RateLimited
+
+
+def test_the_money_comes_last(limiter: Limiter) -> None:
+    assert type(refusal(limiter, kit.token(limits=Limits(rpm=1)), offered(), purse=Purse(0))) is QuotaExceeded
+
+
+@pytest.mark.parametrize("owner", ["token", "group"])
+def test_limits_of_token_and_group_both_hold(limiter: Limiter, owner: str) -> None:
+    tight = Limits(concurrent=0)
+    token = kit.token(limits=tight if owner == "token" else Limits())
+    catalog = offered(groups=(Group(name="home", limits=tight if owner == "group" else Limits()),))
+    assert owner in refusal(limiter, token, catalog).message
+
+
+def test_days_are_read_from_the_books(limiter: Limiter) -> None:
+    purse, token = Purse(10**9), kit.token(limits=Limits(rpd=10, tpd=1000))
+    purse.spendings[("token", "tok_laptop"), window_start(Window.DAY, NOON)] = Amount(calls=7, tokens=900)
+    purse.holds["token", "tok_laptop"] = Amount(calls=2, tokens=50)
+    (bound,) = (b for b in bounds_of(token, Group(name="home"), purse, NOON) if b.key[0] == "token")
+    used = bound.today()
+    end = window_end(Window.DAY, NOON)
+    assert end is not None
+    assert (used.requests, used.tokens) == (9, 950)
+    assert (end - NOON) / 1000 <= used.reset_s < (end - NOON) / 1000 + 1
+
+
+def test_a_refusal_names_what_is_visible() -> None:
+    with pytest.raises(NotFound) as caught:
+        visible_entry("other", kit.token(), offered("b", "a"))
+    assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
+    assert "visible: a, b;" in caught.value.message
+
+
+def test_of_many_models_some_are_named() -> None:
+    names = [f"model-{n:02d}" for n in range(NAMED_MODELS + 1)]
+    with pytest.raises(NotFound, match=f"… \\({NAMED_MODELS + 1} in all\\)") as caught:
+        visible_entry("other", kit.token(), offered(*names))
+    assert names[-1] not in caught.value.message
+
+
+def test_a_token_without_models_is_told_so() -> None:
+    with pytest.raises(NotFound, match="no model at all"):
+        visible_entry("m", kit.token(models=("x-*",)), offered())
+
+
+@pytest.mark.parametrize("model", ["\x1b[31m", "\u202e", "m" * 256, "a\nb"])
+def test_a_strange_name_is_repeated_harmlessly(model: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        visible_entry(model, kit.token(), offered())
+    assert caught.value.message.isprintable()
+    assert len(caught.value.message) < 400
+
+
+def test_a_token_of_a_group_that_is_gone_is_a_bug_of_ours() -> None:
+    with pytest.raises(InternalError, match="group 'gone'"):
+        group_of(kit.token(group="gone"), offered())
+
+
+def test_a_tight_group_budget_refuses_too(limiter: Limiter) -> None:
+    catalog = offered(groups=(Group(name="home", budgets=(Budget(nanos=Nanos(1)),)),))
+    assert refusal(limiter, kit.token(), catalog, purse=Purse(10**9)).code == "group_quota_exceeded"

@@ -1,0 +1,102 @@
+"""A key is a token's own, or a pass of a minute; each way to fail has its code."""
+
+from typing import Any
+
+import pytest
+
+from gateway.core.auth import PASS_MS, Passes, identify
+from gateway.core.ids import digest
+from gateway.domain.errors import InvalidToken
+from gateway.domain.token import Token
+from gateway.domain.units import Millis, TokenId
+from tests.core.clocks import NOON
+from tests.core.kit import catalog, token
+
+KEY = "sk-tk-" + "a" * 43
+
+
+def known(**fields: Any) -> Token:
+    return token(digest=digest(KEY), **fields)
+
+
+def refusal(key: str, *tokens: Token, now: int = NOON) -> str:
+    with pytest.raises(InvalidToken) as caught:
+        identify(key, catalog(tokens=tokens), Passes(), Millis(now))
+    return caught.value.code
+
+
+def test_a_key_leads_to_its_token() -> None:
+    assert identify(KEY, catalog(tokens=(known(), token("other"))), Passes(), NOON) == known()
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        ("", "missing_api_key"),
+        ("x", "invalid_api_key"),
+        (KEY[:-1], "invalid_api_key"),
+        (KEY + "a", "invalid_api_key"),
+        (KEY.upper(), "invalid_api_key"),
+        ("ключ", "invalid_api_key"),
+        ("sk-\udcff\udc80", "invalid_api_key"),
+        ("k" * 8192, "invalid_api_key"),
+        (digest(KEY), "invalid_api_key"),
+    ],
+    ids=["none", "short", "cut", "longer", "upper case", "foreign letters", "broken bytes", "huge", "digest"],
+)
+def test_what_is_no_key_is_refused(key: str, code: str) -> None:
+    assert refusal(key, known()) == code
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"enabled": False}, "token_disabled"),
+        ({"expires": NOON}, "token_expired"),
+        ({"expires": NOON - 1}, "token_expired"),
+        ({"enabled": False, "expires": NOON - 1}, "token_disabled"),
+    ],
+)
+def test_a_token_that_may_not_be_used_now_says_why(fields: dict[str, object], code: str) -> None:
+    assert refusal(KEY, known(**fields)) == code
+
+
+def test_a_token_is_good_until_it_expires() -> None:
+    later = Millis(NOON + 1)
+    assert identify(KEY, catalog(tokens=(known(expires=later),)), Passes(), NOON).expires == later
+
+
+def test_no_refusal_tells_the_key() -> None:
+    for tokens in ((), (known(enabled=False),), (known(expires=NOON),)):
+        with pytest.raises(InvalidToken) as caught:
+            identify(KEY, catalog(tokens=tokens), Passes(), NOON)
+        assert "aaaa" not in caught.value.message
+
+
+def test_a_pass_stands_for_its_token_for_a_minute() -> None:
+    passes, found = Passes(), catalog(tokens=(token(),))
+    key = passes.issue(TokenId("tok_laptop"), NOON)
+    assert identify(key, found, passes, Millis(NOON + PASS_MS - 1)) == token()
+    with pytest.raises(InvalidToken, match="not a token"):
+        identify(key, found, passes, Millis(NOON + PASS_MS))
+
+
+def test_a_pass_of_a_disabled_token_is_no_good() -> None:
+    passes = Passes()
+    key = passes.issue(TokenId("tok_laptop"), NOON)
+    with pytest.raises(InvalidToken, match="disabled"):
+        identify(key, catalog(tokens=(token(enabled=False),)), passes, NOON)
+
+
+def test_a_pass_of_a_removed_token_is_no_good() -> None:
+    passes = Passes()
+    key = passes.issue(TokenId("tok_gone"), NOON)
+    with pytest.raises(InvalidToken, match="not a token"):
+        identify(key, catalog(), passes, NOON)
+
+
+def test_old_passes_are_dropped() -> None:
+    passes = Passes()
+    old = passes.issue(TokenId("tok_1"), NOON)
+    passes.issue(TokenId("tok_1"), Millis(NOON + PASS_MS))
+    assert passes.holder(digest(old), NOON) is None

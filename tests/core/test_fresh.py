@@ -1,0 +1,65 @@
+"""An empty home answers a call at once."""
+
+import pytest
+
+from gateway.core.catalog import Catalog
+from gateway.core.fresh import DEMO_MODELS, FIRST_GRANT, beginnings, first_token, is_fresh
+from gateway.core.ids import digest, new_key
+from gateway.domain.channel import Dialect
+from gateway.domain.registry import Registry
+from gateway.domain.units import Millis
+from tests.core.kit import channel, registry, token
+
+
+def begun() -> Registry:
+    """The configuration after its beginnings, with a first token."""
+    key = new_key()
+    tables: dict[str, dict[str, object]] = {}
+    for change in [*beginnings(Millis(5)), first_token(key, "tok_1", Millis(5))]:
+        tables.setdefault(change.table, {})[change.key] = change.value
+    account = tables.pop("account")[""]
+    return Registry(account=account, settings=registry().settings, **tables)  # type: ignore[arg-type]
+
+
+def test_the_first_token_sees_the_demo_models() -> None:
+    found = begun()
+    (one,) = found.tokens.values()
+    assert tuple(Catalog(found).visible(one)) == DEMO_MODELS
+
+
+def test_there_are_ten_dollars() -> None:
+    assert begun().granted == FIRST_GRANT == 10_000_000_000
+
+
+def test_the_demo_needs_no_network_and_steps_back_behind_real_channels() -> None:
+    (demo,) = begun().channels.values()
+    assert (demo.dialect, demo.base_url, demo.priority) == (Dialect.MOCK, "", -100)
+
+
+def test_every_demo_model_has_a_price() -> None:
+    assert set(begun().prices) == set(DEMO_MODELS)
+    assert not any(price.free for price in begun().prices.values())
+
+
+def test_only_the_digest_of_the_first_key_is_kept() -> None:
+    change = first_token("sk-tk-secret-secret-secret", "tok_1", Millis(5))
+    assert digest("sk-tk-secret-secret-secret") in repr(change)
+    assert "secret-secret" not in repr(change)
+
+
+@pytest.mark.parametrize(
+    ("found", "fresh"),
+    [
+        (registry(groups=(), granted=0), False),
+        (registry(channel(), groups=()), False),
+        (registry(tokens=(token(),), groups=()), False),
+        (registry(), False),
+    ],
+)
+def test_what_was_ever_configured_is_not_fresh(found: Registry, fresh: bool) -> None:
+    assert is_fresh(found) is fresh
+
+
+def test_nothing_at_all_is_fresh() -> None:
+    found = registry(groups=())
+    assert is_fresh(Registry(**{**{f: getattr(found, f) for f in found.__struct_fields__}, "grants": {}}))

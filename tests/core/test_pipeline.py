@@ -1,0 +1,604 @@
+"""One call from its first byte to its settlement: whatever happens, it is settled once, and charged what it used."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from gateway.core.pipeline import Answer
+from gateway.domain.account import Account
+from gateway.domain.call import Outcome
+from gateway.domain.errors import (
+    BadRequest,
+    GatewayError,
+    InternalError,
+    NotFound,
+    QuotaExceeded,
+    RateLimited,
+    Unavailable,
+    UpstreamError,
+    UpstreamTimeout,
+)
+from gateway.domain.limits import Budget, Limits
+from gateway.domain.price import cost
+from gateway.domain.settings import Durability, Settings
+from gateway.domain.units import DOLLAR, Nanos
+from gateway.domain.usage import Source
+from tests.core import kit
+from tests.core.ends import (
+    DONE,
+    GOOD_STREAM,
+    FakeClient,
+    FakeReply,
+    counts,
+    ends,
+    error_body,
+    says,
+    too_slow,
+    unreachable,
+    whole,
+)
+from tests.core.rig import Rig
+
+GOOD_COST = Nanos(9 * 2500 + 12 * 10_000)
+"""Of 9 input and 12 output tokens."""
+
+
+@pytest.fixture
+def up(rig: Rig) -> Rig:
+    """One channel that answers well, plain calls and streams alike."""
+    rig.channel()
+    rig.upstreams.on("up", lambda: FakeReply(whole()))
+    return rig
+
+
+def streams(rig: Rig, *pieces: Any) -> Rig:
+    rig.upstreams.on("up", lambda: FakeReply(*pieces))
+    return rig
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let other tasks run until something is so."""
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to that")
+
+
+async def caught(answer: Coroutine[Any, Any, Answer]) -> GatewayError:
+    with pytest.raises(GatewayError) as error:
+        await answer
+    return error.value
+
+
+async def test_a_plain_call_is_answered_recorded_and_charged(up: Rig) -> None:
+    answer = await up.call()
+    record = up.record
+    assert b"Hello there." in answer.body
+    assert (record.status, record.outcome, record.source) == (200, Outcome.DONE, Source.REPORTED)
+    assert (record.input, record.output, record.cost) == (9, 12, GOOD_COST)
+    assert record.balance == DOLLAR - GOOD_COST == up.books.balance()
+
+
+async def test_a_stream_is_answered_recorded_and_charged(up: Rig) -> None:
+    streams(up, *GOOD_STREAM)
+    assert await up.call(stream=True) == Answer({})
+    assert up.client.body.endswith(DONE)
+    assert (up.record.status, up.record.cost, up.record.finish, up.record.stream) == (200, GOOD_COST, "stop", True)
+
+
+async def test_the_end_of_a_stream_waits_for_its_record(up: Rig) -> None:
+    """P2: who has the end has a record."""
+    streams(up, *GOOD_STREAM)
+    seen: list[tuple[bool, int]] = []
+    write = up.client.write
+
+    async def watched(data: bytes) -> None:
+        seen.append((DONE in data, len(up.records)))
+        await write(data)
+
+    up.client.write = watched  # type: ignore[method-assign]
+    await up.call(stream=True)
+    assert {(False, 0), (True, 1)} == set(seen)
+
+
+async def test_the_hold_is_written_before_an_upstream_is_asked(up: Rig) -> None:
+    held: list[int] = []
+
+    async def look() -> FakeReply:
+        held.append(up.books.held(("account", "")).nanos)
+        return FakeReply(whole())
+
+    up.upstreams.on("up", lambda: look)
+    await up.call(max_tokens=100)
+    assert held == [up.record.held]
+    assert up.record.held == 100 * 10_000 + kit.ask().input_bound * 2500
+
+
+async def test_the_hold_is_told_with_its_channel(up: Rig) -> None:
+    """Who looks at running calls sees where they are."""
+    gate = asyncio.Event()
+    up.upstreams.on("up", lambda: FakeReply(gate, whole()))
+    task = up.start()
+    await until(lambda: up.upstreams.asked)
+    (running,) = up.books.running.values()
+    assert (running.channel, running.channel_name, running.attempt) == ("ch_up", "up", 1)
+    assert up.books.held(("channel", "ch_up")).calls == 1
+    gate.set()
+    await task
+
+
+async def test_an_answer_of_a_mapped_model_has_its_public_name(rig: Rig) -> None:
+    rig.channel("up", "fast=m-2026")
+    rig.upstreams.on("up", lambda: FakeReply(whole(model="m-2026")))
+    assert b'"model":"fast"' in (await rig.call("fast")).body
+    assert (rig.record.model, rig.record.upstream_model) == ("fast", "m-2026")
+
+
+async def test_headers_tell_of_channel_cost_and_limits(up: Rig) -> None:
+    up.change_token(limits=Limits(rpm=5, tpm=1000))
+    headers = (await up.call()).headers
+    assert (headers["x-gateway-channel"], headers["x-gateway-model"], headers["x-gateway-attempts"]) == ("up", "m", "1")
+    assert (headers["x-gateway-cost"], headers["x-gateway-balance"]) == ("0.0001425", "0.9998575")
+    assert headers["x-ratelimit-limit-requests"] == "5"
+    assert headers["x-ratelimit-remaining-requests"] == "4"
+    assert headers["x-ratelimit-reset-requests"] == "1m0s"
+
+
+async def test_watchers_are_told_of_beginning_and_end(up: Rig) -> None:
+    with up.bus.watch() as watcher:
+        await up.call()
+        batch = await watcher.take(0)
+    assert [type(notice).__name__ for notice in batch.notices] == ["Started", "Settled"]
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "kind"),
+    [
+        ({}, {"model": "unknown"}, NotFound),
+        ({"limits": Limits(concurrent=0)}, {}, RateLimited),
+        ({"limits": Limits(rpm=0)}, {}, RateLimited),
+        ({"budgets": (Budget(nanos=Nanos(1)),)}, {}, QuotaExceeded),
+        ({"budgets": (Budget(tokens=1),)}, {}, QuotaExceeded),
+        ({}, {"n": 0}, BadRequest),
+        ({"group": "gone"}, {}, InternalError),
+    ],
+)
+async def test_a_refused_call_is_recorded_and_takes_nothing(
+    up: Rig, change: dict[str, Any], fields: dict[str, Any], kind: type[GatewayError]
+) -> None:
+    up.change_token(**change)
+    error = await caught(up.call(**fields))
+    assert type(error) is kind
+    assert (up.record.outcome, up.record.code, up.record.cost) == (Outcome.REFUSED, error.code, 0)
+    assert up.upstreams.asked == []
+
+
+async def test_a_wrong_model_consumes_no_rate(up: Rig) -> None:
+    up.change_token(limits=Limits(rpm=1))
+    for _ in range(3):
+        await caught(up.call("unknown"))
+    await up.call()
+    assert type(await caught(up.call())) is RateLimited
+
+
+async def test_a_call_over_its_rate_holds_no_money(up: Rig) -> None:
+    up.change_token(limits=Limits(rpm=1))
+    await up.call()
+    await caught(up.call())
+    assert up.books.available() == DOLLAR - GOOD_COST
+
+
+async def test_a_call_over_its_budget_consumes_no_rate(up: Rig) -> None:
+    up.change_token(limits=Limits(rpm=1), budgets=(Budget(nanos=Nanos(1)),))
+    await caught(up.call())
+    up.change_token(budgets=())
+    await up.call()
+
+
+async def test_a_closed_gateway_takes_no_calls(up: Rig) -> None:
+    up.pipeline.closed = Unavailable("closing", code="gateway_stopping")
+    assert (await caught(up.call())).code == "gateway_stopping"
+    assert up.upstreams.asked == []
+
+
+async def test_only_one_call_wins_the_last_money(up: Rig) -> None:
+    up.grant(-DOLLAR + 1_200_000)
+    clients = [FakeClient() for _ in range(200)]
+    body = kit.body(max_tokens=100)
+    found = await asyncio.gather(*(up.run(body, client) for client in clients), return_exceptions=True)
+    assert sum(isinstance(one, Answer) for one in found) == 1
+    assert {type(one) for one in found if not isinstance(one, Answer)} == {QuotaExceeded}
+    assert up.books.balance() >= 0
+
+
+async def test_unpriced_models_are_free_or_refused(rig: Rig) -> None:
+    rig.channel("up", "odd")
+    rig.upstreams.on("up", lambda: FakeReply(whole()))
+    await rig.call("odd")
+    assert (rig.record.cost, rig.record.rates, rig.record.input) == (0, None, 9)
+    rig.put("settings", "", Settings(refuse_unpriced=True))
+    error = await caught(rig.call("odd"))
+    assert (error.code, error.param) == ("model_price_missing", "model")
+
+
+async def test_a_call_keeps_the_price_it_was_admitted_with(up: Rig) -> None:
+    up.upstreams.on("up", lambda: FakeReply(lambda: up.price(input=Nanos(0), output=Nanos(0)), whole()))
+    await up.call()
+    assert up.record.cost == GOOD_COST
+
+
+async def test_unreported_usage_is_estimated_charged_and_filled_in(up: Rig) -> None:
+    up.upstreams.on("up", lambda: FakeReply(whole(usage=None)))
+    answer = await up.call()
+    record = up.record
+    assert record.source is Source.ESTIMATED
+    assert record.output > 0
+    assert record.rates is not None
+    assert record.cost == cost(record.usage, record.rates) > 0
+    assert b'"estimated":true' in answer.body
+
+
+async def test_a_real_cost_above_the_hold_is_charged(up: Rig) -> None:
+    up.upstreams.on("up", lambda: FakeReply(whole(output=200_000)))
+    await up.call(max_tokens=10)
+    assert up.record.cost > up.record.held
+    assert up.books.balance() < 0
+    assert type(await caught(up.call())) is QuotaExceeded
+
+
+FAILURES: list[tuple[Any, type[GatewayError], str]] = [
+    (lambda: unreachable(kit.channel()), UpstreamError, "upstream_unreachable"),
+    (lambda: too_slow(kit.channel()), UpstreamTimeout, "upstream_timeout"),
+    (lambda: FakeReply(error_body(), status=500), UpstreamError, "upstream_error"),
+    (lambda: FakeReply(error_body(), status=401), UpstreamError, "upstream_auth_failed"),
+    (lambda: FakeReply(error_body(code="bad_thing"), status=400), UpstreamError, "bad_thing"),
+    (lambda: FakeReply(b"<html>"), UpstreamError, "upstream_bad_response"),
+    (lambda: FakeReply(b""), UpstreamError, "upstream_bad_response"),
+    (lambda: FakeReply(unreachable(kit.channel(), sent=True)), UpstreamError, "upstream_unreachable"),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("behaviour", "kind", "code"), FAILURES)
+async def test_a_call_that_brings_nothing_costs_nothing(
+    up: Rig, behaviour: Any, kind: type[GatewayError], code: str, stream: bool
+) -> None:
+    up.upstreams.on("up", behaviour)
+    error = await caught(up.call(stream=stream))
+    assert (type(error) is kind or isinstance(error, kind), error.code) == (True, error.code)
+    assert (up.record.cost, up.record.source, up.record.error != "") == (0, Source.NONE, True)
+    assert not up.client.begun
+    if not stream:
+        assert error.code == code
+
+
+async def test_what_may_have_been_billed_unseen_is_kept_as_possible(up: Rig) -> None:
+    up.upstreams.on("up", lambda: too_slow(kit.channel()))
+    await caught(up.call(max_tokens=100))
+    assert (up.record.cost, up.record.possible) == (0, up.record.held)
+    assert up.record.outcome is Outcome.TIMEOUT
+
+
+async def test_a_stream_that_breaks_is_charged_for_what_came_and_ends_in_an_error(up: Rig) -> None:
+    streams(up, says("Hello"), says(" there."), unreachable(kit.channel(), sent=True))
+    assert await up.call(stream=True) == Answer({})
+    assert up.client.error is not None
+    assert DONE not in up.client.body
+    record = up.record
+    assert (record.outcome, record.status, record.source) == (Outcome.UPSTREAM_CUT, 502, Source.ESTIMATED)
+    assert record.cost > 0
+
+
+async def test_a_broken_stream_that_reported_is_charged_at_least_that(up: Rig) -> None:
+    streams(up, says("Hello"), counts(1000, 700), unreachable(kit.channel(), sent=True))
+    await up.call(stream=True)
+    assert (up.record.source, up.record.input, up.record.output) == (Source.PARTIAL, 1000, 700)
+
+
+async def test_a_truncated_stream_is_no_success(up: Rig) -> None:
+    streams(up, says("Hello"))
+    await up.call(stream=True)
+    assert up.client.error is not None
+    assert up.client.error.code == "upstream_stream_truncated"
+    assert up.record.outcome is Outcome.UPSTREAM_CUT
+
+
+async def test_a_bug_is_settled_logged_and_told_without_detail(up: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    up.upstreams.on("up", lambda: RuntimeError("secret detail"))
+    error = await caught(up.call())
+    assert type(error) is InternalError
+    assert "secret" not in error.message
+    assert (up.record.status, up.record.cost) == (500, 0)
+    assert "failed by a bug" in caplog.text
+
+
+async def test_a_stream_whose_client_leaves_before_anything_came_costs_nothing(up: Rig) -> None:
+    gate = asyncio.Event()
+    streams(up, gate)
+    task = up.start(stream=True)
+    await until(lambda: up.upstreams.replies)
+    up.client.leave()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    record = up.record
+    assert (record.status, record.outcome, record.cost) == (499, Outcome.CLIENT_CLOSED, 0)
+    assert record.possible == record.held > 0
+    assert up.upstreams.replies[0].end == "aborted"
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+async def test_a_stream_whose_client_leaves_in_the_middle_is_charged_for_what_it_got(up: Rig, chunks: int) -> None:
+    gate = asyncio.Event()
+    streams(up, *[says("Hello")] * chunks, gate)
+    task = up.start(stream=True)
+    await until(lambda: up.client.body.count(b"Hello") == chunks)
+    up.client.leave()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    record = up.record
+    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, Source.ESTIMATED)
+    assert record.output >= 1
+    assert up.upstreams.replies[0].end == "aborted"
+
+
+async def test_a_client_found_gone_while_writing_is_the_same(up: Rig) -> None:
+    def silently() -> None:
+        up.client.gone = True
+
+    streams(up, says("Hello"), silently, says(" there."), ends(), DONE)
+    with pytest.raises(ConnectionError):
+        await up.call(stream=True)
+    assert (up.record.status, up.record.outcome) == (499, Outcome.CLIENT_CLOSED)
+    assert up.record.cost > 0
+
+
+async def test_a_client_gone_at_the_very_end_was_answered(up: Rig) -> None:
+    """C4: everything had been sent but the end."""
+    streams(up, says("Hello"), ends(), counts(9, 12), up.client.leave, DONE)
+    task = up.start(stream=True)
+    with pytest.raises((asyncio.CancelledError, ConnectionError)):
+        await task
+    assert up.record.outcome is Outcome.CLIENT_CLOSED
+    assert (up.record.input, up.record.output) == (9, 12)
+
+
+async def test_a_plain_call_is_finished_without_its_client(up: Rig) -> None:
+    gate = asyncio.Event()
+    up.upstreams.on("up", lambda: FakeReply(gate, whole()))
+    task = up.start()
+    await until(lambda: up.upstreams.replies)
+    up.client.leave()
+    gate.set()
+    await task
+    record = up.record
+    assert (record.status, record.outcome, record.cost) == (499, Outcome.CLIENT_CLOSED, GOOD_COST)
+    assert record.source is Source.REPORTED
+
+
+async def test_a_plain_call_may_be_given_up_with_its_client_and_costs_its_prompt(rig: Rig) -> None:
+    rig.channel(finish_abandoned=False)
+    rig.upstreams.on("up", lambda: FakeReply(asyncio.Event()))
+    task = rig.start()
+    await until(lambda: rig.upstreams.replies)
+    rig.client.leave()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    record = rig.record
+    assert (record.status, record.outcome, record.output) == (499, Outcome.CLIENT_CLOSED, 0)
+    assert (record.input > 0, record.cost > 0, record.source) == (True, True, Source.ESTIMATED)
+    assert rig.upstreams.replies[0].end == "aborted"
+
+
+@pytest.mark.parametrize(("behaviour", "kind", "code"), FAILURES)
+async def test_an_upstreams_failure_costs_nothing_after_the_client_left(
+    up: Rig, behaviour: Any, kind: type[GatewayError], code: str
+) -> None:
+    async def leave() -> FakeReply:
+        up.client.leave()
+        found = behaviour()
+        if isinstance(found, BaseException):
+            raise found
+        assert isinstance(found, FakeReply)
+        return found
+
+    up.upstreams.on("up", lambda: leave)
+    await caught(up.call())
+    assert (up.record.status, up.record.outcome) == (499, Outcome.CLIENT_CLOSED)
+    assert (up.record.cost, up.record.source, up.record.code) == (0, Source.NONE, code)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_owner_ends_a_call_before_it_answered(up: Rig, stream: bool) -> None:
+    streams(up, asyncio.Event())
+    task = up.start(stream=stream)
+    await until(lambda: up.upstreams.replies)
+    (running,) = up.live.ids()
+    assert up.live.cancel(running)
+    error = await caught(task)  # type: ignore[arg-type]
+    assert error.code == "call_cancelled"
+    assert (up.record.outcome, up.record.status, up.record.cost) == (Outcome.CANCELLED, 503, 0)
+    assert up.record.possible == up.record.held
+    assert task.cancelling() == 0
+
+
+async def test_the_owner_ends_a_stream_in_the_middle(up: Rig) -> None:
+    streams(up, says("Hello"), asyncio.Event())
+    task = up.start(stream=True)
+    await until(lambda: b"Hello" in up.client.body)
+    up.live.cancel(up.live.ids()[0])
+    assert await task == Answer({})
+    assert up.client.error is not None
+    assert up.client.error.code == "call_cancelled"
+    assert up.record.outcome is Outcome.CANCELLED
+    assert up.record.cost > 0
+
+
+async def test_a_stopping_gateway_ends_its_calls(up: Rig) -> None:
+    streams(up, asyncio.Event())
+    task = up.start()
+    await until(lambda: up.upstreams.replies)
+    up.live.cancel_all(Outcome.STOPPED)
+    error = await caught(task)  # type: ignore[arg-type]
+    assert (error.code, error.retry_after_s) == ("gateway_stopping", 5)
+    assert up.record.outcome is Outcome.STOPPED
+
+
+async def test_a_plain_call_has_one_deadline_for_everything(rig: Rig) -> None:
+    rig.channel(timeouts=kit.channel().timeouts)
+    rig.upstreams.on("up", lambda: FakeReply(asyncio.Event()))
+    task = rig.start()
+    await until(lambda: rig.upstreams.replies)
+    await rig.pass_time(599)
+    assert not task.done()
+    await rig.pass_time(1)
+    error = await caught(task)  # type: ignore[arg-type]
+    assert (type(error), "600 s" in error.message) == (UpstreamTimeout, True)
+    assert (rig.record.outcome, rig.record.status, rig.record.cost) == (Outcome.TIMEOUT, 504, 0)
+    assert rig.record.possible == rig.record.held
+
+
+async def test_money_that_is_gone_ends_a_stream_if_its_owner_wants_so(up: Rig) -> None:
+    up.put("account", "", Account(stop_when_empty=True))
+    up.grant(-DOLLAR + 200_000)
+    streams(up, *[says("word " * 100), lambda: up.watch.advance(1)] * 10, ends(), DONE)
+    await up.call(stream=True)
+    record = up.record
+    assert (record.outcome, record.finish, record.status) == (Outcome.STOPPED, "length", 200)
+    assert "money_gone" in record.marks
+    assert up.client.body.endswith(DONE)
+    assert b'"finish_reason":"length"' in up.client.body
+    assert 1 <= up.client.body.count(b"word word") < 10
+
+
+async def test_money_that_is_gone_ends_no_stream_by_default(up: Rig) -> None:
+    up.grant(-DOLLAR + 200_000)
+    streams(up, *[says("word " * 100), lambda: up.watch.advance(1)] * 10, ends(), DONE)
+    await up.call(stream=True)
+    assert (up.record.outcome, up.record.finish) == (Outcome.DONE, "stop")
+    assert up.books.balance() < 0
+
+
+async def test_money_that_is_gone_with_the_last_word_stops_nothing(up: Rig) -> None:
+    """The answer is complete and its usage known: it is charged as reported."""
+    up.put("account", "", Account(stop_when_empty=True))
+    up.grant(-DOLLAR + 200_000)
+    streams(up, says("word " * 1000) + ends() + counts(9, 1000) + DONE)
+    await up.call(stream=True)
+    assert (up.record.outcome, up.record.source, up.record.output) == (Outcome.DONE, Source.REPORTED, 1000)
+
+
+async def test_a_disk_that_refuses_the_hold_refuses_the_call(up: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise Unavailable("disk full", code="store_unavailable", retry_after_s=5)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(up.books, "open", full)
+        assert (await caught(up.call())).code == "store_unavailable"
+    assert up.upstreams.asked == []
+    await up.call()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_with_durability_call_the_end_waits_for_the_disk(
+    up: Rig, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    up.put("settings", "", Settings(durability=Durability.CALL))
+    streams(up, *GOOD_STREAM) if stream else None
+    gate = asyncio.Event()
+    monkeypatch.setattr(up.books, "synced", gate.wait)
+    task = up.start(stream=stream)
+    await until(lambda: up.records)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not task.done()
+    assert DONE not in up.client.body
+    gate.set()
+    await task
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_disk_that_refuses_to_sync_is_told_as_an_error(
+    up: Rig, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    async def refuse() -> None:
+        raise Unavailable("no sync", code="store_unavailable", retry_after_s=5)
+
+    up.put("settings", "", Settings(durability=Durability.CALL))
+    monkeypatch.setattr(up.books, "synced", refuse)
+    if stream:
+        streams(up, *GOOD_STREAM)
+        assert await up.call(stream=True) == Answer({})
+        assert up.client.error is not None
+        assert (up.client.error.code, DONE in up.client.body) == ("store_unavailable", False)
+    else:
+        assert (await caught(up.call())).code == "store_unavailable"
+    assert up.record.cost == GOOD_COST
+
+
+class Torn(BaseException):
+    """Something no one expects, in the middle of an await."""
+
+
+async def _torn_at(rig: Rig, n: int, how: type[BaseException], *, stream: bool) -> bool:
+    """Run a call and break its n-th await; False if there were fewer."""
+    coroutine = rig.call(stream=stream)
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(_break_at(coroutine, n, how))
+    try:
+        await task
+    except (GatewayError, ConnectionError, asyncio.CancelledError, Torn):
+        return True
+    return task.result() is not None
+
+
+async def _break_at(coroutine: Coroutine[Any, Any, Answer], n: int, how: type[BaseException]) -> Answer | None:
+    found: Answer | None = await _Breaker(coroutine, n, how)
+    return found
+
+
+class _Breaker:
+    """Steps a coroutine and throws into it at its n-th suspension; gives None if it ended before."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Answer], n: int, how: type[BaseException]) -> None:
+        self._coroutine, self._n, self._how = coroutine, n, how
+
+    def __await__(self) -> Any:
+        step, broke = 0, False
+        send: Callable[[], Any] = lambda: self._coroutine.send(None)  # noqa: E731
+        while True:
+            try:
+                pending = send()
+            except StopIteration as end:
+                return end.value if broke else None
+            step += 1
+            if step == self._n:
+                broke = True
+                send = lambda: self._coroutine.throw(self._how())  # noqa: E731
+                continue
+            try:
+                yield pending
+            except BaseException as error:  # noqa: BLE001 - passed on
+                thrown = error
+                send = lambda: self._coroutine.throw(thrown)  # noqa: B023, E731
+            else:
+                send = lambda: self._coroutine.send(None)  # noqa: E731
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("how", [asyncio.CancelledError, Torn, ConnectionResetError, RuntimeError])
+async def test_whichever_await_breaks_the_call_is_settled_once(up: Rig, how: type[BaseException], stream: bool) -> None:
+    """K16: one call for each await of its way. The books are checked after each."""
+    if stream:
+        streams(up, *GOOD_STREAM)
+    for n in range(1, 100):
+        up.client = FakeClient()
+        broken = await _torn_at(up, n, how, stream=stream)
+        up.check()
+        assert len(up.records) == n
+        if not broken:
+            break
+    assert n > (8 if stream else 2)
+    assert up.records[-1].outcome is Outcome.DONE

@@ -1,0 +1,85 @@
+"""A flood of one refusal is recorded as a trickle."""
+
+import pytest
+
+from gateway.core.bus import Bus
+from gateway.core.call import Visit
+from gateway.core.refusals import GAP_S, KINDS_KEPT, Refusals
+from gateway.domain.call import Outcome, Record
+from gateway.domain.errors import GatewayError, InvalidToken, RateLimited
+from gateway.domain.token import Token
+from gateway.domain.units import CallId
+from tests.core import kit
+from tests.core.clocks import NOON, Watch
+
+
+class Desk:
+    """Refusals over a list."""
+
+    def __init__(self) -> None:
+        self.watch = Watch()
+        self.bus = Bus(self.watch.clock.mono)
+        self.records: list[Record] = []
+        self.refusals = Refusals(self.records.append, self.bus, self.watch.clock)
+
+    def refuse(self, error: GatewayError | None = None, token: Token | None = None, model: str = "m") -> None:
+        visit = Visit(id=CallId("req_1"), key="sk", app="curl", retry=2, ts=NOON, began=self.watch.clock.mono() - 0.25)
+        self.refusals.note(visit, error or RateLimited("too fast"), 429, token, model)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_a_refusal_is_recorded_and_told(desk: Desk) -> None:
+    desk.refuse(token=kit.token())
+    (record,) = desk.records
+    assert (record.status, record.code, record.error, record.outcome) == (
+        429,
+        "rate_limit_exceeded",
+        "too fast",
+        Outcome.REFUSED,
+    )
+    assert (record.token, record.token_name, record.group) == ("tok_laptop", "laptop", "home")
+    assert (record.app, record.retry, record.ms, record.cost, record.held) == ("curl", 2, 250, 0, 0)
+    assert list(desk.bus.recent) == [record]
+
+
+def test_who_is_not_known_has_no_name(desk: Desk) -> None:
+    desk.refuse(InvalidToken("no such key"))
+    assert (desk.records[0].token, desk.records[0].group) == ("", "")
+
+
+def test_a_flood_is_recorded_once_a_second(desk: Desk) -> None:
+    for _ in range(100):
+        desk.refuse()
+        desk.watch.advance(0.03125)
+    assert len(desk.records) == 4
+    assert [record.marks for record in desk.records] == [(), *[("repeated=31",)] * 3]
+
+
+def test_other_refusals_are_recorded_beside_it(desk: Desk) -> None:
+    desk.refuse()
+    desk.refuse(token=kit.token())
+    desk.refuse(InvalidToken("no"))
+    desk.refuse(model="other")
+    assert len(desk.records) == 4
+
+
+def test_what_is_remembered_is_bounded(desk: Desk) -> None:
+    for number in range(3 * KINDS_KEPT):
+        desk.refuse(model=str(number))
+    assert len(desk.refusals._seen) <= KINDS_KEPT  # noqa: SLF001 - its bound is what this is about
+
+
+def test_strange_texts_are_made_harmless(desk: Desk) -> None:
+    desk.refuse(RateLimited("\x1b[2J" + "x" * 1000), model="\u202e" * 200)
+    (record,) = desk.records
+    assert record.error.isprintable()
+    assert record.model.isprintable()
+    assert (len(record.error), len(record.model)) == (300, 80)
+
+
+def test_the_gap_is_a_second() -> None:
+    assert GAP_S == 1.0
