@@ -34,6 +34,7 @@ class ChatStream:
         self._body: Body | None = None
         """If that is what comes instead of events."""
         self._sniffed = False
+        """What comes first, blanks aside, has told events from a body."""
         self._chunks = Chunks(order)
         self._template: Template | None = None
         self._lessons = LESSONS
@@ -75,8 +76,13 @@ class ChatStream:
 
     def feed(self, data: bytes) -> bytes:
         """See ``adapter.AnswerStream``."""
-        if self.failure or self.finished or not (self._sniffed or self._sniff(data)):
+        if self.failure or self.finished:
             return b""
+        if not self._sniffed:
+            begin = data.lstrip()[:1]
+            if begin in BEGINNINGS:
+                self._body = Body()
+            self._sniffed = bool(begin)
         try:
             if self._body is not None:
                 self._body.add(data, self._channel)
@@ -107,19 +113,16 @@ class ChatStream:
             self._conclude(done=self._body is not None)
         return out
 
+    def cut_short(self) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        self.finished = True
+        return b"".join(b"data: " + chunk + BLANK for chunk in self._chunks.cut_short())
+
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``adapter.AnswerStream``."""
         if not self._order.include_usage:
             return DONE
         return b"data: " + self._chunks.usage_chunk(usage, estimated=estimated) + BLANK + DONE
-
-    def _sniff(self, data: bytes) -> bool:
-        """What comes first, blanks aside, tells events from a body; False if nothing came yet."""
-        begin = data.lstrip()[:1]
-        if begin in BEGINNINGS:
-            self._body = Body()
-        self._sniffed = bool(begin)
-        return self._sniffed
 
     def _take(self, block: bytes) -> bytes:
         """Complete events."""
