@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from gateway.domain.usage import Source, Usage
 from gateway.upstream.adapter import as_object
 
@@ -27,7 +29,7 @@ def tool_call(number: int | None, id: str, name: str, arguments: str, **more: ob
     return {**place, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}, **more}
 
 
-def arguments_delta(number: int, arguments: str) -> Json:
+def arguments_delta(number: int, arguments: str | msgspec.Raw) -> Json:
     """More of a tool call's arguments."""
     return {"index": number, "function": {"arguments": arguments}}
 

@@ -16,6 +16,7 @@ from gateway.upstream.chat.request import Request, read_request
 
 DIGEST = 8
 """Hex digits at the end of a name that was changed."""
+_CHANGED = re.compile(r".*_[0-9a-f]{8}", re.DOTALL)
 
 
 class Spelling(msgspec.Struct, frozen=True):
@@ -39,7 +40,7 @@ class Spelling(msgspec.Struct, frozen=True):
 
 
 class Names:
-    """The client's names for the tools an answer names. Looks into the request once, when a name may be a changed one."""
+    """The client's names for the tools an answer names. Looks into the request only if one may be a changed one."""
 
     def __init__(self, order: Order, spelling: Spelling) -> None:
         self._order = order
@@ -48,6 +49,8 @@ class Names:
 
     def back(self, name: str) -> str:
         """The client's name for one that was sent; one that was never sent stays as it is."""
+        if not _CHANGED.fullmatch(name):
+            return name
         if self._known is None:
             self._known = {self._spelling.sent(own): own for own in _tool_names(self._order)}
         return self._known.get(name, name)

@@ -4,7 +4,7 @@ Texts stay the bytes they came as: nobody but the model reads them, and their es
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -173,6 +173,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return [self.stop] if isinstance(self.stop, str) else self.stop or []
 
 
+T = TypeVar("T")
+
 _REQUEST = msgspec.json.Decoder(Request)
 _PARTS = msgspec.json.Decoder(list[Part])
 
@@ -187,7 +189,7 @@ def read_parts(content: msgspec.Raw, where: str) -> list[Part]:
     return _decoded(_PARTS, content, where)
 
 
-def _decoded(decoder: "msgspec.json.Decoder[Any]", data: bytes | msgspec.Raw, where: str) -> Any:
+def _decoded(decoder: "msgspec.json.Decoder[T]", data: bytes | msgspec.Raw, where: str) -> T:
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:

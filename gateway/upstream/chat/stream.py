@@ -1,56 +1,23 @@
-"""Stream: a streamed answer of another dialect. Its events become events of chat completions, which are handled as such.
+"""Stream: a streamed answer of another dialect: its events become events of chat completions, and are handled so.
 
 So there is one place that numbers tool calls, counts what came, and decides whether an answer was complete.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable
 
 from gateway.domain.channel import Channel
 from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order
-from gateway.upstream.chat.forms import Json
+from gateway.upstream.chat.decoder import Decoder, transcribe, transcribe_end
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.body import BEGINNINGS, BODY_LIMIT
-from gateway.upstream.openai.stream import DONE, ChatStream
-from gateway.upstream.said import tidy
-from gateway.upstream.sse import BLANK, Event, Framer, has_comment, parse
+from gateway.upstream.openai.stream import ChatStream
+from gateway.upstream.sse import BLANK, Framer, has_comment, parse
 
 WholeReader = Callable[[bytes], bytes]
 """A whole answer of the dialect as a chat completion's JSON. Raises AttemptFailed."""
-
-
-class Decoder(Protocol):
-    """Reads the events of one answer of a dialect."""
-
-    failure: Failure | None
-    """Set when the upstream told of a failure."""
-    complete: bool
-    """The answer's end was seen."""
-    suspect: bool
-    """A usage report had numbers that cannot be true."""
-
-    def take(self, event: Event) -> Iterable[Json]:
-        """The chunks of chat completions that an event means. Raises ValueError if it means nothing known."""
-
-    def end(self) -> Iterable[Json]:
-        """The bytes have ended: the chunks that were waiting for that."""
-
-
-def transcribe(decoder: Decoder, event: Event) -> bytes:
-    """An event in the words of chat completions; one that makes no sense becomes one that makes none there either."""
-    try:
-        chunks = list(decoder.take(event))
-    except ValueError:
-        return b"data: " + tidy(event.data[:1000].decode("utf-8", "replace"), 120).encode() + b" ?" + BLANK
-    return _written(decoder, chunks)
-
-
-def _written(decoder: Decoder, chunks: Iterable[Json]) -> bytes:
-    out = b"".join(b"data: " + rawjson.encode(chunk) + BLANK for chunk in chunks)
-    return out + DONE if decoder.complete else out
 
 
 class TranslatedStream:
@@ -104,11 +71,12 @@ class TranslatedStream:
         try:
             if self._body is None:
                 return self._take(self._framer.feed(data))
-            self._body += data
-            if len(self._body) > BODY_LIMIT:
-                raise UpstreamError(f"it is longer than {BODY_LIMIT >> 20} MiB")
         except UpstreamError as exc:
             self.failure = bad_response(self._channel, exc.message)
+            return b""
+        self._body += data
+        if len(self._body) > BODY_LIMIT:
+            self.failure = bad_response(self._channel, f"it is longer than {BODY_LIMIT >> 20} MiB")
         return b""
 
     def end(self) -> bytes:
@@ -124,7 +92,7 @@ class TranslatedStream:
             if event is not None and rawjson.maybe(event.data) is not None:
                 out = self._take(rest)
             if not (self.failure or self.finished):
-                out += self._pass(_written(self._decoder, self._decoder.end()))
+                out += self._pass(transcribe_end(self._decoder))
         if not (self.failure or self.finished):
             out += self._chat.end()
             self._follow()

@@ -98,9 +98,7 @@ class _Reader:
         parts = _parts(message, where)
         if not parts and not rawjson.is_null(message.refusal):
             parts = (Text(raw=message.refusal),)
-        return Turn(
-            role="assistant", parts=parts, calls=tuple(calls), thoughts=tuple(message.thinking_blocks or ())
-        )
+        return Turn(role="assistant", parts=parts, calls=tuple(calls), thoughts=tuple(message.thinking_blocks or ()))
 
     def _result(self, message: Message, where: str) -> Turn:
         answers = message.tool_call_id or ""
@@ -142,8 +140,7 @@ def _signature(extra: msgspec.Raw) -> str:
 
 
 def _parts(message: Message, where: str) -> tuple[Text | Media, ...]:
-    begin = bytes(message.content[:1]) if isinstance(message.content, bytes) else bytes(message.content)[:1]
-    if begin == b'"':
+    if bytes(message.content)[:1] == b'"':
         return (Text(raw=message.content, cache=message.cache_control),)
     if rawjson.is_null(message.content):
         return ()

@@ -3,11 +3,13 @@
 import msgspec
 
 from gateway.domain.channel import Channel
+from gateway.domain.errors import UpstreamError
+from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Order, Whole
-from gateway.upstream.chat.stream import Decoder, WholeReader, transcribe
+from gateway.upstream.chat.decoder import Decoder, transcribe, transcribe_end
+from gateway.upstream.chat.stream import WholeReader
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.assemble import assemble, is_stream
-from gateway.upstream.openai.stream import DONE
 from gateway.upstream.openai.whole import read_whole
 from gateway.upstream.said import read_error
 from gateway.upstream.sse import BLANK, Framer, parse
@@ -18,12 +20,28 @@ def read_translated(body: bytes, order: Order, channel: Channel, decoder: Decode
     if not is_stream(body):
         return read_whole(whole(body), order, channel)
     framer = Framer()
-    events = [parse(part) for part in (framer.feed(body) + framer.end()).split(BLANK)]
-    chat = b"".join(transcribe(decoder, event) for event in events if event is not None)
-    chat += b"".join(b"data: " + msgspec.json.encode(chunk) + BLANK for chunk in decoder.end())
+    try:
+        blocks = (framer.feed(body) + framer.end()).split(BLANK)
+    except UpstreamError as exc:
+        raise AttemptFailed(bad_response(channel, exc.message)) from exc
+    events = filter(None, map(parse, blocks))
+    chat = b"".join(transcribe(decoder, event) for event in events) + transcribe_end(decoder)
     if decoder.failure is not None:
         raise AttemptFailed(decoder.failure)
-    return assemble(chat + DONE if decoder.complete else chat, order, channel)
+    return _completed(assemble(chat, order, channel))
+
+
+def _completed(whole: Whole) -> Whole:
+    """The answer with the fields that streams leave out."""
+    answer = rawjson.fields(whole.body)
+    choices = rawjson.objects(answer["choices"])
+    for choice in choices:
+        message = rawjson.fields(choice["message"])
+        message.setdefault("refusal", rawjson.NULL)
+        choice.setdefault("logprobs", rawjson.NULL)
+        choice["message"] = rawjson.raw(message)
+    answer["choices"] = rawjson.raw(choices)
+    return msgspec.structs.replace(whole, body=rawjson.encode(answer))
 
 
 def no_answer(body: bytes, channel: Channel) -> AttemptFailed:

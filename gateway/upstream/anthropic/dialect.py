@@ -1,0 +1,40 @@
+"""Dialect: Anthropic's Messages."""
+
+from collections.abc import Mapping
+
+from gateway.domain.channel import Channel, Served
+from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.anthropic import errors, request
+from gateway.upstream.anthropic.answer import read_answer
+from gateway.upstream.anthropic.calls import Calls
+from gateway.upstream.anthropic.stream import MessageDecoder
+from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.chat.stream import TranslatedStream
+from gateway.upstream.chat.whole import read_translated
+
+
+class AnthropicDialect:
+    """Implements ``adapter.Adapter``. ``signatures`` holds the thoughts before tool calls, which the API wants back."""
+
+    def __init__(self, signatures: Signatures) -> None:
+        self._signatures = signatures
+
+    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+        """See ``adapter.Adapter``. Raises AttemptFailed for a request that has no counterpart there."""
+        return request.prepare(order, channel, served, learned, self._signatures)
+
+    def stream(self, order: Order, channel: Channel) -> TranslatedStream:
+        """See ``adapter.Adapter``."""
+        calls = Calls(order, self._signatures)
+        decoder = MessageDecoder(channel, calls)
+        return TranslatedStream(order, channel, decoder, lambda body: read_answer(body, channel, calls))
+
+    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+        """See ``adapter.Adapter``."""
+        calls = Calls(order, self._signatures)
+        decoder = MessageDecoder(channel, calls)
+        return read_translated(body, order, channel, decoder, lambda body: read_answer(body, channel, calls))
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``adapter.Adapter``."""
+        return errors.failure(channel, status, headers, body)

@@ -1,0 +1,54 @@
+"""Errors: what Anthropic says when something is wrong, with a status of its own or inside an answer."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Failure
+from gateway.upstream.failures import classify
+from gateway.upstream.said import Said, read_error
+
+STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "timeout_error": 504,
+    "api_error": 500,
+    "overloaded_error": 529,
+}
+"""The status of an error that comes inside an answer; from the vendor's list of errors."""
+
+_OWN_NAMES = {"thinking": "reasoning_effort", "output_config": "reasoning_effort", "stop_sequences": "stop"}
+"""Fields of the request that the client knows by another name."""
+
+
+def failure(channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+    """What an answer with a status other than 2xx means."""
+    found = classify(channel, status, _said(body), headers)
+    names = dict.fromkeys(_OWN_NAMES.get(name, name) for name in found.parameters)
+    return msgspec.structs.replace(found, parameters=tuple(names))
+
+
+def failure_inside(channel: Channel, body: bytes) -> Failure:
+    """What an error in an answer of status 200 means."""
+    said = _said(body)
+    found = classify(channel, STATUSES.get(said.type, 500), said, {})
+    return msgspec.structs.replace(found, parameters=())
+
+
+def _said(body: bytes) -> Said:
+    """What it says. The hints are only looked through for words: codes in the details, and what a 404 is about."""
+    said = read_error(body)
+    found = rawjson.maybe(body)
+    error = found.get("error") if isinstance(found, dict) else None
+    details = error.get("details") if isinstance(error, dict) else None
+    hints = rawjson.encode(details)[:2000].decode("utf-8", "replace") if isinstance(details, dict) else ""
+    if said.type == "not_found_error" and said.message.lower().startswith("model"):
+        hints += " model_not_found"  # "model: claude-none": the API says no more
+    return msgspec.structs.replace(said, hints=said.hints + hints)

@@ -1,0 +1,129 @@
+"""Messages: a conversation as Anthropic wants it: user and assistant in turn, results first, nothing empty.
+
+The rules of the API: the first message is the user's; a message is not empty; all results of one assistant message
+stand at the beginning of the next user message; system messages among the messages, where the model takes them, stand
+after a user's message and before an assistant's or at the end.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from gateway.upstream import rawjson
+from gateway.upstream.anthropic.blocks import Block, blocks_of, result_block, text_block
+from gateway.upstream.chat.names import Spelling
+from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.chat.turns import Text, Turn
+
+TOOLS = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,128}"), odd=re.compile(r"[^A-Za-z0-9_-]"), limit=128)
+"""Names of tools, and ids of their calls."""
+
+FILLER = "."
+"""Text of a message that must be there and has none."""
+
+
+class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
+    """The conversation."""
+
+    system: list[Block]
+    messages: list[dict[str, Any]]
+    thoughtless: bool
+    """An assistant message of the running tool loop calls tools without a thought before them."""
+
+
+def dialogue(turns: list[Turn], signatures: Signatures, *, system_inside: bool) -> Dialogue:
+    """The conversation. Raises BadRequest for parts that the API does not take."""
+    writer = _Writer(signatures, running=_running_loop(turns), system_inside=system_inside)
+    for position, turn in enumerate(turns):
+        writer.add(turn, position)
+    return writer.done()
+
+
+def _running_loop(turns: list[Turn]) -> int:
+    """Where the turns begin that follow the user's last words: the model is still at work on those."""
+    return max((i for i, turn in enumerate(turns) if turn.role == "user"), default=-1) + 1
+
+
+class _Writer:
+    """The messages so far."""
+
+    def __init__(self, signatures: Signatures, *, running: int, system_inside: bool) -> None:
+        self._signatures = signatures
+        self._running = running
+        self._system_inside = system_inside
+        self._system: list[Block] = []
+        self._waiting: list[Block] = []
+        """System texts for the end of the user's message."""
+        self._messages: list[dict[str, Any]] = []
+        self._thoughtless = False
+
+    def add(self, turn: Turn, position: int) -> None:
+        match turn.role:
+            case "system":
+                inside = self._system_inside and self._messages
+                (self._waiting if inside else self._system).extend(blocks_of(turn.parts))
+            case "user":
+                self._of("user").extend(blocks_of(turn.parts))
+            case "tool":
+                self._add_result(result_block(TOOLS.sent(turn.answers), turn.parts))
+            case _:
+                self._add_assistant(turn, running=position >= self._running)
+
+    def done(self) -> Dialogue:
+        """The whole. A last message of the assistant is one it shall continue: it must not end in blanks."""
+        self._place_system()
+        if not self._messages or self._messages[0]["role"] != "user":
+            self._messages.insert(0, {"role": "user", "content": []})
+        for message in self._messages:
+            message["content"] = message["content"] or [{"type": "text", "text": FILLER}]
+        last = self._messages[-1]
+        if last["role"] == "assistant" and last["content"][-1]["type"] == "text":
+            last["content"][-1]["text"] = rawjson.text(last["content"][-1]["text"]).rstrip()
+        return Dialogue(system=self._system, messages=self._messages, thoughtless=self._thoughtless)
+
+    def _of(self, role: str) -> list[Any]:
+        """The content of the last message, which is made if it has another role."""
+        if not self._messages or self._messages[-1]["role"] != role:
+            self._messages.append({"role": role, "content": []})
+        content: list[Any] = self._messages[-1]["content"]
+        return content
+
+    def _add_result(self, block: Block) -> None:
+        content = self._of("user")
+        results = sum(block["type"] == "tool_result" for block in content)
+        content.insert(results, block)
+
+    def _add_assistant(self, turn: Turn, *, running: bool) -> None:
+        texts = [text_block(part) for part in turn.parts if isinstance(part, Text) and not part.blank]
+        if not (texts or turn.calls):
+            return
+        thoughts: list[Any] = [block for block in turn.thoughts if _is_thought(block)]
+        recalled = {} if thoughts or not running else {call.id: self._recall(call.id) for call in turn.calls}
+        if turn.calls:
+            thoughts += recalled.pop(turn.calls[0].id, [])
+            self._thoughtless = self._thoughtless or (running and not thoughts)
+        self._place_system()
+        content = self._of("assistant")
+        content += thoughts + texts
+        for call in turn.calls:
+            content += recalled.get(call.id, [])
+            name, call_id = TOOLS.sent(call.name), TOOLS.sent(call.id)
+            content.append({"type": "tool_use", "id": call_id, "name": name, "input": call.arguments})
+
+    def _recall(self, call_id: str) -> list[msgspec.Raw]:
+        kept = self._signatures.recall(call_id)
+        return rawjson.items(kept) if kept else []
+
+    def _place_system(self) -> None:
+        """The waiting texts go after the user's message, or to the top if there is none to follow."""
+        if self._waiting and self._messages[-1]["role"] == "user":
+            self._messages.append({"role": "system", "content": self._waiting})
+        else:
+            self._system += self._waiting
+        self._waiting = []
+
+
+def _is_thought(block: msgspec.Raw) -> bool:
+    found = rawjson.maybe(block)
+    return isinstance(found, dict) and found.get("type") in {"thinking", "redacted_thinking"}

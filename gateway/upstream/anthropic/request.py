@@ -1,0 +1,160 @@
+"""Request: a client's chat request as a request to Anthropic's Messages."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Channel, Served
+from gateway.domain.errors import BadRequest
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Learned, Order, Prepared
+from gateway.upstream.anthropic import thinking, tools
+from gateway.upstream.anthropic.messages import Dialogue, dialogue
+from gateway.upstream.anthropic.rows import Row, row_of
+from gateway.upstream.chat.refused import refused, unsupported
+from gateway.upstream.chat.request import Request, left_out, read_request
+from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.chat.tools import Toolbox, read_tools
+from gateway.upstream.chat.turns import read_turns
+from gateway.upstream.openai.request import PLAIN_HEADERS, STREAM_HEADERS, endpoint
+
+VERSION = "2023-06-01"
+"""Of the API. A newer one (2026-10-21) differs only by taking no sampling parameters, which older models still do."""
+
+UNDERSTOOD = frozenset(
+    {
+        *("model", "messages", "stream", "stream_options", "tools", "functions", "tool_choice", "function_call"),
+        *("parallel_tool_calls", "response_format", "max_completion_tokens", "max_tokens", "temperature", "top_p"),
+        *("top_k", "stop", "n", "logprobs", "top_logprobs", "modalities", "reasoning_effort", "service_tier", "user"),
+        *("safety_identifier", "thinking", "output_config", "cache_control", "metadata"),
+    }
+)
+"""Fields with a counterpart, and those that are refused instead of left out."""
+
+_TIERS = {"auto": "auto", "default": "standard_only"}
+_PERSONAL = re.compile(r".*@.*|\+?[\d\s()./-]{7,}")
+"""What looks like an e-mail address or a telephone number; the vendor wants neither."""
+
+
+def prepare(order: Order, channel: Channel, served: Served, learned: Learned, signatures: Signatures) -> Prepared:
+    """The request. Raises AttemptFailed (``client``, not sent) for what Anthropic has no counterpart of."""
+    fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
+    dropped = [name for name in learned.dropped if name in order.fields]
+    try:
+        body = _body(read_request(fields), row_of(served.upstream_name), signatures, dropped)
+    except BadRequest as fault:
+        raise refused(channel, fault) from fault
+    if order.stream:
+        body["stream"] = True
+    return Prepared(
+        url=endpoint(root(channel), "/v1/messages"),
+        headers=headers(channel, stream=order.stream),
+        body=rawjson.encode({"model": served.upstream_name, **body}),
+        dropped=tuple(dict.fromkeys((*dropped, *left_out(fields, UNDERSTOOD)))),
+    )
+
+
+def root(channel: Channel) -> str:
+    """The base URL, which may be given with ``/v1`` at its end."""
+    return channel.base_url.rstrip("/").removesuffix("/v1")
+
+
+def headers(channel: Channel, *, stream: bool) -> dict[str, str]:
+    """The request's headers, with the API's version unless the channel names another."""
+    out = dict(STREAM_HEADERS if stream else PLAIN_HEADERS)
+    if not any(name.lower() == "anthropic-version" for name in channel.headers):
+        out["anthropic-version"] = VERSION
+    return out
+
+
+def _body(request: Request, row: Row, signatures: Signatures, dropped: list[str]) -> dict[str, Any]:
+    """Everything but ``model`` and ``stream``; adds to ``dropped`` what could not be put into words."""
+    _refuse(request)
+    toolbox = read_tools(request)
+    talk = dialogue(read_turns(request.messages), signatures, system_inside=row.system_inside)
+    max_tokens = request.output_cap or row.max_tokens
+    plan = thinking.plan(request, row, max_tokens, bound=_bound(toolbox, talk))
+    kit = tools.equip(request, toolbox, row, thinking=plan.on)
+    system = [*talk.system, *([{"type": "text", "text": kit.line}] if kit.line else [])]
+    body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}
+    body |= {"tools": kit.tools, "tool_choice": kit.choice, "stop_sequences": _stops(request)}
+    body |= plan.fields
+    if kit.format is not None:
+        body["output_config"] = {**body.get("output_config", {}), "format": kit.format}
+    if plan.dropped:
+        dropped.append("reasoning_effort")
+    _add_extras(body, request)
+    body |= _sampling(request, row, dropped, thinking=_thinks(body))
+    body |= _service(request, dropped)
+    return {name: value for name, value in body.items() if value is not None and value != []}
+
+
+def _refuse(request: Request) -> None:
+    """What cannot be left out without giving another answer than was asked for."""
+    if request.n is not None and request.n > 1:
+        raise unsupported("n", "Anthropic gives one answer a call")
+    if "audio" in (request.modalities or ()):
+        raise unsupported("modalities", "Anthropic's models do not speak")
+    if request.logprobs:
+        raise unsupported("logprobs", "Anthropic tells no probabilities")
+
+
+def _bound(toolbox: Toolbox, talk: Dialogue) -> bool:
+    return talk.thoughtless or bool(toolbox.forced and toolbox.offers)
+
+
+def _stops(request: Request) -> list[str]:
+    """Blank ones are refused by the API."""
+    return [stop for stop in request.stops if stop.strip()]
+
+
+def _add_extras(body: dict[str, Any], request: Request) -> None:
+    """Fields in Anthropic's own words win."""
+    for name in ("thinking", "cache_control"):
+        value: msgspec.Raw = getattr(request, name)
+        if not rawjson.is_null(value):
+            body[name] = value
+    config = rawjson.maybe(request.output_config)
+    if isinstance(config, dict):
+        body["output_config"] = {**body.get("output_config", {}), **config}
+
+
+def _thinks(body: dict[str, Any]) -> bool:
+    found = body.get("thinking")
+    if isinstance(found, msgspec.Raw):
+        found = rawjson.maybe(found)
+    return isinstance(found, dict) and found.get("type") in {"enabled", "adaptive"}
+
+
+def _sampling(request: Request, row: Row, dropped: list[str], *, thinking: bool) -> dict[str, Any]:
+    temperature = None if request.temperature is None else min(request.temperature, 1.0)
+    wanted = {"temperature": temperature, "top_p": request.top_p, "top_k": request.top_k}
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    if thinking or not row.sampling:
+        dropped += wanted
+        return {}
+    if row.one_sampler and "temperature" in wanted and wanted.pop("top_p", None) is not None:
+        dropped.append("top_p")
+    return wanted
+
+
+def _service(request: Request, dropped: list[str]) -> dict[str, Any]:
+    """The user's id and the service tier."""
+    out: dict[str, Any] = {}
+    metadata = rawjson.maybe(request.metadata)
+    own = metadata.get("user_id") if isinstance(metadata, dict) else None
+    user = request.safety_identifier or request.user
+    if own is not None:
+        out["metadata"] = {"user_id": own}
+    elif user and not _PERSONAL.fullmatch(user):
+        out["metadata"] = {"user_id": user}
+    elif user:
+        dropped.append("safety_identifier" if request.safety_identifier else "user")
+    if metadata and own is None:
+        dropped.append("metadata")
+    if request.service_tier in _TIERS:
+        out["service_tier"] = _TIERS[request.service_tier]
+    elif request.service_tier is not None:
+        dropped.append("service_tier")
+    return out

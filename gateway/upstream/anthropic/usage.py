@@ -1,0 +1,45 @@
+"""Usage: Anthropic's reports of one answer. In a stream the numbers are running totals, told piece by piece."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from gateway.domain.usage import Usage
+from gateway.upstream import rawjson, usage
+
+_SUMMED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+class Report:
+    """What was reported so far. Later numbers replace earlier ones; they are never added up."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, Any] = {}
+        self.suspect = False
+
+    def see(self, report: msgspec.Raw | None) -> Usage | None:
+        """Takes one more report, and gives the whole; None as long as there is no input count."""
+        found = rawjson.maybe(report)
+        if isinstance(found, dict):
+            self._told |= {name: value for name, value in found.items() if value is not None}
+        reading = usage.read(_summed(self._told))
+        if reading is None:
+            return None
+        self.suspect = self.suspect or reading.suspect
+        return reading.usage
+
+
+def _summed(told: dict[str, Any]) -> dict[str, Any]:
+    """With ``iterations`` the sum over these is what was used: the total leaves out that of a compaction."""
+    steps = [step for step in told.get("iterations") or () if isinstance(step, dict)]
+    if not steps:
+        return told
+    sums = {name: _sum(step.get(name) for step in steps) for name in _SUMMED}
+    return told | {name: total for name, total in sums.items() if total is not None}
+
+
+def _sum(numbers: Iterable[object]) -> int | None:
+    """The sum of the integers among them; None if there is none."""
+    found = [number for number in numbers if type(number) is int]
+    return sum(found) if found else None
