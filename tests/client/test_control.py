@@ -1,0 +1,79 @@
+import subprocess
+import sys
+
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.domain.errors import Conflict, InternalError, NotFound, Unavailable
+from gateway.domain.events import Snapshot
+from gateway.runfile import Endpoint
+from tests.client.scripted import saying
+from tests.control.conftest import Surface
+from tests.fakes.gateway import Gateway
+
+
+@pytest.mark.parametrize("door", ["unix", "tcp"])
+async def test_both_doors_lead_to_the_same(surface: Surface, door: str) -> None:
+    async with ControlClient(getattr(surface, door)) as client:
+        assert (await client.status()).instance == surface.unix.instance
+
+
+async def test_events_begin_with_a_snapshot(owner: ControlClient) -> None:
+    stream = owner.events(5)
+    assert isinstance(await anext(stream), Snapshot)
+    await stream.aclose()
+
+
+async def test_calls_and_sums(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.chat()
+    await gateway.settled()
+    (call,) = await owner.calls(token="laptop", failed=False, limit=5)
+    assert await owner.call(call.id) == call
+    assert (await owner.summary(by="token")).total.cost_nanos == call.cost_nanos
+    assert (await owner.verify()).equal
+    with pytest.raises(NotFound):
+        await owner.cancel(call.id)
+
+
+async def test_undo_says_what_it_undid(owner: ControlClient) -> None:
+    await owner.add_group({"name": "work"})
+    assert await owner.undo() == "added group 'work'"
+    with pytest.raises(Conflict):
+        await owner.undo()
+
+
+async def test_stopping_says_how(owner: ControlClient, gateway: Gateway) -> None:
+    asked: list[bool] = []
+    gateway.engine.stop_asked = asked.append
+    await owner.stop()
+    await owner.stop(now=True)
+    assert asked == [False, True]
+
+
+async def test_a_wrong_secret_is_told(surface: Surface) -> None:
+    stale = Endpoint(instance="x", secret="wrong", socket=surface.unix.socket)
+    with pytest.raises(Exception, match="secret"):
+        await ControlClient(stale).status()
+    with pytest.raises(Exception, match="secret"):
+        await anext(ControlClient(stale).events())
+
+
+async def test_nobody_there_is_told() -> None:
+    with pytest.raises(Unavailable) as caught:
+        await ControlClient(Endpoint(instance="x", secret="s", socket="/nonexistent/control.sock")).status()
+    assert caught.value.code == "server_gone"
+
+
+async def test_events_of_another_version_are_told_as_such() -> None:
+    async with saying(b'HTTP/1.1 200 OK\r\n\r\n{"type":"novelty","seq":1}\n') as place:
+        with pytest.raises(InternalError) as caught:
+            await anext(ControlClient(Endpoint(instance="x", secret="s", port=place.port)).events())
+    assert caught.value.code == "version_mismatch"
+
+
+def test_it_starts_fast() -> None:
+    """What is slow to import has no place in a front end's client."""
+    heavy = "{'aiohttp', 'textual', 'tinydb', 'click'}"
+    program = f"import sys, gateway.client.control; print(*sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
