@@ -164,6 +164,7 @@ async def read_answer(peer: Socket, *, patience_s: float = PATIENCE_S, bodyless:
     async with asyncio.timeout(patience_s):
         while (head := await peer.read_head()).status < 200:
             pass
+        bodyless |= head.status in {204, 304}
         return Answer(head, b"" if bodyless else await peer.read_body(head, answer=True))
 
 
