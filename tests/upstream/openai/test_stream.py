@@ -162,6 +162,12 @@ def test_a_json_error_fails_the_attempt() -> None:
     assert (out, stream.started, stream.error and stream.error.code) == (b"", False, "upstream_rate_limited")
 
 
+def test_an_answer_can_be_cut_short() -> None:
+    stream = _stream()
+    out = stream.feed(ROLE + HI) + stream.cut_short()
+    assert (said_in(out).finish, stream.finished, stream.feed(HI)) == ({0: "length"}, True, b"")
+
+
 def test_nothing_comes_after_an_error() -> None:
     stream = _stream()
     stream.feed(ROLE + b'data: {"error":{"message":"late"}}\n\n')

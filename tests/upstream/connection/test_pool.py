@@ -1,0 +1,253 @@
+"""What can go wrong before an answer's head, told apart; and which connections serve again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Timeouts
+from gateway.upstream.adapter import AttemptFailed, Prepared
+from gateway.upstream.connection.pool import Pool
+from gateway.upstream.connection.reply import HttpReply
+from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.replies import fail, reply, silence, slam, speak
+from tests.upstream.connection.makers import Asker
+from tests.upstream.makers import channel
+
+K = FailureKind
+
+
+@pytest.fixture
+async def ask(provider: Provider) -> AsyncIterator[Asker]:
+    asker = Asker(provider)
+    yield asker
+    await asker.close()
+
+
+async def _failure(base_url: str, **deadlines: float) -> AttemptFailed:
+    pool = Pool(channel(base_url, timeouts=deadlines), {})
+    try:
+        with pytest.raises(AttemptFailed) as caught:
+            await pool.send("POST", Prepared(url=base_url, headers={}, body=b"{}"), deadlines.get("head", 5))
+    finally:
+        await pool.close()
+    assert pool.busy == 0
+    return caught.value
+
+
+async def _failed(ask: Asker, script: Script, **deadlines: float) -> AttemptFailed:
+    with pytest.raises(AttemptFailed) as caught:
+        await ask(script, **deadlines)
+    assert ask.pool.busy == 0
+    return caught.value
+
+
+async def test_a_refused_connection_was_not_sent() -> None:
+    failed = await _failure("http://127.0.0.1:1/v1")
+    assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
+
+
+async def test_a_name_that_is_none_was_not_sent() -> None:
+    failed = await _failure("http://no-such-host.invalid/v1")
+    assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
+
+
+async def test_tls_to_a_plain_server_is_unreachable() -> None:
+    async with _listening(_Mail) as port:
+        failed = await _failure(f"https://127.0.0.1:{port}/v1")
+    assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
+
+
+async def test_a_connection_that_does_not_come_about_is_a_timeout() -> None:
+    async with _listening(_Mute) as port:
+        failed = await _failure(f"https://127.0.0.1:{port}/v1", connect=0.2)
+    assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_timeout")
+    assert "connect deadline of 0.2 s" in failed.message
+
+
+class _Mute(asyncio.Protocol):
+    """Says nothing."""
+
+    transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+
+class _Mail(_Mute):
+    """Speaks first, and no TLS."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport.write(b"220 mail ready\r\n")
+
+
+class _Hasty(_Mute):
+    """Answers when it has seen the beginning of a request, and reads no more."""
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.pause_reading()
+        self.transport.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}")
+
+
+@asynccontextmanager
+async def _listening(kind: type[_Mute]) -> AsyncIterator[int]:
+    peers: list[_Mute] = []
+
+    def accept() -> _Mute:
+        peers.append(kind())
+        return peers[-1]
+
+    server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+        for peer in peers:
+            peer.transport.abort()
+
+
+async def test_a_reset_before_any_byte_was_sent(ask: Asker) -> None:
+    failed = await _failed(ask, slam)
+    assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, True, "upstream_unreachable")
+
+
+async def test_a_head_that_does_not_come_is_a_timeout(ask: Asker) -> None:
+    failed = await _failed(ask, silence, head=0.2)
+    assert (failed.kind, failed.sent, failed.code) == (K.SLOW, True, "upstream_timeout")
+    assert "response head deadline of 0.2 s" in failed.message
+    await ask.exchange.left()
+
+
+GARBAGE = [
+    b"SSH-2.0-OpenSSH_9.0\r\n",
+    b"HTTP/1.1 999 What\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100_000,
+    b"HTTP/1.1 200 " + b"x" * 1_000_000 + b"\r\n\r\n",
+    b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1000,
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
+async def test_what_is_no_http_is_a_bad_answer(ask: Asker, garbage: bytes) -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.write(garbage)
+        await exchange.left()
+
+    failed = await _failed(ask, script)
+    assert (failed.sent, failed.code) == (True, "upstream_bad_response")
+
+
+async def test_a_few_early_hints_are_no_harm(ask: Asker) -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.write(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 3)
+        await exchange.answer(b"{}")
+
+    assert await (await ask(script)).read(10) == b"{}"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_redirects_are_answers_and_not_followed(ask: Asker, provider: Provider, status: int) -> None:
+    answer = await ask(reply(b"", status=status, headers={"location": provider.base_url + "/elsewhere"}))
+    await answer.read(10)
+    assert (answer.status, len(provider.exchanges)) == (status, 1)
+
+
+async def test_cookies_are_not_kept(ask: Asker) -> None:
+    for _ in range(2):
+        await (await ask(reply(b"{}", headers={"set-cookie": "a=b"}))).read(10)
+    assert ask.exchange.head.get("cookie") == ""
+
+
+async def test_an_answer_before_the_request_was_read_is_used() -> None:
+    """The body is larger than any socket's buffer, and the upstream never reads it."""
+    async with _listening(_Hasty) as port:
+        base_url = f"http://127.0.0.1:{port}/v1"
+        pool = Pool(channel(base_url), {})
+        answer = await pool.send("POST", Prepared(url=base_url, headers={}, body=b"x" * 30_000_000), 5)
+        assert (answer.status, await answer.read(100)) == (413, b"{}")
+        await pool.close()
+
+
+async def test_a_large_body_arrives_whole(provider: Provider) -> None:
+    provider.on("m", speak())
+    pool = Pool(channel(provider.base_url), {})
+    body = b'{"model":"m","x":"' + b"y" * 5_000_000 + b'"}'
+    answer = await pool.send("POST", Prepared(url=provider.base_url, headers={}, body=body), 5)
+    await answer.read(10_000)
+    assert provider.last.body == body
+    await pool.close()
+
+
+async def test_a_connection_closed_while_idle_is_replaced_unseen(ask: Asker, provider: Provider) -> None:
+    await (await ask(speak())).read(10_000)
+    provider.last.socket.close()
+    await provider.last.left()
+    await (await ask(speak())).read(10_000)
+    assert len(provider.exchanges) == 2
+
+
+async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Asker, provider: Provider) -> None:
+    await (await ask(speak())).read(10_000)
+    turns = iter((slam, speak()))
+
+    async def script(exchange: Exchange) -> None:
+        await next(turns)(exchange)
+
+    assert b"Hello" in await (await ask(script)).read(10_000)
+    assert [exchange.reused for exchange in provider.exchanges] == [False, True, False]
+
+
+async def test_a_fresh_connection_that_breaks_is_not_tried_again(ask: Asker, provider: Provider) -> None:
+    await _failed(ask, slam)
+    assert len(provider.exchanges) == 1
+
+
+async def test_a_connection_that_is_to_be_closed_is_not_used_again(ask: Asker, provider: Provider) -> None:
+    for _ in range(2):
+        await (await ask(reply(b"{}", headers={"connection": "close"}))).read(10)
+    assert [exchange.reused for exchange in provider.exchanges] == [False, False]
+
+
+async def test_bytes_after_the_answer_spoil_the_connection(ask: Asker, provider: Provider) -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.answer(b"{}")
+        await exchange.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+
+    await (await ask(script)).read(10)
+    await ask.idle()
+    assert await (await ask(reply(b"{}"))).read(10) == b"{}"
+    assert not provider.last.reused
+
+
+async def test_a_failed_answer_keeps_its_connection(ask: Asker, provider: Provider) -> None:
+    for _ in range(2):
+        await (await ask(fail(500))).read(10_000)
+    assert provider.last.reused
+
+
+async def test_hung_calls_hold_nobody_up(ask: Asker, provider: Provider) -> None:
+    provider.on("hung", silence)
+    hung = Pool(channel(provider.base_url), {})
+    asked = Prepared(url=provider.base_url, headers={}, body=b'{"model":"hung"}')
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_quietly(hung, asked)) for _ in range(50)]
+        await provider.asked(50)
+        async with asyncio.timeout(2):
+            await (await ask(speak())).read(10_000)
+        for task in tasks:
+            task.cancel()
+    assert hung.busy == 0
+    await hung.close()
+
+
+async def _quietly(pool: Pool, asked: Prepared) -> HttpReply:
+    return await pool.send("POST", asked, 60)
+
+
+def test_deadlines_are_those_of_the_channel() -> None:
+    assert Pool(channel(), {}).fits(channel())
+    assert not Pool(channel(), {}).fits(channel(timeouts=Timeouts(idle=1)))
+    assert not Pool(channel(), {}).fits(channel(key="other"))

@@ -1,0 +1,315 @@
+"""Bodies come whole or in pieces, within limits and deadlines, and connections are kept only when they are clean."""
+
+import asyncio
+import gzip
+import zlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.upstream.adapter import AttemptFailed
+from gateway.upstream.connection.reply import LINGER_S, HttpReply
+from gateway.upstream.openai.stream import ChatStream
+from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.replies import chunk, cut, delta, event, reply, story, stream, stream_bytes
+from tests.upstream.connection.makers import Asker, drain
+from tests.upstream.makers import channel, order
+
+K = FailureKind
+
+
+@pytest.fixture
+async def ask(provider: Provider) -> AsyncIterator[Asker]:
+    asker = Asker(provider)
+    yield asker
+    await asker.close()
+
+
+async def _said(answer: HttpReply) -> list[bytes]:
+    return [data async for data in answer.chunks()]
+
+
+async def test_a_body_is_read_whole(ask: Asker) -> None:
+    assert await (await ask(reply(b"x" * 300_000))).read(300_000) == b"x" * 300_000
+
+
+async def test_an_empty_body_is_empty(ask: Asker) -> None:
+    assert await (await ask(reply(b"", status=204))).read(10) == b""
+
+
+async def test_a_body_that_is_too_long_is_refused_and_not_read(ask: Asker) -> None:
+    answer = await ask(_flood)
+    with pytest.raises(AttemptFailed, match="longer than 299999") as caught:
+        await answer.read(299_999)
+    assert caught.value.code == "upstream_bad_response"
+    await ask.exchange.left()
+
+
+@pytest.mark.parametrize(
+    ("coding", "packed"), [("gzip", gzip.compress(b"hello")), ("deflate", zlib.compress(b"hello"))]
+)
+async def test_a_compressed_body_is_unpacked(ask: Asker, coding: str, packed: bytes) -> None:
+    answer = await ask(reply(packed, headers={"content-encoding": coding}))
+    assert await answer.read(100) == b"hello"
+
+
+async def test_a_bomb_is_cut(ask: Asker) -> None:
+    bomb = gzip.compress(b"\0" * 100_000_000)
+    answer = await ask(reply(bomb, headers={"content-encoding": "gzip"}))
+    with pytest.raises(AttemptFailed, match="longer than"):
+        await answer.read(1_000_000)
+
+
+async def test_a_lie_about_the_coding_is_a_bad_answer(ask: Asker) -> None:
+    answer = await ask(reply(b"no gzip at all", headers={"content-encoding": "gzip"}))
+    with pytest.raises(AttemptFailed) as caught:
+        await answer.read(100)
+    assert caught.value.code == "upstream_bad_response"
+
+
+async def test_a_body_shorter_than_said_is_a_bad_answer(ask: Asker) -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin(headers={"content-length": "50"})
+        await exchange.write(b"short")
+        exchange.socket.close()
+
+    with pytest.raises(AttemptFailed, match="broke off") as caught:
+        await (await ask(script)).read(100)
+    assert (caught.value.kind, caught.value.sent) == (K.SERVER, True)
+
+
+async def test_a_stream_comes_as_it_is_sent(ask: Asker) -> None:
+    go = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        for part in (b"one", b"two", b"three"):
+            await exchange.piece(part)
+            await go.wait()
+            go.clear()
+        await exchange.finish()
+
+    seen = []
+    async for data in (await ask(script)).chunks():
+        seen.append(data)
+        go.set()
+    assert seen == [b"one", b"two", b"three"]
+
+
+async def test_a_compressed_stream_comes_piece_by_piece(ask: Asker) -> None:
+    pack = zlib.compressobj(wbits=31)
+    first = pack.compress(b"one") + pack.flush(zlib.Z_SYNC_FLUSH)
+    rest = pack.compress(b"two") + pack.flush()
+    go = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream({"content-encoding": "gzip"})
+        await exchange.piece(first)
+        await go.wait()
+        await exchange.piece(rest)
+        await exchange.finish()
+
+    seen = []
+    async for data in (await ask(script)).chunks():
+        seen.append(data)
+        go.set()
+    assert seen == [b"one", b"two"]
+
+
+async def test_a_clean_stream_leaves_a_connection_for_the_next(ask: Asker) -> None:
+    for _ in range(2):
+        await _said(await ask(stream(*story("Hi"))))
+    assert ask.exchange.reused
+
+
+async def test_an_aborted_stream_closes_its_connection_at_once(ask: Asker) -> None:
+    answer = await ask(_endless)
+    async for _ in answer.chunks():
+        break
+    began = asyncio.get_running_loop().time()
+    answer.abort()
+    assert await ask.exchange.left() - began < 0.5
+    answer.abort()
+
+
+async def test_a_released_connection_is_kept_if_the_rest_comes_soon(ask: Asker) -> None:
+    go = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(b"data: [DONE]\n\n")
+        await go.wait()
+        await exchange.finish()
+
+    answer = await ask(script)
+    async for _ in answer.chunks():
+        break
+    answer.release()
+    go.set()
+    await ask.idle()
+    await (await ask(reply({}))).read(10)
+    assert ask.exchange.reused
+
+
+async def test_a_released_connection_is_closed_if_the_rest_does_not_come(ask: Asker) -> None:
+    answer = await ask(_endless)
+    async for _ in answer.chunks():
+        break
+    began = asyncio.get_running_loop().time()
+    answer.release()
+    assert LINGER_S * 0.9 < await ask.exchange.left() - began < LINGER_S + 2
+
+
+@pytest.mark.parametrize("fault", ["reset", "close", "chunk"])
+async def test_a_break_before_the_first_event_is_a_failure(ask: Asker, fault: str) -> None:
+    answer = await ask(_broken(fault, b": wait\n\n"))
+    up = ChatStream(order(), channel())
+    with pytest.raises(AttemptFailed) as caught:
+        await drain(answer, up)
+    assert caught.value.sent
+
+
+@pytest.mark.parametrize("fault", ["reset", "close", "chunk"])
+async def test_a_break_after_it_ends_the_events(ask: Asker, fault: str) -> None:
+    answer = await ask(_broken(fault, event(chunk(delta("Hi")))))
+    up = ChatStream(order(), channel())
+    await drain(answer, up)
+    up.end()
+    assert (up.error and up.error.code) == "upstream_stream_truncated"
+
+
+async def test_a_body_that_trickles_is_cut_at_the_total_deadline(ask: Asker) -> None:
+    answer = await ask(_dribble, total=0.2)
+    with pytest.raises(AttemptFailed, match=r"total deadline of 0\.2 s") as caught:
+        await answer.read(1000)
+    assert (caught.value.kind, caught.value.code) == (K.SLOW, "upstream_timeout")
+    await ask.exchange.left()
+
+
+async def _late(ask: Asker, script: Script, **deadlines: float) -> str:
+    answer, up = await ask(script, **deadlines), ChatStream(order(), channel())
+    with pytest.raises(AttemptFailed) as caught:
+        await drain(answer, up)
+    assert (caught.value.kind, caught.value.code) == (K.SLOW, "upstream_timeout")
+    await ask.exchange.left()
+    return caught.value.message
+
+
+async def test_a_head_without_events_is_too_slow(ask: Asker) -> None:
+    assert "first event deadline of 0.2 s" in await _late(ask, _then_silent(b""), head=0.2)
+
+
+async def test_silence_after_an_event_is_too_slow(ask: Asker) -> None:
+    assert "idle deadline of 0.2 s" in await _late(ask, _then_silent(event(chunk(delta("Hi")))), idle=0.2)
+
+
+async def test_a_trickle_within_an_event_is_silence(ask: Asker) -> None:
+    assert "idle deadline of 0.2 s" in await _late(ask, _trickle_after_an_event, idle=0.2)
+
+
+async def test_comments_hold_the_idle_deadline_off_but_not_for_ever(ask: Asker) -> None:
+    assert "comments only deadline of 0.5 s" in await _late(ask, _chatter, idle=0.2, head=0.2, comments=0.5)
+
+
+async def test_events_in_time_are_no_silence(ask: Asker) -> None:
+    answer, up = await ask(_paced, idle=0.3, head=0.3), ChatStream(order(), channel())
+    await drain(answer, up)
+    up.end()
+    assert up.finished
+
+
+async def test_time_the_reader_takes_is_not_the_upstreams(ask: Asker) -> None:
+    answer, up = await ask(stream(*story("Hi"), done=True), idle=0.1, head=0.1), ChatStream(order(), channel())
+    async for data in answer.chunks(up):
+        up.feed(data)
+        await asyncio.sleep(0.3)
+    assert up.finished
+
+
+async def test_a_stream_has_an_end_even_if_nobody_says_so(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.upstream.connection.reply.STREAM_LIMIT", 100_000)
+    with pytest.raises(AttemptFailed, match="longer than"):
+        await _said(await ask(stream_bytes(b": x\n\n" * 100_000)))
+    await ask.exchange.left()
+
+
+async def test_nobody_is_counted_after_the_end(ask: Asker) -> None:
+    for script in (reply({}), stream(*story("Hi")), cut(), _endless):
+        answer = await ask(script)
+        try:
+            async for _ in answer.chunks():
+                break
+        except AttemptFailed:
+            pass
+        answer.abort()
+        answer.release()
+    assert ask.pool.busy == 0
+
+
+async def _endless(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    await exchange.piece(event(chunk(delta("Hi"))))
+    await exchange.left(60)
+
+
+async def _flood(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    while not exchange.gone.is_set():
+        await exchange.piece(b"x" * 65_536)
+        await asyncio.sleep(0)
+
+
+async def _dribble(exchange: Exchange) -> None:
+    await exchange.begin(headers={"content-length": "1000"})
+    while not exchange.gone.is_set():
+        await exchange.write(b"x")
+        await asyncio.sleep(0.02)
+
+
+async def _chatter(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    while not exchange.gone.is_set():
+        await exchange.piece(b": still here\n\n")
+        await asyncio.sleep(0.02)
+
+
+async def _trickle_after_an_event(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    await exchange.piece(event(chunk(delta("Hi"))) + b"data: ")
+    while not exchange.gone.is_set():
+        await exchange.piece(b"x")
+        await asyncio.sleep(0.02)
+
+
+async def _paced(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    for doc in story(*"abcdefgh"):
+        await exchange.piece(event(doc))
+        await asyncio.sleep(0.06)
+    await exchange.piece(b"data: [DONE]\n\n")
+    await exchange.finish()
+
+
+def _then_silent(data: bytes) -> Script:
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(data)
+        await exchange.left(60)
+
+    return script
+
+
+def _broken(fault: str, data: bytes) -> Script:
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(data)
+        await asyncio.sleep(0.05)  # a reset discards what the peer has not read yet
+        if fault == "reset":
+            exchange.socket.reset()
+        elif fault == "close":
+            exchange.socket.close()
+        else:
+            await exchange.write(b"no chunk at all\r\n")
+
+    return script

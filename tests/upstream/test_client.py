@@ -1,0 +1,166 @@
+"""Calls reach the right place in the right form; lists of models are read; pools follow the configuration."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, Served
+from gateway.upstream.adapter import AttemptFailed, Prepared, Reply
+from gateway.upstream.client import Upstreams
+from tests.fakes.provider import Provider
+from tests.fakes.replies import reply, silence, speak
+from tests.upstream.makers import channel
+
+ASKED = b'{"model":"m"}'
+
+
+@pytest.fixture
+async def upstreams() -> AsyncIterator[Upstreams]:
+    clients = Upstreams({"UP_KEY": "sk-from-environment"})
+    yield clients
+    await clients.close()
+
+
+def _prepared(up: Channel) -> Prepared:
+    return Prepared(url=f"{up.base_url}/chat/completions", headers={"Accept": "application/json"}, body=ASKED)
+
+
+async def _send(upstreams: Upstreams, up: Channel) -> Reply:
+    return await upstreams.send(up, _prepared(up), stream=False)
+
+
+async def test_the_request_arrives_as_prepared(upstreams: Upstreams, provider: Provider) -> None:
+    provider.on("m", speak())
+    answer = await _send(upstreams, channel(provider.base_url, key="sk-1", headers={"X-Title": "me", "Cookie": "no"}))
+    assert (answer.status, answer.content_type) == (200, "application/json")
+    assert b"Hello" in await answer.read(10_000)
+    head = provider.last.head
+    assert (head.line, provider.last.body) == ("POST /v1/chat/completions HTTP/1.1", ASKED)
+    assert (head.get("authorization"), head.get("x-title"), head.get("cookie")) == ("Bearer sk-1", "me", "")
+    assert head.get("user-agent").startswith("tollkeeper/")
+
+
+async def test_headers_are_asked_for_in_lower_case(upstreams: Upstreams, provider: Provider) -> None:
+    provider.on("m", reply({}, headers={"X-Request-ID": "r1"}))
+    answer = await _send(upstreams, channel(provider.base_url))
+    assert answer.headers["x-request-id"] == "r1"
+    await answer.read(100)
+
+
+async def test_keys_may_be_in_the_environment(upstreams: Upstreams, provider: Provider) -> None:
+    provider.on("m", speak())
+    await (await _send(upstreams, channel(provider.base_url, key="env:UP_KEY"))).read(10_000)
+    assert provider.last.head.get("authorization") == "Bearer sk-from-environment"
+
+
+async def test_a_missing_variable_is_named(upstreams: Upstreams, provider: Provider) -> None:
+    with pytest.raises(AttemptFailed, match="NO_SUCH_KEY is not set") as caught:
+        await _send(upstreams, channel(provider.base_url, key="env:NO_SUCH_KEY"))
+    assert (caught.value.kind, caught.value.sent, caught.value.code) == (
+        FailureKind.AUTH,
+        False,
+        "upstream_auth_failed",
+    )
+
+
+async def test_azure_wants_its_own_header(upstreams: Upstreams, provider: Provider) -> None:
+    provider.on("m", speak())
+    await (await _send(upstreams, channel(provider.base_url, preset="azure", key="k"))).read(10_000)
+    assert (provider.last.head.get("api-key"), provider.last.head.get("authorization")) == ("k", "")
+
+
+async def test_a_connection_is_used_again(upstreams: Upstreams, provider: Provider) -> None:
+    provider.on("m", speak())
+    up = channel(provider.base_url)
+    for _ in range(3):
+        await (await _send(upstreams, up)).read(10_000)
+    assert [exchange.reused for exchange in provider.exchanges] == [False, True, True]
+
+
+async def test_a_changed_channel_connects_anew_beside_running_calls(upstreams: Upstreams, provider: Provider) -> None:
+    provider.on("m", speak())
+    first = await _send(upstreams, channel(provider.base_url, key="a"))
+    second = await _send(upstreams, channel(provider.base_url, key="b"))
+    assert b"Hello" in await first.read(10_000)
+    assert b"Hello" in await second.read(10_000)
+    assert [e.head.get("authorization") for e in provider.exchanges] == ["Bearer a", "Bearer b"]
+
+
+async def test_a_forgotten_channel_gives_its_connections_back(upstreams: Upstreams, provider: Provider) -> None:
+    provider.on("m", speak())
+    up = channel(provider.base_url)
+    await (await _send(upstreams, up)).read(10_000)
+    upstreams.forget(up.id)
+    await (await _send(upstreams, up)).read(10_000)
+    await provider.exchanges[0].left()
+    assert not provider.exchanges[1].gone.is_set()
+
+
+async def test_a_change_that_is_none_for_the_connection_keeps_it(upstreams: Upstreams, provider: Provider) -> None:
+    provider.on("m", speak())
+    for note in ("a", "b"):
+        await (await _send(upstreams, channel(provider.base_url, note=note))).read(10_000)
+    assert provider.last.reused
+
+
+async def test_models_are_listed(upstreams: Upstreams, provider: Provider) -> None:
+    provider.on("/v1/models", reply({"object": "list", "data": [{"id": "models/a"}, {"id": "b", "context_length": 5}]}))
+    assert await upstreams.fetch_models(channel(provider.base_url)) == [Served(name="a"), Served(name="b", context=5)]
+    assert provider.last.head.line == "GET /v1/models HTTP/1.1"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [(401, b"{}", "upstream_auth_failed"), (404, b"", "upstream_error"), (200, b"<html>", "upstream_bad_response")],
+)
+async def test_a_list_that_fails_says_why(
+    upstreams: Upstreams, provider: Provider, status: int, body: bytes, code: str
+) -> None:
+    provider.on("/v1/models", reply(body, status=status))
+    with pytest.raises(AttemptFailed) as caught:
+        await upstreams.fetch_models(channel(provider.base_url))
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(("given", "found"), [("/v1", "/v1"), ("", "/v1"), ("/", "/v1")])
+async def test_the_root_is_found_with_or_without_v1(
+    upstreams: Upstreams, provider: Provider, given: str, found: str
+) -> None:
+    provider.on("/v1/models", reply({"data": []}))
+    root = provider.base_url.removesuffix("/v1")
+    assert await upstreams.discover_root(root + given) == root + found
+
+
+async def test_the_root_is_found_above_v1(upstreams: Upstreams, provider: Provider) -> None:
+    provider.on("/models", reply({"data": None}))
+    root = provider.base_url.removesuffix("/v1")
+    assert await upstreams.discover_root(root + "/v1") == root
+
+
+async def test_no_root_is_an_error(upstreams: Upstreams, provider: Provider) -> None:
+    with pytest.raises(AttemptFailed):
+        await upstreams.discover_root(provider.base_url)
+    with pytest.raises(AttemptFailed, match="cannot be reached"):
+        await upstreams.discover_root("http://127.0.0.1:1")
+
+
+async def test_the_mock_needs_no_connection(upstreams: Upstreams) -> None:
+    demo = channel("", dialect="mock")
+    body = b'{"model":"demo-echo","messages":[{"role":"user","content":"Hi"}]}'
+    answer = await upstreams.send(demo, Prepared(url="", headers={}, body=body), stream=False)
+    assert b'"Hi"' in await answer.read(10_000)
+    assert "demo-echo" in [model.name for model in await upstreams.fetch_models(demo)]
+
+
+async def test_closing_ends_running_calls(provider: Provider) -> None:
+    async def begin(exchange: object) -> None:
+        await provider.last.begin_stream()
+        await silence(provider.last)
+
+    provider.on("m", begin)
+    upstreams = Upstreams({})
+    answer = await _send(upstreams, channel(provider.base_url))
+    await upstreams.close()
+    await provider.last.left()
+    answer.abort()
