@@ -1,0 +1,226 @@
+"""Running calls are looked after: silent streams breathe, slow ones get their head, and nothing waits for ever."""
+
+import asyncio
+
+import pytest
+
+from gateway.core.call import Call, Visit
+from gateway.core.live import KEEP_ALIVE
+from gateway.domain.call import Outcome
+from gateway.domain.group import Group
+from gateway.domain.settings import Durability, Settings
+from gateway.domain.units import CallId
+from tests.core import kit
+from tests.core.clocks import NOON
+from tests.core.ends import DONE, GOOD_STREAM, FakeClient, FakeReply, ends, error_body, says, unreachable
+from tests.core.rig import QUICK, Rig
+from tests.core.test_pipeline import until
+
+
+@pytest.fixture
+def gate() -> asyncio.Event:
+    return asyncio.Event()
+
+
+@pytest.fixture
+def up(rig: Rig, gate: asyncio.Event) -> Rig:
+    """A stream that says one word, waits, and ends well."""
+    rig.channel()
+    rig.upstreams.on("up", lambda: FakeReply(says("Hello"), gate, ends(), DONE))
+    return rig
+
+
+async def test_a_silent_stream_breathes(up: Rig, gate: asyncio.Event) -> None:
+    task = up.start(stream=True)
+    await until(lambda: up.client.body)
+    for count in (1, 2, 3):
+        await up.pass_time(QUICK.keep_alive)
+        assert up.client.body.count(KEEP_ALIVE) == count
+    gate.set()
+    await task
+    assert up.client.body.endswith(DONE)
+
+
+async def test_a_stream_that_talks_does_not_breathe(up: Rig, gate: asyncio.Event) -> None:
+    task = up.start(stream=True)
+    await until(lambda: up.client.body)
+    await up.pass_time(QUICK.keep_alive - 0.1)
+    assert KEEP_ALIVE not in up.client.body
+    gate.set()
+    await task
+
+
+async def test_a_plain_call_never_breathes(rig: Rig, gate: asyncio.Event) -> None:
+    rig.channel()
+    rig.upstreams.on("up", lambda: FakeReply(gate, error_body(), status=500))
+    task = rig.start()
+    await until(lambda: rig.upstreams.replies)
+    await rig.pass_time(QUICK.keep_alive * 3)
+    assert not rig.client.begun
+    gate.set()
+    await asyncio.wait([task])
+    assert task.exception() is not None
+
+
+async def test_the_head_goes_out_if_the_first_event_is_late(rig: Rig, gate: asyncio.Event) -> None:
+    rig.channel()
+    rig.upstreams.on("up", lambda: FakeReply(gate, *GOOD_STREAM))
+    task = rig.start(stream=True)
+    await until(lambda: rig.upstreams.replies)
+    await rig.pass_time(QUICK.first_event - 0.1)
+    assert not rig.client.begun
+    await rig.pass_time(0.1)
+    assert (rig.client.body, len(rig.client.heads)) == (KEEP_ALIVE, 1)
+    gate.set()
+    await task
+    assert len(rig.client.heads) == 1
+    assert rig.record.status == 200
+
+
+async def test_after_the_head_another_channel_may_still_answer(rig: Rig, gate: asyncio.Event) -> None:
+    first = rig.channel("a", priority=1)
+    rig.channel("b")
+    rig.upstreams.on("a", lambda: FakeReply(gate, unreachable(first)))
+    rig.upstreams.on("b", lambda: FakeReply(*GOOD_STREAM))
+    task = rig.start(stream=True)
+    await until(lambda: rig.upstreams.replies)
+    await rig.pass_time(QUICK.first_event)
+    gate.set()
+    await task
+    assert (rig.upstreams.order, rig.record.channel_name, rig.record.status) == (["a", "b"], "b", 200)
+
+
+async def test_after_the_head_a_failure_is_an_event(rig: Rig, gate: asyncio.Event) -> None:
+    rig.channel()
+    rig.upstreams.on("up", lambda: FakeReply(gate, error_body(), status=500))
+    task = rig.start(stream=True)
+    await until(lambda: rig.upstreams.replies)
+    await rig.pass_time(QUICK.first_event)
+    gate.set()
+    await task
+    assert rig.client.error is not None
+    assert (rig.record.status, rig.record.cost, rig.record.outcome) == (502, 0, Outcome.ERROR)
+
+
+async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
+    """Its answer is on its way elsewhere: two heads would tear the connection."""
+    visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=0.0)
+    call = Call(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
+    call.settled = True
+    await rig.live._breathe(call)  # noqa: SLF001 - the moment cannot be had from outside
+    assert not call.client.begun
+
+
+async def test_a_client_that_does_not_read_is_cut(up: Rig) -> None:
+    up.client.reading.clear()
+    task = up.start(stream=True)
+    await until(lambda: up.client.begun)
+    await up.pass_time(QUICK.stall - 0.1)
+    assert not up.client.was_cut
+    await up.pass_time(0.1)
+    with pytest.raises((asyncio.CancelledError, ConnectionError)):
+        await task
+    assert (up.client.was_cut, up.record.outcome, up.record.status) == (True, Outcome.CLIENT_CLOSED, 499)
+    assert up.record.cost > 0
+    assert up.upstreams.replies[0].end == "aborted"
+
+
+async def test_a_client_that_does_not_read_the_end_is_cut(rig: Rig) -> None:
+    rig.channel()
+    rig.upstreams.on("up", lambda: FakeReply(says("x"), ends(), rig.client.reading.clear, DONE))
+    task = rig.start(stream=True)
+    await until(lambda: rig.records)
+    await rig.pass_time(QUICK.stall)
+    with pytest.raises(ConnectionError):
+        await task
+    assert (rig.client.was_cut, rig.record.status) == (True, 200)
+
+
+async def test_a_client_that_does_not_read_its_error_is_cut(rig: Rig) -> None:
+    rig.channel()
+    rig.upstreams.on("up", lambda: FakeReply(says("x"), rig.client.reading.clear))
+    task = rig.start(stream=True)
+    await until(lambda: rig.records)
+    await rig.pass_time(QUICK.stall)
+    await task
+    assert (rig.client.was_cut, rig.record.outcome) == (True, Outcome.UPSTREAM_CUT)
+
+
+async def test_a_client_that_reads_again_is_not_cut(up: Rig, gate: asyncio.Event) -> None:
+    up.client.reading.clear()
+    task = up.start(stream=True)
+    await until(lambda: up.client.begun)
+    await up.pass_time(QUICK.stall - 0.1)
+    up.client.reading.set()
+    await until(lambda: up.client.body)
+    await up.pass_time(QUICK.stall - 0.1)
+    gate.set()
+    await task
+    assert (up.client.was_cut, up.record.status) == (False, 200)
+
+
+async def test_a_stream_that_keeps_sending_has_no_deadline(up: Rig, gate: asyncio.Event) -> None:
+    task = up.start(stream=True)
+    await until(lambda: up.client.body)
+    await up.pass_time(100_000)
+    gate.set()
+    await task
+    assert up.record.status == 200
+
+
+async def test_a_client_gone_unnoticed_is_noticed_by_a_breath(up: Rig) -> None:
+    task = up.start(stream=True)
+    await until(lambda: up.client.body)
+    up.client.gone = True
+    await up.pass_time(QUICK.keep_alive)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert up.record.outcome is Outcome.CLIENT_CLOSED
+
+
+async def test_what_runs_is_known_until_it_ends(up: Rig, gate: asyncio.Event) -> None:
+    assert up.live.empty.is_set()
+    task = up.start(stream=True)
+    await until(lambda: up.client.body)
+    assert (len(up.live), len(up.live.ids()), up.live.empty.is_set()) == (1, 1, False)
+    gate.set()
+    await task
+    assert (len(up.live), up.live.ids(), up.live.empty.is_set()) == (0, [], True)
+
+
+def test_a_call_that_does_not_run_cannot_be_ended(rig: Rig) -> None:
+    assert rig.live.cancel(CallId("req_none")) is False
+
+
+async def test_nothing_ticks_while_nothing_runs(up: Rig, gate: asyncio.Event) -> None:
+    gate.set()
+    await up.call(stream=True)
+    await up.pass_time(1)
+    assert not up.live._ticking  # noqa: SLF001 - an idle gateway sleeps
+
+
+async def test_waiting_for_the_disk_is_not_ended_from_outside(
+    up: Rig, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up.put("settings", "", Settings(durability=Durability.CALL))
+    disk = asyncio.Event()
+    monkeypatch.setattr(up.books, "synced", disk.wait)
+    gate.set()
+    task = up.start(stream=True)
+    await until(lambda: up.records)
+    up.live.cancel_all(Outcome.STOPPED)
+    disk.set()
+    await task
+    assert (up.record.outcome, up.client.body.endswith(DONE)) == (Outcome.DONE, True)
+
+
+async def test_an_owner_who_ends_a_stalled_stream_does_not_wait_for_ever(up: Rig) -> None:
+    up.client.reading.clear()
+    task = up.start(stream=True)
+    await until(lambda: up.client.begun)
+    up.live.cancel_all(Outcome.STOPPED)
+    await until(lambda: up.records)
+    assert not task.done()
+    await up.pass_time(QUICK.stall)
+    await task
+    assert (up.record.outcome, up.client.was_cut) == (Outcome.STOPPED, True)
