@@ -1,4 +1,4 @@
-"""F-B1 to B14: bodies that are no request, or a wrong one. Each is refused with its code before anything is committed."""
+"""F-B1 to B8 and B11 to B14: bodies that are no request, or a wrong one, refused before anything is committed."""
 
 import json
 import time
@@ -173,24 +173,13 @@ async def test_b8_chunks_beyond_the_limit_are_refused(gateway: Gateway, provider
     nothing_happened(gateway, provider)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../../etc/passwd",
-        "[/]",
-        "[red]x",
-        "\u202eevil",
-        "a\x1b[31mb",
-        "m\n",
-        "🙂",
-        "m ",
-        " m",
-        "M",
-        "m/../m",
-        "%6d",
-        "a" * 256,
-    ],
-)
+STRANGE = [
+    *("../../etc/passwd", "[/]", "[red]x", "m/../m", "%6d", "m ", " m", "M", "a" * 256),
+    *("\u202eevil", "a\x1b[31mb", "m\n", "\U0001f642"),
+]
+
+
+@pytest.mark.parametrize("name", STRANGE)
 async def test_b12_a_strange_model_name_is_unknown_and_shown_plainly(
     gateway: Gateway, provider: Provider, name: str
 ) -> None:
@@ -223,7 +212,7 @@ async def test_b13_what_a_message_holds_is_the_upstreams_business(
 
 async def test_b14_a_body_cannot_redirect_a_call(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak())
-    strange = {
+    strange: dict[str, Any] = {
         "api_base": "http://127.0.0.1:1/v1",
         "base_url": "http://127.0.0.1:1/v1",
         "api_key": "sk-other",

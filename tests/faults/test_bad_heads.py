@@ -1,4 +1,4 @@
-"""F-B9, B10, B15 to B18, B20, B22, B23: headers, keys, hosts, origins, paths and methods that are not as they should be."""
+"""F-B9, B10, B15 to B18, B20, B22, B23: wrong headers, keys, hosts, origins, paths and methods."""
 
 from typing import Any
 
@@ -185,7 +185,7 @@ async def test_b17_origins_the_owner_listed_may_call(gateway: Gateway, provider:
         ("GET", "/v1", 404, "unknown_url"),
         ("GET", "/v1/", 404, "unknown_url"),
         ("GET", "/v1/model", 404, "unknown_url"),
-        ("GET", "/v1/models/", 404, None),
+        ("GET", "/v1/models/", 404, "unknown_url"),
         ("GET", "//v1/models", 404, "unknown_url"),
         ("GET", "/v1//models", 404, "unknown_url"),
         ("GET", "/v1/models;x", 404, "unknown_url"),
@@ -205,12 +205,12 @@ async def test_b17_origins_the_owner_listed_may_call(gateway: Gateway, provider:
     ],
 )
 async def test_b18_wrong_paths_and_methods_are_told_in_json(
-    gateway: Gateway, provider: Provider, method: str, path: str, status: int, code: str | None
+    gateway: Gateway, provider: Provider, method: str, path: str, status: int, code: str
 ) -> None:
     answer = await gateway.client.ask(method, path)
     plainly(answer)
     assert answer.status == status
-    assert code is None or answer.error["code"] == code
+    assert answer.error["code"] == code
     assert bool(answer.head.get("allow")) == (status == 405)
     nothing_happened(gateway, provider)
 
