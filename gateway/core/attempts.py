@@ -85,17 +85,25 @@ class Attempts:
         self._draw = draw
         self._progress = progress
 
-    async def answer(self, call: Call, entry: ModelEntry, order: Order) -> Whole | AnswerStream:
+    def first(self, call: Call, entry: ModelEntry) -> Choice:
+        """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit.
+
+        Raises NoChannel if there is none.
+        """
+        choice = choose(entry.routes, frozenset(), self._health, self._draw)
+        if choice.route is None:
+            raise _no_channel(call, choice)
+        return choice
+
+    async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: Choice) -> Whole | AnswerStream:
         """The whole answer, or the stream whose content the client already has and whose end it still waits for.
 
-        Raises UpstreamError or NoChannel when no channel could, and whatever the client's connection raises.
+        ``choice`` is what ``first`` gave. Raises UpstreamError when no channel could, and whatever the client's
+        connection raises.
         """
         tried: set[ChannelId] = set()
         failures: list[Failure] = []
-        while True:
-            choice = choose(entry.routes, frozenset(tried), self._health, self._draw)
-            if choice.route is None or len(failures) >= MOST:
-                break
+        while choice.route is not None and len(failures) < MOST:
             tried.add(choice.route.channel.id)
             call.take_route(choice.route, choice.why, len(failures) + 1)
             self._progress.routed(call)
@@ -105,8 +113,7 @@ class Attempts:
                 failures.append(failed.failure)
                 if call.content_sent or _final(failures):
                     break
-        if not failures:
-            raise _no_channel(call, choice)
+            choice = choose(entry.routes, frozenset(tried), self._health, self._draw)
         raise _worst(call, failures)
 
     async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:

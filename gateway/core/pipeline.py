@@ -26,6 +26,7 @@ from gateway.core.meter import Meter
 from gateway.core.progress import Broke
 from gateway.core.ratelimit import Bound, Limiter, Ticket, duration
 from gateway.core.refusals import Refusals
+from gateway.core.routing import Choice
 from gateway.core.settlement import GONE, outcome_of, record_of
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError, InternalError, Unavailable, UpstreamTimeout
@@ -93,23 +94,27 @@ class Pipeline:
             catalog = self._.catalog()
             call = Call(visit, request, client, catalog, token, group_of(token, catalog))
             admission = admit(call, self._.limiter, self._.books)
-            self._commit(call, admission)
+            first = self._commit(call, admission)
         except GatewayError as error:
             self.refuse(visit, error, token, request.model if request is not None else "")
             raise
         with self._.limiter.take(admission.bounds, admission.rate_tokens) as ticket, self._.live.enter(call):
-            return await self._answer(call, admission, ticket)
+            return await self._answer(call, admission, first, ticket)
 
-    def _commit(self, call: Call, admission: Admission) -> None:
-        """Write the hold. Raises Unavailable if the disk does not take it; then nothing is held."""
+    def _commit(self, call: Call, admission: Admission) -> Choice:
+        """Write the hold. Raises NoChannel, or Unavailable if the disk does not take it; then nothing is held."""
         taken = admission.grip
+        first = self._.attempts.first(call, admission.entry)
+        if first.route is not None:
+            call.take_route(first.route, first.why, 1)
         call.running = msgspec.structs.replace(call.running, held=taken.nanos, held_tokens=taken.tokens)
         self._.books.open(call.running)
         self._.bus.started(call.running)
+        return first
 
-    async def _answer(self, call: Call, admission: Admission, ticket: Ticket) -> Answer:
+    async def _answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> Answer:
         try:
-            return await self._good_answer(call, admission, ticket)
+            return await self._good_answer(call, admission, first, ticket)
         except GatewayError as error:
             call.error = error
         except asyncio.CancelledError:
@@ -132,12 +137,12 @@ class Pipeline:
         await call.client.fail(call.error)
         return Answer({})
 
-    async def _good_answer(self, call: Call, admission: Admission, ticket: Ticket) -> Answer:
+    async def _good_answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> Answer:
         call.limit_headers = self._limit_headers(admission.bounds)
         if not call.asked.stream:
             call.deadline = call.visit.began + max(r.channel.timeouts.total for r in admission.entry.routes)
         try:
-            got = await self._.attempts.answer(call, admission.entry, _order(call))
+            got = await self._.attempts.answer(call, admission.entry, _order(call), first)
         except Broke:
             return await self._finish_broke(call, ticket)
         return await self._finish(call, got, ticket)

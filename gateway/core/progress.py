@@ -28,7 +28,7 @@ class Ledger(Purse, Protocol):
     """The books, as far as they are asked and told here."""
 
     def update(self, call: Running) -> None:
-        """Keep the newest of what is known of a running call, in memory."""
+        """Keep the newest of what is known of a running call."""
 
 
 class Teller:
@@ -51,19 +51,16 @@ class Teller:
         if now - call.told < GAP_S:
             return
         call.told = now
-        stops = call.token.stop_when_empty or call.catalog.registry.account.stop_when_empty
-        if not stops and not self._bus.watchers:
-            return
         output = call.answer.tally.cheap if call.answer is not None else 0
         spent = self._spent(call, output)
+        ttft = None if call.first_byte is None else Millis(round((call.first_byte - call.visit.began) * 1000))
+        moved = msgspec.structs.replace(
+            call.running, ttft=ttft, input=call.asked.input_bound, output=output, cost=spent
+        )
+        self._books.update(moved)
         if self._bus.watchers:
-            ttft = None if call.first_byte is None else Millis(round((call.first_byte - call.visit.began) * 1000))
-            moved = msgspec.structs.replace(
-                call.running, ttft=ttft, input=call.asked.input_bound, output=output, cost=spent
-            )
-            self._books.update(moved)
             self._bus.progress(moved)
-        if stops:
+        if call.token.stop_when_empty or call.catalog.registry.account.stop_when_empty:
             self._check(call, spent)
 
     def _spent(self, call: Call, output: int) -> Nanos:

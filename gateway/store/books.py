@@ -6,6 +6,7 @@ before an upstream is asked; the record is on disk before the last byte of the a
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -72,8 +73,16 @@ class Books:
         self._holds.add(call)
 
     def update(self, call: Running) -> None:
-        """Replace what is known of a running call, in memory only; a call that has ended is left alone."""
+        """Replace what is known of a running call; one that has ended is left alone.
+
+        Another channel is written down as well, if the disk takes it: should the gateway die, the one that may bill the
+        call is known. All else is kept in memory only.
+        """
+        before = self.running.get(call.id)
         self._holds.replace(call)
+        if before is not None and before.channel != call.channel:
+            with suppress(OSError):
+                _writer(self._recorder).begin(call)
 
     def settle(self, record: Record) -> Record:
         """Charge a call, write its record and end its hold; the record with the balance after it.

@@ -81,7 +81,7 @@ class Surface:
             _method(method, "POST")
             return await chat(self._engine, request, visit)
         _no_body(request)
-        if path == MODELS or path.startswith(MODELS + "/"):
+        if path == MODELS or (path.startswith(MODELS + "/") and path != MODELS + "/"):
             _method(method, "GET")
             return self._models(path, visit)
         if path in HEALTH:
