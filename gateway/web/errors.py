@@ -46,6 +46,7 @@ BY_CLASS: dict[type[GatewayError], tuple[int, str]] = {
 BY_CODE: dict[str, tuple[int, str]] = {
     "method_not_allowed": (405, "invalid_request_error"),
     "request_timeout": (408, "invalid_request_error"),
+    "expectation_failed": (417, "invalid_request_error"),
     "unsupported_media_type": (415, "invalid_request_error"),
     "wrong_host": (421, "invalid_request_error"),
     "upstream_rate_limited": (429, "rate_limit_error"),
@@ -54,23 +55,17 @@ BY_CODE: dict[str, tuple[int, str]] = {
 }
 """Codes whose status is not their class's."""
 
-PASSED_ON = frozenset({400, 404, 413, 415, 422})
-"""An upstream's refusals of the client's own mistakes keep their status."""
+PASSED_ON = {
+    400: "invalid_request_error",
+    403: "permission_error",
+    404: "invalid_request_error",
+    413: "invalid_request_error",
+    415: "invalid_request_error",
+    422: "invalid_request_error",
+}
+"""An upstream's refusals of the client's own mistakes keep their status; 403 is a text it will not answer."""
 
-NEVER_RETRY = frozenset(
-    {
-        "call_cancelled",
-        "internal_error",
-        "request_too_large_for_limit",
-        "upstream_auth_failed",
-        "upstream_bad_response",
-        "upstream_error",
-        "upstream_out_of_credit",
-        "upstream_timeout",
-        "upstream_unreachable",
-    }
-)
-"""The gateway has made its own attempts: a client's SDK must not multiply them by three."""
+NEVER_RETRY = frozenset({"call_cancelled", "internal_error", "request_too_large_for_limit"})
 
 LONGEST_RETRY_S = 60
 """The SDKs ignore a longer Retry-After, or give up on it (``wire.md`` 1.6)."""
@@ -83,7 +78,7 @@ def status_of(error: GatewayError) -> int:
 
 def _status_and_type(error: GatewayError) -> tuple[int, str]:
     if isinstance(error, UpstreamError) and error.status in PASSED_ON and _clients_fault(error):
-        return error.status, "invalid_request_error"
+        return error.status, PASSED_ON[error.status]
     if (by_code := BY_CODE.get(error.code)) is not None:
         return by_code
     return next(BY_CLASS[cls] for cls in type(error).__mro__ if cls in BY_CLASS)
@@ -94,14 +89,18 @@ def _clients_fault(error: UpstreamError) -> bool:
 
 
 def retry_headers(error: GatewayError) -> dict[str, str]:
-    """``x-should-retry`` and ``retry-after``: what the official SDKs obey."""
+    """``x-should-retry`` and ``retry-after``: what the official SDKs obey.
+
+    After an upstream's failure the gateway has made its own attempts: a client's SDK must not multiply them by three.
+    """
     status = status_of(error)
     wait = error.retry_after_s
     soon = wait is not None and isfinite(wait) and wait <= LONGEST_RETRY_S
     out: dict[str, str] = {}
     if wait is not None and soon:
         out["retry-after"] = str(max(1, ceil(wait)))
-    if isinstance(error, QuotaExceeded) or error.code in NEVER_RETRY:
+    spent = isinstance(error, UpstreamError) and status in (502, 504)
+    if spent or isinstance(error, QuotaExceeded) or error.code in NEVER_RETRY:
         out["x-should-retry"] = "false"
     elif status in (429, 503):
         out["x-should-retry"] = "true" if soon else "false"

@@ -1,0 +1,195 @@
+"""One table turns errors into HTTP; no error is left without a place in it."""
+
+import ast
+import json
+
+import pytest
+
+from gateway.domain import errors as family
+from gateway.domain.call import FailureKind
+from gateway.domain.errors import (
+    BadRequest,
+    Conflict,
+    GatewayError,
+    InternalError,
+    InvalidToken,
+    NoChannel,
+    NotFound,
+    QuotaExceeded,
+    RateLimited,
+    Refused,
+    TooLarge,
+    Unavailable,
+    UpstreamError,
+    UpstreamTimeout,
+)
+from gateway.upstream.adapter import AttemptFailed, Failure
+from gateway.web.errors import BY_CLASS, LONGEST_RETRY_S, answer, body_of, event, retry_headers, status_of
+from tests.house import files_in
+
+NEVER = {"x-should-retry": "false"}
+LATER = {"retry-after": "5", "x-should-retry": "true"}
+
+ERRORS: list[tuple[GatewayError, int, str, dict[str, str]]] = [
+    (InvalidToken("x", code="missing_api_key"), 401, "invalid_request_error", {}),
+    (InvalidToken("x"), 401, "invalid_request_error", {}),
+    (InvalidToken("x", code="token_disabled"), 401, "invalid_request_error", {}),
+    (InvalidToken("x", code="token_expired"), 401, "invalid_request_error", {}),
+    (QuotaExceeded("x", code="token_quota_exceeded"), 429, "insufficient_quota", NEVER),
+    (QuotaExceeded("x", code="group_quota_exceeded"), 429, "insufficient_quota", NEVER),
+    (QuotaExceeded("x", code="account_suspended"), 429, "insufficient_quota", NEVER),
+    (QuotaExceeded("x"), 429, "insufficient_quota", NEVER),
+    (NotFound("x", code="model_not_found", param="model"), 404, "invalid_request_error", {}),
+    (NotFound("x", code="unknown_url"), 404, "invalid_request_error", {}),
+    (NotFound("x"), 404, "invalid_request_error", {}),
+    (NoChannel("x", retry_after_s=5), 503, "server_error", LATER),
+    (NoChannel("x"), 503, "server_error", NEVER),
+    (BadRequest("x"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="missing_required_parameter"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="invalid_type"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="unsupported_parameter"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="invalid_json"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="duplicate_key"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="too_deep"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="too_complex"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="bad_http"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="http_version"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="transfer_encoding"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="unexpected_body"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="model_price_missing"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="method_not_allowed"), 405, "invalid_request_error", {}),
+    (BadRequest("x", code="request_timeout"), 408, "invalid_request_error", {}),
+    (BadRequest("x", code="expectation_failed"), 417, "invalid_request_error", {}),
+    (TooLarge("x"), 413, "invalid_request_error", {}),
+    (Refused("x", code="unsupported_media_type"), 415, "invalid_request_error", {}),
+    (Refused("x", code="wrong_host"), 421, "invalid_request_error", {}),
+    (BadRequest("x", code="wrong_host"), 421, "invalid_request_error", {}),
+    (Refused("x", code="origin_not_allowed"), 403, "permission_error", {}),
+    (Refused("x"), 403, "permission_error", {}),
+    (Conflict("x"), 409, "invalid_request_error", {}),
+    (RateLimited("x", retry_after_s=4.2), 429, "rate_limit_error", LATER),
+    (RateLimited("x", code="request_too_large_for_limit"), 429, "rate_limit_error", NEVER),
+    (Unavailable("x", retry_after_s=5), 503, "server_error", LATER),
+    (Unavailable("x", code="gateway_stopping", retry_after_s=5), 503, "server_error", LATER),
+    (Unavailable("x", code="store_unavailable", retry_after_s=5), 503, "server_error", LATER),
+    (Unavailable("x", code="call_cancelled"), 503, "server_error", NEVER),
+    (UpstreamError("x", status=500), 502, "upstream_error", NEVER),
+    (UpstreamError("x", code="upstream_unreachable"), 502, "upstream_error", NEVER),
+    (UpstreamError("x", code="upstream_bad_response"), 502, "upstream_error", NEVER),
+    (UpstreamError("x", code="upstream_stream_truncated"), 502, "upstream_error", NEVER),
+    (UpstreamError("x", code="upstream_cut"), 502, "upstream_error", NEVER),
+    (UpstreamError("x", code="upstream_auth_failed", status=401), 502, "upstream_error", NEVER),
+    (UpstreamError("x", code="upstream_auth_failed", status=403), 502, "upstream_error", NEVER),
+    (UpstreamError("x", code="upstream_auth_failed", status=400), 502, "upstream_error", NEVER),
+    (UpstreamError("x", code="upstream_out_of_credit", status=402), 502, "upstream_error", NEVER),
+    (UpstreamError("x", code="upstream_out_of_credit", status=429), 502, "upstream_error", NEVER),
+    (UpstreamError("x", code="upstream_error", status=404), 502, "upstream_error", NEVER),
+    (UpstreamTimeout("x"), 504, "upstream_error", NEVER),
+    (UpstreamTimeout("x", status=504), 504, "upstream_error", NEVER),
+    (UpstreamError("x", code="upstream_rate_limited", status=429, retry_after_s=5), 429, "rate_limit_error", LATER),
+    (UpstreamError("x", code="upstream_rate_limited", status=429), 429, "rate_limit_error", NEVER),
+    (UpstreamError("x", code="upstream_overloaded", status=503, retry_after_s=5), 503, "upstream_error", LATER),
+    (UpstreamError("x", code="upstream_rejected", status=400), 400, "invalid_request_error", {}),
+    (UpstreamError("x", code="context_length_exceeded", status=400), 400, "invalid_request_error", {}),
+    (UpstreamError("x", code="model_not_found", status=404), 404, "invalid_request_error", {}),
+    (UpstreamError("x", code="upstream_rejected", status=413), 413, "invalid_request_error", {}),
+    (UpstreamError("x", code="upstream_rejected", status=415), 415, "invalid_request_error", {}),
+    (UpstreamError("x", code="bad_value", status=422), 422, "invalid_request_error", {}),
+    (UpstreamError("x", code="upstream_rejected", status=403), 403, "permission_error", {}),
+    (InternalError("x"), 500, "server_error", NEVER),
+    (GatewayError("x"), 500, "server_error", NEVER),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "kind", "headers"), ERRORS, ids=lambda v: getattr(v, "code", None))
+def test_status_type_and_advice(error: GatewayError, status: int, kind: str, headers: dict[str, str]) -> None:
+    assert (status_of(error), body_of(error)["error"]["type"]) == (status, kind)  # type: ignore[index]
+    assert retry_headers(error) == headers
+
+
+def test_every_class_of_the_family_has_its_entry() -> None:
+    members = [c for c in vars(family).values() if isinstance(c, type) and issubclass(c, GatewayError)]
+    assert [member.__name__ for member in members if member not in BY_CLASS] == []
+
+
+def test_a_class_without_an_entry_takes_its_ancestors() -> None:
+    failed = AttemptFailed(Failure(kind=FailureKind.SERVER, error=UpstreamError("x", status=500)))
+    assert status_of(failed) == 502
+
+
+def test_every_code_of_the_public_surface_is_in_this_table() -> None:
+    known = {error.code for error, *_ in ERRORS}
+    used = {code for package in ("core", "web", "v1", "upstream") for code in _codes(f"gateway/{package}")}
+    assert used - known == set()
+
+
+def _codes(folder: str) -> set[str]:
+    """Every literal given as ``code=`` in a folder."""
+    calls = (node for source in files_in(folder) for node in ast.walk(source.tree) if isinstance(node, ast.keyword))
+    values = (node.value for node in calls if node.arg == "code")
+    return {str(value.value) for value in values if isinstance(value, ast.Constant) and value.value}
+
+
+@pytest.mark.parametrize(
+    ("wait", "headers"),
+    [
+        (0.001, {"retry-after": "1", "x-should-retry": "true"}),
+        (1.0, {"retry-after": "1", "x-should-retry": "true"}),
+        (1.01, {"retry-after": "2", "x-should-retry": "true"}),
+        (LONGEST_RETRY_S, {"retry-after": "60", "x-should-retry": "true"}),
+        (LONGEST_RETRY_S + 1, NEVER),
+        (float("inf"), NEVER),
+        (float("nan"), NEVER),
+        (None, NEVER),
+    ],
+)
+def test_a_wait_is_told_in_whole_seconds_if_an_sdk_will_wait_it(wait: float | None, headers: dict[str, str]) -> None:
+    assert retry_headers(RateLimited("x", retry_after_s=wait)) == headers
+
+
+@pytest.mark.parametrize("error", [error for error, *_ in ERRORS])
+def test_a_body_has_its_four_keys(error: GatewayError) -> None:
+    inner = json.loads(answer(error, "req_1")[2])["error"]
+    assert {"message", "type", "param", "code"} <= set(inner)
+    assert isinstance(inner["message"], str)
+    assert isinstance(inner["type"], str)
+
+
+def test_a_body_tells_the_call_and_what_helps() -> None:
+    error = RateLimited("slow down", param="model", retry_after_s=5, details={"limit": 3, "upstream": {"name": "up"}})
+    assert body_of(error, "req_1") == {
+        "error": {
+            "message": "slow down [call req_1]",
+            "type": "rate_limit_error",
+            "param": "model",
+            "code": "rate_limit_exceeded",
+            "gateway": {"call_id": "req_1", "limit": 3},
+            "metadata": {"upstream": {"name": "up"}},
+        }
+    }
+
+
+def test_a_body_without_details_is_small() -> None:
+    assert set(body_of(BadRequest("x"))["error"]) == {"message", "type", "param", "code"}  # type: ignore[call-overload]
+
+
+def test_an_upstream_that_gave_no_code_leaves_it_null() -> None:
+    assert body_of(UpstreamError("x", code="upstream_rejected", status=400))["error"]["code"] is None  # type: ignore[index]
+
+
+def test_401_says_how_to_authenticate() -> None:
+    assert answer(InvalidToken("x"))[1]["WWW-Authenticate"] == "Bearer"
+    assert "WWW-Authenticate" not in answer(BadRequest("x"))[1]
+
+
+def test_405_says_what_is_allowed() -> None:
+    error = BadRequest("x", code="method_not_allowed", details={"allow": "GET, HEAD"})
+    assert answer(error)[1]["Allow"] == "GET, HEAD"
+
+
+def test_an_event_ends_a_stream_without_done() -> None:
+    found = event(UpstreamError("cut", code="upstream_cut"), "req_1")
+    assert found.startswith(b'data: {"error":{"message":"cut [call req_1]"')
+    assert found.endswith(b"}\n\n")
+    assert found.count(b"\n") == 2
+    assert b"[DONE]" not in found
