@@ -5,7 +5,9 @@ its own session (a process group on Windows), so that no key press in our termin
 """
 
 import asyncio
+import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,17 +27,27 @@ from gateway.runfile import Endpoint, read
 START_S = 15.0
 """How long a server may take to begin to answer."""
 
+ONE_FILE_S = 0.3
+"""How long a child in one file may take to find that another server was faster."""
+
 POLL_S = 0.03
 ASK_S = 3.0
 TAIL_LINES = 12
 TAIL_BYTES = 16 * 1024
 
 
+class Child(subprocess.Popen[bytes]):
+    """A process that is meant to outlive us: letting go of it while it runs is no mistake to be warned of."""
+
+    def __del__(self) -> None:
+        return
+
+
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """A running server, and its process if it is our child."""
 
     endpoint: Endpoint
-    child: subprocess.Popen[bytes] | None = None
+    child: Child | None = None
 
     @property
     def started_here(self) -> bool:
@@ -90,8 +102,10 @@ async def start(config: Config) -> Server:
         raise
     if endpoint is None:
         return await _beaten(config, child, begin)
-    if endpoint.pid != child.pid and child.poll() is not None:
+    if await _is_foreign(endpoint, child):
         return Server(endpoint=endpoint)
+    if is_one_file():
+        await asyncio.to_thread(sweep, cache_of(config), endpoint.started / 1000 - START_S)
     return Server(endpoint=endpoint, child=child)
 
 
@@ -135,13 +149,27 @@ def environment(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     return child
 
 
-def _spawn(config: Config) -> subprocess.Popen[bytes]:
-    cache = Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False))
+def cache_of(config: Config) -> Path:
+    """Where the frozen server of this home unpacks itself; each home has a folder of its own."""
+    name = hashlib.sha256(os.fsencode(config.home)).hexdigest()[:16]
+    return Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False)) / name
+
+
+def sweep(cache: Path, before_s: float) -> None:
+    """Delete what killed servers unpacked and left: all that is older than our server, which holds the home's lock."""
+    for folder in cache.glob("_MEI*"):
+        with suppress(OSError):
+            if folder.stat().st_mtime < before_s:
+                shutil.rmtree(folder)
+
+
+def _spawn(config: Config) -> Child:
+    cache = cache_of(config)
     if getattr(sys, "frozen", False):
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(config.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
-        return subprocess.Popen(
+        return Child(
             command(config),
             stdin=subprocess.DEVNULL,
             stdout=handle,
@@ -164,7 +192,27 @@ def _windows_flags() -> int:
     return 0
 
 
-async def _beaten(config: Config, child: subprocess.Popen[bytes], begin: int) -> Server:
+async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:
+    """Whether another starter's server was faster; then our child finds the home in use and ends.
+
+    A program in one file unpacks itself and runs as a child of the process we know, so there the ids never agree.
+    """
+    if endpoint.pid == child.pid:
+        return False
+    with suppress(TimeoutError):
+        async with asyncio.timeout(ONE_FILE_S if is_one_file() else START_S):
+            while child.poll() is None:  # noqa: ASYNC110 - the event happens in another process
+                await asyncio.sleep(POLL_S)
+    return child.poll() is not None
+
+
+def is_one_file() -> bool:
+    """Whether this is the frozen program that unpacks itself into a folder elsewhere."""
+    unpacked = Path(getattr(sys, "_MEIPASS", sys.executable))
+    return not unpacked.is_relative_to(Path(sys.executable).parent)
+
+
+async def _beaten(config: Config, child: Child, begin: int) -> Server:
     """Our child ended: another server holds the home, or it failed."""
     for _ in range(10):
         if (endpoint := await find(config)) is not None:
@@ -198,7 +246,7 @@ def _size(log: Path) -> int:
         return 0
 
 
-def _kill(child: subprocess.Popen[bytes]) -> None:
+def _kill(child: Child) -> None:
     """End a child that did not come up, with all it started."""
     with suppress(OSError):
         if os.name == "nt":

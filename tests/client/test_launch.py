@@ -1,0 +1,233 @@
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway import runfile
+from gateway.client import launch
+from gateway.client.control import ControlClient
+from gateway.client.launch import Server, answers, command, ensure, environment, find, start, stop, tail
+from gateway.config import Config
+from gateway.domain.errors import Unavailable
+from gateway.runfile import Endpoint
+from tests.client.scripted import talking
+from tests.control.conftest import Surface
+
+
+@pytest.fixture
+def config(home: Path) -> Config:
+    home.mkdir(mode=0o700)
+    return Config(home=home, port=0)
+
+
+@pytest.fixture
+async def server(config: Config) -> AsyncIterator[Server]:
+    """A real server in a process of its own."""
+    server = await start(config)
+    yield server
+    await end(server)
+
+
+async def end(server: Server) -> None:
+    """Stop it and see it go."""
+    await stop(server.endpoint, now=True, wait_s=10)
+    assert server.child is not None
+    assert await asyncio.to_thread(server.child.wait, 10) == 0
+
+
+async def kill(server: Server) -> None:
+    """End it as nobody should."""
+    assert server.child is not None
+    server.child.send_signal(signal.SIGKILL)
+    await asyncio.to_thread(server.child.wait, 10)
+
+
+async def test_without_a_runfile_there_is_no_server(config: Config) -> None:
+    assert await find(config) is None
+
+
+async def test_a_server_that_answers_as_itself_is_found(surface: Surface, gateway: object, home: Path) -> None:
+    config = Config(home=home)
+    runfile.write(config.runfile, surface.unix)
+    assert await find(config) == surface.unix
+
+
+@pytest.mark.parametrize("field", ["instance", "secret"])
+async def test_one_that_answers_as_another_is_not(surface: Surface, home: Path, field: str) -> None:
+    """The runfile of a dead server whose place another one has taken."""
+    config = Config(home=home)
+    runfile.write(config.runfile, msgspec.structs.replace(surface.unix, **{field: "other"}))
+    assert await find(config) is None
+
+
+async def test_one_that_is_gone_is_not_found(config: Config) -> None:
+    runfile.write(config.runfile, Endpoint(instance="x", secret="s", socket=str(config.home / "gone"), pid=os.getpid()))
+    assert await find(config) is None
+
+
+async def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    monkeypatch.setattr(launch, "ASK_S", 0.05)
+    async with talking(hang) as place:
+        assert not await answers(Endpoint(instance="x", secret="s", port=place.port))
+
+
+def test_this_python_runs_cli_py(config: Config) -> None:
+    python, cli, *words = command(config)
+    assert (python, Path(cli).name, Path(cli).is_file()) == (sys.executable, "cli.py", True)
+    assert words == ["serve", "--home", str(config.home), "--host", "127.0.0.1", "--port", "0"]
+
+
+def test_the_frozen_program_runs_itself(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert command(config)[:2] == [sys.executable, "serve"]
+
+
+def test_the_frozen_child_unpacks_itself_anew_in_our_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert environment({"A": "b"}, tmp_path) == {"A": "b"}
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    child = environment({"A": "b", "TMPDIR": "/tmp"}, tmp_path)
+    assert child == {"A": "b", "TMPDIR": str(tmp_path), "PYINSTALLER_RESET_ENVIRONMENT": "1"}
+
+
+def test_a_program_in_one_file_is_known_by_where_it_unpacked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not launch.is_one_file()
+    monkeypatch.setattr(sys, "_MEIPASS", str(Path(sys.executable).parent / "_internal"), raising=False)
+    assert not launch.is_one_file()
+    monkeypatch.setattr(sys, "_MEIPASS", "/tmp/_MEI123456", raising=False)
+    assert launch.is_one_file()
+
+
+def test_what_killed_servers_left_is_swept(tmp_path: Path) -> None:
+    for name, age in (("_MEIold", 100.0), ("_MEInew", 200.0), ("other", 100.0)):
+        (tmp_path / name / "lib").mkdir(parents=True)
+        os.utime(tmp_path / name, (age, age))
+    launch.sweep(tmp_path, 150.0)
+    launch.sweep(tmp_path / "nothing", 150.0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_MEInew", "other"]
+
+
+def test_each_home_unpacks_into_a_folder_of_its_own(tmp_path: Path) -> None:
+    one, other = (launch.cache_of(Config(home=tmp_path / name)) for name in "ab")
+    assert (one.parent, one != other) == (other.parent, True)
+
+
+def test_the_end_of_a_log_is_told_harmlessly(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes(b"old\n" + b"".join(b"line %d\n" % number for number in range(50)) + b"\x1b[2J\xff\n\n")
+    assert tail(log)[-2:] == ["line 49", "\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}"]
+    assert len(tail(log)) == launch.TAIL_LINES
+    assert tail(log, begin=log.stat().st_size) == []
+    assert tail(log, begin=10**9) == []
+    assert tail(tmp_path / "nothing") == []
+
+
+async def test_a_child_that_fails_is_told_with_its_words(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    config.log.write_text("of an earlier run\n")
+    program = [sys.executable, "-c", "import sys; print('no \\x1b[31mluck'); sys.exit(3)"]
+    monkeypatch.setattr(launch, "command", lambda _: program)
+    with pytest.raises(Unavailable) as caught:
+        await start(config)
+    assert caught.value.code == "start_failed"
+    assert "status 3" in caught.value.message
+    assert "no \N{REPLACEMENT CHARACTER}[31mluck" in caught.value.message
+    assert "earlier" not in caught.value.message
+
+
+async def test_a_child_that_never_answers_is_ended(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    children: list[subprocess.Popen[bytes]] = []
+
+    class Remembered(launch.Child):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            children.append(self)
+
+    monkeypatch.setattr(launch, "Child", Remembered)
+    monkeypatch.setattr(launch, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
+    monkeypatch.setattr(launch, "START_S", 0.3)
+    with pytest.raises(Unavailable, match="did not answer"):
+        await start(config)
+    assert children[0].returncode is not None
+
+
+async def test_a_program_that_is_not_there_is_told(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "command", lambda _: [str(config.home / "nothing")])
+    with pytest.raises(Unavailable, match="cannot be started"):
+        await start(config)
+
+
+async def test_a_giving_up_starter_leaves_no_child(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
+    starting = asyncio.create_task(start(config))
+    await asyncio.sleep(0.1)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+
+
+async def test_a_server_that_still_drains_is_told(surface: Surface) -> None:
+    with pytest.raises(Unavailable) as caught:
+        await stop(surface.unix, wait_s=0.1)
+    assert caught.value.code == "still_draining"
+
+
+@pytest.mark.slow
+async def test_a_started_server_answers_and_is_found_and_stops(config: Config) -> None:
+    server = await ensure(config)
+    assert server.started_here
+    assert await find(config) == server.endpoint
+    assert await ensure(config) == Server(endpoint=server.endpoint)
+    status = await ControlClient(server.endpoint).status()
+    assert (status.state, status.pid) == ("serving", server.endpoint.pid)
+    await end(server)
+    assert await find(config) is None
+    assert not config.runfile.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no sessions and no modes")
+async def test_it_has_a_session_of_its_own_and_a_log_for_us_alone(server: Server, config: Config) -> None:
+    assert server.child is not None
+    assert os.getsid(server.child.pid) == server.child.pid != os.getsid(0)
+    assert stat.S_IMODE(config.log.stat().st_mode) == 0o600
+    assert stat.S_IMODE(config.runfile.stat().st_mode) == 0o600
+    assert config.socket is not None
+    assert stat.S_IMODE(config.socket.stat().st_mode) == 0o600
+
+
+@pytest.mark.slow
+async def test_of_two_starters_one_is_beaten_and_attaches(config: Config) -> None:
+    one, other = await asyncio.gather(start(config), start(config))
+    assert one.endpoint == other.endpoint
+    starter, beaten = (one, other) if one.started_here else (other, one)
+    assert not beaten.started_here
+    await end(starter)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Windows ends processes otherwise")
+async def test_after_a_kill_the_next_start_succeeds(config: Config) -> None:
+    killed = await start(config)
+    await kill(killed)
+    assert config.runfile.exists()
+    assert await find(config) is None
+    again = await ensure(config)
+    assert again.endpoint.instance != killed.endpoint.instance
+    await end(again)
+
+
+@pytest.mark.slow
+async def test_a_port_that_is_taken_is_told(server: Server, tmp_path: Path) -> None:
+    port = int(server.endpoint.address.rpartition(":")[2].partition("/")[0])
+    with pytest.raises(Unavailable, match=f"cannot listen on 127.0.0.1:{port}"):
+        await start(Config(home=tmp_path / "other", port=port))
