@@ -85,10 +85,16 @@ def test_a_refused_call_is_noted_without_a_hold(store: Store) -> None:
 def test_news_of_a_running_call_stay_in_memory(store: Store, home: Path) -> None:
     store.books.open(running(1))
     before = (home / "inflight.log").read_bytes()
-    store.books.update(running(1, channel="ch_7", output=55))
+    store.books.update(running(1, output=55))
     assert store.books.running[running(1).id].output == 55
-    assert store.books.held(("channel", "ch_7")).calls == 1
     assert (home / "inflight.log").read_bytes() == before
+
+
+def test_another_channel_of_a_running_call_is_written_down(store: Store, home: Path) -> None:
+    store.books.open(running(1))
+    store.books.update(running(1, channel="ch_7"))
+    assert store.books.held(("channel", "ch_7")).calls == 1
+    assert b"ch_7" in (home / "inflight.log").read_bytes()
 
 
 def test_spending_of_a_window_counts_by_the_start_of_the_call(store: Store) -> None:
