@@ -94,10 +94,10 @@ async def test_it_is_told_five_times_a_second_at_most() -> None:
     assert len(desk.books.told) in (9, 10, 11)
 
 
-def test_nothing_is_done_if_nobody_cares() -> None:
+def test_the_books_know_what_runs_although_nobody_watches() -> None:
     desk = Desk()
     desk.brings(40)
-    assert desk.books.told == []
+    assert [call.output for call in desk.books.told] == [50]
 
 
 def test_an_unpriced_stream_never_runs_out_of_money() -> None:
