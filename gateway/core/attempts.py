@@ -19,7 +19,7 @@ from gateway.core.routing import Choice, Draw, choose
 from gateway.core.settlement import billed_unseen
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.channel import Channel, Dialect
-from gateway.domain.errors import NoChannel, UpstreamError
+from gateway.domain.errors import BadRequest, NoChannel, UpstreamError
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Failure, Order, Prepared, Reply, Whole
@@ -126,9 +126,9 @@ class Attempts:
         except AttemptFailed as failed:
             self._note_failure(call, route, failed.failure, began)
             raise
-        except BaseException:
+        except BaseException as error:
             self._health.left(channel.id)
-            self._note(call, route, began, reason="abandoned", billed=True)
+            self._note(call, route, began, reason="abandoned", billed=not isinstance(error, BadRequest))
             raise
         self._health.succeeded(channel.id)
         self._note(call, route, began, status=200)

@@ -9,8 +9,8 @@ import pytest
 from gateway.core.attempts import MOST
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
-from gateway.domain.errors import NoChannel, UpstreamError
-from gateway.upstream import failures
+from gateway.domain.errors import BadRequest, NoChannel, UpstreamError
+from gateway.upstream import dialects, failures
 from gateway.upstream.adapter import AttemptFailed
 from tests.core.ends import (
     DONE,
@@ -274,6 +274,18 @@ async def test_a_strict_channel_loses_no_parameter(rig: Rig) -> None:
     rig.channel("a", strict=True)
     rig.upstreams.on("a", refused, good)
     assert (await failure(rig, seed=7)).status == 400
+
+
+async def test_what_a_dialect_cannot_say_was_never_sent(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise BadRequest("no audio here", code="unsupported_parameter", param="audio")
+
+    channels(rig, good)
+    monkeypatch.setattr(dialects.adapter(rig.channel("a").dialect).__class__, "prepare", refuse)
+    with pytest.raises(BadRequest):
+        await rig.call()
+    assert (rig.record.status, rig.record.possible, rig.upstreams.order) == (400, 0, [])
+    assert not rig.record.attempts[0].billed
 
 
 async def test_lone_surrogates_reach_the_upstream(rig: Rig) -> None:
