@@ -1,6 +1,6 @@
 """Control: the one client of the control surface, with a method a route. Console and commands both use it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncIterator
 
 import msgspec
 
@@ -25,7 +25,7 @@ class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelReques
         """Answers at once; the server drains first unless ``now``."""
         await self.send("POST", "/stop", {"now": now})
 
-    async def events(self, recent: int = 200) -> AsyncGenerator[AnyEvent, None]:
+    async def events(self, recent: int = 200) -> AsyncIterator[AnyEvent]:
         """A snapshot with so many recent calls, then what happens, until the server ends. Raises Unavailable."""
         decoder = msgspec.json.Decoder(AnyEvent)
         async with exchange(self.place, self.ask("GET", f"/events?recent={recent}")) as stream:
@@ -41,7 +41,8 @@ class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelReques
     async def calls(self, **filters: object) -> list[CallView]:
         """Newest first. Filters: since, until (ms), token, group, model, channel, app, status, failed, limit, before.
 
-        Running calls come first unless ``before`` pages on.
+        Running calls come first unless ``before`` pages on. With ``at`` and ``limit`` alone: the ended calls numbered
+        ``at`` and below; the oldest kept is number 1, the newest has the number ``status.records``.
         """
         return await self.get("/calls", list[CallView], **filters)
 

@@ -1,3 +1,4 @@
+import asyncio
 import subprocess
 import sys
 
@@ -19,9 +20,10 @@ async def test_both_doors_lead_to_the_same(surface: Surface, door: str) -> None:
 
 
 async def test_events_begin_with_a_snapshot(owner: ControlClient) -> None:
-    stream = owner.events(5)
-    assert isinstance(await anext(stream), Snapshot)
-    await stream.aclose()
+    async with asyncio.timeout(10):
+        async for event in owner.events(5):
+            assert isinstance(event, Snapshot)
+            return
 
 
 async def test_calls_and_sums(owner: ControlClient, gateway: Gateway) -> None:

@@ -1,7 +1,8 @@
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import cast
 
 import msgspec
 import pytest
@@ -70,7 +71,8 @@ def record(number: int = 1) -> Record:
 @asynccontextmanager
 async def watching(owner: ControlClient, recent: int = 10) -> AsyncIterator[AsyncIterator[AnyEvent]]:
     """The events of one watcher, none of which may be long in coming."""
-    async with aclosing(owner.events(recent)) as stream, asyncio.timeout(10):
+    stream = cast("AsyncGenerator[AnyEvent, None]", owner.events(recent))
+    async with aclosing(stream), asyncio.timeout(10):
         yield stream
 
 
