@@ -33,15 +33,22 @@ _PARAMETERS: dict[str, type] = {
     "failed": bool,
     "limit": int,
     "before": str,
+    "at": int,
 }
 
 
 async def listed(desk: Desk, request: web.Request) -> list[CallView]:
-    """GET /calls: newest first, running ones before all others. ``before`` is the id of the last one of a page."""
+    """GET /calls: newest first, running ones before all others. ``before`` is the id of the last one of a page.
+
+    With ``at`` instead: the ended calls from that number on downwards. The oldest kept is 1, the newest
+    ``status.records``.
+    """
     asked = query(request.query, _PARAMETERS)
     limit, before = asked.pop("limit", PAGE), CallId(asked.pop("before", ""))
     if not 1 <= limit <= PAGE_LIMIT:
         raise BadRequest(f"limit: must be from 1 to {PAGE_LIMIT}", param="limit")
+    if (at := asked.pop("at", None)) is not None:
+        return await _numbered(desk, at, limit, alone=not (asked or before))
     where = _filter(desk, asked)
     engine, now = desk.engine, desk.now
     views = [running_view(call, now) for call in _running(engine, where, before)][:limit]
@@ -51,6 +58,13 @@ async def listed(desk: Desk, request: web.Request) -> list[CallView]:
     find = engine.store.calls.find
     records = await asyncio.to_thread(find, where, limit=limit - len(views), before=after)
     return views + [call_view(record) for record in records]
+
+
+async def _numbered(desk: Desk, at: int, limit: int, *, alone: bool) -> list[CallView]:
+    if not alone:
+        raise BadRequest("at: goes with limit alone; page through filtered calls with before", param="at")
+    records = await asyncio.to_thread(desk.engine.store.calls.numbered, at, limit)
+    return [call_view(record) for record in records]
 
 
 async def show(desk: Desk, request: web.Request) -> CallView:

@@ -83,6 +83,25 @@ class CallLog:
         """The calls that ended last, newest first."""
         return self.find(ANY, limit=limit)
 
+    def numbered(self, top: int, limit: int) -> list[Record]:
+        """The records numbered ``top``, ``top - 1``, … in the order of their ends.
+
+        The oldest kept is 1, the newest ``count``; numbers beyond them are passed over.
+        """
+        skip = max(0, self.count - top)
+        wanted = min(limit, top)
+        records: list[Record] = []
+        for segment in reversed([one for one in self.log.segments if not one.gone]):
+            if skip >= segment.n:
+                skip -= segment.n
+                continue
+            for line in segment.newest_after(skip):
+                if len(records) >= wanted:
+                    return records
+                records.append(_decode(body_of(line)))
+            skip = 0
+        return records
+
     def find(self, where: CallFilter, *, limit: int, before: CallId | None = None) -> list[Record]:
         """The calls that ended last among those wanted, newest first; with ``before``, only those that ended earlier.
 

@@ -117,6 +117,17 @@ class Segment:
                     else:
                         self.damaged = True
 
+    def newest_after(self, skip: int) -> Iterator[bytes]:
+        """Its intact lines, newest first, without the newest ``skip``: those are counted, not looked at."""
+        for block in self.blocks(newest_first=True):
+            held = block.count(CRC)
+            if skip >= held:
+                skip -= held
+                continue
+            lines = [line for line in split(block) if intact(line)]
+            yield from reversed(lines[: max(0, len(lines) - skip)])
+            skip = 0
+
     def blocks(self, *, newest_first: bool = False) -> Iterator[bytes]:
         """Its lines in blocks of about a mebibyte; nothing if the file is gone."""
         try:

@@ -130,3 +130,9 @@ async def test_the_newest_are_those_of_this_run_and_then_those_of_the_log(gatewa
     unwritten = msgspec.structs.replace(first, id="req_unwritten")
     engine.bus.recent.append(unwritten)
     assert newest(engine, 10)[0] == unwritten
+
+
+async def test_ended_calls_are_reached_by_their_number(owner: ControlClient, past: list[str]) -> None:
+    assert [view.id for view in await owner.calls(at=2, limit=5)] == past[1::-1]
+    with pytest.raises(BadRequest, match="at"):
+        await owner.calls(at=2, status=200)

@@ -114,6 +114,13 @@ def test_a_page_does_not_shift_while_calls_come_in(calls: CallLog) -> None:
     assert calls.find(CallFilter(), limit=5, before=first[-1].id) == CALLS[-6:-11:-1]
 
 
+@pytest.mark.parametrize("top", [1, 7, 150, 10**6])
+def test_any_record_is_reached_by_its_number(calls: CallLog, top: int) -> None:
+    oldest_first = calls.newest(10**6)[::-1]
+    wanted = oldest_first[max(0, min(top, calls.count) - 5) : top][::-1]
+    assert calls.numbered(top, 5) == wanted
+
+
 def test_before_an_unknown_call_there_is_nothing(calls: CallLog) -> None:
     assert calls.find(CallFilter(), limit=5, before=call_id(999)) == []
 
