@@ -24,7 +24,7 @@ def read_models(body: bytes) -> list[Served] | None:
     if isinstance(found, dict):
         if "data" not in found:
             return None
-        found = found["data"] or []
+        found = [] if found["data"] is None else found["data"]
     if not isinstance(found, list):
         return None
     served = (_read_model(entry) for entry in found[:MODELS_LIMIT])

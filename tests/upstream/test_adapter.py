@@ -1,0 +1,42 @@
+"""What passes between core and dialects keeps what it is given."""
+
+import json
+
+from gateway.domain.call import FailureKind
+from gateway.domain.errors import UpstreamError
+from gateway.domain.usage import Source, Usage
+from gateway.upstream.adapter import AttemptFailed, Failure, Whole, as_object
+from gateway.upstream.tally import Tally
+
+USAGE = Usage(input=9, cached=4, cache_write=1, output=5, reasoning=2)
+
+
+def _whole(reported: Usage | None) -> Whole:
+    return Whole(body=b'{"id":"x"}', reported=reported, finish="stop", upstream_id="", tally=Tally())
+
+
+def test_a_failed_attempt_tells_what_its_failure_tells() -> None:
+    error = UpstreamError("no", code="c", param="p", retry_after_s=2, details={"x": 1}, status=429)
+    failed = AttemptFailed(Failure(kind=FailureKind.RATE, error=error, sent=False))
+    assert (failed.kind, failed.sent, failed.error) == (FailureKind.RATE, False, error)
+    told = (failed.message, failed.code, failed.param, failed.retry_after_s, failed.details, failed.status)
+    assert told == ("no", "c", "p", 2, {"x": 1}, 429)
+
+
+def test_usage_as_clients_read_it() -> None:
+    assert as_object(USAGE) == {
+        "prompt_tokens": 9,
+        "completion_tokens": 5,
+        "total_tokens": 14,
+        "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }
+
+
+def test_a_reported_usage_stands() -> None:
+    whole = _whole(Usage(input=1, source=Source.REPORTED))
+    assert whole.filled(USAGE) is whole.body
+
+
+def test_an_estimate_is_filled_in_and_marked() -> None:
+    assert json.loads(_whole(None).filled(USAGE)) == {"id": "x", "usage": {**as_object(USAGE), "estimated": True}}

@@ -1,0 +1,57 @@
+"""A channel's key and headers, with references resolved and nothing sent that must not be."""
+
+from typing import Any
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.upstream.adapter import AttemptFailed
+from gateway.upstream.credentials import headers_of
+from tests.upstream.makers import channel
+
+
+def _headers(environ: dict[str, str] | None = None, **more: Any) -> dict[str, str]:
+    headers = headers_of(channel(**more), environ or {})
+    assert headers.pop("User-Agent").startswith("tollkeeper/")
+    return headers
+
+
+def test_without_a_key_there_is_no_authorization() -> None:
+    assert _headers() == {}
+
+
+def test_a_key_goes_as_a_bearer() -> None:
+    assert _headers(key=" sk-1\n") == {"Authorization": "Bearer sk-1"}
+
+
+def test_or_where_the_upstream_wants_it() -> None:
+    assert _headers(key="k", preset="azure") == {"api-key": "k"}
+    assert _headers(key="k", base_url="https://me.openai.azure.com/openai/v1") == {"api-key": "k"}
+
+
+def test_references_are_resolved() -> None:
+    found = _headers({"K": "sk-1", "T": "me"}, key="env:K", headers={"X-Title": "env:T"})
+    assert found == {"X-Title": "me", "Authorization": "Bearer sk-1"}
+
+
+def test_the_key_wins_over_a_header_of_the_channel() -> None:
+    assert _headers(key="k", headers={"Authorization": "mine"})["Authorization"] == "Bearer k"
+
+
+@pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "Connection", "Cookie"])
+def test_headers_that_would_break_the_connection_are_left_out(name: str) -> None:
+    assert _headers(headers={name: "x"}) == {}
+
+
+@pytest.mark.parametrize("environ", [{}, {"K": ""}])
+def test_a_missing_variable_is_named_and_nothing_was_sent(environ: dict[str, str]) -> None:
+    with pytest.raises(AttemptFailed, match="variable K is not set") as caught:
+        _headers(environ, key="env:K")
+    assert (caught.value.kind, caught.value.sent) == (FailureKind.AUTH, False)
+
+
+@pytest.mark.parametrize("key", ["sk-\u00e9", "sk-1\r\nHost: evil", "sk-\x001"])
+def test_a_key_that_cannot_be_sent_is_not_shown(key: str) -> None:
+    with pytest.raises(AttemptFailed, match="cannot be sent") as caught:
+        _headers(key=key)
+    assert key not in caught.value.message

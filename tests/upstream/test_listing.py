@@ -1,0 +1,70 @@
+"""Lists of models in every shape that upstreams send."""
+
+import json
+
+import pytest
+
+from gateway.domain.channel import Served
+from gateway.domain.units import Millis
+from gateway.upstream.listing import MODELS_LIMIT, read_models
+
+
+def _read(doc: object) -> list[Served] | None:
+    return read_models(json.dumps(doc).encode())
+
+
+def test_reads_names_times_and_contexts_in_order() -> None:
+    data = [{"id": "b", "created": 1_700_000_000}, {"id": "a", "context_length": 8192, "owned_by": "x"}]
+    assert _read({"object": "list", "data": data}) == [
+        Served(name="b", created=Millis(1_700_000_000_000)),
+        Served(name="a", context=8192),
+    ]
+
+
+def test_a_list_that_is_null_is_empty() -> None:
+    assert _read({"object": "list", "data": None}) == []
+
+
+def test_a_list_beside_it_is_not_read() -> None:
+    assert _read({"models": [{"name": "x"}], "data": [{"id": "m"}]}) == [Served(name="m")]
+
+
+def test_a_bare_list_is_read() -> None:
+    assert _read([{"id": "m"}]) == [Served(name="m")]
+
+
+def test_geminis_prefix_is_left_out() -> None:
+    assert _read({"data": [{"id": "models/gemini"}]}) == [Served(name="gemini")]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"max_model_len": 5}, {"context_window": 5}, {"max_context_length": 5}, {"meta": {"n_ctx_train": 5}}],
+)
+def test_the_context_has_many_names(entry: dict[str, object]) -> None:
+    assert _read({"data": [{"id": "m", **entry}]}) == [Served(name="m", context=5)]
+
+
+@pytest.mark.parametrize("value", [-5, 0, "5", 1.5, True, 10**12, None])
+def test_a_context_that_is_none_is_left_out(value: object) -> None:
+    assert _read({"data": [{"id": "m", "context_length": value}]}) == [Served(name="m")]
+
+
+@pytest.mark.parametrize("name", [None, 5, "", "a\x1b[31m", "x" * 300, "a\nb"])
+def test_a_name_that_is_none_is_left_out(name: object) -> None:
+    assert _read({"data": [{"id": name}, {"id": "m"}, "x"]}) == [Served(name="m")]
+
+
+def test_a_name_said_twice_is_there_once() -> None:
+    assert _read({"data": [{"id": "m"}, {"id": "m"}]}) == [Served(name="m")]
+
+
+def test_an_endless_list_is_cut() -> None:
+    found = _read({"data": [{"id": f"m{i}"} for i in range(MODELS_LIMIT + 5)]})
+    assert found is not None
+    assert len(found) == MODELS_LIMIT
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b"null", b"5", b'{"data":{}}', b'{"error":"x"}'])
+def test_what_is_no_list_is_none(body: bytes) -> None:
+    assert read_models(body) is None

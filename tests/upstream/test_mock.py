@@ -1,0 +1,200 @@
+"""The mock answers like a good upstream, and misbehaves exactly as it is asked to."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, Served
+from gateway.domain.estimate import estimate, prompt_tokens
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Reply
+from gateway.upstream.lessons import NOTHING
+from gateway.upstream.mock import HELP, STORY, Mock
+from gateway.upstream.openai.dialect import OpenAIDialect
+from gateway.upstream.openai.stream import ChatStream
+from tests.cases.answers import Answer, said_in
+from tests.upstream.makers import channel, order
+
+Doc = dict[str, Any]
+DIALECT = OpenAIDialect()
+
+
+class Sleeper:
+    """Passes time without waiting."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+@pytest.fixture
+def sleep() -> Sleeper:
+    return Sleeper()
+
+
+def _demo(**options: Any) -> Channel:
+    return channel("", dialect="mock", options=options)
+
+
+async def _reply(sleep: Sleeper, text: object, *, up: Channel | None = None, **more: Any) -> Reply:
+    doc = {"model": "demo-echo", "messages": [{"role": "user", "content": text}], **more}
+    served = Served(name=str(doc["model"]))
+    demo = up or _demo()
+    return await Mock(sleep).answer(demo, DIALECT.prepare(order(doc), demo, served, NOTHING))
+
+
+async def _whole(sleep: Sleeper, text: object, **more: Any) -> Doc:
+    doc = json.loads(await (await _reply(sleep, text, **more)).read(100_000))
+    assert isinstance(doc, dict)
+    return doc
+
+
+async def _stream(sleep: Sleeper, text: str, **more: Any) -> tuple[ChatStream, Answer]:
+    reply = await _reply(sleep, text, stream=True, **more)
+    stream = ChatStream(order(), channel())
+    out = [stream.feed(data) async for data in reply.chunks(stream)]
+    return stream, said_in(b"".join(out) + stream.end())
+
+
+async def test_echo_says_what_it_hears(sleep: Sleeper) -> None:
+    doc = await _whole(sleep, "Hello there")
+    assert (doc["model"], doc["choices"][0]["message"]["content"]) == ("demo-echo", "Hello there")
+    assert sleep.slept == []
+
+
+async def test_it_reports_an_honest_usage(sleep: Sleeper) -> None:
+    usage = (await _whole(sleep, "Hello there"))["usage"]
+    messages = rawjson.raw([{"role": "user", "content": "Hello there"}])
+    prompt, output = prompt_tokens({"messages": messages}), estimate("Hello there")
+    assert usage == {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
+
+
+async def test_a_stream_says_the_same_and_reports_the_same(sleep: Sleeper) -> None:
+    stream, said = await _stream(sleep, "Hello there")
+    assert (said, stream.finished) == (Answer(text={0: "Hello there"}, finish={0: "stop"}), True)
+    assert (stream.reported and stream.reported.output) == estimate("Hello there")
+
+
+async def test_a_story_is_told_at_reading_speed(sleep: Sleeper) -> None:
+    _, said = await _stream(sleep, "tell me", model="demo-story")
+    assert said.text[0] == STORY
+    assert set(sleep.slept) == {1 / 25}
+
+
+async def test_flaky_explains_itself(sleep: Sleeper) -> None:
+    assert (await _whole(sleep, "Hi", model="demo-flaky"))["choices"][0]["message"]["content"] == HELP
+
+
+async def test_parts_are_heard_too(sleep: Sleeper) -> None:
+    parts = [{"type": "text", "text": "Hello"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+    assert (await _whole(sleep, parts))["choices"][0]["message"]["content"].startswith("Hello")
+
+
+async def test_limits_and_several_choices_are_kept(sleep: Sleeper) -> None:
+    doc = await _whole(sleep, "one two three", max_tokens=2, n=2)
+    assert [(c["message"]["content"], c["finish_reason"]) for c in doc["choices"]] == [("one two ", "length")] * 2
+    _, said = await _stream(sleep, "one two", n=2)
+    assert said.text == {0: "one two", 1: "one two"}
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 404, 429, 500, 503])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_it_fails_as_asked(sleep: Sleeper, status: int, *, stream: bool) -> None:
+    reply = await _reply(sleep, f"please !{status} now", stream=stream)
+    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000))
+    assert (reply.status, failure.error.status) == (status, status)
+
+
+async def test_it_says_when_to_come_back(sleep: Sleeper) -> None:
+    reply = await _reply(sleep, "!429 retry-after=2")
+    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000))
+    assert (failure.kind, failure.retry_after_s) == (FailureKind.RATE, 2)
+
+
+async def test_it_refuses_the_key(sleep: Sleeper) -> None:
+    assert (await _reply(sleep, "!auth")).status == 401
+
+
+async def test_it_breaks_off(sleep: Sleeper) -> None:
+    stream, said = await _stream(sleep, "!cut=3 one two three")
+    assert (stream.error and stream.error.code) == "upstream_stream_truncated"
+    assert said.text[0] == "!cut=3 one "
+
+
+@pytest.mark.parametrize(("text", "deadline"), [("!silence", "first event"), ("!silence=2 x y", "idle")])
+async def test_it_falls_silent_until_the_deadline(sleep: Sleeper, text: str, deadline: str) -> None:
+    with pytest.raises(AttemptFailed, match=deadline) as caught:
+        await _stream(sleep, text)
+    assert (caught.value.kind, sleep.slept) == (FailureKind.SLOW, [120 if deadline == "first event" else 300])
+
+
+async def test_a_plain_call_falls_silent_too(sleep: Sleeper) -> None:
+    with pytest.raises(AttemptFailed, match="total"):
+        await (await _reply(sleep, "!silence")).read(100)
+
+
+async def test_it_hides_its_usage(sleep: Sleeper) -> None:
+    assert "usage" not in await _whole(sleep, "!no-usage")
+    stream, _ = await _stream(sleep, "!no-usage")
+    assert (stream.finished, stream.reported) == (True, None)
+
+
+async def test_it_garbles(sleep: Sleeper) -> None:
+    reply = await _reply(sleep, "!bad-json")
+    with pytest.raises(AttemptFailed, match="no JSON"):
+        DIALECT.whole(await reply.read(10_000), order(), channel())
+    stream, _ = await _stream(sleep, "!bad-json")
+    assert (stream.finished, stream.marks) == (True, ("bad_chunks=1",))
+
+
+async def test_it_sends_a_page(sleep: Sleeper) -> None:
+    assert (await _reply(sleep, "!html")).content_type == "text/html"
+    stream, _ = await _stream(sleep, "!html")
+    assert (stream.error and stream.error.code) == "upstream_bad_response"
+
+
+async def test_it_takes_its_time(sleep: Sleeper) -> None:
+    await _stream(sleep, "!latency=200 !speed=50 x")
+    assert sleep.slept[:2] == [0.2, 0.02]
+
+
+TOOLS = [{"type": "function", "function": {"name": "find"}}]
+
+
+async def test_it_calls_a_tool(sleep: Sleeper) -> None:
+    doc = await _whole(sleep, '!tool find {"x": 1}', tools=TOOLS)
+    (call,) = doc["choices"][0]["message"]["tool_calls"]
+    assert (call["function"], doc["choices"][0]["finish_reason"]) == (
+        {"name": "find", "arguments": '{"x": 1}'},
+        "tool_calls",
+    )
+    _, said = await _stream(sleep, "!tool find", tools=TOOLS)
+    assert (said.calls, said.finish) == ({0: [("call_demo1", "find", "{}")]}, {0: "tool_calls"})
+
+
+async def test_without_tools_it_only_talks(sleep: Sleeper) -> None:
+    assert (await _whole(sleep, "!tool find"))["choices"][0]["message"]["content"] == "!tool find"
+
+
+async def test_options_of_the_channel_do_the_same(sleep: Sleeper) -> None:
+    reply = await _reply(sleep, "Hi", up=_demo(status=429, retry_after=3, latency=100))
+    assert (reply.status, reply.headers["retry-after"], sleep.slept) == (429, "3", [0.1])
+    assert "usage" not in await _whole(sleep, "Hi", up=_demo(no_usage=True))
+    assert "usage" in await _whole(sleep, "Hi", up=_demo(no_usage=False))
+
+
+async def test_words_that_only_look_like_it_are_text(sleep: Sleeper) -> None:
+    text = "Wow!great !important !1234"
+    assert (await _whole(sleep, text))["choices"][0]["message"]["content"] == text
+
+
+async def test_an_odd_request_is_refused(sleep: Sleeper) -> None:
+    assert (await _reply(sleep, "Hi", tools={"x": 1})).status == 400
+
+
+def test_it_lists_its_models() -> None:
+    assert [model.name for model in Mock().models()] == ["demo-echo", "demo-story", "demo-flaky"]

@@ -1,0 +1,78 @@
+"""One level of JSON is opened, the rest stays the bytes it was."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.upstream import rawjson
+
+DEEP = b"[" * 50_000 + b"]" * 50_000
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+def test_values_stay_as_they_came() -> None:
+    fields = rawjson.fields(b'{ "a" : [1, 1.0, 1E-7] , "b":"\\u00e9" }')
+    assert {name: bytes(value) for name, value in fields.items()} == {"a": b"[1, 1.0, 1E-7]", "b": b'"\\u00e9"'}
+
+
+def test_a_lone_surrogate_is_no_harm() -> None:
+    fields = rawjson.fields(b'{"a":{"b":"\\ud83d"},"c":1}')
+    assert bytes(fields["a"]) == b'{"b":"\\ud83d"}'
+    assert rawjson.text(rawjson.fields(fields["a"])["b"]) == "\ud83d"
+    assert rawjson.encode("\ud83d") == b'"\\ud83d"'
+    assert rawjson.encode({"x\ud83d": rawjson.raw([1])}) == b'{"x\\ud83d":[1]}'
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
+def test_opening_and_closing_changes_nothing(doc: dict[str, Any]) -> None:
+    data = json.dumps(doc).encode()
+    assert json.loads(rawjson.encode(rawjson.fields(data))) == doc
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"5", b"null", b'{"a":NaN}', b'{"a":1}x', b'{"a"', DEEP, b'{"a":\x00}'])
+def test_what_is_no_object_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        rawjson.fields(data)
+
+
+@pytest.mark.parametrize("data", [b"{}", b'"x"', DEEP[:-1], b"[1,]", b"[NaN]"])
+def test_what_is_no_array_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        rawjson.items(data)
+
+
+@pytest.mark.parametrize("data", [b"[1]", b"[{},[]]", b"{}"])
+def test_what_is_no_array_of_objects_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        rawjson.objects(data)
+
+
+@pytest.mark.parametrize("data", [b"1", b"null", b'"x', b'["x"]'])
+def test_what_is_no_text_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        rawjson.text(data)
+
+
+def test_items_and_objects() -> None:
+    assert [bytes(item) for item in rawjson.items(b'[1, "\\ud83d"]')] == [b"1", b'"\\ud83d"']
+    assert rawjson.objects(b'[{"a":1},{"a":"\\ud83d"}]')[1]["a"] == msgspec.Raw(b'"\\ud83d"')
+
+
+def test_values() -> None:
+    assert rawjson.value(None) is None
+    assert rawjson.value(b'{"a":["\\ud83d"]}') == {"a": ["\ud83d"]}
+    assert (rawjson.maybe(b"nothing"), rawjson.maybe(DEEP)) == (None, None)
+
+
+@pytest.mark.parametrize(("value", "null"), [(None, True), (b"null", True), (b"0", False), (b'""', False)])
+def test_null_is_seen(value: bytes | None, *, null: bool) -> None:
+    assert rawjson.is_null(None if value is None else msgspec.Raw(value)) is null
