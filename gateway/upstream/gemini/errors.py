@@ -1,0 +1,48 @@
+"""Errors: what Google says when something is wrong, with a status of its own or inside an answer."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.upstream.adapter import Failure
+from gateway.upstream.failures import classify
+from gateway.upstream.said import read_error
+
+STATUSES = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "RESOURCE_EXHAUSTED": 429,
+    "CANCELLED": 499,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
+"""The status of an error inside an answer that names none as a number; from google.rpc.Code."""
+
+_OWN_NAMES = {
+    "thinking_config": "reasoning_effort",
+    "thinking_level": "reasoning_effort",
+    "thinking_budget": "reasoning_effort",
+    "stop_sequences": "stop",
+    "response_logprobs": "logprobs",
+}
+"""Fields of the request that the client knows by another name."""
+
+
+def failure(channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+    """What an answer with a status other than 2xx means. There is no Retry-After; the delay is in the details."""
+    found = classify(channel, status, read_error(body), headers)
+    names = dict.fromkeys(_OWN_NAMES.get(name, name) for name in found.parameters)
+    return msgspec.structs.replace(found, parameters=tuple(names))
+
+
+def failure_inside(channel: Channel, body: bytes) -> Failure:
+    """What an error in an answer of status 200 means."""
+    said = read_error(body)
+    found = classify(channel, said.status or STATUSES.get(said.type, 500), said, {})
+    return msgspec.structs.replace(found, parameters=())

@@ -1,0 +1,87 @@
+"""Request: a client's chat request as a request to Gemini's generateContent."""
+
+import re
+from typing import Any
+from urllib.parse import quote
+
+from gateway.domain.channel import Channel, Served
+from gateway.domain.errors import BadRequest
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Learned, Order, Prepared
+from gateway.upstream.chat.refused import refused, unsupported
+from gateway.upstream.chat.request import Request, left_out, read_request
+from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.chat.tools import read_tools
+from gateway.upstream.chat.turns import read_turns
+from gateway.upstream.gemini.config import config_of
+from gateway.upstream.gemini.contents import talk
+from gateway.upstream.gemini.rows import Row, row_of
+from gateway.upstream.gemini.tools import tools_of
+from gateway.upstream.openai.request import PLAIN_HEADERS, STREAM_HEADERS, endpoint
+
+UNDERSTOOD = frozenset(
+    {
+        *("model", "messages", "stream", "stream_options", "tools", "functions", "tool_choice", "function_call"),
+        *(
+            "response_format",
+            "max_completion_tokens",
+            "max_tokens",
+            "temperature",
+            "top_p",
+            "top_k",
+            "stop",
+            "n",
+            "seed",
+        ),
+        *("presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "reasoning_effort", "modalities"),
+        "parallel_tool_calls",
+    }
+)
+"""Fields with a counterpart, and those that are refused instead of left out."""
+
+_VERSION = re.compile(r"/v\d\w*\Z")
+
+
+def prepare(order: Order, channel: Channel, served: Served, learned: Learned, signatures: Signatures) -> Prepared:
+    """The request. Raises AttemptFailed (``client``, not sent) for what Gemini has no counterpart of."""
+    fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
+    dropped = [name for name in learned.dropped if name in order.fields]
+    try:
+        request = read_request(fields)
+        body = _body(request, row_of(served.upstream_name), signatures, dropped)
+    except BadRequest as fault:
+        raise refused(channel, fault) from fault
+    dropped += left_out(fields, UNDERSTOOD)
+    if request.parallel_tool_calls is False:
+        dropped.append("parallel_tool_calls")
+    return Prepared(
+        url=root(channel) + _path(served.upstream_name, stream=order.stream),
+        headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
+        body=rawjson.encode(body),
+        dropped=tuple(dict.fromkeys(dropped)),
+    )
+
+
+def root(channel: Channel) -> str:
+    """The base URL with the API's version, which may be left out."""
+    base = channel.base_url.rstrip("/")
+    return base if _VERSION.search(base) else endpoint(base, "/v1beta")
+
+
+def _path(model: str, *, stream: bool) -> str:
+    place = model if "/" in model else f"models/{model}"
+    verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    return f"/{quote(place, safe='/')}:{verb}"
+
+
+def _body(request: Request, row: Row, signatures: Signatures, dropped: list[str]) -> dict[str, Any]:
+    if "audio" in (request.modalities or ()):
+        raise unsupported("modalities", "chat models of Gemini do not speak")
+    said = talk(read_turns(request.messages), signatures, row)
+    body: dict[str, Any] = {"contents": said.contents}
+    if said.system:
+        body["systemInstruction"] = {"parts": said.system}
+    body |= tools_of(read_tools(request))
+    if config := config_of(request, row, dropped):
+        body["generationConfig"] = config
+    return body
