@@ -1,0 +1,30 @@
+"""A JSON answer where a stream was asked for is gathered, within bounds, and told as chunks."""
+
+import pytest
+
+from gateway.upstream.adapter import AttemptFailed
+from gateway.upstream.openai.body import Body
+from tests.fakes.replies import choice, dumps, whole
+from tests.upstream.makers import channel, order
+
+
+def test_pieces_become_chunks() -> None:
+    body, data = Body(), dumps(whole("m", choice("Hi")))
+    for start in range(0, len(data), 10):
+        body.add(data[start : start + 10], channel())
+    assert len(body.chunks(order(), channel())) == 2
+
+
+def test_what_is_no_answer_fails() -> None:
+    body = Body()
+    body.add(b"<html>", channel())
+    with pytest.raises(AttemptFailed, match="no JSON"):
+        body.chunks(order(), channel())
+
+
+def test_an_endless_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.upstream.openai.body.BODY_LIMIT", 10)
+    body = Body()
+    body.add(b"x" * 10, channel())
+    with pytest.raises(AttemptFailed, match="longer than"):
+        body.add(b"x", channel())

@@ -1,0 +1,36 @@
+"""The dialect takes an answer in the form it comes, not in the form that was asked for."""
+
+import json
+
+from gateway.domain.call import FailureKind
+from gateway.upstream.lessons import NOTHING
+from gateway.upstream.openai.dialect import OpenAIDialect
+from tests.cases.streams import GOOD
+from tests.fakes.replies import choice, dumps, whole
+from tests.upstream.makers import SERVED, channel, order
+
+DIALECT = OpenAIDialect()
+
+
+def test_a_request_is_prepared() -> None:
+    assert DIALECT.prepare(order(), channel(), SERVED, NOTHING).url == "http://127.0.0.1:9/v1/chat/completions"
+
+
+def test_a_plain_answer_is_read() -> None:
+    assert DIALECT.whole(dumps(whole("m", choice("Hi"))), order(), channel()).finish == "stop"
+
+
+def test_a_stream_is_assembled() -> None:
+    body = DIALECT.whole(GOOD, order(), channel()).body
+    assert json.loads(body)["choices"][0]["message"]["content"] == "Hi there"
+
+
+def test_a_stream_is_followed() -> None:
+    stream = DIALECT.stream(order(), channel())
+    stream.feed(GOOD)
+    assert stream.finished
+
+
+def test_a_failure_is_told() -> None:
+    failure = DIALECT.failure(channel(), 429, {"retry-after": "2"}, b'{"error":"slow down"}')
+    assert (failure.kind, failure.retry_after_s) == (FailureKind.RATE, 2)
