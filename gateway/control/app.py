@@ -120,7 +120,7 @@ def _border(secret: str) -> Middleware:
             return _refusal(_ours(exc, request))
         except ConnectionError:
             raise
-        except Exception as exc:  # noqa: BLE001 - the outermost frame of the control surface
+        except Exception as exc:
             _log.exception("control: %s %s failed", request.method, plain(request.path))
             if request.writer.output_size:
                 raise ConnectionError("the answer has begun; it can only be broken off") from exc

@@ -32,6 +32,9 @@ TABLES_GAP_S = 0.25
 SUMS_GAP_S = 3.0
 """Between two tellings of the tables when calls alone have changed their sums."""
 
+SHARE = 50
+"""Tables that are large may take one part in so many of the time."""
+
 BUNDLE_S = 0.04
 """What happens within it is written together."""
 
@@ -57,6 +60,7 @@ class Feed:
         self._account: AccountView | None = None
         self._balance_due: float | None = None
         self._tables_due: float | None = None
+        self._tables_cost = 0.0
         self._balance_told = self._tables_told = self._spoken = clock()
 
     async def snapshot(self) -> bytes:
@@ -108,7 +112,7 @@ class Feed:
         if batch.changed:
             self._tables_due = min(self._tables_due or now + SUMS_GAP_S, max(now, self._tables_told + TABLES_GAP_S))
         elif moved and self._tables_due is None:
-            self._tables_due = max(now, self._tables_told) + SUMS_GAP_S
+            self._tables_due = max(now, self._tables_told) + max(SUMS_GAP_S, SHARE * self._tables_cost)
 
     def _event(self, notice: Notice) -> events.Event:
         if isinstance(notice, Progress):
@@ -124,12 +128,13 @@ class Feed:
         return events.Stopping(seq=self._next(), until_ms=notice.until, running=running)
 
     async def _tables(self, now: float) -> events.Event:
+        began = self._clock()
         engine = self._engine
         sums = await tallies(engine)
         self._account = account_view(engine)
         self._balance_due = self._tables_due = None
         self._balance_told = self._tables_told = now
-        return events.Changed(
+        changed = events.Changed(
             seq=self._next(),
             account=self._account,
             tokens=token_views(engine),
@@ -137,6 +142,8 @@ class Feed:
             channels=channel_views(engine, sums),
             models=model_views(engine, sums),
         )
+        self._tables_cost = self._clock() - began
+        return changed
 
     def _balance(self, now: float) -> list[bytes]:
         self._balance_due, self._balance_told = None, now

@@ -48,8 +48,8 @@ def account_view(engine: Engine) -> AccountView:
     )
 
 
-def token_view(engine: Engine, token: Token) -> TokenView:
-    """A token with what it spent and what it sees."""
+def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> TokenView:
+    """A token with what it spent and what it sees, if that is not known already."""
     scope: Scope = ("token", token.id)
     spent = engine.store.books.spent(scope)
     return TokenView(
@@ -68,7 +68,7 @@ def token_view(engine: Engine, token: Token) -> TokenView:
         budgets=_budget_views(engine, scope, token.budgets),
         limits=token.limits,
         models=list(token.models),
-        sees=list(engine.catalog.visible(token)),
+        sees=list(engine.catalog.visible(token)) if sees is None else sees,
         stop_when_empty=token.stop_when_empty,
         note=token.note,
     )
@@ -76,9 +76,14 @@ def token_view(engine: Engine, token: Token) -> TokenView:
 
 def token_views(engine: Engine) -> list[TokenView]:
     """All tokens by name."""
-    return [
-        token_view(engine, token) for token in sorted(engine.catalog.registry.tokens.values(), key=lambda t: t.name)
-    ]
+    seen: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    views = []
+    for token in sorted(engine.catalog.registry.tokens.values(), key=lambda t: t.name):
+        alike = (token.group, token.models)
+        if alike not in seen:
+            seen[alike] = list(engine.catalog.visible(token))
+        views.append(token_view(engine, token, seen[alike]))
+    return views
 
 
 def group_view(engine: Engine, group: Group) -> GroupView:
