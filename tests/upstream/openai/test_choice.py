@@ -29,12 +29,10 @@ def test_the_first_chunk_turns_and_teaches_nothing() -> None:
     assert (choice.turned, choice.pattern) == (True, None)
 
 
-@pytest.mark.parametrize(
-    "more", [{"content": "Hi"}, {"reasoning": "Hi"}, {"reasoning_content": "Hi"}, {"refusal": "Hi"}]
-)
-def test_a_chunk_of_one_text_is_a_pattern(more: dict[str, str]) -> None:
+@pytest.mark.parametrize("name", ["content", "reasoning", "reasoning_content", "refusal"])
+def test_a_chunk_of_one_text_is_a_pattern(name: str) -> None:
     choice = _begun()
-    _take(choice, delta(**more))
+    _take(choice, {"delta": {name: "Hi"}})
     assert choice.pattern is not None
     assert (bytes(choice.pattern), choice.turned) == (b'"Hi"', False)
 
