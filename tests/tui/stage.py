@@ -27,6 +27,7 @@ from gateway.domain.views import (
     ChannelView,
     GroupView,
     ModelView,
+    Point,
     PriceView,
     Status,
     Summary,
@@ -328,6 +329,12 @@ def sums(key: str = "", rows: Sequence[CallView] = ()) -> SumRow:
     )
 
 
+def start_of(ms: int, step: str) -> int:
+    """The beginning of the hour or day (local time is UTC in tests)."""
+    size = {"hour": 3_600_000, "day": 86_400_000}.get(step, 1)
+    return ms // size * size
+
+
 class FakeClient(ControlClient):
     """A server of values: change them and ``tell`` what happened. Methods that are missing here fail loudly."""
 
@@ -419,9 +426,25 @@ class FakeClient(ControlClient):
             raise NotFound(f"{call_id} does not run")
 
     async def summary(self, *, by: str = "", since: int = 0, until: int | None = None, step: str = "") -> Summary:
-        rows = [one for one in self.records if one.time_ms >= since]
+        self.asked.append(f"summary {by} {step}")
+        rows = [one for one in self.records if since <= one.time_ms < (until or 2**62)]
+        keys = {"token": lambda c: c.token_id, "channel": lambda c: f"ch_{c.channel}"}
+        key = keys.get(by, lambda c: getattr(c, by) if by else "")
+        parts: dict[str, list[CallView]] = {}
+        points: dict[tuple[int, str], list[CallView]] = {}
+        for one in rows:
+            parts.setdefault(key(one), []).append(one)
+            points.setdefault((start_of(one.time_ms, step), key(one)), []).append(one)
+        named = [msgspec.structs.replace(sums(k, part), name=k.partition("_")[2] or k) for k, part in parts.items()]
         return Summary(
-            since_ms=Millis(since), until_ms=Millis(until or NOW), by=by, total=sums("", rows), rows=[], series=[]
+            since_ms=Millis(since),
+            until_ms=Millis(until or NOW),
+            by=by,
+            total=sums("", rows),
+            rows=sorted(named, key=lambda row: -row.cost_nanos) if by else [],
+            series=[Point(start_ms=Millis(at), key=k, row=sums(k, part)) for (at, k), part in sorted(points.items())]
+            if step
+            else [],
         )
 
     async def settings(self) -> Settings:
@@ -437,9 +460,10 @@ class FakeLink:
     def __init__(self, client: FakeClient) -> None:
         self.client = client
         self.there = True
+        self.findable = True
 
     async def find(self) -> Attached | None:
-        return Attached(self.client, started_here=False) if self.there else None
+        return Attached(self.client, started_here=False) if self.there and self.findable else None
 
     async def ensure(self) -> Attached:
         if not self.there:

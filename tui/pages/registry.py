@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 
 from tui.pages.base import Page
 from tui.pages.live import Live
+from tui.pages.tokens import Tokens
 from tui.session import Session
 
 MAKERS: Mapping[str, Callable[[Session], Page]] = {
     "live": Live,
+    "tokens": Tokens,
 }

@@ -1,0 +1,100 @@
+"""Budgets: how a budget is shown: a gauge with its percentage, amounts, and when it will be empty at this pace."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from gateway.domain.limits import Window, window_start
+from gateway.domain.units import DOLLAR, Millis
+from gateway.domain.views import BudgetView
+from gateway.domain.written import brief_count
+from tui.alerts import NEARLY, used
+from tui.charts import gauge
+from tui.format import share
+from tui.glyphs import Glyphs
+
+EARLY = 0.02
+"""Share of a window before which a pace says nothing yet."""
+
+FAR_MS = 366 * 86_400_000
+"""What lasts longer than this lasts."""
+
+WEEK_MS = 7 * 86_400_000
+
+WINDOWS = {Window.DAY: "today", Window.WEEK: "this week", Window.MONTH: "this month", Window.EVER: "in all"}
+
+
+def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
+    """The one that is used most, relatively."""
+    return max(budgets, key=used, default=None)
+
+
+def tone(part: float) -> str:
+    """How much a share of a budget matters."""
+    return "bad" if part >= 1 else "warn" if part >= NEARLY else ""
+
+
+def brief(budget: BudgetView, width: int, glyphs: Glyphs) -> str:
+    """Gauge, percentage and amounts on one line; ``width`` is the gauge's."""
+    part = used(budget)
+    return f"{gauge(part, width, glyphs)} {share(part):>4} {amounts(budget)}"
+
+
+def amounts(budget: BudgetView) -> str:
+    """``$12.4/20``, or the tokens where they are what is short."""
+    in_money = budget.limit_nanos is not None
+    if in_money and budget.limit_tokens is not None:
+        money = _share(budget.spent_nanos + budget.held_nanos, budget.limit_nanos)
+        in_money = money >= _share(budget.spent_tokens, budget.limit_tokens)
+    if in_money:
+        return f"${_dollars(budget.spent_nanos + budget.held_nanos)}/{_dollars(budget.limit_nanos or 0)}"
+    return f"{brief_count(budget.spent_tokens)}/{brief_count(budget.limit_tokens or 0)} tok"
+
+
+def _share(part: int, whole: int | None) -> float:
+    """A share; a limit of nothing is used up."""
+    return part / whole if whole else 1.0
+
+
+def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
+    """``empty on Thu 16:00 at this pace``, ``lasts at this pace``, or nothing while one cannot tell.
+
+    The pace is that of the window so far; ``since`` is where a window without a beginning began.
+    """
+    part = used(budget)
+    if part >= 1:
+        until = f" until {_moment(budget.resets_at_ms, now)}" if budget.resets_at_ms else ""
+        return f"used up{until}"
+    begun = window_start(budget.window, now) or since
+    until_ms = budget.resets_at_ms
+    whole = (until_ms or now + WEEK_MS) - begun
+    if part == 0 or now - begun < whole * EARLY:
+        return ""
+    empty = now + round((1 - part) * (now - begun) / part)
+    if (until_ms is not None and empty >= until_ms) or empty - now > FAR_MS:
+        return "lasts at this pace"
+    return f"at this pace empty on {_moment(empty, now)}"
+
+
+def lasting(left: int, spent: int, span_ms: int, now: Millis) -> str:
+    """The same for what is left of a purse of which so much was spent in a span that ends now."""
+    if left <= 0:
+        return "empty"
+    if spent <= 0:
+        return ""
+    empty = now + left * span_ms // spent
+    return "lasts over a year at this pace" if empty - now > FAR_MS else f"at this pace empty on {_moment(empty, now)}"
+
+
+def _moment(ms: int, now: int) -> str:
+    then = datetime.fromtimestamp(ms / 1000).astimezone()
+    if 0 <= ms - now < WEEK_MS:
+        return f"{then:%a} {then:%H:%M}"
+    return f"{then.day} {then:%b}" if ms - now < FAR_MS else f"{then.day} {then:%b %Y}"
+
+
+def _dollars(nanos: int) -> str:
+    """At most five characters: ``12.4``, ``0.04``, ``1250``."""
+    tenths = nanos * 10 // DOLLAR
+    if nanos and tenths < 10:
+        return f"{nanos / DOLLAR:.2f}"
+    return f"{tenths // 10}" if tenths % 10 == 0 or tenths >= 1000 else f"{tenths // 10}.{tenths % 10}"

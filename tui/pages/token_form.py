@@ -1,0 +1,155 @@
+"""Token form: what can be set of a token, and the sentence that tells which models it will see."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.domain.limits import Limits
+from gateway.domain.patterns import matches
+from gateway.domain.views import TokenView
+from gateway.domain.written import local_time
+from tui import twins
+from tui.limits import reader, written
+from tui.parse import (
+    budget_bodies,
+    budgets,
+    expiry,
+    names,
+    required,
+    token_budgets,
+    written_budgets,
+    written_token_budgets,
+)
+from tui.safe import safe
+from tui.session import Session
+from tui.twins import changed, command
+from tui.widgets.form import Field, Values
+
+SHOWN = 6
+"""Model names in the sentence."""
+
+KEEP = "keep"
+"""The value of an expiry that was not changed: what stands in its field is rounded."""
+
+
+def fields(session: Session, token: TokenView | None, *, copy: bool = False) -> list[Field]:
+    """The fields, filled from a token if there is one; a copy has another name."""
+    groups = sorted(group.name for group in session.board.groups) or ["default"]
+    group = token.group if token else "default" if "default" in groups else groups[0]
+    before, moment = _expiry(token), expiry(session.now)
+    return [
+        Field(
+            id="name",
+            label="Name",
+            value="" if token is None else f"{token.name}-2" if copy else token.name,
+            hint="laptop",
+            parse=required,
+        ),
+        Field(id="group", label="Group", value=group, options=groups),
+        Field(
+            id="models",
+            label="Models",
+            value=", ".join(token.models) if token else "",
+            hint="all of the group, or patterns: gpt-*, claude-*",
+            parse=names,
+        ),
+        *_budget_fields(token),
+        Field(
+            id="expires",
+            label="Expires",
+            value=before,
+            hint="never, or 30d, or 2026-12-31",
+            parse=lambda text: KEEP if before and text.strip() == before else moment(text),
+        ),
+        Field(
+            id="stop_when_empty",
+            label="When it is empty",
+            value="stop running streams" if token and token.stop_when_empty else "let them finish",
+            options=("let them finish", "stop running streams"),
+            parse=lambda text: text.startswith("stop"),
+        ),
+        Field(id="note", label="Note", value=token.note if token else "", hint="a line for you"),
+    ]
+
+
+def _expiry(token: TokenView | None) -> str:
+    """The moment as it can be typed; empty for never."""
+    return "" if token is None or token.expires_ms is None else local_time(token.expires_ms)[: len("2026-11-30 22:31")]
+
+
+def _budget_fields(token: TokenView | None) -> list[Field]:
+    return [
+        Field(
+            id="budgets",
+            label="Budget, dollars",
+            value=written_budgets(token.budgets) if token else "",
+            hint="none, or day=5 week=20 month=50 ever=100",
+            parse=budgets,
+        ),
+        Field(
+            id="token_budgets",
+            label="Budget, tokens",
+            value=written_token_budgets(token.budgets) if token else "",
+            hint="none, or day=1M",
+            parse=token_budgets,
+        ),
+        Field(
+            id="limits",
+            label="Limits",
+            value=written(token.limits) if token else "",
+            hint="none, or rpm=60 tpm=200k rpd= tpd= concurrent=8",
+            parse=reader(),
+        ),
+    ]
+
+
+def body(values: Values, token: TokenView | None = None) -> dict[str, Any]:
+    """What the server takes; an expiry that is kept is left out, or taken over from the token a new one is like."""
+    made = {name: values[name] for name in ("name", "group", "models", "limits", "stop_when_empty", "note")}
+    made["budgets"] = budget_bodies(values["budgets"], values["token_budgets"])
+    if values["expires"] != KEEP:
+        made["expires"] = values["expires"]
+    elif token is not None:
+        made["expires"] = token.expires_ms
+    return made
+
+
+def sees(session: Session, values: Mapping[str, Any]) -> str:
+    """``this token sees 3 models: ...`` of the group and patterns typed so far."""
+    group = next((one for one in session.board.groups if one.name == values["group"]), None)
+    offered = group.sees if group else []
+    found = [name for name in offered if matches(name, tuple(values["models"]))]
+    if not found:
+        why = "no pattern fits one of its group's models" if offered else "its group has no enabled channel with models"
+        return f"this token sees no models: {why}"
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    shown = ", ".join(safe(name, 40) for name in found[:SHOWN])
+    return f"this token sees {len(found)} model{'' if len(found) == 1 else 's'}: {shown}{more}"
+
+
+def add_twin(values: Mapping[str, str]) -> str:
+    """The command that makes such a token."""
+    return _options(("token", "add", values["name"] or "NAME"), values, None)
+
+
+def edit_twin(token: TokenView, values: Mapping[str, str]) -> str:
+    """The command that changes the token to what the form says."""
+    return _options(("token", "edit", token.name), values, token)
+
+
+def _options(words: tuple[str, ...], values: Mapping[str, str], token: TokenView | None) -> str:
+    stop = values["stop_when_empty"].startswith("stop")
+    models = changed(values["models"], ", ".join(token.models) if token else "")
+    expires = changed(values["expires"], _expiry(token))
+    text = command(
+        *words,
+        rename=changed(values["name"], token.name) if token else None,
+        group=changed(values["group"], token.group if token else ""),
+        models=models if models is None else models or "*",
+        expires=expires if expires is None else expires or "never",
+        note=changed(values["note"], token.note if token else ""),
+    )
+    text += twins.budgets(values, token.budgets if token else ())
+    text += twins.limits(values["limits"], token.limits if token else Limits())
+    if stop != (token.stop_when_empty if token else False):
+        text += " --stop-when-empty" if stop else " --finish-when-empty"
+    return text

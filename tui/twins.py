@@ -1,0 +1,54 @@
+"""Twins: the commands that do what a form does, option by option; what is not asked for is left out."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from gateway.domain.limits import Limits
+from gateway.domain.views import BudgetView
+from tui.limits import written
+from tui.parse import NO_MATTER, written_budgets, written_token_budgets
+
+
+def command(*words: str, **options: str | None) -> str:
+    """Words and options quoted for a shell; options that are None are left out."""
+    parts = [shlex.quote(word) for word in words]
+    for name, value in options.items():
+        if value is not None:
+            parts += [f"--{name.replace('_', '-')}", shlex.quote(value)]
+    return " ".join(parts)
+
+
+def changed(text: str, before: str) -> str | None:
+    """The text if it is another than before."""
+    return text.strip() if text.strip() != before.strip() else None
+
+
+def pairs(option: str, text: str, before: str = "") -> str:
+    """An option for each pair of ``day=5 month=50`` that is new or other than before, and for each that is gone."""
+    new, old = _pairs(text), _pairs(before)
+    asked = {name: value for name, value in new.items() if old.get(name) != value}
+    asked |= {name: "none" for name in old if name not in new}
+    return "".join(f" --{option} {shlex.quote(f'{name}={value}')}" for name, value in asked.items())
+
+
+def limits(text: str, before: Limits | None = None) -> str:
+    """``--rpm 60`` for each limit that is new or other than before."""
+    new, old = _pairs(text), _pairs(written(before or Limits()))
+    asked = {name: value for name, value in new.items() if old.get(name) != value}
+    asked |= {name: "none" for name in old if name not in new}
+    return "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in asked.items())
+
+
+def budgets(values: Mapping[str, str], before: Sequence[BudgetView] = ()) -> str:
+    """The options of the two fields about budgets."""
+    money = pairs("budget", values["budgets"], written_budgets(before))
+    return money + pairs("tokens-budget", values["token_budgets"], written_token_budgets(before))
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found = {}
+    for word in text.replace(",", " ").split():
+        name, equals, value = word.rpartition("=")
+        if value not in NO_MATTER:
+            found[name if equals else "ever"] = value
+    return found

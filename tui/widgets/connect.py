@@ -1,0 +1,194 @@
+"""Connect: the card that tells how to use a token, as texts to paste, and tries it with a real call.
+
+If the token was just made, its key stands on the card, this once.
+"""
+
+from collections.abc import Callable
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from gateway.client import connect
+from gateway.domain.errors import GatewayError
+from gateway.domain.views import TokenView
+from tui.apps import guide
+from tui.clipboard import copy
+from tui.receipt import receipt
+from tui.safe import safe, safe_lines
+from tui.session import Session
+from tui.tones import Part, content, lines
+from tui.trial import trial
+from tui.widgets.toast import tell
+
+PLACEHOLDER_MODEL = "MODEL"
+TICK_S = 0.2
+
+KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
+
+
+class Connect(ModalScreen[None]):
+    """Left when the owner has seen enough. ``key`` is known only when the token was made or rotated just now."""
+
+    DEFAULT_CSS = """
+    Connect .text { height: auto; max-height: 14; background: $panel; padding: 0 1; margin: 1 0 0 0; }
+    Connect .kinds { height: 1; margin: 1 0 0 0; }
+    Connect .said { height: auto; margin: 1 0 0 0; }
+    Connect .keys { height: 1; margin: 1 0 0 0; }
+    Connect .inside { height: auto; max-height: 90vh; }
+    """
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("escape,q", "leave", "Close"),
+        Binding("tab,right,l", "turn(1)", show=False, priority=True),
+        Binding("shift+tab,left,h", "turn(-1)", show=False, priority=True),
+        Binding("m", "model", show=False),
+        Binding("y,c", "copy", show=False),
+        Binding("k", "copy_key", show=False),
+        Binding("t,enter", "try", show=False, priority=True),
+    ]
+
+    def __init__(self, session: Session, token: TokenView, key: str = "", *, at_once: bool = False) -> None:
+        """``at_once``: the test call is made as soon as the card is open."""
+        super().__init__()
+        self._session = session
+        self._token = token
+        self._key = key
+        self._at_once = at_once
+        self._kind = 0
+        self._model = token.sees[0] if token.sees else ""
+        self._began: int | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog big"), VerticalScroll(classes="inside"):
+            yield Static(Content.styled(f"Connect with {safe(self._token.name)}", "bold"))
+            yield Static(self._about_key(), classes="key")
+            yield Static(classes="model")
+            yield Static(classes="kinds")
+            yield Static(classes="text")
+            yield Static(classes="said")
+            yield Static(_keys(known=bool(self._key)), classes="keys")
+
+    def on_mount(self) -> None:
+        self.draw_text()
+        self.set_interval(TICK_S, self._draw_waiting)
+        if self._at_once:
+            self.action_try()
+
+    def draw_text(self) -> None:
+        """The text of the chosen kind."""
+        seen = self._token.sees
+        which = f"   {seen.index(self._model) + 1} of {len(seen)}, m is the next" if seen else ""
+        told = content(
+            ("model  ", "dim"), (safe(self._model) or "none: this token sees no model", "bold"), (which, "dim")
+        )
+        self.query_one(".model", Static).update(told)
+        parts: list[Part | str | Content] = []
+        for number, kind in enumerate(KINDS):
+            chosen = number == self._kind
+            parts += [Content.styled(f" {kind} ", "reverse bold") if chosen else (f" {kind} ", "dim"), " "]
+        self.query_one(".kinds", Static).update(content(*parts))
+        self.query_one(".text", Static).update(Content(safe_lines(self.text())))
+
+    def text(self) -> str:
+        """What stands in the box and is copied."""
+        url, model = self._session.address, safe(self._model, 200) or PLACEHOLDER_MODEL
+        card = connect.card(url, model, self._key)
+        texts: dict[str, Callable[[], str]] = {
+            "Shell": lambda: card.environment["sh"],
+            "fish": lambda: card.environment["fish"],
+            "PowerShell": lambda: card.environment["powershell"],
+            "Python": lambda: card.python,
+            "Node": lambda: card.node,
+            "curl": lambda: card.curl,
+            "Apps": lambda: guide(url, model),
+        }
+        return texts[KINDS[self._kind]]()
+
+    def on_click(self, event: object) -> None:
+        """The names of the kinds can be clicked."""
+        x, y = getattr(event, "screen_x", -1), getattr(event, "screen_y", -1)
+        region = self.query_one(".kinds").region
+        if region.contains(x, y):
+            at = region.x
+            for number, kind in enumerate(KINDS):
+                at += len(kind) + 3
+                if x < at:
+                    self._kind = number
+                    self.draw_text()
+                    return
+
+    def action_turn(self, by: int) -> None:
+        self._kind = (self._kind + by) % len(KINDS)
+        self.draw_text()
+
+    def action_model(self) -> None:
+        """The next model that the token sees."""
+        if self._token.sees:
+            at = self._token.sees.index(self._model)
+            self._model = self._token.sees[(at + 1) % len(self._token.sees)]
+            self.draw_text()
+
+    def action_copy(self) -> None:
+        copy(self.app, self.text())
+        tell(self, f"copied: {KINDS[self._kind]}")
+
+    def action_copy_key(self) -> None:
+        if self._key:
+            copy(self.app, self._key)
+            tell(self, "the key was copied")
+        else:
+            tell(self, "the key was shown once; R on the page gives the token a new one", bad=True)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def action_try(self) -> None:
+        if not self._model:
+            self._say(content(("this token sees no model: 'e' on the page changes its group", "bad")))
+        elif self._began is None and self._session.link == "attached":
+            self._began = self._session.now()
+            self._draw_waiting()
+            self.run_worker(self._try(), group="trial", exit_on_error=True)
+
+    async def _try(self) -> None:
+        session = self._session
+        try:
+            call = await trial(session, self._token, self._model, self._key)
+        except GatewayError as error:
+            what = f"{session.glyphs.failed} the test call failed: {safe_lines(error.message)}"
+            self._say(lines(content((what, "bad")), content(("8 runs the doctor: it finds out why", "dim"))))
+        else:
+            width = max(20, self.query_one(".said").size.width)
+            self._say(receipt(call, session.now(), session.glyphs, width))
+            self.query_one(".said").scroll_visible(animate=False)
+        finally:
+            self._began = None
+
+    def _draw_waiting(self) -> None:
+        if self._began is not None:
+            passed = (self._session.now() - self._began) / 1000
+            self._say(content((f"asking {safe(self._model, 60)} through the gateway ... {passed:.1f} s", "live")))
+
+    def _say(self, what: Content) -> None:
+        self.query_one(".said", Static).update(what)
+
+    def _about_key(self) -> Content:
+        if self._key:
+            return lines(
+                content((safe(self._key), "key")),
+                content(
+                    ("This is the only time the key is shown; it is stored nowhere. ", "warn"), ("k copies it.", "")
+                ),
+            )
+        return content((f"{safe(self._token.hint)}   the key was shown when it was made; R makes a new one", "dim"))
+
+
+def _keys(*, known: bool) -> Content:
+    parts: list[Part] = [(" t", "key"), (" test call  ", "dim"), ("y", "key"), (" copy text  ", "dim")]
+    if known:
+        parts += [("k", "key"), (" copy key  ", "dim")]
+    parts += [("m", "key"), (" model  ", "dim"), ("left right", "key"), (" kind  ", "dim"), ("esc", "key")]
+    return content(*parts, (" close", "dim"))
