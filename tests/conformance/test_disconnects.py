@@ -61,7 +61,7 @@ async def test_49_an_abandoned_plain_call_is_finished_and_charged(gateway: Gatew
     heard = asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:
-        await heard.wait()
+        await exchange.until(heard)
         await speak(prompt=7, completion=5)(exchange)
 
     provider.on("m", slow)

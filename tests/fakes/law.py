@@ -5,6 +5,7 @@ nothing else; what the provider billed is what was recorded; and nothing that wa
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -21,6 +22,10 @@ from tests.fakes.provider import Bill, Provider
 UNFINISHED = frozenset(
     {Outcome.CLIENT_CLOSED, Outcome.CANCELLED, Outcome.STOPPED, Outcome.TIMEOUT, Outcome.UPSTREAM_CUT}
 )
+
+
+MOMENT_S = 2.0
+"""How long what is ending may take to end."""
 
 
 def breaches(gateway: Gateway, providers: Iterable[Provider] = ()) -> list[str]:
@@ -109,7 +114,8 @@ class Ajar:
 
     async def closed(self) -> None:
         """Give what is ending a moment to end."""
-        for _ in range(400):
+        until = time.monotonic() + MOMENT_S  # of the wall: the loop's time may be hasty
+        while time.monotonic() < until:
             if not self._left() and _open_files() <= self._files:
                 return
             await asyncio.sleep(0.005)

@@ -70,6 +70,18 @@ class Exchange:
         assert self.socket.gone_at is not None
         return self.socket.gone_at
 
+    async def until(self, event: asyncio.Event) -> None:
+        """Wait for what the test will set. Raises Gone if the gateway leaves before."""
+        loop = asyncio.get_running_loop()
+        waits = [loop.create_task(each.wait()) for each in (event, self.gone)]
+        try:
+            await asyncio.wait(waits, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if not event.is_set():
+            raise Gone
+
     async def write(self, data: bytes) -> None:
         await self.socket.write(data)
 

@@ -1,0 +1,116 @@
+"""Fast upstream: the cheapest server that answers chat completions, so that what is measured is what stands before it.
+
+Run as a module; prints its port. It parses nothing but the length of the body and whether a stream is asked for. The
+model ``m-200`` streams 200 events.
+"""
+
+import asyncio
+import json
+import re
+import sys
+from functools import lru_cache
+from typing import cast
+
+import uvloop
+
+EVENTS_A_WRITE = 20
+_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_STREAM = re.compile(rb'"stream": ?true')
+_EVENTS = re.compile(rb'"model": ?"m-(\d+)"')
+
+_ANSWER = json.dumps(
+    {
+        "id": "chatcmpl-bench",
+        "object": "chat.completion",
+        "created": 1_763_500_000,
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "word " * 120, "refusal": None},
+                "logprobs": None,
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {"prompt_tokens": 250, "completion_tokens": 121, "total_tokens": 371},
+    }
+).encode()
+PLAIN = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(_ANSWER), _ANSWER)
+_STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+class Upstream(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._wanted = 0
+        """Bytes of the request under way; 0: its head is not complete."""
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer = self._buffer + data if self._buffer else data
+        if not self._wanted:
+            end = self._buffer.find(b"\r\n\r\n") + 4
+            if end < 4:
+                return
+            length = _LENGTH.search(self._buffer, 0, end)
+            self._wanted = end + (int(length[1]) if length else 0)
+        if len(self._buffer) >= self._wanted:
+            request, self._buffer, self._wanted = self._buffer, b"", 0
+            self._answer(request)
+
+    def _answer(self, request: bytes) -> None:
+        if not _STREAM.search(request):
+            self._transport.write(PLAIN)
+            return
+        count = _EVENTS.search(request)
+        head, *pieces = stream_pieces(int(count[1]) if count else 50)
+        self._transport.write(head)
+        for piece in pieces:
+            self._transport.write(piece)
+
+
+@lru_cache
+def stream_pieces(events: int) -> tuple[bytes, ...]:
+    """The head with the first event, then the others some at a time, each in a chunk of its own."""
+    first = _frame({"role": "assistant", "content": ""})
+    words = [_frame({"content": f"word{i} "}) for i in range(events - 2)]
+    tail = _frame({}, "stop") + _chunk(_usage()) + _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+    batches = [b"".join(words[i : i + EVENTS_A_WRITE]) for i in range(0, len(words), EVENTS_A_WRITE)]
+    return (_STREAM_HEAD + first, *batches, tail)
+
+
+def _usage() -> bytes:
+    doc = {"id": "chatcmpl-bench", "object": "chat.completion.chunk", "created": 1_763_500_000, "model": "m"}
+    usage = {"prompt_tokens": 250, "completion_tokens": 50, "total_tokens": 300}
+    return b"data: " + json.dumps({**doc, "choices": [], "usage": usage}, separators=(",", ":")).encode() + b"\n\n"
+
+
+def _frame(delta: dict[str, str], finish: str | None = None) -> bytes:
+    doc = {
+        "id": "chatcmpl-bench",
+        "object": "chat.completion.chunk",
+        "created": 1_763_500_000,
+        "model": "m",
+        "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}],
+    }
+    return _chunk(b"data: " + json.dumps(doc, separators=(",", ":")).encode() + b"\n\n")
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+async def main() -> None:
+    """Serve until killed."""
+    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", 0, backlog=1024)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    sys.exit(uvloop.run(main()))

@@ -1,0 +1,357 @@
+"""F-C1 to C10 and C13 to C15: clients that leave, stall, dribble or talk out of turn."""
+
+import asyncio
+import time
+
+import psutil
+import pytest
+
+from gateway.core.live import Patience
+from gateway.domain.call import Outcome
+from gateway.domain.usage import Source
+from tests.conformance.shapes import stream_faults
+from tests.fakes.client import read_answer
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.replies import DONE, chunk, delta, event, fail, silence, speak, story, usage
+from tests.fakes.wire import Gone, Socket
+from tests.faults.refusals import nothing_happened
+
+SOON_S = 0.3
+"""The goal is 0.1 s on a quiet machine."""
+
+
+def leave(peer: Socket, how: str) -> float:
+    """End a connection by FIN, by RST or by half of it; the moment."""
+    {"fin": peer.close, "rst": peer.reset, "half": peer.half_close}[how]()
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.parametrize("how", ["fin", "rst", "half"])
+async def test_c1_gone_before_the_first_byte(gateway: Gateway, provider: Provider, how: str) -> None:
+    provider.on("m", silence)
+    peer = await gateway.client.connect()
+    await peer.write(gateway.client.chat_bytes(stream=True))
+    exchange = await provider.asked()
+    left_at = leave(peer, how)
+    assert await exchange.left() - left_at < SOON_S
+    (record,) = await gateway.settled()
+    assert (record.status, record.outcome, record.cost) == (499, Outcome.CLIENT_CLOSED, 0)
+    assert record.possible == record.held > 0
+    peer.reset()
+
+
+@pytest.mark.parametrize("how", ["fin", "rst"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+async def test_c2_gone_within_the_request(gateway: Gateway, provider: Provider, share: float, how: str) -> None:
+    request = gateway.client.chat_bytes()
+    peer = await gateway.client.connect()
+    await peer.write(request[: int(len(request) * share)])
+    await asyncio.sleep(0.01)
+    leave(peer, how)
+    assert (await gateway.client.get("/health")).status == 200
+    nothing_happened(gateway, provider)
+
+
+def paused(after: int) -> tuple[Script, asyncio.Event]:
+    """A stream of ten words that waits after so many chunks until it is let go on."""
+    go_on = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        for number, doc in enumerate([*story(*"abcdefghij"), chunk(usage=usage(9, 12))]):
+            if number == after:
+                await exchange.until(go_on)
+            await exchange.piece(event(doc))
+        await exchange.piece(DONE)
+        await exchange.finish()
+
+    return script, go_on
+
+
+@pytest.mark.parametrize("how", ["fin", "rst", "half"])
+@pytest.mark.parametrize("chunks", [1, 2, 10])
+async def test_c3_gone_after_some_chunks(gateway: Gateway, provider: Provider, chunks: int, how: str) -> None:
+    script, _ = paused(chunks)
+    provider.on("m", script)
+    async with gateway.client.streaming() as answer:
+        for _ in range(chunks):
+            await answer.event()
+        left_at = leave(answer.socket, how)
+        assert await provider.last.left() - left_at < SOON_S
+    (record,) = await gateway.settled()
+    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, Source.ESTIMATED)
+    assert record.input > 0
+    assert (record.output > 0) == (chunks > 1)
+
+
+async def test_c4_gone_after_done_is_a_good_call(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak(prompt=9, completion=12))
+    async with gateway.client.streaming() as answer:
+        answer.socket.stop_reading()
+        (record,) = await gateway.settled()
+    assert (record.status, record.outcome, record.source) == (200, Outcome.DONE, Source.REPORTED)
+
+
+@pytest.mark.parametrize("how", ["fin", "rst", "half"])
+async def test_c5_gone_on_a_plain_call(gateway: Gateway, provider: Provider, how: str) -> None:
+    go_on = asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        await exchange.until(go_on)
+        await speak(prompt=9, completion=12)(exchange)
+
+    provider.on("m", slow)
+    peer = await gateway.client.connect()
+    await peer.write(gateway.client.chat_bytes())
+    await provider.asked()
+    leave(peer, how)
+    await asyncio.sleep(0.02)
+    go_on.set()
+    (record,) = await gateway.settled()
+    assert (record.status, record.outcome) == (499, Outcome.CLIENT_CLOSED)
+    assert (record.input, record.output, record.source) == (9, 12, Source.REPORTED)
+    peer.reset()
+
+
+async def test_c6_gone_at_any_moment_settles_once(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak(*"abcdefgh", prompt=9, completion=12))
+    for number in range(60):
+        peer = await gateway.client.connect()
+        await peer.write(gateway.client.chat_bytes(stream=number % 2 == 0))
+        for _ in range(number // 2):
+            await asyncio.sleep(0)
+        peer.reset()
+    records = await gateway.settled(1)
+    assert len(records) <= 60
+    assert {record.outcome for record in records} <= {Outcome.DONE, Outcome.CLIENT_CLOSED}
+
+
+class TestStall:
+    """Case C7 with the write limit cut from 30 s to 0.3 s."""
+
+    @pytest.fixture
+    def patience(self) -> Patience:
+        return Patience(stall=0.3, tick=0.02)
+
+    async def test_c7_a_reader_that_stops_is_cut(self, gateway: Gateway, provider: Provider) -> None:
+        async def flood(exchange: Exchange) -> None:
+            await exchange.begin_stream()
+            await exchange.piece(event(story()[0]))
+            while not exchange.gone.is_set():
+                await exchange.piece(event(chunk(delta("x" * 60_000))))
+
+        provider.on("m", flood)
+        async with gateway.client.streaming(window=4096) as answer:
+            answer.socket.stop_reading()
+            await provider.last.left()
+            (record,) = await gateway.settled()
+        assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, Source.ESTIMATED)
+        assert record.output > 0
+
+    async def test_c7_a_slow_reader_is_not(self, gateway: Gateway, provider: Provider) -> None:
+        provider.on("m", speak(*("word " * 4 for _ in range(50))))
+        async with gateway.client.streaming(window=2048) as answer:
+            for _ in range(8):
+                answer.socket.stop_reading()
+                await asyncio.sleep(0.05)
+                answer.socket.go_on_reading()
+                await answer.event()
+            body = await answer.rest()
+        assert body.endswith(DONE)
+
+
+async def test_c8_stalled_readers_cost_little_and_delay_nobody(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "m", "flood")
+    gateway.price("flood")
+    open_ = asyncio.Event()
+
+    async def flood(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(event(story()[0]))
+        for _ in range(40):
+            if exchange.gone.is_set():
+                break
+            await exchange.piece(event(chunk(delta("x" * 60_000))))
+        await exchange.until(open_)
+
+    provider.on("flood", flood)
+    provider.on("m", speak())
+    base = psutil.Process().memory_info().rss
+    readers = []
+    for _ in range(30):
+        peer = await gateway.client.connect(window=4096)
+        await peer.write(gateway.client.chat_bytes("flood", stream=True, max_tokens=1))
+        peer.stop_reading()
+        readers.append(peer)
+    await provider.asked(30)
+    seconds = []
+    for _ in range(10):
+        began = time.monotonic()
+        assert (await gateway.client.chat()).status == 200
+        seconds.append(time.monotonic() - began)
+    grown = psutil.Process().memory_info().rss - base
+    assert grown / 30 < 2 << 20  # of the client, the gateway and the provider together
+    assert sorted(seconds)[5] < 0.2
+    open_.set()
+    for peer in readers:
+        peer.reset()
+    await gateway.settled(40)
+
+
+async def test_c9_half_a_close_counts_as_leaving(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", silence)
+    peer = await gateway.client.connect()
+    await peer.write(gateway.client.chat_bytes(stream=True))
+    await provider.asked()
+    peer.half_close()
+    (record,) = await gateway.settled()
+    assert record.outcome is Outcome.CLIENT_CLOSED
+    peer.reset()
+
+
+@pytest.mark.hasty(60)
+class TestDribble:
+    """Case C10 on a clock sixty times as fast as the wall's."""
+
+    @pytest.mark.parametrize("sent", [b"", b"GET /v1/mod", b"GET /v1/models HTTP/1.1\r\nhost: x\r\n"])
+    async def test_c10_half_a_head_is_given_up(self, gateway: Gateway, provider: Provider, sent: bytes) -> None:
+        began = asyncio.get_running_loop().time()
+        peer = await gateway.client.connect()
+        await peer.write(sent)
+        await asyncio.wait_for(peer.gone.wait(), 90)
+        assert asyncio.get_running_loop().time() - began < 80
+        peer.close()
+        nothing_happened(gateway, provider)
+
+    async def test_c10_an_idle_connection_is_closed(self, gateway: Gateway) -> None:
+        peer = await gateway.client.connect()
+        await peer.write(gateway.client.request("GET", "/health"))
+        assert (await read_answer(peer)).status == 200
+        await asyncio.wait_for(peer.gone.wait(), 90)
+        peer.close()
+
+    @pytest.mark.parametrize("pace", [0, 1, 500])
+    async def test_c10_a_slow_body_is_given_up(self, gateway: Gateway, provider: Provider, pace: int) -> None:
+        request = gateway.client.chat_bytes(x="y" * 200_000)
+        head, _, body = request.partition(b"\r\n\r\n")
+        peer = await gateway.client.connect()
+        await peer.write(head + b"\r\n\r\n")
+        began = asyncio.get_running_loop().time()
+        sent = 0
+        while not peer.buffer and asyncio.get_running_loop().time() - began < 90:
+            await peer.write(body[sent : sent + pace])
+            sent += pace
+            await asyncio.sleep(1)
+        assert (await read_answer(peer)).refusal == (408, "request_timeout", None)
+        peer.close()
+        nothing_happened(gateway, provider)
+
+    async def test_c10_chunks_without_end_are_given_up(self, gateway: Gateway, provider: Provider) -> None:
+        headers = {"transfer-encoding": "chunked", "content-type": "application/json"}
+        peer = await gateway.client.connect()
+        await peer.write(gateway.client.request("POST", "/v1/chat/completions", headers=headers))
+        for _ in range(100):
+            if peer.buffer:
+                break
+            await peer.write(b"1\r\n \r\n")
+            await asyncio.sleep(1)
+        assert (await read_answer(peer)).status == 408
+        peer.close()
+        nothing_happened(gateway, provider)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_c13_a_connection_is_good_after_an_error(gateway: Gateway, provider: Provider, stream: bool) -> None:
+    provider.on("m", fail(400, "no"), speak())
+    peer = await gateway.client.connect()
+    for path in ("/nope", "/v1/models"):
+        await peer.write(gateway.client.request("GET", path))
+        await read_answer(peer)
+    for status in (400, 200):
+        await peer.write(gateway.client.chat_bytes(stream=stream))
+        assert (await read_answer(peer)).status == status
+    peer.close()
+
+
+@pytest.mark.parametrize(("key", "status"), [("wrong", 401), ("", 401)])
+async def test_c13_an_unread_body_is_never_taken_for_a_request(
+    gateway: Gateway, provider: Provider, key: str, status: int
+) -> None:
+    smuggled = gateway.client.chat_bytes()
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    peer = await gateway.client.connect()
+    await peer.write(gateway.client.request("POST", "/v1/chat/completions", smuggled, headers))
+    assert (await read_answer(peer)).status == status
+    try:
+        await peer.write(gateway.client.request("GET", "/health"))
+        assert (await read_answer(peer)).json["status"] == "ok"
+    except Gone:
+        pass
+    peer.reset()
+    nothing_happened(gateway, provider)
+
+
+async def test_c13_a_connection_is_closed_or_clean_after_a_body_too_large(gateway: Gateway, provider: Provider) -> None:
+    headers = {"content-type": "application/json", "content-length": str(40 << 20)}
+    peer = await gateway.client.connect()
+    await peer.write(gateway.client.request("POST", "/v1/chat/completions", headers=headers))
+    assert (await read_answer(peer)).status == 413
+    await peer.write(b"x" * 1000 + gateway.client.chat_bytes())
+    with pytest.raises((Gone, TimeoutError)):
+        await read_answer(peer, patience_s=2)
+    peer.reset()
+    nothing_happened(gateway, provider)
+
+
+async def test_c14_a_client_that_goes_on_talking_is_bounded(gateway: Gateway, provider: Provider) -> None:
+    script, go_on = paused(2)
+    provider.on("m", script)
+    async with gateway.client.streaming() as answer:
+        before = psutil.Process().memory_info().rss
+        sent = 0
+        while sent < 32 << 20:
+            try:
+                async with asyncio.timeout(0.2):
+                    await answer.socket.write(b"x" * 65_536)
+            except TimeoutError:
+                break
+            sent += 65_536
+            if answer.socket.gone.is_set():
+                break
+        assert sent < 32 << 20
+        assert psutil.Process().memory_info().rss - before < 24 << 20
+        go_on.set()
+    await gateway.settled()
+
+
+async def test_c14_the_next_request_may_come_early(gateway: Gateway, provider: Provider) -> None:
+    script, go_on = paused(2)
+    provider.on("m", script, speak())
+    peer = await gateway.client.connect()
+    await peer.write(gateway.client.chat_bytes(stream=True))
+    await provider.asked()
+    await peer.write(gateway.client.chat_bytes())
+    go_on.set()
+    first, second = await read_answer(peer), await read_answer(peer)
+    assert stream_faults(first.body) == []
+    assert (first.text, second.text) == ("abcdefghij", "Hello")
+    peer.close()
+
+
+async def test_c15_connections_that_come_and_go_leave_nothing(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    process = psutil.Process()
+    for _ in range(50):
+        (await gateway.client.connect()).reset()
+    files, memory = process.num_fds(), process.memory_info().rss
+    for _ in range(500):
+        peer = await gateway.client.connect()
+        await peer.write(b"GET /v1/models HTTP/1.1\r\n")
+        peer.reset()
+    assert (await gateway.client.get("/health")).status == 200
+    await asyncio.sleep(0.05)
+    assert process.num_fds() <= files + 4
+    assert process.memory_info().rss - memory < 8 << 20
+    assert len(caplog.records) <= 20

@@ -1,0 +1,175 @@
+"""F-K1, K2, K3 and K14: many calls at the same money at the same time."""
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.price import Price
+from gateway.domain.units import Nanos
+from tests.fakes import law
+from tests.fakes.client import HELLO, Answer, Client, Doc
+from tests.fakes.gateway import INPUT, OUTPUT, Gateway
+from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.replies import cut, fail, reply, silence, slam, speak, story
+from tests.fakes.wire import PATIENCE_S
+
+CAPPED: Doc = {"model": "m", "messages": HELLO, "max_tokens": 10}
+
+
+async def hold_of(gateway: Gateway, provider: Provider) -> int:
+    """Nano-dollars held for one capped call, found by making one."""
+    provider.on("m", speak(prompt=1, completion=1))
+    assert (await gateway.client.post(CAPPED)).status == 200
+    return (await gateway.settled())[-1].held
+
+
+def volley(client: Client, count: int, **fields: Any) -> list[asyncio.Task[Answer]]:
+    """So many calls at once."""
+    return [asyncio.ensure_future(client.post({**CAPPED, **fields})) for _ in range(count)]
+
+
+async def ended(tasks: list[asyncio.Task[Answer]], count: int) -> None:
+    """Wait until so many of them have their answer."""
+    async with asyncio.timeout(PATIENCE_S):
+        while sum(task.done() for task in tasks) < count:
+            await asyncio.wait([task for task in tasks if not task.done()], return_when=asyncio.FIRST_COMPLETED)
+
+
+async def tally(tasks: list[asyncio.Task[Answer]]) -> Counter[tuple[int, str]]:
+    """How often which status and code came back."""
+    answers = await asyncio.gather(*tasks)
+    return Counter((a.status, "" if a.status == 200 else a.error["code"]) for a in answers)
+
+
+def walled() -> tuple[Script, asyncio.Event]:
+    """A good upstream that answers nobody until the event is set."""
+    wall = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.until(wall)
+        await speak(prompt=1, completion=1)(exchange)
+
+    return script, wall
+
+
+@pytest.mark.slow
+async def test_k1_one_of_two_hundred_gets_the_last_unit_in_every_round(gateway: Gateway, provider: Provider) -> None:
+    hold = await hold_of(gateway, provider)
+    gateway.grant(-gateway.engine.store.books.available())
+    script, wall = walled()
+    provider.on("m", script)
+    books = gateway.engine.store.books
+    for number, count in enumerate([200] + 49 * [20]):  # the race of 20 is the same, and the suite has little time
+        gateway.grant(hold - books.available())
+        wall.clear()
+        racers = volley(gateway.client, count)
+        await ended(racers, count - 1)
+        await provider.asked(2 + number)
+        assert law.breaches(gateway, [provider]) == []
+        assert books.available() == 0
+        wall.set()
+        assert await tally(racers) == {(200, ""): 1, (429, "insufficient_quota"): count - 1}
+        await gateway.settled(0)
+    assert len(provider.exchanges) == 51
+
+
+async def test_k1_without_a_cap_the_rest_goes_to_one(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", silence)
+    gateway.grant(1_000_000 - gateway.engine.store.books.available())
+    racers = [asyncio.ensure_future(gateway.client.chat()) for _ in range(20)]
+    await ended(racers, 19)
+    await provider.asked()
+    assert gateway.engine.store.books.available() >= 0
+    (running,) = gateway.engine.store.books.running
+    assert gateway.engine.cancel(running)
+    assert await tally(racers) == {(429, "insufficient_quota"): 19, (503, "call_cancelled"): 1}
+
+
+async def test_k2_when_all_fail_all_holds_come_back(gateway: Gateway, provider: Provider) -> None:
+    failures = [fail(500), fail(429), fail(400), fail(401), slam, cut(*story("a")[:1]), reply(b"<html>"), fail(404)]
+    names = [f"m{n}" for n in range(len(failures))]
+    for name, failure in zip(names, failures, strict=True):
+        gateway.channel(provider.base_url, name, name=f"c-{name}")
+        gateway.price(name)
+        provider.on(name, failure)
+    calls = (gateway.client.post({**CAPPED, "model": name}) for name in names * 25)
+    answers = await asyncio.gather(*calls)
+    assert {answer.status for answer in answers} & {200, 500} == set()
+    await gateway.settled(200)
+    books = gateway.engine.store.books
+    assert books.available() == books.balance() == gateway.engine.catalog.registry.granted
+
+
+@pytest.mark.parametrize("tight", ["token", "group", "account", "concurrent", "rpm"])
+async def test_k3_the_tightest_limit_wins_and_leaves_no_half_hold(
+    gateway: Gateway, provider: Provider, tight: str
+) -> None:
+    hold = await hold_of(gateway, provider)
+    fits = 7
+    tightly, loosely = Nanos(hold * fits + hold // 2), Nanos(hold * 150)
+    gateway.group("g", budgets=(Budget(window=Window.DAY, nanos=tightly if tight == "group" else loosely),))
+    gateway.channel(provider.base_url, groups=("g",))
+    client = gateway.token(
+        "racer",
+        group="g",
+        budgets=(Budget(window=Window.DAY, nanos=tightly if tight == "token" else loosely),),
+        limits=Limits(concurrent=fits if tight == "concurrent" else 150, rpm=fits if tight == "rpm" else 1000),
+    )
+    books = gateway.engine.store.books
+    gateway.grant((tightly if tight == "account" else loosely) - books.available())
+    script, wall = walled()
+    provider.on("m", script)
+    racers = volley(client, 60)
+    await ended(racers, 60 - fits)
+    await provider.asked(1 + fits)
+    assert law.breaches(gateway, [provider]) == []
+    assert len(books.running) == fits
+    for scope in (("account", ""), ("group", "g"), ("token", "tok_racer")):
+        assert books.held(scope).nanos == fits * hold
+    wall.set()
+    assert (await tally(racers))[200, ""] == fits
+
+
+async def test_k14_top_ups_and_calls_at_once_are_exact(gateway: Gateway, provider: Provider) -> None:
+    chance = random.Random(14)
+    provider.on("m", speak(prompt=7, completion=5))
+    granted = gateway.engine.catalog.registry.granted
+
+    async def spend(times: int) -> int:
+        return sum([(await gateway.client.post(CAPPED)).status == 200 for _ in range(times)])
+
+    async def top_up() -> int:
+        total = 0
+        for _ in range(150):
+            amount = chance.randrange(-1_000, 1_000_000)
+            gateway.grant(amount)
+            total += amount
+            await asyncio.sleep(0)
+        return total
+
+    *good, added = await asyncio.gather(*(spend(25) for _ in range(12)), top_up())
+    books = gateway.engine.store.books
+    await gateway.settled(300)
+    assert sum(good) == 300
+    assert books.balance() == granted + added - 300 * (7 * 2_500 + 5 * 10_000)
+    assert books.available() == books.balance()
+
+
+async def test_k12_a_call_costs_what_it_cost_when_it_was_admitted(gateway: Gateway, provider: Provider) -> None:
+    script, wall = walled()
+    provider.on("m", script)
+    first = asyncio.ensure_future(gateway.client.chat())
+    await provider.asked()
+    gateway.change("prices", "m", Price(model="m", input=Nanos(2 * INPUT), output=Nanos(3 * OUTPUT)))
+    gateway.change("tokens", "tok_laptop", None)
+    wall.set()
+    assert (await first).status == 200
+    assert (await gateway.client.chat()).refusal == (401, "invalid_api_key", None)
+    gateway.client = gateway.token()
+    assert (await gateway.client.chat()).status == 200
+    costs = [record.cost for record in gateway.records if record.status == 200]
+    assert costs == [2_500 + 10_000, 5_000 + 30_000]
