@@ -4,7 +4,7 @@ from gateway.client.caller import Body, Caller, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check, Served
 from gateway.domain.settings import Settings
-from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, NewToken, PriceView, TokenView
+from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, NewToken, Offer, PriceView, TokenView
 
 PROBE_S = 180.0
 """A test of a channel may wait for a slow model."""
@@ -85,6 +85,10 @@ class GroupRequests(Caller):
 
 class ChannelRequests(Caller):
     """Channels, by id or name."""
+
+    async def offers(self) -> list[Offer]:
+        """Local model servers and vendors' keys that could become channels; only this machine is asked."""
+        return await self.get("/offers", list[Offer])
 
     async def channels(self) -> list[ChannelView]:
         return await self.get("/channels", list[ChannelView])

@@ -157,6 +157,7 @@ async def _with_models(channel: Channel, desk: Desk) -> Channel:
             channel = msgspec.structs.replace(channel, base_url=root)
             listed = await upstreams.fetch_models(channel)
     except UpstreamError as exc:
+        upstreams.forget(channel.id)
         raise _no_list(channel, plain(exc.message, 500)) from exc
     if not (found := _usable(listed)):
         raise _no_list(channel, "its list is empty")

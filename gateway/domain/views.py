@@ -130,6 +130,19 @@ class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
     note: str
 
 
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What could become a channel: a model server that was found on this machine, or a key in the environment."""
+
+    name: str
+    dialect: str
+    preset: str
+    base_url: str
+    key: str
+    """An ``env:NAME`` reference, or empty: none is needed."""
+    models: list[Served]
+    """What a local server lists; of a vendor nobody was asked."""
+
+
 class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     """Nano-dollars per million tokens; ``per_call_nanos`` a call."""
 

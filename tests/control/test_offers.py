@@ -1,0 +1,77 @@
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.control import offers
+from gateway.control.offers import LOCAL, VARIABLES, keys
+from gateway.domain.urls import checked_base_url
+from gateway.upstream.traits import PRESETS
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import fail, reply, silence
+
+LIST = reply({"object": "list", "data": [{"id": "llama"}]})
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No keys in the environment, and no servers on this machine but the tests' own."""
+    for variable in VARIABLES.values():
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(offers, "LOCAL", ())
+
+
+@pytest.fixture
+def found(gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A local server where one may be expected; the gateway has another channel."""
+    provider.on("/v1/models", LIST)
+    gateway.channel("http://127.0.0.1:9/v1")
+    monkeypatch.setattr(offers, "LOCAL", (("ollama", provider.base_url), ("jan", "http://127.0.0.1:9/v1")))
+    return provider.base_url
+
+
+async def test_nothing_is_offered_where_nothing_is(owner: ControlClient) -> None:
+    assert await owner.offers() == []
+
+
+async def test_a_local_server_is_offered_with_its_models(owner: ControlClient, found: str) -> None:
+    (offer,) = await owner.offers()
+    assert (offer.name, offer.preset, offer.base_url, offer.key) == ("ollama", "ollama", found, "")
+    assert [model.name for model in offer.models] == ["llama"]
+
+
+async def test_an_offer_taken_is_not_made_again(owner: ControlClient, found: str) -> None:
+    (offer,) = await owner.offers()
+    await owner.add_channel(
+        {"name": offer.name, "dialect": offer.dialect, "preset": offer.preset, "base_url": offer.base_url}
+    )
+    assert await owner.offers() == []
+
+
+@pytest.mark.parametrize("script", [fail(404), fail(401), reply(b"<html>hello</html>"), silence])
+async def test_other_programs_on_a_usual_port_are_not_offered(
+    owner: ControlClient, provider: Provider, found: str, script: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offers, "ANSWER_S", 0.1)
+    provider.on("/v1/models", script)  # type: ignore[arg-type]
+    assert await owner.offers() == []
+
+
+async def test_a_key_in_the_environment_is_offered_by_its_name(
+    owner: ControlClient, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "gsk-canary")
+    answer = await owner.send("GET", "/offers")
+    assert b"gsk-canary" not in answer.body
+    (offer,) = await owner.offers()
+    assert (offer.name, offer.key, offer.base_url) == ("groq", "env:GROQ_API_KEY", PRESETS["groq"].base_url)
+    assert provider.exchanges == []
+
+
+def test_a_token_of_our_own_is_not_the_vendor_s() -> None:
+    assert keys({"OPENAI_API_KEY": "sk-tk-abc", "MISTRAL_API_KEY": " "}) == []
+
+
+def test_what_is_offered_would_be_accepted() -> None:
+    assert all(checked_base_url(url) == url for _, url in LOCAL)
+    assert set(VARIABLES) <= set(PRESETS)
+    assert all(checked_base_url(PRESETS[name].base_url) for name in VARIABLES)
