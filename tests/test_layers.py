@@ -11,15 +11,18 @@ from tests.house import ROOT, Source, files_in, is_in, sources
 
 # Each library, and the only places that may import it.
 LIBRARIES = {
-    "aiohttp": ("gateway.upstream.connection", "gateway.web", "gateway.v1", "gateway.control", "gateway.server"),
+    "aiohappyeyeballs": ("gateway.upstream.connection",),
+    "aiohttp": ("gateway.web", "gateway.v1", "gateway.control", "gateway.server"),
     "click": ("cli", "gateway.commands"),
     "genai_prices": ("gateway.commands", "gateway.control", "gateway.server"),
+    "httptools": ("gateway.upstream.connection",),
     "msgspec": ("gateway", "tui"),
     "platformdirs": ("gateway.config", "gateway.client.launch"),
     "rich": ("tui", "gateway.commands"),
     "textual": ("tui",),
     "tinydb": ("gateway.store",),
     "uvloop": ("cli", "gateway.commands", "gateway.server"),
+    "yarl": ("gateway.upstream.connection",),
 }
 
 # These hold the values and the decisions: no clock, no chance, no files, no sockets ...
