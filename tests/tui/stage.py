@@ -428,8 +428,12 @@ class FakeClient(ControlClient):
     async def summary(self, *, by: str = "", since: int = 0, until: int | None = None, step: str = "") -> Summary:
         self.asked.append(f"summary {by} {step}")
         rows = [one for one in self.records if since <= one.time_ms < (until or 2**62)]
-        keys = {"token": lambda c: c.token_id, "channel": lambda c: f"ch_{c.channel}"}
-        key = keys.get(by, lambda c: getattr(c, by) if by else "")
+
+        def key(one: CallView) -> str:
+            return {"": "", "token": one.token_id, "channel": f"ch_{one.channel}"}.get(by) or (
+                getattr(one, by) if by else ""
+            )
+
         parts: dict[str, list[CallView]] = {}
         points: dict[tuple[int, str], list[CallView]] = {}
         for one in rows:
