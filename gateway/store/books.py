@@ -105,10 +105,9 @@ class Books:
     def recover(self, found: Mapping[CallId, Running]) -> int:
         """Record calls that were running when the gateway died as lost, each once; how many there were."""
         recorded = self._calls.present(set(found), min((call.ts for call in found.values()), default=EVER))
-        for call in list(found.values()):
-            if call.id in recorded:
-                _writer(self._recorder).forget(call.id)
-            else:
+        _writer(self._recorder).forget(recorded)
+        for call in found.values():
+            if call.id not in recorded:
                 self._book(lost(call))
         return len(found) - len(recorded)
 

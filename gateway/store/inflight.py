@@ -1,11 +1,14 @@
 """Inflight: the calls that are running, in a file, so that after a crash they are known instead of forgotten.
 
-A line when a call begins (all that is known of it) and a line when it has ended (its id). The file is emptied whenever
+A line when a call begins (all that is known of it) and a line when it has ended (its id); the latter not before its
+record is safe from a power cut, so that at any moment one of the two files knows of it. The file is emptied whenever
 nothing runs, and written anew when it has grown.
 """
 
 import os
 import threading
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -44,20 +47,18 @@ class Inflight:
         self._write(b"\n%s\n" % _encode(call))
         self.running[call.id] = call
 
-    def end(self, call_id: CallId) -> None:
-        """Note that a call has its record. If this cannot be written, the record itself will tell at the next start."""
-        if self.running.pop(call_id, None) is None:
-            return
-        try:
+    def end(self, call_ids: Iterable[CallId]) -> None:
+        """Note that calls have their records. If this cannot be written, the records will tell at the next start."""
+        ended = [call_id for call_id in call_ids if self.running.pop(call_id, None)]
+        with suppress(OSError):
             if not self.running:
-                os.ftruncate(self._fd, 0)
-                self._size = 0
-            else:
-                self._write(b'\n"%s"\n' % call_id.encode())
+                if self._size:
+                    os.ftruncate(self._fd, 0)
+                    self._size = 0
+            elif ended:
+                self._write(b"".join(b'\n"%s"\n' % call_id.encode() for call_id in ended))
                 if self._size > self._limit:
                     self.rewrite()
-        except OSError:
-            return
 
     def rewrite(self) -> None:
         """Write the file anew with what runs now. Raises OSError."""

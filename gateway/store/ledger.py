@@ -14,6 +14,7 @@ from gateway.store import files
 from gateway.store.errors import StoreDamaged, StoreTooNew
 from gateway.store.lines import FORMAT, TAIL, body_of, format_of, head, intact, join, pack, split
 from gateway.store.rollup import DAY, Sealed, coarse
+from gateway.store.segment import Segment
 
 HEAD = head("segments")
 
@@ -68,19 +69,6 @@ class Ledger:
         files.replace(kept, files.read(self.path))
         return kept
 
-    def check_complete(self, spans: Iterable[tuple[int, int]]) -> None:
-        """Every document id up to the newest is in a known segment (first and last id), else StoreDamaged."""
-        expected = 1
-        for first, last in sorted(spans):
-            if first > expected:
-                raise StoreDamaged(
-                    f"{self.path} is damaged or missing, and so is its former version: the sums of calls {expected} to "
-                    f"{first - 1} are lost and their records are deleted, so balances cannot be known. Bring "
-                    f"{self.path.name} back from a backup",
-                    details={"file": str(self.path)},
-                )
-            expected = max(expected, last + 1)
-
     def _take(self, data: bytes) -> None:
         found = format_of(data[:100])
         if found is not None and found > FORMAT:
@@ -94,3 +82,25 @@ class Ledger:
             elif line:
                 self.damaged = True
         self.damaged = self.damaged or (bool(data) and not (data.startswith(HEAD) and data.endswith(TAIL)))
+
+
+def check_complete(path: Path, segments: Iterable[Segment]) -> None:
+    """For a ledger that lost something: that the segments in question are there and were counted, else StoreDamaged.
+
+    Old segments are deleted from the beginning on, so only what lies before a segment that is there can be missing.
+    Calls that damage took from the beginning of a segment are not missing from anywhere else.
+    """
+    expected, before_is_there = 1, False
+    for segment in segments:
+        if segment.n and segment.first > expected and not before_is_there and not _repaired(segment):
+            raise StoreDamaged(
+                f"{path} is damaged or missing, and so is its former version: the sums of calls {expected} to "
+                f"{segment.first - 1} are lost and their records are deleted, so balances cannot be known. Bring "
+                f"{path.name} back from a backup",
+                details={"file": str(path)},
+            )
+        expected, before_is_there = segment.last + 1, not segment.gone
+
+
+def _repaired(segment: Segment) -> bool:
+    return any(segment.path.parent.glob(f"{segment.name}.*.damaged"))

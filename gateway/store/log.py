@@ -17,7 +17,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import StoreError
-from gateway.store.ledger import Ledger
+from gateway.store.ledger import Ledger, check_complete
 from gateway.store.lines import TAIL
 from gateway.store.repair import restore
 from gateway.store.rollup import DAY, Countable
@@ -212,7 +212,7 @@ class Log:
             self._closed.append(self._tail)
             self._tail = None
         if self.ledger.damaged or not self.ledger.sealed:
-            self.ledger.check_complete((segment.first, segment.last) for segment in segments if segment.n)
+            check_complete(self.ledger.path, segments)
         if self._writer:
             self._retain()
 

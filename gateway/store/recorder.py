@@ -6,6 +6,7 @@ memory. As long as anything is not as it should be, no new call may begin.
 
 import errno
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 
 from gateway.domain.call import Record, Running
@@ -26,6 +27,8 @@ class Recorder:
         self._calls, self._inflight, self._ballast = calls, inflight, ballast
         self._lock = threading.Lock()
         self._backlog: dict[CallId, Record] = {}
+        self._ended: list[CallId] = []
+        """Calls whose records are written, but perhaps not yet safe from a power cut."""
         self._full = ""
         self._unsynced = ""
         with suppress(OSError):
@@ -65,15 +68,20 @@ class Recorder:
         """A record that is not on the disk."""
         return self._backlog.get(call_id)
 
-    def forget(self, call_id: CallId) -> None:
-        """Take a call off the running ones: its record is there."""
+    def forget(self, call_ids: Iterable[CallId]) -> None:
+        """Take calls off the running ones at the next sync: their records are there."""
         with self._lock:
-            self._inflight.end(call_id)
+            self._ended += call_ids
 
     def sync(self) -> bool:
         """Wait for the disk; whether all is well. Raises OSError if it refuses."""
+        ended = self._ended
+        count = len(ended)
         try:
             self._calls.log.sync()
+            with self._lock:
+                self._inflight.end(ended[:count])
+                del ended[:count]
             self._inflight.sync()
         except OSError as exc:
             self._unsynced = f"the disk refuses to sync: {exc}"
@@ -108,8 +116,7 @@ class Recorder:
             self._full = f"the disk refuses to write: {exc}"
             raise
         self._backlog.clear()
-        for record in records:
-            self._inflight.end(record.id)
+        self._ended += [record.id for record in records]
 
     def _append(self, records: list[Record]) -> None:
         try:

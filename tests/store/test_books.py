@@ -162,16 +162,12 @@ def test_a_lost_call_costs_nothing_and_is_possible_cost_of_its_channel() -> None
     assert (found.channel, found.outcome) == ("ch_0", Outcome.LOST)
 
 
-def test_a_crash_between_the_record_and_the_end_of_the_hold_doubles_nothing(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_between_the_record_and_the_end_of_the_hold_doubles_nothing(home: Path) -> None:
     store = store_of(home)
     grant(store)
     store.books.open(running(1))
     store.books.open(running(2))
-    with monkeypatch.context() as patch:
-        patch.setattr("gateway.store.inflight.Inflight.end", lambda *_: None)
-        store.books.settle(record(1))
+    store.books.settle(record(1))
     again = store_of(crashed(home))
     assert [call.outcome for call in again.calls.newest(9)] == [Outcome.LOST, Outcome.DONE]
     again.close()

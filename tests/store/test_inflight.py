@@ -18,7 +18,7 @@ def test_what_began_and_did_not_end_is_running(tmp_path: Path) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     for i in range(3):
         inflight.begin(running(i))
-    inflight.end(running(1).id)
+    inflight.end([running(1).id])
     assert read(inflight.path) == [running(0).id, running(2).id]
     assert Inflight(inflight.path, writer=False).running[running(0).id] == running(0)
 
@@ -28,7 +28,7 @@ def test_the_file_is_emptied_when_nothing_runs(tmp_path: Path) -> None:
     for i in range(3):
         inflight.begin(running(i))
     for i in range(3):
-        inflight.end(running(i).id)
+        inflight.end([running(i).id])
     assert inflight.path.stat().st_size == 0
 
 
@@ -37,7 +37,7 @@ def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
     inflight.begin(running(0))
     for i in range(1, 100):
         inflight.begin(running(i))
-        inflight.end(running(i).id)
+        inflight.end([running(i).id])
     assert inflight.path.stat().st_size < 2500
     assert read(inflight.path) == [running(0).id]
 
@@ -46,7 +46,7 @@ def test_ending_what_does_not_run_writes_nothing(tmp_path: Path) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     inflight.begin(running(0))
     size = inflight.path.stat().st_size
-    inflight.end(running(5).id)
+    inflight.end([running(5).id])
     assert inflight.path.stat().st_size == size
 
 
@@ -87,7 +87,7 @@ def test_an_end_that_could_not_be_written_is_no_error(tmp_path: Path, monkeypatc
     inflight.begin(running(0))
     inflight.begin(running(1))
     monkeypatch.setattr(os, "write", lambda *_: 0)
-    inflight.end(running(0).id)
+    inflight.end([running(0).id])
     assert list(inflight.running) == [running(1).id]
 
 

@@ -8,12 +8,10 @@ from tinydb import TinyDB
 
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, StoreTooNew
-from gateway.store.ledger import HOURLY_DAYS, Ledger
+from gateway.store.ledger import HOURLY_DAYS, Ledger, check_complete
 from gateway.store.rollup import DAY, Sealed
 from gateway.store.segment import Segment
 from tests.store.samples import T0, log_of, segments
-
-FULL = [(1, 10), (11, 20)]
 
 
 def sealed(folder: Path, number: int = 0, *, t1: int = T0) -> Sealed:
@@ -84,11 +82,24 @@ def test_a_ledger_that_is_lost_is_taken_from_the_former_version(tmp_path: Path, 
     assert (found.damaged, list(found.sealed)) == (True, ["calls-20251120-0000.json"])
 
 
-def test_sums_that_are_nowhere_are_not_passed_over(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    ledger.check_complete(FULL)
+def part(folder: Path, number: int, *, gone: bool = False) -> Segment:
+    one = sealed(folder, number)
+    segment = Segment(folder / one.name, one)
+    segment.gone = gone
+    return segment
+
+
+@pytest.mark.parametrize("numbers", [[0, 1, 2], [0, 2]])
+def test_nothing_is_missing_as_long_as_the_oldest_calls_are_there(tmp_path: Path, numbers: list[int]) -> None:
+    check_complete(tmp_path / "ledger.json", [part(tmp_path, number) for number in numbers])
+
+
+def test_sums_of_deleted_calls_that_are_nowhere_are_missed(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
     with pytest.raises(StoreDamaged, match="sums of calls 1 to 10 are lost"):
-        ledger.check_complete(FULL[1:])
+        check_complete(path, [part(tmp_path, 1)])
+    with pytest.raises(StoreDamaged, match="sums of calls 11 to 20 are lost"):
+        check_complete(path, [part(tmp_path, 0, gone=True), part(tmp_path, 2)])
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:

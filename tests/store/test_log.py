@@ -184,6 +184,13 @@ def test_sums_of_deleted_calls_that_are_lost_are_not_passed_over(tmp_path: Path)
         reopened(tmp_path)
 
 
+def test_calls_that_damage_took_from_the_beginning_are_not_looked_for_elsewhere(tmp_path: Path) -> None:
+    log_of(tmp_path, 5).log.close()
+    path = segments(tmp_path)[0]
+    path.write_bytes(path.read_bytes().replace(b'"cost":1000', b'"cost":9000'))
+    assert [reopened(tmp_path).count for _ in range(2)] == [4, 4]
+
+
 def test_a_reader_sees_what_the_writer_adds(tmp_path: Path) -> None:
     writer, reader = log_of(tmp_path, 5, limit=SMALL), CallLog(Log(tmp_path, writer=False))
     for i in range(5, 60):

@@ -1,0 +1,19 @@
+"""No altered call is accepted, no untouched call is lost, and the original is kept, whatever was hit."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.crash.conftest import amount
+from tests.crash.damage import Specimen, examine
+
+SHARDS = 4
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_random_damage(scratch: Path, shard: int) -> None:
+    specimen, folder = Specimen(scratch / "whole"), scratch / "hurt"
+    folder.mkdir()
+    found = {case: examine(specimen, folder, case) for case in range(shard, amount(320, 3000), SHARDS)}
+    assert {case: text for case, text in found.items() if text} == {}
