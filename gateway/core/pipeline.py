@@ -30,7 +30,7 @@ from gateway.core.routing import Choice
 from gateway.core.settlement import GONE, outcome_of, record_of
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError, InternalError, Unavailable, UpstreamTimeout
-from gateway.domain.money import dollars
+from gateway.domain.money import number
 from gateway.domain.settings import Durability
 from gateway.domain.token import Token
 from gateway.domain.usage import Source
@@ -250,7 +250,7 @@ def _order(call: Call) -> Order:
 
 def _plain_headers(call: Call, record: Record) -> dict[str, str]:
     out = call.headers()
-    out["x-gateway-cost"] = dollars(record.cost).removeprefix("$")
+    out["x-gateway-cost"] = number(record.cost)
     if record.balance is not None:
-        out["x-gateway-balance"] = dollars(record.balance).replace("$", "").replace(",", "")
+        out["x-gateway-balance"] = number(record.balance)
     return out

@@ -26,6 +26,11 @@ def dollars(nanos: int) -> str:
     return f"{'-' if nanos < 0 else ''}${whole:,}.{fraction}"
 
 
+def number(nanos: int) -> str:
+    """The exact amount as programs read it: ``0.00438``, ``1200.00``, ``-0.50``."""
+    return dollars(nanos).replace("$", "").replace(",", "")
+
+
 def brief_dollars(nanos: int) -> str:
     """The amount for a table: rounded to four digits after the point, or to four digits that count if it is small.
 

@@ -4,7 +4,7 @@ import msgspec
 
 from gateway.core.admission import visible_entry
 from gateway.core.catalog import Catalog, ModelEntry
-from gateway.domain.money import dollars
+from gateway.domain.money import number
 from gateway.domain.token import Token
 
 
@@ -51,5 +51,5 @@ def _model(entry: ModelEntry, catalog: Catalog) -> Model:
         created=entry.created // 1000,
         owned_by=entry.owner,
         context_length=entry.context or msgspec.UNSET,
-        pricing=msgspec.UNSET if price is None else Pricing(dollars(price.input)[1:], dollars(price.output)[1:]),
+        pricing=msgspec.UNSET if price is None else Pricing(number(price.input), number(price.output)),
     )

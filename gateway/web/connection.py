@@ -22,6 +22,8 @@ KEEP_ALIVE_S = 75.0
 READ_BUFFER = 64 << 10
 LINGER_S = 1.0
 """How long an unread body is swallowed before its connection is closed."""
+WRITE_S = 30.0
+"""A client that takes nothing of what waits for it, from one such look to the next, is left."""
 
 _OVERLOADED = answer(Unavailable(f"more than {MAX_CONNECTIONS} connections are open", retry_after_s=1))[2]
 _REFUSAL = (
@@ -35,14 +37,16 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 class Connection(RequestHandler):
     """One client's connection."""
 
-    __slots__ = ("on_lost",)
+    __slots__ = ("_look", "on_lost")
 
     on_lost: Callable[[], None] | None
     """Called once when the connection is lost while a request is handled."""
+    _look: asyncio.TimerHandle | None
+    """The next look at a client that reads more slowly than we write."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Turn it away when there are too many."""
-        self.on_lost = None
+        self.on_lost = self._look = None
         crowded = self._manager is not None and len(self._manager.connections) >= MAX_CONNECTIONS
         super().connection_made(transport)
         if crowded and self.transport is not None:
@@ -51,10 +55,35 @@ class Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Tell the handler."""
+        self._look_away()
         super().connection_lost(exc)
         if self.on_lost is not None:
             told, self.on_lost = self.on_lost, None
             told()
+
+    def pause_writing(self) -> None:
+        """More waits for the client than is good: see whether it reads at all."""
+        super().pause_writing()
+        if self.transport is not None:
+            self._look = self._loop.call_later(WRITE_S, self._look_at, self.transport, None)
+
+    def resume_writing(self) -> None:
+        """It has taken most of it."""
+        super().resume_writing()
+        self._look_away()
+
+    def _look_at(self, transport: asyncio.Transport, before: int | None) -> None:
+        """The transport is kept from the beginning: a closed connection forgets it, and may still wait to send."""
+        left = transport.get_write_buffer_size()
+        if before is not None and left >= before:
+            transport.abort()
+        else:
+            self._look = self._loop.call_later(WRITE_S, self._look_at, transport, left)
+
+    def _look_away(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
 
     def handle_error(
         self,

@@ -80,7 +80,8 @@ async def read_body(request: web.BaseRequest) -> bytes:
         async with asyncio.timeout(BODY_S):
             return await _gather(request)
     except TimeoutError as error:
-        raise BadRequest(f"the body did not arrive within {BODY_S:.0f} s", code="request_timeout") from error
+        msg = f"the body came too slowly: it must be complete within {BODY_S:.0f} s, at {LEAST_RATE} bytes a second"
+        raise BadRequest(msg, code="request_timeout") from error
 
 
 async def _gather(request: web.BaseRequest) -> bytes:

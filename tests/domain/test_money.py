@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.money import brief_dollars, dollars, nanos_of
+from gateway.domain.money import brief_dollars, dollars, nanos_of, number
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,11 @@ def test_brief_dollars_keep_the_digits_that_count(nanos: int, text: str) -> None
 @given(st.integers(1, 10**15))
 def test_something_is_never_shown_as_nothing(nanos: int) -> None:
     assert brief_dollars(nanos) != "$0.00"
+
+
+@pytest.mark.parametrize(
+    ("nanos", "text"),
+    [(4_380_000, "0.00438"), (1_200_000_000_000, "1200.00"), (-500_000_000, "-0.50"), (-(10**15), "-1000000.00")],
+)
+def test_programs_read_plain_numbers(nanos: int, text: str) -> None:
+    assert number(nanos) == text

@@ -1,0 +1,61 @@
+"""Door: our listener on a free loopback port, in front of a handler of the test's own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from gateway.domain.errors import GatewayError
+from gateway.web import errors
+from gateway.web.connection import Listener
+from tests.fakes.client import Client
+from tests.fakes.wire import Socket
+
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor(Client):
+    """Resets the connections it made when the door is closed."""
+
+    peers: list[Socket] = field(default_factory=list)
+
+    async def connect(self, *, window: int = 0) -> Socket:
+        peer = await Client.connect(self, window=window)
+        self.peers.append(peer)
+        return peer
+
+
+@asynccontextmanager
+async def opened(handle: Handle) -> AsyncIterator[tuple[Visitor, Listener]]:
+    """A client that knows the port, and the listener."""
+    listener = Listener(_guarded(handle))
+    server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
+    visitor = Visitor(server.sockets[0].getsockname()[1])
+    try:
+        yield visitor, listener
+    finally:
+        server.close()
+        for peer in visitor.peers:
+            peer.reset()
+        await listener.shutdown(0.05)
+
+
+def _guarded(handle: Handle) -> Handle:
+    async def guarded(request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await handle(request)
+        except GatewayError as error:
+            status, headers, body = errors.answer(error)
+            return web.Response(status=status, headers=headers, body=body, content_type="application/json")
+
+    return guarded
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(300):
+        while not condition():  # noqa: ASYNC110 - what is waited for belongs to others and has no event
+            await asyncio.sleep(0.01)

@@ -1,0 +1,168 @@
+"""Connections tell of their loss, are bounded in number and patience, and speak JSON even of broken HTTP."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+
+from gateway.web import connection
+from gateway.web.connection import KEEP_ALIVE_S, WRITE_S, Connection
+from tests.fakes.client import read_answer
+from tests.fakes.wire import Gone
+from tests.web.door import opened, until
+
+
+async def hello(_: web.BaseRequest) -> web.StreamResponse:
+    return web.Response(body=b"{}")
+
+
+class Waiting:
+    """A handler that waits, and knows of the loss of its connection."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.cancelled = False
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        assert isinstance(request.protocol, Connection)
+        request.protocol.on_lost = self.lost.set
+        self.asked.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return web.Response(body=b"{}")
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "half_close"])
+async def test_a_handler_is_told_when_its_client_is_gone_and_goes_on(how: str) -> None:
+    waiting = Waiting()
+    async with opened(waiting) as (client, _):
+        peer = await client.connect()
+        await peer.write(client.request("GET", "/"))
+        await waiting.asked.wait()
+        getattr(peer, how)()
+        async with asyncio.timeout(5):
+            await waiting.lost.wait()
+        waiting.go_on.set()
+        peer.reset()
+    assert not waiting.cancelled
+
+
+async def test_a_handler_is_not_told_after_its_answer() -> None:
+    waiting = Waiting()
+    waiting.go_on.set()
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        response = await waiting(request)
+        assert isinstance(request.protocol, Connection)
+        request.protocol.on_lost = None
+        return response
+
+    async with opened(answer) as (client, _):
+        peer = await client.connect()
+        await peer.write(client.request("GET", "/"))
+        await read_answer(peer)
+        peer.reset()
+    assert not waiting.lost.is_set()
+
+
+async def test_a_connection_serves_one_request_after_another() -> None:
+    async with opened(hello) as (client, _):
+        peer = await client.connect()
+        for _ in range(3):
+            await peer.write(client.request("GET", "/"))
+            assert (await read_answer(peer)).status == 200
+        peer.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"rubbish\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 9000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: x\r\n" * 200 + b"\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 50,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+    ids=["rubbish", "two hosts", "no colon", "length", "smuggling", "long", "many", "tls", "h2"],
+)
+async def test_broken_http_is_answered_in_json_and_closed(head: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(hello) as (client, _):
+        peer = await client.connect()
+        await peer.write(head)
+        answer = await read_answer(peer)
+        async with asyncio.timeout(5):
+            await peer.gone.wait()
+    assert answer.refusal == (400, "bad_http", None)
+    assert answer.head.get("content-type") == "application/json"
+    assert caplog.records == []
+
+
+async def test_too_many_connections_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_CONNECTIONS", 2)
+    async with opened(hello) as (client, listener):
+        kept = [await client.connect() for _ in range(2)]
+        for peer in kept:
+            await peer.write(client.request("GET", "/"))
+            assert (await read_answer(peer)).status == 200
+        extra = await client.connect()
+        answer = await read_answer(extra)
+        assert (answer.status, answer.error["code"], answer.head.get("retry-after")) == (503, "overloaded", "1")
+        kept.pop().close()
+        await until(lambda: len(listener.connections) < 2)
+        assert (await client.get("/")).status == 200
+        kept.pop().close()
+
+
+@pytest.mark.hasty(60)
+class TestPatience:
+    """On a clock sixty times as fast as the wall's."""
+
+    async def test_an_idle_connection_is_closed(self) -> None:
+        async with opened(hello) as (client, _):
+            began = asyncio.get_running_loop().time()
+            peer = await client.connect()
+            async with asyncio.timeout(2 * KEEP_ALIVE_S):
+                await peer.gone.wait()
+            assert asyncio.get_running_loop().time() - began >= KEEP_ALIVE_S - 1
+
+    async def test_an_answer_that_nobody_reads_is_given_up(self) -> None:
+        async def flood(_: web.BaseRequest) -> web.StreamResponse:
+            return web.Response(body=b"x" * (32 << 20))
+
+        async with opened(flood) as (client, listener):
+            peer = await client.connect(window=4096)
+            peer.stop_reading()
+            await peer.write(client.request("GET", "/"))
+            await until(lambda: listener.connections)
+            async with asyncio.timeout(3 * WRITE_S):
+                await until(lambda: not listener.connections)
+
+    async def test_an_answer_that_is_read_slowly_is_not(self) -> None:
+        async def flood(_: web.BaseRequest) -> web.StreamResponse:
+            return web.Response(body=b"x" * (4 << 20))
+
+        async with opened(flood) as (client, _):
+            peer = await client.connect(window=4096)
+            peer.stop_reading()
+            await peer.write(client.request("GET", "/"))
+            for _ in range(16):
+                await asyncio.sleep(WRITE_S / 3)
+                peer.go_on_reading()
+                while len(peer.buffer) < 256 << 10:
+                    try:
+                        await peer.more()
+                    except Gone:
+                        break
+                peer.stop_reading()
+                peer.take(min(len(peer.buffer), 256 << 10))
+            assert not peer.gone.is_set() or not peer.reset_by_peer
+            peer.reset()

@@ -1,0 +1,156 @@
+"""Only who means this gateway is heard, and no stranger's web page."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.domain.errors import Refused
+from gateway.web.hosts import check_host, check_origin, split_host
+
+PORT = 8655
+OWNERS = ("gateway.lan", "tunnel.example:443", "10.0.0.7")
+
+
+def accepted(header: str | None, bound: str = "127.0.0.1", allowed: tuple[str, ...] = OWNERS) -> bool:
+    try:
+        check_host(header, bound, allowed, PORT)
+    except Refused as refused:
+        return refused.code != "wrong_host"
+    return True
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "127.0.0.1",
+        "127.0.0.1:8655",
+        "localhost",
+        "localhost:8655",
+        "LOCALHOST",
+        "LocalHost:8655",
+        "[::1]",
+        "[::1]:8655",
+        " localhost ",
+        "gateway.lan",
+        "gateway.lan:8655",
+        "Gateway.LAN",
+        "tunnel.example:443",
+        "10.0.0.7:8655",
+    ],
+)
+def test_loopback_and_the_owners_names_are_heard(header: str) -> None:
+    assert accepted(header)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        " ",
+        ":",
+        ":8655",
+        "localhost:",
+        "localhost:80",
+        "localhost:08655",
+        "localhost:8655:8655",
+        "localhost:\uff18\uff16\uff15\uff15",
+        "localhost:-1",
+        "localhost:x",
+        "localhost.",
+        "localhost.localdomain",
+        "localhost.evil.example",
+        "evil.example",
+        "evil.example:8655",
+        "127.0.0.1.evil.example",
+        "127.1",
+        "127.0.0.2",
+        "0x7f.0.0.1",
+        "2130706433",
+        "0.0.0.0",
+        "0.0.0.0:8655",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[0:0:0:0:0:0:0:1]",
+        "::1",
+        "[::1",
+        "[::1]8655",
+        "[::1]:80",
+        "[localhost]:8655x",
+        "user@localhost",
+        "localhost@evil.example",
+        "localhost/",
+        "localhost#",
+        "http://localhost:8655",
+        "tunnel.example",
+        "tunnel.example:8655",
+        "gateway.lan:443",
+        "gateway.lan.evil.example",
+        "192.168.1.5",
+        "10.0.0.8",
+        "localhost\x00",
+        "local\u200bhost",
+        "\u24dbocalhost",
+        "*",
+    ],
+)
+def test_every_other_name_is_not(header: str | None) -> None:
+    assert not accepted(header)
+
+
+def test_the_bound_address_is_heard() -> None:
+    assert accepted("192.168.1.5:8655", bound="192.168.1.5")
+    assert accepted("[fd00::5]:8655", bound="fd00::5")
+    assert not accepted("192.168.1.6:8655", bound="192.168.1.5")
+
+
+@pytest.mark.parametrize("bound", ["0.0.0.0", "::", ""])
+@pytest.mark.parametrize(
+    ("header", "heard"),
+    [("192.168.1.5:8655", True), ("[fe80::1]:8655", True), ("rebound.example:8655", False), ("127.1", False)],
+)
+def test_bound_to_all_any_address_is_heard_but_no_name(bound: str, header: str, heard: bool) -> None:
+    assert accepted(header, bound=bound) is heard
+
+
+@given(st.text(max_size=40))
+def test_no_header_breaks_the_check(header: str) -> None:
+    accepted(header)
+
+
+def test_a_refusal_shows_the_header_harmlessly_and_the_right_address() -> None:
+    with pytest.raises(Refused, match=r"use http://127\.0\.0\.1:8655/v1") as caught:
+        check_host("\x1b[2J\u202e" * 99, "127.0.0.1", (), PORT)
+    assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("header", "name", "port"),
+    [
+        ("a", "a", ""),
+        ("A:1", "a", "1"),
+        ("[::1]:1", "::1", "1"),
+        ("[::1]", "::1", ""),
+        ("a:", "", ""),
+        ("a:b", "", ""),
+        ("[a", "", ""),
+        ("[a]b", "", ""),
+    ],
+)
+def test_a_header_is_split(header: str, name: str, port: str) -> None:
+    assert split_host(header) == (name, port)
+
+
+@pytest.mark.parametrize("origin", [None, "https://app.example"])
+def test_no_origin_and_a_listed_one_pass(origin: str | None) -> None:
+    check_origin(origin, ("https://app.example",))
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["", "null", "https://app.example.evil", "http://app.example", "https://app.example:8443", "http://127.0.0.1:8655"],
+)
+def test_every_other_origin_is_refused(origin: str) -> None:
+    with pytest.raises(Refused) as caught:
+        check_origin(origin, ("https://app.example",))
+    assert caught.value.code == "origin_not_allowed"
