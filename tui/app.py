@@ -19,6 +19,7 @@ from textual.widgets import ContentSwitcher
 
 from gateway.config import Config
 from gateway.domain.errors import GatewayError
+from gateway.domain.events import Snapshot
 from gateway.domain.units import Millis
 from tui import plainly, state, terminal, themes, verbs
 from tui.actions import PAGES, Action, bindings, key_text, of
@@ -128,11 +129,13 @@ class Console(CrashSafe[Farewell]):
 
     def on_feed_joined(self, event: Feed.Joined) -> None:
         self.session.attach(event.attached.client, started_here=event.attached.started_here)
-        self.run_worker(verbs.count_today(self), name="today", group="today", exclusive=True)
 
     def on_feed_told(self) -> None:
-        for event in self.feed.take():
+        events = self.feed.take()
+        for event in events:
             self.session.board.apply(event)
+        if any(isinstance(event, Snapshot) for event in events):
+            self.run_worker(verbs.count_today(self), name="today", group="today", exclusive=True)
 
     def on_feed_lost(self, event: Feed.Lost) -> None:
         self.session.lose(event.reason)

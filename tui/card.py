@@ -34,7 +34,7 @@ class Card:
         return lines(*self._rows)
 
     def _hang(self, head: Content, body: Content, indent: int) -> None:
-        first, *more = self._wrapped(body, self.width - head.cell_length)
+        first, *more = self._wrapped(body, self.width - max(indent, head.cell_length))
         self._rows += [Content.assemble(head, first), *(row.pad_left(indent) for row in more)]
 
     def _wrapped(self, body: Content, width: int) -> Iterator[Content]:

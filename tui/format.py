@@ -33,9 +33,11 @@ def purse(nanos: int) -> str:
 
 
 def seconds(ms: int | None) -> str:
-    """A duration of a call in at most six cells: ``0.61s``, ``19.35s``, ``2m05s``."""
+    """A duration of a call in at most six cells: ``4ms``, ``0.61s``, ``19.35s``, ``2m05s``."""
     if ms is None:
         return NOTHING
+    if ms < 10:
+        return f"{ms}ms"
     return f"{ms / 1000:.2f}s" if ms < 100_000 else brief_span(ms)
 
 

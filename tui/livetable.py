@@ -119,7 +119,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         count, moved = self.source.count, self._follow_key()
         if (size := Size(self.wide, count + HEAD)) != self.virtual_size:
             self.virtual_size = size
-        if moved and self.scroll_offset.y > 0:
+        if moved:
             self.scroll_to(y=self.scroll_offset.y + moved, animate=False, immediate=True)
         self._count = count
         for y in range(self.size.height - HEAD):

@@ -6,10 +6,9 @@ from typing import Generic, Protocol, TypeVar
 from tui.columns import Column
 
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
 
 
-class Source(Protocol[R_co]):
+class Source(Protocol[R]):
     """Rows by index, keys by index, indexes by key."""
 
     @property
@@ -17,7 +16,7 @@ class Source(Protocol[R_co]):
         """How many rows there are."""
         ...
 
-    def row(self, index: int) -> R_co | None:
+    def row(self, index: int) -> R | None:
         """The row; None while it is not here yet."""
         ...
 
@@ -27,6 +26,10 @@ class Source(Protocol[R_co]):
 
     def index(self, key: Hashable) -> int | None:
         """Where the row is now; None if it is gone."""
+        ...
+
+    def order(self, column: Column[R] | None, *, reverse: bool) -> None:
+        """Sort by a column, or by none."""
         ...
 
 
@@ -39,8 +42,8 @@ class ListSource(Generic[R]):
         self._shown: list[R] = []
         self._index: dict[Hashable, int] = {}
         self.wanted: Callable[[R], bool] | None = None
-        self.sort: Column[R] | None = None
-        self.reverse = False
+        self._sort: Column[R] | None = None
+        self._reverse = False
 
     @property
     def count(self) -> int:
@@ -60,6 +63,10 @@ class ListSource(Generic[R]):
     def index(self, key: Hashable) -> int | None:
         return self._index.get(key)
 
+    def order(self, column: Column[R] | None, *, reverse: bool) -> None:
+        self._sort, self._reverse = column, reverse
+        self.arrange()
+
     def put(self, rows: Sequence[R]) -> None:
         """These are the rows now."""
         self._all = rows
@@ -68,6 +75,6 @@ class ListSource(Generic[R]):
     def arrange(self) -> None:
         """Filter and sort anew."""
         self._shown = [row for row in self._all if self.wanted is None or self.wanted(row)]
-        if self.sort is not None and self.sort.sort is not None:
-            self._shown.sort(key=self.sort.sort, reverse=self.reverse)
+        if self._sort is not None and self._sort.sort is not None:
+            self._shown.sort(key=self._sort.sort, reverse=self._reverse)
         self._index = {self._key(row): i for i, row in enumerate(self._shown)}

@@ -1,7 +1,7 @@
 """ListPage: a page that is a table with a pane about the row under the cursor, a filter, sorting and marks."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -73,7 +73,8 @@ class ListPage(Page, Generic[R]):
                 self.narrow(self.view.filter)
             except BadRequest as error:
                 self.complaint = error.message
-        self.fill()
+        if self.table.text_selection is None:  # what is being selected must not move
+            self.fill()
         self.table.renew()
         empty = self.source.count == 0
         if empty:
@@ -100,8 +101,7 @@ class ListPage(Page, Generic[R]):
         found: Column[R] | None = next((c for c in self.columns if c.id == column and c.sort), None)
         self.view.sort, self.view.reverse = (column, reverse) if found else ("", False)
         self.table.sort, self.table.reverse = self.view.sort, self.view.reverse
-        source: Any = self.source
-        source.sort, source.reverse = found, reverse
+        self.source.order(found, reverse=reverse)
         self.table.rearrange()
 
     def draw_lead(self) -> None:

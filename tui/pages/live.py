@@ -22,6 +22,10 @@ SEARCH_PAGE = 500
 """Records walked through at a time when a filter looks among older ones."""
 
 
+AGAIN_S = 1.0
+"""After a request that failed."""
+
+
 class Live(ListPage[CallView]):
     """The page everything is about."""
 
@@ -92,10 +96,13 @@ class Live(ListPage[CallView]):
             else:
                 await self._search()
         except GatewayError:
-            return  # the header says that the server is gone; the rows are asked for again when it is back
-        finally:
-            self._loading = False
-        self.call_later(self.renew)
+            self.set_timer(AGAIN_S, self._loaded)  # if the server is gone, the header says so
+        else:
+            self._loaded()
+
+    def _loaded(self) -> None:
+        self._loading = False
+        self.renew()
 
     async def _load_page(self) -> None:
         history = self.calls.history

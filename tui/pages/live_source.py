@@ -44,8 +44,8 @@ class LiveSource:
         self.done = False
         """Whether everything was searched."""
         self.query: Query | None = None
-        self.sort: Column[CallView] | None = None
-        self.reverse = False
+        self._sort: Column[CallView] | None = None
+        self._reverse = False
         self.paused = False
         self.missed = 0
         """Calls that came while it was paused."""
@@ -88,6 +88,11 @@ class LiveSource:
             return len(self._view) - 1 - at
         return next((len(self._view) + i for i, row in enumerate(self.found) if row.id == key), None)
 
+    def order(self, column: Column[CallView] | None, *, reverse: bool) -> None:
+        """Largest first, unless reversed: that is what one looks for among calls."""
+        self._sort, self._reverse = column, reverse
+        self._version = -1
+
     def narrow(self, query: Query | None) -> None:
         """From now on only what fits; None for everything."""
         self.query = query
@@ -106,11 +111,11 @@ class LiveSource:
             return
         self._take(calls)
         self._version = calls.version
-        if self.sort is None or self.sort.sort is None:
+        if self._sort is None or self._sort.sort is None:
             self._ordered = None
         else:
             rows = [*self.found, *(as_view(calls.by_id[i], self._session.now()) for i in reversed(self._view))]
-            self._ordered = sorted(rows, key=self.sort.sort, reverse=not self.reverse)
+            self._ordered = sorted(rows, key=self._sort.sort, reverse=not self._reverse)
 
     def extend(self, rows: Sequence[CallView], edge: str | None) -> None:
         """More records were walked through; ``edge`` is the last of them, None when there are no more."""

@@ -1,0 +1,64 @@
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from gateway.domain.errors import BadRequest
+from tests.tui.stage import console
+from tui.pages.base import Page, Verb
+from tui.themes import DARK
+from tui.widgets.confirm import Confirm
+
+
+def fail(_page: Page) -> None:
+    raise BadRequest("that [b]cannot[/] be")
+
+
+async def fail_later(page: Page) -> None:
+    fail(page)
+
+
+async def ask(page: Page) -> None:
+    page.border_title = "yes" if await page.sure("Really?", "It breaks.", "Do it") else "no"
+
+
+class Sample(Page):
+    verbs: ClassVar[Mapping[str, Verb]] = {"fail": fail, "fail_later": fail_later, "ask": ask}
+
+
+class Stage(App[None]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_theme(DARK)
+        self.theme = DARK.name
+        self.sample = Sample(console().session, "sample")
+
+    def compose(self) -> ComposeResult:
+        yield self.sample
+
+    async def act(self, pilot: Pilot[None], verb: str) -> None:
+        self.sample.action_act(verb)
+        await pilot.pause()
+        await pilot.pause()
+
+    def words(self) -> list[str]:
+        return [notice.message for notice in self._notifications]
+
+
+async def test_what_a_verb_raises_is_shown() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        await app.act(pilot, "fail")
+        await app.act(pilot, "fail_later")
+        assert app.words() == ["that [b]cannot[/] be"] * 2
+
+
+async def test_a_verb_may_ask() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        await app.act(pilot, "ask")
+        assert isinstance(app.screen, Confirm)
+        await pilot.press("y")
+        await pilot.pause()
+        assert app.sample.border_title == "yes"

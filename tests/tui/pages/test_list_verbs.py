@@ -1,0 +1,37 @@
+from tests.tui.pages.test_listpage import shown
+from tui.actions import of
+from tui.pages.list_verbs import VERBS
+from tui.widgets.columns import ChooseColumns
+from tui.widgets.detail import Detail
+
+
+def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
+    assert set(VERBS) <= {action.verb for action in of("list")}
+
+
+async def test_the_pane_can_have_all_the_room() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("f")
+        pane = app.fruits.query_one(Detail)
+        assert pane.display
+        assert pane.has_class("full")
+        await pilot.press("f")
+        assert not pane.has_class("full")
+
+
+async def test_columns_can_be_chosen() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("o")
+        await pilot.pause()
+        assert isinstance(app.screen, ChooseColumns)
+        await pilot.press("j", "space", "enter")
+        await pilot.pause()
+        assert list(app.fruits.table.chosen) == ["name"]
+        assert app.fruits.view.columns == ["name"]
+
+
+async def test_choosing_no_columns_after_all_changes_nothing() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("o", "space", "escape")
+        await pilot.pause()
+        assert list(app.fruits.table.chosen) == []

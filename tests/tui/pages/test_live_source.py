@@ -1,0 +1,134 @@
+from pathlib import Path
+
+from gateway.config import Config
+from gateway.domain.events import CallSettled
+from gateway.domain.query import parse
+from gateway.domain.views import CallView
+from tests.tui.stage import NOW, FakeClient, call, calls, running
+from tui.glyphs import UNICODE
+from tui.pages.live_listing import columns
+from tui.pages.live_source import LiveSource
+from tui.session import Session
+from tui.state import Remembered
+
+
+def made(count: int = 10, recent: int = 10) -> tuple[Session, LiveSource]:
+    session = Session(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, Remembered())
+    session.board.apply(FakeClient(calls(count), recent=recent).snapshot())
+    source = LiveSource(session)
+    source.renew()
+    return session, source
+
+
+def ids(source: LiveSource) -> list[str]:
+    return [row.id if (row := source.row(i)) else "" for i in range(source.count)]
+
+
+def settle(session: Session, *settled: CallView) -> None:
+    for one in settled:
+        session.board.apply(CallSettled(seq=1, call=one))
+
+
+def test_the_newest_comes_first() -> None:
+    _, source = made()
+    assert ids(source) == sorted(ids(source), reverse=True)
+    assert source.count == 12
+
+
+def test_below_the_ring_records_are_known_by_number_only() -> None:
+    _, source = made(1_000, 10)
+    assert source.count == 1_002
+    assert source.row(12) is None
+    assert source.history.waiting
+    assert source.key(12) == 990
+    assert source.index(990) == 12
+
+
+def test_rows_stand_still_between_renewals() -> None:
+    session, source = made()
+    before = ids(source)
+    settle(session, call(99, NOW + 5))
+    assert ids(source) == before
+    source.renew()
+    assert ids(source) == [call(99, NOW + 5).id, *before]
+
+
+def test_a_key_finds_its_row_wherever_it_went() -> None:
+    session, source = made(1_000, 10)
+    key, number = source.key(4), source.key(500)
+    settle(session, call(99, NOW + 5))
+    source.renew()
+    assert source.index(key) == 5
+    assert source.index(number) == 501
+    assert source.index("req_unknown") is None
+
+
+def test_a_filter_shows_what_fits_and_follows_changes() -> None:
+    session, source = made()
+    source.narrow(parse("st:running", NOW))
+    source.renew()
+    assert ids(source) == [running(2, NOW - 1_500).id, running(1).id]
+    settle(session, call(1, NOW - 4_000))
+    source.renew()
+    assert ids(source) == [running(2, NOW - 1_500).id]
+    source.narrow(None)
+    source.renew()
+    assert source.count == 12
+
+
+def test_new_calls_pass_the_filter_one_by_one() -> None:
+    session, source = made()
+    source.narrow(parse("st:429", NOW))
+    source.renew()
+    before = source.count
+    settle(session, call(50, NOW + 1, status=429), call(51, NOW + 2, status=200))
+    source.renew()
+    assert source.count == before + 1
+
+
+def test_older_records_are_found_page_by_page() -> None:
+    _, source = made(100, 10)
+    source.narrow(parse("st:ok", NOW))
+    source.renew()
+    before = source.count
+    source.extend(calls(100)[10:60], calls(100)[59].id)
+    source.renew()
+    fitting = [one for one in calls(100)[10:60] if one.status == 200]
+    assert source.count == before + len(fitting)
+    assert not source.done
+    assert source.index(fitting[-1].id) == source.count - 1
+    source.extend([], None)
+    assert source.done
+
+
+def test_rows_can_be_sorted_by_any_column() -> None:
+    _, source = made()
+    source.order(next(column for column in columns(UNICODE) if column.id == "cost"), reverse=False)
+    source.renew()
+    costs = [row.cost_nanos for i in range(source.count) if (row := source.row(i))]
+    assert costs == sorted(costs, reverse=True)
+    assert source.index(source.key(3)) == 3
+
+
+def test_paused_rows_stay_and_what_comes_is_counted() -> None:
+    session, source = made()
+    before = ids(source)
+    source.paused = True
+    settle(session, call(98, NOW + 4), call(99, NOW + 5))
+    source.renew()
+    assert ids(source) == before
+    assert source.missed == 2
+    source.paused = False
+    source.renew()
+    assert source.count == 14
+
+
+def test_another_server_has_other_records() -> None:
+    session, source = made(1_000, 10)
+    source.row(500)
+    client = FakeClient(calls(3))
+    client.endpoint = type(client.endpoint)(instance="two", secret="s")
+    session.board.apply(client.snapshot())
+    source.renew()
+    assert source.count == 5
+    assert not source.history.waiting

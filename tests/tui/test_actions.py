@@ -1,0 +1,58 @@
+from collections import Counter
+
+from textual.binding import Binding
+
+from tui.actions import ACTIONS, PAGES, bindings, key_text, of
+from tui.pages.registry import MAKERS
+
+LIST_PAGES = ("live", "tokens", "groups", "channels", "models")
+
+
+def keys(*scopes: str) -> list[str]:
+    return [key for action in of(*scopes) for key in action.keys.split(",") if key]
+
+
+def test_every_action_has_one_name() -> None:
+    assert Counter(action.id for action in ACTIONS).most_common(1)[0][1] == 1
+
+
+def test_no_key_means_two_things_in_one_place() -> None:
+    shared = Counter(keys("app", "list", "live"))
+    assert [key for key, count in shared.items() if count > 1] == []
+    for page in LIST_PAGES[1:]:
+        counted = Counter(keys("app", "list", "entity", page))
+        assert [(page, key) for key, count in counted.items() if count > 1] == []
+
+
+def test_nothing_destructive_is_on_ctrl() -> None:
+    on_ctrl = {action.id for action in ACTIONS if "ctrl+" in action.keys}
+    assert on_ctrl == {"app.suspend", "app.leave"}
+
+
+def test_no_key_is_one_that_terminals_eat() -> None:
+    found = [key for action in ACTIONS for key in action.keys.split(",")]
+    eaten = ("alt+", "ctrl+enter", "ctrl+shift", "ctrl+s")
+    assert [key for key in found if key.startswith(eaten) or (key[:1] == "f" and key[1:].isdigit())] == []
+
+
+def test_every_action_says_what_it_does() -> None:
+    assert [action.id for action in ACTIONS if not (action.help and action.label)] == []
+
+
+def test_bindings_are_made_from_the_table() -> None:
+    made = [one for one in bindings("live") if isinstance(one, Binding)]
+    assert ("space", "act('pause')", "live.pause") in [(one.key, one.action, one.id) for one in made]
+
+
+def test_bindings_can_be_limited_to_verbs() -> None:
+    made = [one for one in bindings("entity", verbs=frozenset({"new"})) if isinstance(one, Binding)]
+    assert [one.id for one in made] == ["entity.new"]
+
+
+def test_keys_are_written_as_people_know_them() -> None:
+    written = {action.id: key_text(action) for action in ACTIONS}
+    assert (written["list.filter"], written["app.help"], written["app.suspend"]) == ("/", "?", "^z")
+
+
+def test_every_page_that_can_be_made_is_in_the_table() -> None:
+    assert set(MAKERS) <= {page.id for page in PAGES}

@@ -1,0 +1,67 @@
+import msgspec
+
+from gateway.domain.units import Millis, Nanos
+from tests.tui.stage import DOLLAR, NOW, FakeClient, account, budget, channel, status, token
+from tui.alerts import alerts, used
+from tui.board import Board
+
+
+def board(**changes: object) -> Board:
+    made = Board()
+    client = FakeClient()
+    snapshot = msgspec.structs.replace(client.snapshot(), tokens=[], groups=[], channels=[])
+    made.apply(msgspec.structs.replace(snapshot, **changes))
+    return made
+
+
+def texts(made: Board) -> list[str]:
+    return [alert.text for alert in alerts(made, NOW)]
+
+
+def test_nothing_is_said_while_all_is_well() -> None:
+    assert texts(board(channels=[channel("a")], tokens=[token("t")])) == []
+
+
+def test_resting_channels_have_a_countdown() -> None:
+    made = board(channels=[channel("a", state="cooling", until_ms=Millis(NOW + 5_000))])
+    assert texts(made) == ["a rests 5s"]
+
+
+def test_the_worst_comes_first() -> None:
+    made = board(channels=[channel("a", state="cooling"), channel("b", state="attention")])
+    assert texts(made) == ["b needs attention", "a rests"]
+
+
+def test_budgets_that_are_nearly_gone_are_named() -> None:
+    made = board(tokens=[token("ci", budgets=[budget(4.87, 5)]), token("gone", budgets=[budget(6, 5)])])
+    assert texts(made) == ["gone 120%", "ci 97%"]
+
+
+def test_disabled_tokens_are_no_worry() -> None:
+    assert texts(board(tokens=[token("ci", enabled=False, budgets=[budget(5, 5)])])) == []
+
+
+def test_an_empty_or_suspended_account_stops_everything() -> None:
+    assert texts(board(account=account(available_nanos=Nanos(0)))) == ["account empty"]
+    assert texts(board(account=account(available_nanos=Nanos(DOLLAR // 4)))) == ["$0.25 left"]
+    assert texts(board(account=account(status="suspended"))) == ["account suspended"]
+
+
+def test_the_servers_own_troubles_are_told() -> None:
+    assert texts(board(status=status(0, state="store_failed"))) == ["the store cannot be written"]
+    assert texts(board(status=status(0, version="9.9")))[0].startswith("server 9.9, console ")
+
+
+def test_a_stopping_server_counts_down() -> None:
+    made = board()
+    made.stopping = Millis(NOW + 30_000)
+    assert texts(made) == ["stopping, 30s at most"]
+
+
+def test_before_the_first_snapshot_nothing_is_known() -> None:
+    assert alerts(Board(), NOW) == []
+
+
+def test_a_budget_of_nothing_is_used_up() -> None:
+    assert used(budget(0, 0)) == 1
+    assert used(budget(5, None)) == 0

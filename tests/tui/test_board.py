@@ -1,0 +1,82 @@
+import msgspec
+
+from gateway.domain.events import Balance, Beat, CallProgress, CallSettled, CallStarted, Changed, Stopping
+from gateway.domain.units import Millis
+from tests.tui.stage import NOW, FakeClient, account, call, calls, running, status, sums, token
+from tui.board import Board
+
+
+def board() -> Board:
+    made = Board()
+    made.apply(FakeClient(calls(10)).snapshot())
+    return made
+
+
+def test_a_snapshot_is_everything() -> None:
+    made = board()
+    assert made.status == status(10)
+    assert [one.name for one in made.tokens] == ["ci", "editor", "guest", "laptop", "phone"]
+    assert len(made.calls.order) == 12
+    assert len(made.channels) == 6
+
+
+def test_a_call_lives_from_start_to_end() -> None:
+    made = board()
+    made.apply(CallStarted(seq=1, call=running(7, NOW)))
+    made.apply(CallProgress(seq=2, call=running(7, NOW, output=9)))
+    assert made.calls.running[running(7, NOW).id].output == 9
+    made.apply(CallSettled(seq=3, call=call(7, NOW)))
+    assert running(7, NOW).id not in made.calls.running
+
+
+def test_settled_calls_are_added_to_what_was_spent_today() -> None:
+    made = board()
+    made.apply(CallSettled(seq=1, call=call(7, NOW)))
+    assert made.today is None
+    made.today = sums("", calls(10))
+    made.apply(CallSettled(seq=2, call=call(8, NOW)))
+    assert made.today == sums("", [*calls(10), call(8, NOW)])
+
+
+def test_tables_are_replaced_whole() -> None:
+    made = board()
+    before = made.tables
+    made.apply(Changed(seq=1, account=account(), tokens=[token("new")], groups=[], channels=[], models=[]))
+    assert [one.name for one in made.tokens] == ["new"]
+    assert made.tables == before + 1
+
+
+def test_money_moves_alone() -> None:
+    made = board()
+    made.apply(Balance(seq=1, account=account(status="suspended")))
+    assert made.account is not None
+    assert made.account.status == "suspended"
+
+
+def test_a_beat_changes_nothing_but_the_version() -> None:
+    made = board()
+    before = made.version
+    made.apply(Beat(seq=1, time_ms=NOW))
+    assert made.version == before + 1
+
+
+def test_a_stopping_server_says_until_when() -> None:
+    made = board()
+    made.apply(Stopping(seq=1, until_ms=Millis(NOW + 30_000), running=[]))
+    assert made.stopping == NOW + 30_000
+
+
+def test_another_server_begins_anew() -> None:
+    made = board()
+    made.apply(Stopping(seq=1, until_ms=NOW, running=[]))
+    snapshot = FakeClient(calls(3)).snapshot()
+    made.apply(msgspec.structs.replace(snapshot, status=status(3, instance="two")))
+    assert made.stopping is None
+    assert len(made.calls.order) == 5
+
+
+def test_a_snapshot_of_the_same_server_counts_no_call_twice() -> None:
+    made = board()
+    before = sum(made.pulse.minutes(NOW, 60))
+    made.apply(FakeClient(calls(10)).snapshot())
+    assert sum(made.pulse.minutes(NOW, 60)) == before

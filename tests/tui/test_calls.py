@@ -1,0 +1,103 @@
+from gateway.domain.views import CallView
+from tests.tui.stage import NOW, call, call_id, calls, running
+from tui.calls import Calls
+
+
+def snapshot(count: int = 5, records: int = 5) -> Calls:
+    ring = Calls(limit=10, slack=3)
+    ring.begin(records, calls(count), [running(1, NOW)])
+    return ring
+
+
+def test_rows_lie_in_the_order_of_their_beginnings() -> None:
+    ring = snapshot()
+    assert ring.order == sorted(ring.order)
+    assert ring.order[-1] == call_id(NOW, 1)
+
+
+def test_the_ring_knows_how_many_records_lie_below_it() -> None:
+    ring = snapshot(5, 1_000_000)
+    assert ring.below == 999_995
+    assert ring.total == 1_000_001
+
+
+def test_a_call_keeps_its_place_when_it_is_settled() -> None:
+    ring = snapshot()
+    before = list(ring.order)
+    ring.settle(call(1, NOW))
+    assert ring.order == before
+    assert ring.running == {}
+    assert isinstance(ring.by_id[before[-1]], CallView)
+
+
+def test_a_call_that_is_refused_appears_at_once() -> None:
+    ring = snapshot()
+    ring.settle(call(9, NOW + 5, status=429))
+    assert ring.order[-1] == call_id(NOW + 5, 9)
+
+
+def test_late_progress_of_an_ended_call_is_nothing() -> None:
+    ring = snapshot()
+    ring.settle(call(1, NOW))
+    ring.move(running(1, NOW))
+    assert ring.running == {}
+
+
+def test_settling_twice_counts_once() -> None:
+    ring = snapshot()
+    ring.settle(call(9, NOW + 5))
+    version = ring.version
+    ring.settle(call(9, NOW + 5))
+    assert ring.version == version
+
+
+def test_the_oldest_fall_below_when_the_ring_is_full() -> None:
+    ring = snapshot(5, 5)
+    for number in range(8):
+        ring.settle(call(number, NOW + 10 + number))
+    assert ring.below == 3
+    assert len(ring.order) == 5 + 8 - 3 + 1
+    assert ring.total == 14
+
+
+def test_running_calls_never_fall_out() -> None:
+    ring = Calls(limit=4, slack=2)
+    ring.begin(0, [], [running(1, NOW - 60_000)])
+    for number in range(20):
+        ring.settle(call(number, NOW + number))
+    assert ring.order[0] == call_id(NOW - 60_000, 1)
+
+
+def test_a_second_snapshot_keeps_older_rows_if_nothing_is_missing_between() -> None:
+    ring = snapshot(5, 5)
+    newer = [call(7, NOW + 9), *calls(5)[:2]]
+    ring.begin(6, newer, [])
+    assert len(ring.order) == 6
+    assert ring.below == 0
+
+
+def test_a_second_snapshot_with_a_gap_drops_older_rows() -> None:
+    ring = snapshot(5, 5)
+    ring.begin(5_000, [call(7, NOW + 9)], [])
+    assert len(ring.order) == 1
+    assert ring.below == 4_999
+
+
+def test_changes_are_told_once() -> None:
+    ring = snapshot()
+    assert ring.changes() is None
+    ring.settle(call(9, NOW + 5))
+    assert ring.changes() == [call_id(NOW + 5, 9)]
+    assert ring.changes() == []
+
+
+def test_the_edge_is_the_call_that_ended_first() -> None:
+    ring = snapshot(5)
+    assert ring.edge == calls(5)[-1].id
+    assert Calls().edge is None
+
+
+def test_it_knows_which_calls_have_ended() -> None:
+    ring = snapshot()
+    assert ring.knows(calls(5)[0])
+    assert not ring.knows(call(1, NOW))

@@ -1,0 +1,92 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from textual.message import Message
+
+from gateway.domain.errors import Unavailable
+from gateway.domain.events import AnyEvent, CallSettled, Snapshot
+from tests.tui.stage import FakeClient, FakeLink, call, calls
+from tui.feed import Feed
+
+
+class Inbox:
+    """What was posted; waiting for more is bounded."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def next(self, kind: type[Message]) -> Message:
+        async with asyncio.timeout(5):
+            while not isinstance(message := await self.queue.get(), kind):
+                pass
+        return message
+
+
+@asynccontextmanager
+async def running(link: FakeLink) -> AsyncIterator[tuple[Feed, Inbox]]:
+    inbox = Inbox()
+    feed = Feed(link, inbox.queue.put_nowait)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(feed.run())
+        yield feed, inbox
+        task.cancel()
+
+
+async def test_it_attaches_and_gives_the_snapshot() -> None:
+    async with running(FakeLink(FakeClient(calls(3)))) as (feed, inbox):
+        joined = await inbox.next(Feed.Joined)
+        assert isinstance(joined, Feed.Joined)
+        assert joined.attached.started_here
+        await inbox.next(Feed.Told)
+        assert [type(event) for event in feed.take()] == [Snapshot]
+
+
+async def test_many_events_are_one_message_until_they_are_taken() -> None:
+    client = FakeClient()
+    async with running(FakeLink(client)) as (feed, inbox):
+        await inbox.next(Feed.Told)
+        feed.take()
+        client.tell(*(CallSettled(seq=i, call=call(i)) for i in range(50)))
+        await inbox.next(Feed.Told)
+        await asyncio.sleep(0)
+        taken: list[AnyEvent] = feed.take()
+        assert len(taken) == 50
+        assert inbox.queue.empty()
+
+
+async def test_a_server_that_goes_away_is_lost_and_found_again() -> None:
+    client = FakeClient()
+    async with running(FakeLink(client)) as (_, inbox):
+        await inbox.next(Feed.Told)
+        client.end()
+        lost = await inbox.next(Feed.Lost)
+        assert isinstance(lost, Feed.Lost)
+        assert (lost.reason, lost.fatal) == ("it was stopped", None)
+        joined = await inbox.next(Feed.Joined)
+        assert isinstance(joined, Feed.Joined)
+        assert not joined.attached.started_here
+
+
+async def test_a_server_is_started_again_when_asked() -> None:
+    client = FakeClient()
+    link = FakeLink(client)
+    async with running(link) as (feed, inbox):
+        await inbox.next(Feed.Told)
+        link.findable = False
+        client.end()
+        await inbox.next(Feed.Lost)
+        feed.start_server()
+        joined = await inbox.next(Feed.Joined)
+        assert isinstance(joined, Feed.Joined)
+        assert joined.attached.started_here
+
+
+async def test_no_server_at_the_beginning_is_fatal() -> None:
+    link = FakeLink(FakeClient())
+    link.there = False
+    inbox = Inbox()
+    await Feed(link, inbox.queue.put_nowait).run()
+    lost = await inbox.next(Feed.Lost)
+    assert isinstance(lost, Feed.Lost)
+    assert isinstance(lost.fatal, Unavailable)

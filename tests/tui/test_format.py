@@ -1,0 +1,68 @@
+import pytest
+
+from tests.tui.stage import DOLLAR, NOW
+from tui import format as fmt
+
+
+@pytest.mark.parametrize(
+    ("nanos", "text"),
+    [
+        (0, "$0"),
+        (1, "<$0.000001"),
+        (500, "$0.000001"),
+        (57_400, "$0.000057"),
+        (999_999, "$0.001000"),
+        (1_000_000, "$0.0010"),
+        (16_049_999, "$0.0160"),
+        (16_050_000, "$0.0161"),
+        (12 * DOLLAR, "$12.0000"),
+        (123 * DOLLAR + 5_000_000, "$123.01"),
+        (-2 * DOLLAR, "-$2.0000"),
+    ],
+)
+def test_costs_fit_a_column(nanos: int, text: str) -> None:
+    assert fmt.cost(nanos) == text
+
+
+def test_a_purse_is_told_in_cents() -> None:
+    assert fmt.purse(12 * DOLLAR + 4_400_000) == "$12.00"
+    assert fmt.purse(12 * DOLLAR + 5_000_000) == "$12.01"
+    assert fmt.purse(-DOLLAR) == "-$1.00"
+    assert fmt.purse(752_000) == "$0.000752"
+
+
+def test_durations_have_six_cells_at_most() -> None:
+    assert [fmt.seconds(ms) for ms in (None, 4, 610, 19_350, 125_000)] == ["·", "4ms", "0.61s", "19.35s", "2m05s"]
+
+
+def test_counts_show_all_digits_up_to_a_million() -> None:
+    assert [fmt.count(n) for n in (0, 3_455, 999_999, 1_250_000)] == ["0", "3,455", "999,999", "1.25M"]
+    assert fmt.short(12_300) == "12.3k"
+
+
+def test_shares_are_per_cent() -> None:
+    assert [fmt.share(part) for part in (0, 0.021, 0.97, 1)] == ["0%", "2.1%", "97%", "100%"]
+
+
+def test_ages_have_one_unit() -> None:
+    ages = [fmt.age(ms) for ms in (0, 14_000, 120_000, 3 * 3_600_000, 9 * 86_400_000)]
+    assert ages == ["now", "14s", "2m", "3h", "9d"]
+    assert fmt.ago(NOW, None) == "never"
+    assert fmt.ago(NOW, NOW + 5_000) == "now"
+
+
+def test_a_countdown_never_goes_below_nothing() -> None:
+    assert [fmt.left(NOW, NOW + ms) for ms in (-5, 1, 13_001, 125_000)] == ["0s", "1s", "14s", "2m05s"]
+
+
+def test_moments_are_local() -> None:
+    assert fmt.clock(NOW) == "14:13:20"
+    assert fmt.moment(NOW, NOW) == "14:13:20"
+    assert fmt.moment(NOW - 86_400_000, NOW) == "20 Sep 14:13"
+    assert fmt.moment(NOW - 400 * 86_400_000, NOW) == "17 Aug 2025"
+    assert fmt.day(NOW) == "21 Sep"
+
+
+def test_prices_have_no_needless_zeros() -> None:
+    prices = [fmt.price(n) for n in (None, 0, 3 * DOLLAR, DOLLAR // 4, 28_000_000)]
+    assert prices == ["·", "0", "3", "0.25", "0.028"]

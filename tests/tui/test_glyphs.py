@@ -1,0 +1,37 @@
+import msgspec
+import pytest
+from rich.cells import cell_len
+
+from tui.glyphs import ASCII, UNICODE, Glyphs, wants_ascii
+
+WIDE = ("pause", "blocks", "parts", "fills", "axis", "enter", "ascii")
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_marks_are_one_cell_wide(glyphs: Glyphs) -> None:
+    marks = {name: mark for name, mark in msgspec.structs.asdict(glyphs).items() if name not in WIDE}
+    assert {name: cell_len(mark) for name, mark in marks.items()} == dict.fromkeys(marks, 1)
+
+
+def test_ascii_marks_are_ascii() -> None:
+    assert all(str(mark).isascii() for mark in msgspec.structs.astuple(ASCII))
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_scales_have_nine_steps_and_series_four_fills(glyphs: Glyphs) -> None:
+    assert (len(glyphs.blocks), len(glyphs.parts), len(set(glyphs.fills))) == (9, 9, 4)
+
+
+@pytest.mark.parametrize(
+    ("environ", "ascii_only"),
+    [
+        ({}, False),
+        ({"LANG": "C"}, True),
+        ({"LANG": "C.UTF-8"}, False),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": "POSIX"}, True),
+        ({"LANG": "C", "TOLLKEEPER_ASCII": "0"}, False),
+        ({"LANG": "de_DE.UTF-8", "TOLLKEEPER_ASCII": "1"}, True),
+    ],
+)
+def test_the_environment_decides(environ: dict[str, str], ascii_only: bool) -> None:
+    assert wants_ascii(environ) == ascii_only

@@ -1,0 +1,176 @@
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+
+from textual.app import App, ComposeResult
+from textual.geometry import Offset
+from textual.pilot import Pilot
+from textual.selection import Selection
+
+from tui.columns import Column
+from tui.glyphs import UNICODE
+from tui.livetable import LiveTable
+from tui.themes import DARK
+
+COLUMNS = [Column[int]("name", "Name", 8, lambda row: f"row {row}", flex=True)]
+
+
+class Countdown:
+    """Rows from the newest down; row 7 is always row 7."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.asked = 0
+
+    def row(self, index: int) -> int:
+        self.asked += 1
+        return self.count - index
+
+    def key(self, index: int) -> Hashable:
+        return self.count - index
+
+    def index(self, key: Hashable) -> int | None:
+        assert isinstance(key, int)
+        return self.count - key if key <= self.count else None
+
+    def order(self, column: Column[int] | None, *, reverse: bool) -> None:
+        raise NotImplementedError
+
+
+class Stage(App[None]):
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.register_theme(DARK)
+        self.theme = DARK.name
+        self.source = Countdown(count)
+        self.table: LiveTable[int] = LiveTable(COLUMNS, self.source, UNICODE)
+        self.opened = 0
+
+    def compose(self) -> ComposeResult:
+        yield self.table
+
+    def on_live_table_opened(self) -> None:
+        self.opened += 1
+
+    def lines(self) -> list[str]:
+        return [self.table.render_line(y).text.rstrip() for y in range(self.table.size.height)]
+
+
+@asynccontextmanager
+async def shown(count: int, *, follows: bool = True) -> AsyncIterator[tuple[Stage, Pilot[None]]]:
+    app = Stage(count)
+    app.table.follows = follows
+    async with app.run_test(size=(20, 6)) as pilot:
+        app.table.focus()
+        app.table.renew()
+        await pilot.pause()
+        yield app, pilot
+
+
+async def test_rows_stand_under_their_titles() -> None:
+    async with shown(3) as (app, _):
+        assert app.lines()[:4] == [" Name", " row 3", " row 2", " row 1"]
+
+
+async def test_a_million_rows_cost_what_is_on_screen() -> None:
+    async with shown(1_000_000) as (app, pilot):
+        app.source.asked = 0
+        await pilot.press("G")
+        assert app.table.current == 1
+        assert app.lines()[-1] == " row 1"
+        assert app.source.asked < 100
+
+
+async def test_keys_move_the_cursor() -> None:
+    async with shown(100) as (app, pilot):
+        await pilot.press("j", "down", "k")
+        assert app.table.cursor == 1
+        await pilot.press("ctrl+f")
+        assert app.table.cursor == 5
+        await pilot.press("g")
+        assert app.table.cursor == 0
+
+
+async def test_at_the_top_it_follows_the_newest() -> None:
+    async with shown(100) as (app, pilot):
+        app.source.count += 5
+        app.table.renew()
+        await pilot.pause()
+        assert app.table.following
+        assert app.table.current == 105
+        assert app.lines()[1] == " row 105"
+
+
+async def test_elsewhere_rows_keep_their_place_on_the_screen() -> None:
+    async with shown(100) as (app, pilot):
+        await pilot.press(*"jjjjjjjj")
+        before = app.lines()
+        app.source.count += 50
+        app.table.renew()
+        await pilot.pause()
+        assert app.lines() == before
+        assert app.table.current == 92
+        assert app.table.unseen == 50
+
+
+async def test_at_the_top_but_not_on_the_first_row_the_view_moves_along() -> None:
+    async with shown(100) as (app, pilot):
+        await pilot.press("j")
+        before = app.lines()
+        app.source.count += 3
+        app.table.renew()
+        await pilot.pause()
+        assert app.table.current == 99
+        assert app.lines() == before
+
+
+async def test_where_nothing_is_followed_the_cursor_keeps_its_row() -> None:
+    async with shown(100, follows=False) as (app, pilot):
+        app.source.count += 3
+        app.table.renew()
+        await pilot.pause()
+        assert app.table.current == 100
+
+
+async def test_a_row_that_is_gone_leaves_the_cursor_where_it_was() -> None:
+    async with shown(100) as (app, pilot):
+        await pilot.press("j", "j")
+        app.source.count = 2
+        app.table.renew()
+        assert app.table.current == 1
+        app.source.count = 0
+        app.table.renew()
+        assert app.table.current is None
+
+
+async def test_enter_and_a_second_click_open_a_row() -> None:
+    async with shown(100) as (app, pilot):
+        await pilot.press("enter")
+        await pilot.click(app.table, offset=(3, 2))
+        assert app.table.cursor == 1
+        assert app.opened == 1
+        await pilot.click(app.table, offset=(3, 2))
+        assert app.opened == 2
+
+
+async def test_only_lines_that_changed_are_painted_again() -> None:
+    async with shown(100) as (app, _):
+        painted: list[int] = []
+        app.table.refresh_line = painted.append  # type: ignore[method-assign, assignment]
+        app.table.renew()
+        assert painted == []
+
+
+async def test_what_is_selected_can_be_copied() -> None:
+    async with shown(100) as (app, pilot):
+        app.screen.selections = {app.table: Selection(Offset(1, 1), Offset(7, 2))}
+        await pilot.pause()
+        assert app.screen.get_selected_text() == "row 100\n row 99"
+
+
+async def test_columns_can_be_chosen() -> None:
+    async with shown(3) as (app, pilot):
+        app.table.columns = [*COLUMNS, Column[int]("twice", "Twice", 5, lambda row: str(row * 2), right=True)]
+        app.table.chosen = ["twice"]
+        app.table.rearrange()
+        await pilot.pause()
+        assert app.lines()[:2] == [" Twice", "     6"]

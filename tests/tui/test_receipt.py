@@ -1,0 +1,92 @@
+from typing import Any
+
+import pytest
+
+from gateway.domain.call import Attempt, FailureKind
+from gateway.domain.price import Rates
+from gateway.domain.units import Millis
+from tests.tui.stage import DOLLAR, NOW, call, running
+from tui.glyphs import ASCII, UNICODE
+from tui.receipt import arithmetic, mark_of, receipt, tone_of
+from tui.rows import running_view
+
+
+def text(width: int = 100, **changes: Any) -> str:
+    return receipt(call(3, **({"status": 200} | changes)), NOW, UNICODE, width).plain
+
+
+def test_the_cost_is_told_as_arithmetic() -> None:
+    rates = Rates(3 * DOLLAR, 300_000_000, 3 * DOLLAR, 15 * DOLLAR, 0, 1_000_000)
+    one = call(3, input_tokens=1_393, cached_tokens=864, output_tokens=89, cost_nanos=3_181_200)
+    told = "529 x $3/M + 864 cached x $0.30/M + 89 x $15/M = $0.0031812"
+    assert arithmetic(one, rates, ASCII) == told
+
+
+def test_a_multiplier_and_a_price_a_call_are_told() -> None:
+    rates = Rates(0, 0, 0, 0, 5_000_000, 500_000)
+    one = call(3, input_tokens=0, cached_tokens=0, output_tokens=0, cost_nanos=2_500_000)
+    assert arithmetic(one, rates, UNICODE) == "$0.005 a call, group x0.5 = $0.0025"
+
+
+def test_the_numbers_of_the_arithmetic_add_up() -> None:
+    one = call(3, status=200)
+    assert f"= ${one.cost_nanos / DOLLAR:.9f}".rstrip("0") in text().replace(",", "")
+
+
+def test_the_balance_before_and_after_is_told() -> None:
+    assert "balance $7.10 before, $7.00 after" in text(cost_nanos=DOLLAR // 10, balance_nanos=7 * DOLLAR)
+
+
+def test_an_unpriced_call_says_so_and_what_to_do() -> None:
+    assert "unpriced: counted, not charged" in text(rates=None)
+
+
+def test_a_refused_call_used_nothing() -> None:
+    assert "$0: nothing was used" in text(rates=None, usage_source="none", cost_nanos=0)
+
+
+def test_money_that_may_be_lost_at_the_upstream_is_told() -> None:
+    assert "may have billed $0.01" in text(possible_nanos=10_000_000)
+
+
+def test_every_attempt_has_its_reason() -> None:
+    tries = [
+        Attempt(channel="a", status=429, ms=Millis(210), kind=FailureKind.RATE, reason="slow down"),
+        Attempt(channel="b", status=200, ms=Millis(500)),
+    ]
+    told = text(attempts=tries)
+    assert "✗ 1 a 429 0.21s   rate: slow down" in told
+    assert "✓ 2 b 200 0.50s" in told
+
+
+def test_the_upstreams_own_words_come_first() -> None:
+    rows = text(status=500, code="upstream_error", error="boom").splitlines()
+    assert rows[2].strip() == "error   upstream_error: boom"
+
+
+def test_a_running_call_costs_so_far() -> None:
+    told = receipt(running_view(running(1, attempt=2), NOW), NOW, UNICODE, 100).plain
+    assert "running, streaming" in told
+    assert "$0.0160 so far, estimated" in told
+    assert "2, now at anthropic" in told
+
+
+def test_no_line_is_wider_than_the_pane() -> None:
+    for width in (40, 78, 120):
+        one = call(3, status=200, error="x" * 300, app="日本語" * 20)
+        assert max(row.cell_length for row in receipt(one, NOW, UNICODE, width).split()) <= width
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "mark", "tone"),
+    [
+        (200, "done", "✓", "ok"),
+        (429, "error", "✗", "warn"),
+        (500, "error", "✗", "bad"),
+        (499, "client_closed", "■", "warn"),
+        (200, "cancelled", "✓", "ok"),
+    ],
+)
+def test_marks_say_how_it_ended(status: int, outcome: str, mark: str, tone: str) -> None:
+    one = call(3, status=status, outcome=outcome)
+    assert (mark_of(one, UNICODE), tone_of(one)) == (mark, tone)

@@ -1,0 +1,43 @@
+from pathlib import Path
+
+import pytest
+
+from gateway.config import Config
+from gateway.domain.errors import Unavailable
+from tests.tui.stage import ADDRESS, NOW, FakeClient
+from tui.glyphs import UNICODE
+from tui.session import Session
+from tui.state import Remembered
+
+
+def session() -> Session:
+    return Session(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, Remembered())
+
+
+def test_there_is_no_client_before_a_server_answered() -> None:
+    with pytest.raises(Unavailable, match="gone"):
+        _ = session().client
+
+
+def test_an_attached_server_can_be_asked() -> None:
+    made, client = session(), FakeClient()
+    made.attach(client, started_here=True)
+    assert made.client is client
+    assert made.started_here
+
+
+def test_who_started_a_server_once_started_it() -> None:
+    made = session()
+    made.attach(FakeClient(), started_here=True)
+    made.attach(FakeClient(), started_here=False)
+    assert made.started_here
+
+
+def test_a_lost_server_cannot_be_asked_but_its_board_stays() -> None:
+    made = session()
+    made.attach(FakeClient(), started_here=False)
+    made.board.apply(FakeClient().snapshot())
+    made.lose("it was stopped")
+    with pytest.raises(Unavailable):
+        _ = made.client
+    assert (made.link, made.reason, made.address) == ("gone", "it was stopped", ADDRESS)

@@ -1,0 +1,29 @@
+import os
+import pty
+
+from tui.terminal import plain_reason, vanished
+
+
+def test_an_open_terminal_is_there() -> None:
+    master, slave = pty.openpty()
+    try:
+        assert not vanished(slave)
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+def test_a_closed_terminal_has_vanished() -> None:
+    master, slave = pty.openpty()
+    os.close(master)
+    try:
+        assert vanished(slave)
+    finally:
+        os.close(slave)
+
+
+def test_a_dumb_terminal_gets_no_screen() -> None:
+    assert plain_reason({"TERM": "xterm"}) == ""
+    assert plain_reason({"TERM": "dumb"}) == "the terminal is dumb"
+    assert plain_reason({"TERM": "xterm", "TOLLKEEPER_PLAIN": "1"}) == "TOLLKEEPER_PLAIN is set"
+    assert plain_reason({"TOLLKEEPER_PLAIN": "0"}) == ""

@@ -1,0 +1,39 @@
+import pytest
+from textual.color import Color
+from textual.theme import Theme
+
+from tui.themes import CONTRAST, DARK, LIGHT, NAMES, THEMES, after
+
+
+def test_themes_come_round() -> None:
+    assert [after(name) for name in NAMES] == [*NAMES[1:], NAMES[0]]
+    assert after("unknown") == NAMES[0]
+
+
+def test_all_themes_know_the_same_variables_of_ours() -> None:
+    ours = {"muted", "border", "block-cursor-background", "block-cursor-foreground"}
+    assert [ours - theme.variables.keys() for theme in THEMES] == [set()] * len(THEMES)
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT, CONTRAST], ids=lambda theme: theme.name)
+def test_words_can_be_read_on_their_background(theme: Theme) -> None:
+    """WCAG AA asks for 4.5 to 1."""
+    names = ("foreground", "text-error", "text-warning", "text-success", "text-accent", "muted")
+    variables = theme.to_color_system().generate() | theme.variables
+    ratios = {
+        (name, ground): round(contrast(variables[name], variables[ground]), 1)
+        for name in names
+        for ground in ("surface", "panel")
+    }
+    assert {pair: ratio for pair, ratio in ratios.items() if ratio < 4.5} == {}
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of WCAG 2.1."""
+    high, low = sorted((luminance(Color.parse(one)), luminance(Color.parse(other))), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(color: Color) -> float:
+    parts = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized)
+    return sum(part * weight for part, weight in zip(parts, (0.2126, 0.7152, 0.0722), strict=True))
