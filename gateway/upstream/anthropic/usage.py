@@ -25,6 +25,7 @@ class Report:
             self._told |= {name: value for name, value in found.items() if value is not None}
         reading = usage.read(_summed(self._told))
         if reading is None:
+            self.suspect = self.suspect or "input_tokens" in self._told
             return None
         self.suspect = self.suspect or reading.suspect
         return reading.usage

@@ -58,10 +58,11 @@ class Responses:
 
     def _count(self, response: Fields) -> None:
         report = rawjson.maybe(response.get("usageMetadata"))
-        reading = usage.read(report) if isinstance(report, dict) else None
-        if reading is not None:
-            self.usage = reading.usage
-            self.suspect = self.suspect or reading.suspect
+        if not isinstance(report, dict) or "promptTokenCount" not in report:
+            return
+        reading = usage.read(report)
+        self.suspect = self.suspect or reading is None or reading.suspect
+        self.usage = self.usage if reading is None else reading.usage
 
     def _news(self, fields: Fields, position: int) -> tuple[int, News]:
         index = rawjson.value(fields.get("index"))

@@ -1,0 +1,182 @@
+"""Requests: every parameter has its counterpart, is named as dropped, or is refused with its name."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Served
+from gateway.upstream.adapter import AttemptFailed, Learned, Prepared
+from gateway.upstream.anthropic.request import prepare
+from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.lessons import NOTHING
+from tests.cases.conversations import call, function
+from tests.upstream.makers import channel, order
+
+HI = [{"role": "user", "content": "Hi"}]
+OLD, BUDGET, NEW = "claude-3-5-haiku-20241022", "claude-sonnet-4-5", "claude-opus-5-5"
+THOUGHTLESS = [
+    *HI,
+    {"role": "assistant", "tool_calls": [call("t", "f", "{}")]},
+    {"role": "tool", "tool_call_id": "t", "content": "x"},
+]
+
+
+def _prepared(model: str = BUDGET, learned: Learned = NOTHING, base: str = "https://h", **fields: Any) -> Prepared:
+    body = {"model": "m", "messages": HI, **fields}
+    return prepare(order(body), channel(base), Served(name="m", upstream=model), learned, Signatures())
+
+
+def _body(model: str = BUDGET, **fields: Any) -> Any:
+    return json.loads(_prepared(model, **fields).body)
+
+
+def _dropped(model: str = BUDGET, **fields: Any) -> tuple[str, ...]:
+    return _prepared(model, **fields).dropped
+
+
+def test_the_least_request() -> None:
+    content = [{"type": "text", "text": "Hi"}]
+    expected = {"model": BUDGET, "max_tokens": 32_000, "messages": [{"role": "user", "content": content}]}
+    assert _body() == expected
+
+
+@pytest.mark.parametrize("base", ["https://h", "https://h/", "https://h/v1", "https://h/v1/"])
+def test_where_it_goes(base: str) -> None:
+    prepared = _prepared(base=base)
+    assert (prepared.url, prepared.headers["anthropic-version"]) == ("https://h/v1/messages", "2023-06-01")
+
+
+def test_the_channels_version_wins() -> None:
+    versioned = channel("https://h", headers={"Anthropic-Version": "2026-10-21"})
+    prepared = prepare(order(), versioned, Served(name="m"), NOTHING, Signatures())
+    assert "anthropic-version" not in prepared.headers
+
+
+@pytest.mark.parametrize(
+    ("fields", "tokens"),
+    [
+        ({"max_tokens": 5}, 5),
+        ({"max_completion_tokens": 7, "max_tokens": 5}, 7),
+        ({}, 32_000),
+    ],
+)
+def test_an_output_limit_is_always_named(fields: dict[str, Any], tokens: int) -> None:
+    assert (_body(**fields)["max_tokens"], _body(OLD)["max_tokens"], _body("x")["max_tokens"]) == (tokens, 8192, 8192)
+
+
+@pytest.mark.parametrize(("stop", "sent"), [("a", ["a"]), (["a", " \n", "b"], ["a", "b"]), (" ", None), (None, None)])
+def test_stop(stop: Any, sent: Any) -> None:
+    assert _body(stop=stop).get("stop_sequences") == sent
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "sent", "dropped"),
+    [
+        (OLD, {"temperature": 1.7, "top_p": 0.5, "top_k": 3}, {"temperature": 1.0, "top_p": 0.5, "top_k": 3}, ()),
+        (BUDGET, {"temperature": 0, "top_p": 0.5}, {"temperature": 0}, ("top_p",)),
+        (BUDGET, {"top_p": 0.5}, {"top_p": 0.5}, ()),
+        (BUDGET, {"temperature": 0.3, "reasoning_effort": "low"}, {}, ("temperature",)),
+        (BUDGET, {"temperature": 0.3, "thinking": {"type": "enabled", "budget_tokens": 2000}}, {}, ("temperature",)),
+        (NEW, {"temperature": 0.3, "top_k": 3}, {}, ("temperature", "top_k")),
+    ],
+)
+def test_sampling(model: str, fields: dict[str, Any], sent: dict[str, Any], dropped: tuple[str, ...]) -> None:
+    prepared = _prepared(model, **fields)
+    found = {
+        name: value for name, value in json.loads(prepared.body).items() if name in {"temperature", "top_p", "top_k"}
+    }
+    assert (found, prepared.dropped) == (sent, dropped)
+
+
+def test_effort() -> None:
+    assert _body(NEW, reasoning_effort="minimal")["output_config"] == {"effort": "low"}
+    assert _body(reasoning_effort="high")["thinking"] == {"type": "enabled", "budget_tokens": 4096}
+    assert "thinking" not in _body(OLD, reasoning_effort="high")
+    assert _dropped(OLD, reasoning_effort="high") == ("reasoning_effort",)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"messages": THOUGHTLESS}, {"tools": [function("f")], "tool_choice": "required"}, {"max_tokens": 900}]
+)
+def test_a_budget_gives_way_to_what_it_does_not_allow(fields: dict[str, Any]) -> None:
+    prepared = _prepared(reasoning_effort="high", **fields)
+    assert (b"thinking" in prepared.body, prepared.dropped) == (False, ("reasoning_effort",))
+
+
+def test_anthropics_own_words_win() -> None:
+    own = {"thinking": {"type": "disabled"}, "output_config": {"effort": "max"}, "cache_control": {"type": "ephemeral"}}
+    body = _body(NEW, reasoning_effort="low", metadata={"user_id": "u"}, **own)
+    assert {name: body[name] for name in (*own, "metadata")} == {**own, "metadata": {"user_id": "u"}}
+
+
+def test_a_schema() -> None:
+    form = {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}}
+    body = _body(NEW, response_format=form, reasoning_effort="high")
+    assert body["output_config"] == {"effort": "high", "format": {"type": "json_schema", "schema": {"type": "object"}}}
+    assert _body(OLD, response_format=form)["tool_choice"] == {"type": "tool", "name": "json_response"}
+
+
+def test_some_json_is_asked_for_after_the_system_words() -> None:
+    messages = [{"role": "system", "content": "S"}, *HI]
+    system = _body(messages=messages, response_format={"type": "json_object"})["system"]
+    assert [block["text"] for block in system] == ["S", "Reply with one JSON object and nothing else."]
+
+
+@pytest.mark.parametrize(
+    ("fields", "metadata", "dropped"),
+    [
+        ({"user": "u1"}, {"user_id": "u1"}, ()),
+        ({"user": "u1", "safety_identifier": "s1"}, {"user_id": "s1"}, ()),
+        ({"user": "me@home.net"}, None, ("user",)),
+        ({"safety_identifier": "+49 (30) 1234567"}, None, ("safety_identifier",)),
+        ({"metadata": {"topic": "x"}}, None, ("metadata",)),
+    ],
+)
+def test_who_asks(fields: dict[str, Any], metadata: Any, dropped: tuple[str, ...]) -> None:
+    prepared = _prepared(**fields)
+    assert (json.loads(prepared.body).get("metadata"), prepared.dropped) == (metadata, dropped)
+
+
+@pytest.mark.parametrize(
+    ("tier", "sent", "dropped"),
+    [("auto", "auto", ()), ("default", "standard_only", ()), ("flex", None, ("service_tier",))],
+)
+def test_service_tier(tier: str, sent: str | None, dropped: tuple[str, ...]) -> None:
+    prepared = _prepared(service_tier=tier)
+    assert (json.loads(prepared.body).get("service_tier"), prepared.dropped) == (sent, dropped)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [({"n": 2}, "n"), ({"modalities": ["text", "audio"]}, "modalities"), ({"logprobs": True}, "logprobs")],
+)
+def test_what_would_be_another_answer_is_refused(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(AttemptFailed, match="cannot take this request") as caught:
+        _prepared(**fields)
+    assert (caught.value.code, caught.value.param, caught.value.status) == ("unsupported_parameter", param, 400)
+    assert (caught.value.kind, caught.value.sent) == (FailureKind.CLIENT, False)
+
+
+def test_what_has_no_counterpart_is_named() -> None:
+    fields = {"seed": 1, "logit_bias": {"1": 1}, "store": False, "verbosity": None, "frequency_penalty": 0.1, "x": {}}
+    assert _dropped(**fields) == ("seed", "logit_bias", "frequency_penalty", "x")
+
+
+def test_what_was_learned_is_left_out() -> None:
+    prepared = _prepared(learned=Learned(dropped=("top_k", "seed")), top_k=3)
+    assert ("top_k" in json.loads(prepared.body), prepared.dropped) == (False, ("top_k",))
+
+
+def test_arguments_that_are_no_object_are_refused() -> None:
+    messages = [*HI, {"role": "assistant", "tool_calls": [call("a", "f", ""), call("b", "f", "{")]}]
+    with pytest.raises(AttemptFailed) as caught:
+        _prepared(messages=messages)
+    assert (caught.value.param, caught.value.status) == ("messages[1].tool_calls[1].function.arguments", 400)
+
+
+def test_a_stream_is_asked_for() -> None:
+    prepared = _prepared(stream=True, stream_options={"include_usage": True})
+    assert (json.loads(prepared.body)["stream"], prepared.dropped) == (True, ())
+    assert prepared.headers["Accept"] == "text/event-stream"

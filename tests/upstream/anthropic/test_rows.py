@@ -1,0 +1,40 @@
+"""Models are found by name, under whatever name a relay gives them, and unknown ones are asked for nothing special."""
+
+import pytest
+
+from gateway.upstream.anthropic.rows import UNKNOWN, Thinking, row_of
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "sampling", "structured", "forced_tools", "system_inside"),
+    [
+        ("claude-opus-5-5", Thinking.ADAPTIVE, False, True, False, True),
+        ("claude-fable-5-1", Thinking.ADAPTIVE, False, True, False, True),
+        ("claude-fable-5", Thinking.ADAPTIVE, False, True, True, True),
+        ("claude-haiku-5-5", Thinking.ADAPTIVE, False, True, True, True),
+        ("claude-opus-5", Thinking.ADAPTIVE, False, True, True, True),
+        ("claude-opus-4-8", Thinking.ADAPTIVE, False, True, True, True),
+        ("claude-opus-4-7", Thinking.ADAPTIVE, False, True, True, False),
+        ("claude-opus-4-6", Thinking.ADAPTIVE, True, True, True, False),
+        ("claude-sonnet-4-5-20250929", Thinking.BUDGET, True, True, True, False),
+        ("claude-opus-4-1-20250805", Thinking.BUDGET, True, False, True, False),
+        ("claude-3-5-haiku-20241022", Thinking.NONE, True, False, True, False),
+        ("claude-3-haiku-20240307", Thinking.NONE, True, False, True, False),
+        ("claude-opus-9", Thinking.ADAPTIVE, False, True, True, True),
+    ],
+)
+def test_what_a_model_takes(
+    model: str, thinking: Thinking, sampling: bool, structured: bool, forced_tools: bool, system_inside: bool
+) -> None:
+    row = row_of(model)
+    assert (row.thinking, row.sampling, row.structured) == (thinking, sampling, structured)
+    assert (row.forced_tools, row.system_inside) == (forced_tools, system_inside)
+
+
+@pytest.mark.parametrize("model", ["anthropic.claude-opus-5-5", "anthropic/claude-opus-5.5", "Claude-Opus-5-5@x"])
+def test_relays_names_are_understood(model: str) -> None:
+    assert row_of(model) is row_of("claude-opus-5-5")
+
+
+def test_another_model_is_unknown() -> None:
+    assert row_of("kimi-k3") is UNKNOWN

@@ -1,0 +1,117 @@
+"""Every recorded stream at every split gives the same answer, in a form that clients accept to the letter."""
+
+from typing import Any
+
+import pytest
+
+from gateway.domain.usage import Usage
+from gateway.upstream.anthropic.dialect import AnthropicDialect
+from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.chat.stream import TranslatedStream
+from tests.cases.answers import Answer, said_in
+from tests.cases.anthropic.streams import HELLO, STREAMS, TWO_TOOLS, end, start, text, tool
+from tests.cases.streams import Case
+from tests.conformance.shapes import stream_faults
+from tests.fakes.replies import dumps
+from tests.upstream.makers import channel, order
+
+
+def _stream(**more: Any) -> TranslatedStream:
+    return AnthropicDialect(Signatures()).stream(order(**more), channel())
+
+
+def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:
+    stream, outs = _stream(), []
+    for size in sizes:
+        outs.append(stream.feed(data[:size]))
+        data = data[size:]
+    outs += [stream.feed(data), stream.end()]
+    return b"".join(outs), stream.finished, stream.error.code if stream.error else "", stream.reported, stream.marks
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
+def test_means_what_it_says(case: Case) -> None:
+    out, finished, error, reported, marks = _outcome(case.came)
+    assert said_in(out) == case.said
+    assert (finished, error, marks) == (not case.error, case.error, case.marks)
+    assert (reported and (reported.input, reported.output)) == case.usage
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
+def test_split_in_two_anywhere_is_the_same(case: Case) -> None:
+    whole = _outcome(case.came)
+    assert all(_outcome(case.came, cut) == whole for cut in range(len(case.came)))
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
+def test_byte_by_byte_is_the_same(case: Case) -> None:
+    assert _outcome(case.came, *[1] * len(case.came)) == _outcome(case.came)
+
+
+def test_the_stream_is_strictly_valid() -> None:
+    stream = _stream(include_usage=True)
+    out = stream.feed(TWO_TOOLS)
+    assert stream.reported is not None
+    assert stream_faults(out + stream.tail(stream.reported, estimated=False), usage="yes") == []
+
+
+def test_cache_reads_and_writes_are_input_and_the_last_output_count_stands() -> None:
+    stream = _stream()
+    stream.feed(TWO_TOOLS)
+    usage = stream.reported
+    assert usage is not None
+    assert (usage.input, usage.cached, usage.cache_write, usage.output) == (33, 20, 3, 55)
+
+
+def test_usage_is_known_from_the_beginning() -> None:
+    stream = _stream()
+    stream.feed(TWO_TOOLS[: TWO_TOOLS.index(b"event: content_block_start")])
+    assert stream.reported is not None
+    assert (stream.reported.input, stream.started) == (33, True)
+
+
+def test_what_cannot_be_true_is_marked() -> None:
+    stream = _stream()
+    stream.feed(start({"input_tokens": -5, "output_tokens": 1}) + text("Hi") + end(input_tokens=4))
+    assert (stream.reported and stream.reported.input, stream.marks) == (4, ("suspect_usage",))
+
+
+def test_pings_are_signs_of_life() -> None:
+    stream = _stream()
+    stream.feed(b'event: ping\ndata: {"type":"ping"}\n\n: still here\n\n')
+    assert (stream.events, stream.comments, stream.started) == (1, 1, False)
+
+
+def test_it_can_be_cut_short() -> None:
+    stream = _stream(include_usage=True)
+    out = stream.feed(HELLO[: HELLO.index(b"event: content_block_stop")])
+    out += stream.cut_short() + stream.tail(Usage(input=1, output=2), estimated=True)
+    assert (stream.finished, stream.finish, stream_faults(out, usage="yes")) == (True, "length", [])
+
+
+def test_nothing_is_held_back() -> None:
+    stream = _stream()
+    events = [event + b"\n\n" for event in HELLO.split(b"\n\n") if event]
+    says = [bool(stream.feed(event)) for event in events]
+    assert says == [True, False, True, True, False, True, False]
+
+
+def test_thoughts_before_a_call_are_kept_for_it() -> None:
+    signatures = Signatures()
+    AnthropicDialect(signatures).stream(order(), channel()).feed(TWO_TOOLS)
+    assert signatures.recall("toolu_1") == b'[{"type":"thinking","thinking":"Hm","signature":"SIG=="}]'
+    assert signatures.recall("toolu_2") == b""
+
+
+def test_a_schema_answered_by_the_tool_is_text() -> None:
+    asked = {"messages": [], "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}
+    stream = AnthropicDialect(Signatures()).stream(order(asked), channel())
+    out = stream.feed(start() + tool("toolu_1", "json_response", '{"a":', " 1}") + end("tool_use"))
+    assert said_in(out) == Answer(text={0: '{"a": 1}'}, finish={0: "stop"})
+
+
+def test_a_whole_answer_to_a_stream_request_is_streamed() -> None:
+    body = dumps({"type": "message", "id": "msg_1", "content": [{"type": "text", "text": "Hi"}], "usage": {}})
+    stream = _stream()
+    out = stream.feed(b" \n") + stream.feed(body[:9]) + stream.feed(body[9:]) + stream.end()
+    assert (said_in(out), stream.finished) == (Answer(text={0: "Hi"}, finish={0: "stop"}), True)

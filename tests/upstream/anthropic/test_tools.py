@@ -1,0 +1,130 @@
+"""Tools, choice and form of the answer, in every combination."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.errors import BadRequest
+from gateway.upstream import rawjson
+from gateway.upstream.anthropic.rows import Row
+from gateway.upstream.anthropic.tools import JSON_LINE, JSON_TOOL, answers_by_tool, equip
+from gateway.upstream.chat.request import read_request
+from gateway.upstream.chat.tools import read_tools
+from tests.cases.conversations import call, function
+from tests.upstream.makers import order
+
+NATIVE, TOOL = Row(patterns=()), Row(patterns=(), structured=False)
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
+F = function("f", x={"type": "string"})
+NAMED = {"type": "function", "function": {"name": "f"}}
+SOME = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}}
+
+
+def _equip(row: Row = NATIVE, *, thinking: bool = False, **fields: Any) -> dict[str, Any]:
+    request = read_request(order({"messages": [], **fields}).fields)
+    found: dict[str, Any] = msgspec.json.decode(
+        rawjson.encode(equip(request, read_tools(request), row, thinking=thinking))
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "parallel", "choice"),
+    [
+        (None, None, None),
+        ("auto", None, {"type": "auto"}),
+        ("none", None, {"type": "none"}),
+        ("required", None, {"type": "any"}),
+        (NAMED, None, {"type": "tool", "name": "f"}),
+        (None, True, None),
+        (None, False, {"type": "auto", "disable_parallel_tool_use": True}),
+        ("auto", False, {"type": "auto", "disable_parallel_tool_use": True}),
+        ("none", False, {"type": "none"}),
+        ("required", False, {"type": "any", "disable_parallel_tool_use": True}),
+        (NAMED, False, {"type": "tool", "name": "f", "disable_parallel_tool_use": True}),
+    ],
+)
+def test_choice_and_parallel_calls(asked: Any, parallel: bool | None, choice: Any) -> None:
+    assert _equip(tools=[F], tool_choice=asked, parallel_tool_calls=parallel)["choice"] == choice
+
+
+def test_without_tools_there_is_no_choice() -> None:
+    assert _equip(tool_choice="required", parallel_tool_calls=False)["choice"] is None
+
+
+def test_some_tools_may_be_allowed() -> None:
+    found = _equip(tools=[F, function("g")], tool_choice=SOME)
+    assert ([tool["name"] for tool in found["tools"]], found["choice"]) == (["f"], {"type": "any"})
+
+
+@pytest.mark.parametrize("asked", ["required", NAMED])
+def test_a_model_that_cannot_be_forced_is_not(asked: Any) -> None:
+    with pytest.raises(BadRequest) as caught:
+        _equip(Row(patterns=(), forced_tools=False), tools=[F], tool_choice=asked)
+    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "tool_choice")
+
+
+def test_a_tool() -> None:
+    cache = {"type": "ephemeral"}
+    strict = {**F, "function": {**F["function"], "strict": True}, "cache_control": cache}
+    described = {"name": "f", "description": "Does f.", "input_schema": F["function"]["parameters"]}
+    assert _equip(tools=[strict])["tools"] == [{**described, "strict": True, "cache_control": cache}]
+    assert _equip(TOOL, tools=[strict])["tools"] == [{**described, "cache_control": cache}]
+
+
+@pytest.mark.parametrize("parameters", [None, {}, {"properties": {}}])
+def test_a_schema_is_always_an_object(parameters: Any) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+    assert _equip(tools=[tool])["tools"][0]["input_schema"]["type"] == "object"
+
+
+def test_tools_of_earlier_turns_are_defined_but_not_to_be_called() -> None:
+    found = _equip(messages=[{"role": "assistant", "tool_calls": [call("1", "f", "{}"), call("2", "f", "{}")]}])
+    assert [tool["name"] for tool in found["tools"]] == ["f"]
+    assert found["choice"] == {"type": "none"}
+
+
+def test_other_tools_are_refused() -> None:
+    with pytest.raises(BadRequest) as caught:
+        _equip(tools=[F, {"type": "custom", "custom": {"name": "x"}}])
+    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "tools[1]")
+
+
+def test_a_schema_where_the_model_can_be_held_to_it() -> None:
+    found = _equip(response_format=FORM)
+    assert (found["format"], found["tools"]) == ({"type": "json_schema", "schema": SCHEMA}, [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "thinking", "choice"),
+    [
+        (None, False, {"type": "tool", "name": JSON_TOOL}),
+        ("none", False, {"type": "tool", "name": JSON_TOOL}),
+        ("auto", False, {"type": "any"}),
+        ("required", False, {"type": "any"}),
+        ("auto", True, {"type": "auto"}),
+    ],
+)
+def test_a_schema_elsewhere_is_a_tool(asked: str | None, thinking: bool, choice: Any) -> None:
+    found = _equip(TOOL, thinking=thinking, tools=[F], tool_choice=asked, response_format=FORM)
+    assert (found["choice"], found["format"]) == (choice, None)
+    assert [(tool["name"], tool["input_schema"]) for tool in found["tools"]][1] == (JSON_TOOL, SCHEMA)
+
+
+@pytest.mark.parametrize("form", [{"type": "json_object"}, {"type": "json_schema"}])
+def test_some_json_is_asked_for_in_words(form: Any) -> None:
+    assert _equip(response_format=form)["line"] == JSON_LINE
+
+
+@pytest.mark.parametrize("form", [None, {"type": "text"}])
+def test_text_needs_nothing(form: Any) -> None:
+    assert _equip(response_format=form) == {"tools": [], "choice": None, "format": None, "line": ""}
+
+
+def test_when_a_call_is_the_answer() -> None:
+    own = function(JSON_TOOL)
+    asked = [{"response_format": FORM}, {"response_format": FORM, "tools": [own]}, {}]
+    requests = [read_request(order({"messages": [], **fields}).fields) for fields in asked]
+    assert [answers_by_tool(request) for request in requests] == [True, False, False]
