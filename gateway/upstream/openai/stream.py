@@ -125,24 +125,29 @@ class ChatStream:
         return b"data: " + self._chunks.usage_chunk(usage, estimated=estimated) + BLANK + DONE
 
     def _take(self, block: bytes) -> bytes:
-        """Complete events."""
-        template = self._template
-        if template and (bulk := template.many(block, self.tally)):
-            self.events += bulk[1]
-            self._lessons = LESSONS
-            return bulk[0]
+        """Complete events, but for the last one's blank line."""
         out = []
-        for part in block.split(BLANK):
-            known = template.one(part, self.tally) if template else None
-            if known is not None:
-                self.events += 1
+        start, bulk = 0, True
+        while start < len(block) and not (self.failure or self.finished):
+            template = self._template
+            run = (template.run if bulk else template.one)(block, start, self.tally) if template else None
+            if run is not None:
+                self.events += run.count
                 self._lessons = LESSONS
-                out.append(known)
-            elif part:
-                out.append(self._look(part))
-                template = self._template
-                if self.failure or self.finished:
-                    break
+                if run.size == len(block):
+                    return run.out
+                out.append(run.out)
+                start += run.size
+                continue
+            if template and bulk:
+                bulk = False  # what does not fit is not looked for again and again
+                continue
+            end = block.find(BLANK, start)
+            end = len(block) if end < 0 else end
+            if end > start:
+                out.append(self._look(block[start:end]))
+                bulk = bulk or self._template is not template
+            start = end + len(BLANK)
         return b"".join(out)
 
     def _look(self, part: bytes) -> bytes:

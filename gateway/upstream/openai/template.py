@@ -12,61 +12,102 @@ from gateway.upstream.tally import Tally
 _TEXT = msgspec.json.Decoder(str)
 _TEXTS = msgspec.json.Decoder(list[str])
 
+_BAD = (msgspec.DecodeError, UnicodeDecodeError)
+
+
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """Events that fitted, one after the other."""
+
+    out: bytes
+    """For the client."""
+    size: int
+    """Bytes they took."""
+    count: int
+
 
 class Template:
-    """The bytes around the text of an event as it comes (without its blank line) and as it goes."""
+    """The bytes around the text of an event as it comes and as it goes, blank lines included."""
 
     __slots__ = ("_foot", "_head", "_joint", "_out_foot", "_out_head", "_out_joint", "_same")
 
     def __init__(self, came: tuple[bytes, bytes], goes: tuple[bytes, bytes]) -> None:
-        self._head, self._foot = came
+        """``came`` and ``goes``: what stands before and after the text, without the blank line."""
+        self._head, self._foot = came[0], came[1] + BLANK
         self._out_head, self._out_foot = goes[0], goes[1] + BLANK
-        self._joint = self._foot + BLANK + self._head
+        self._joint = self._foot + self._head
         self._out_joint = self._out_foot + self._out_head
         self._same = came == goes
 
-    def one(self, event: bytes, tally: Tally) -> bytes | None:
-        """The event for the client; None if it does not fit."""
+    def run(self, events: bytes, start: int, tally: Tally) -> Run | None:
+        """The events from ``start`` on that fit; None if the first does not, or one of them has a broken text."""
         head, foot = self._head, self._foot
-        if not (event.startswith(head) and event.endswith(foot) and len(event) >= len(head) + len(foot)):
+        if not events.startswith(head, start):
             return None
-        middle = event[len(head) : len(event) - len(foot)]
-        try:
-            tally.add(_TEXT.decode(b'"' + middle + b'"'))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        begin = start + len(head)
+        if self._joint not in events:
+            end = events.find(foot, begin)
+            return self._single(events, start, end, tally) if end >= 0 else None
+        middles = events[begin:].split(self._joint)
+        if foot not in middles[-1]:
             return None
-        return self._out_head + middle + self._out_foot
-
-    def many(self, events: bytes, tally: Tally) -> tuple[bytes, int] | None:
-        """All of several complete events at once, and their number; None if one of them does not fit.
-
-        The texts are checked as one array. Each text adds an even number of unescaped quotes to the two of its own, so
-        the array has as many strings as there are texts exactly if no text has any; a text must not end in a backslash,
-        which would escape the quote after it.
-        """
-        head, foot = self._head, self._foot + BLANK
-        if not (events.startswith(head) and events.endswith(foot) and len(events) >= len(head) + len(foot)):
-            return None
-        middles = events[len(head) : len(events) - len(foot)].split(self._joint)
-        joined = b'","'.join(middles)
-        if b'\\","' in joined or joined.endswith(b"\\"):
-            return None
-        try:
-            texts = _TEXTS.decode(b'["' + joined + b'"]')
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
-        if len(texts) != len(middles):
+        middles[-1] = middles[-1].partition(foot)[0]
+        texts = _texts(middles)
+        if texts is None and (middles := self._first_of(middles)):
+            texts = _texts(middles)
+        if texts is None:
             return None
         tally.add("".join(texts))
-        if self._same:
-            return events, len(middles)
-        return self._out_head + self._out_joint.join(middles) + self._out_foot, len(middles)
+        size = len(middles) * len(self._joint) + sum(map(len, middles))
+        if self._same and size == len(events):
+            return Run(events, size, len(middles))
+        return Run(self._out_head + self._out_joint.join(middles) + self._out_foot, size, len(middles))
+
+    def _first_of(self, middles: list[bytes]) -> list[bytes]:
+        """Those before the first that holds another event; none if that is not what is wrong."""
+        for number, middle in enumerate(middles):
+            if self._foot in middle:
+                return [*middles[:number], middle.partition(self._foot)[0]]
+        return []
+
+    def one(self, events: bytes, start: int, tally: Tally) -> Run | None:
+        """The event at ``start``; None if it does not fit."""
+        if not events.startswith(self._head, start):
+            return None
+        end = events.find(self._foot, start + len(self._head))
+        return self._single(events, start, end, tally) if end >= 0 else None
+
+    def _single(self, events: bytes, start: int, end: int, tally: Tally) -> Run | None:
+        middle = events[start + len(self._head) : end]
+        try:
+            tally.add(_TEXT.decode(b'"' + middle + b'"'))
+        except _BAD:
+            return None
+        stop = end + len(self._foot)
+        if self._same and stop == len(events) and not start:
+            return Run(events, stop, 1)
+        return Run(self._out_head + middle + self._out_foot, stop - start, 1)
+
+
+def _texts(middles: list[bytes]) -> list[str] | None:
+    """The texts, checked as one array; None if one of them is broken.
+
+    Each text adds an even number of unescaped quotes to the two of its own, so the array has as many strings as there
+    are texts exactly if no text has any. A text must not end in a backslash, which would escape the quote after it.
+    """
+    joined = b'","'.join(middles)
+    if b'\\","' in joined or joined.endswith(b"\\"):
+        return None
+    try:
+        texts = _TEXTS.decode(b'["' + joined + b'"]')
+    except _BAD:
+        return None
+    return texts if len(texts) == len(middles) else None
 
 
 def learn(event: bytes, out: bytes, text: bytes) -> Template | None:
     """The template of an event that was handled in full; None if the place of its text is not certain.
 
-    ``text`` is the JSON string with its quotes, ``out`` the client's event without its blank line.
+    ``text`` is the JSON string with its quotes, ``event`` and ``out`` are without blank lines.
     """
     if len(text) < 3 or text[:1] != b'"' or event.count(text) != 1 or out.count(text) != 1:
         return None

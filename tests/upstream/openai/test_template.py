@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.openai.template import Template, learn
+from gateway.upstream.openai.template import Run, Template, learn
 from gateway.upstream.tally import Tally
 
 HEAD, FOOT = b'data: {"model":"a","c":"', b'"}'
@@ -17,7 +17,7 @@ PIECES = ["x", "\\", '"', ",", "[", "]", '","', '\\"', "\\u0041", "\\ud83d", "é
 
 
 def _event(middle: str) -> bytes:
-    return HEAD + middle.encode() + FOOT
+    return HEAD + middle.encode() + FOOT + b"\n\n"
 
 
 def _is_text(middle: str) -> bool:
@@ -29,44 +29,80 @@ def _is_text(middle: str) -> bool:
 
 
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=4).map("".join), min_size=1, max_size=4))
-def test_many_are_what_they_are_one_by_one(middles: list[str]) -> None:
+def test_a_run_is_what_its_events_are_one_by_one(middles: list[str]) -> None:
     bulk, single = Tally(), Tally()
-    events = b"".join(_event(m) + b"\n\n" for m in middles)
-    many = TEMPLATE.many(events, bulk)
-    assert many is None or all(_is_text(m) for m in "\0".join(middles).split("\0"))
-    if many is not None and all(b"\n\n" not in m.encode() for m in middles):
-        assert many == (b"".join(TEMPLATE.one(_event(m), single) or b"?" for m in middles), len(middles))
-        assert bulk.chars == single.chars
+    events = b"".join(_event(m) for m in middles)
+    run = TEMPLATE.run(events, 0, bulk)
+    if run is None:
+        return
+    outs, start = [], 0
+    for _ in range(run.count):
+        one = TEMPLATE.one(events, start, single)
+        assert one is not None
+        outs.append(one.out)
+        start += one.size
+    assert (run.out, run.size, bulk.chars) == (b"".join(outs), start, single.chars)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=5).map("".join))
 def test_one_passes_texts_and_nothing_else(middle: str) -> None:
-    out = SAME.one(_event(middle), Tally())
-    assert out == (_event(middle) + b"\n\n" if _is_text(middle) else None)
+    out = SAME.one(_event(middle), 0, Tally())
+    if _is_text(middle):
+        assert out == Run(_event(middle), len(_event(middle)), 1)
+    else:
+        assert out is None or out.size < len(_event(middle))
 
 
-@pytest.mark.parametrize("event", [HEAD, FOOT, HEAD[:-1] + FOOT, b"", b"data: x"])
+def test_good_events_are_one_run() -> None:
+    events = b"".join(_event(m) for m in ("a", "\\u0041", "é", ""))
+    run = TEMPLATE.run(events, 0, Tally())
+    assert run is not None
+    assert (run.size, run.count, run.out.count(b"mine")) == (len(events), 4, 4)
+
+
+def test_a_run_begins_where_it_is_told() -> None:
+    run = TEMPLATE.run(b": x\n\n" + _event("a") + _event("b"), 5, Tally())
+    assert run is not None
+    assert (run.size, run.count) == (2 * len(_event("a")), 2)
+
+
+@pytest.mark.parametrize("odd", [b": x\n\n", b"data: [DONE]\n\n", HEAD.replace(b"a", b"b") + b'"}\n\n'])
+def test_a_run_ends_before_another_event(odd: bytes) -> None:
+    for after in (b"", _event("c") + _event("d")):
+        run = SAME.run(_event("a") + _event("b") + odd + after, 0, Tally())
+        assert run == Run(_event("a") + _event("b"), 2 * len(_event("a")), 2)
+
+
+def test_a_broken_text_among_good_ones_is_not_passed() -> None:
+    assert SAME.run(_event("a") + _event('x","y') + _event("b"), 0, Tally()) is None
+    assert SAME.run(_event("x\\") + _event(',"y'), 0, Tally()) is None
+
+
+@pytest.mark.parametrize("event", [HEAD, FOOT, HEAD[:-1] + FOOT, b"", b"data: x", HEAD + FOOT[1:]])
 def test_head_and_foot_must_both_be_there(event: bytes) -> None:
-    assert SAME.one(event, Tally()) is None
-    assert SAME.many(event + b"\n\n", Tally()) is None
+    assert SAME.one(event + b"\n\n", 0, Tally()) is None
+    assert SAME.run(event + b"\n\n", 0, Tally()) is None
 
 
 def test_bytes_that_are_no_utf8_do_not_fit() -> None:
-    assert SAME.one(HEAD + b"\xff" + FOOT, Tally()) is None
-    assert SAME.many((HEAD + b"\xff" + FOOT + b"\n\n") * 2, Tally()) is None
+    event = HEAD + b"\xff" + FOOT + b"\n\n"
+    assert SAME.one(event, 0, Tally()) is None
+    assert SAME.run(event * 2, 0, Tally()) is None
 
 
-def test_a_read_that_needs_no_change_is_passed_as_it_is() -> None:
-    events = (_event("a") + b"\n\n") * 3
-    many = SAME.many(events, Tally())
-    assert many is not None
-    assert many[0] is events
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_read_that_needs_no_change_is_passed_as_it_is(count: int) -> None:
+    events = _event("a") * count
+    run = SAME.run(events, 0, Tally())
+    assert run is not None
+    assert run.out is events
 
 
 def test_learns_where_the_text_is() -> None:
     template = learn(b'data: {"c":"hey"}', b'data: {"m":"x","c":"hey"}', b'"hey"')
     assert template is not None
-    assert template.one(b'data: {"c":"you"}', Tally()) == b'data: {"m":"x","c":"you"}\n\n'
+    run = template.one(b'data: {"c":"you"}\n\n', 0, Tally())
+    assert run == Run(b'data: {"m":"x","c":"you"}\n\n', 19, 1)
 
 
 @pytest.mark.parametrize("text", [b'""', b"null", b'"assistant"'])
