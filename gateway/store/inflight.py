@@ -20,6 +20,9 @@ from gateway.store import files
 LIMIT = 4 << 20
 """Bytes after which the file is written anew with what still runs."""
 
+PROBE = 8192
+"""Bytes; more than what a file may take without asking for new space."""
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Running | str).decode
 
@@ -46,6 +49,12 @@ class Inflight:
         """Note a call before it starts. Raises OSError, and then nothing is noted."""
         self._write(b"\n%s\n" % _encode(call))
         self.running[call.id] = call
+
+    def probe(self) -> None:
+        """See whether there is room for more. Raises OSError if not."""
+        self._write(b"\n" * PROBE)
+        self._size -= PROBE
+        os.ftruncate(self._fd, self._size)
 
     def end(self, call_ids: Iterable[CallId]) -> None:
         """Note that calls have their records. If this cannot be written, the records will tell at the next start."""

@@ -51,7 +51,11 @@ class Recorder:
                 raise OSError(errno.EIO, self._unsynced)
             if self._full:
                 self._recover()
-            self._inflight.begin(call)
+            try:
+                self._inflight.begin(call)
+            except OSError as exc:
+                self._full = f"the disk refuses to write: {exc}"
+                raise
         self._dirty()
 
     def end(self, record: Record) -> None:
@@ -128,9 +132,12 @@ class Recorder:
             self._calls.append(records)
 
     def _recover(self) -> None:
+        """Do what could not be done. Raises OSError while the disk is as it was."""
         if self._backlog:
             self._flush()
         self._take_ballast()
+        self._inflight.probe()
+        self._full = ""
 
     def _take_ballast(self) -> None:
         try:
@@ -138,7 +145,6 @@ class Recorder:
         except OSError as exc:
             self._full = f"the disk is full: {exc}"
             raise
-        self._full = ""
 
     def _dirty(self) -> None:
         if self._syncer:

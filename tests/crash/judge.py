@@ -61,7 +61,10 @@ def _sums(store: Store) -> list[str]:
 
 def _stock(home: Path, store: Store) -> list[str]:
     """TinyDB as it is reads every file."""
-    found = [call["id"] for path in sorted((home / "usage").glob("calls-*.json")) for call in stock(path)]
+    try:
+        found = [call["id"] for path in sorted((home / "usage").glob("calls-*.json")) for call in stock(path)]
+    except ValueError as exc:
+        return [f"stock TinyDB cannot read it: {exc}"]
     broken = [] if len(found) == store.calls.count else [f"stock TinyDB finds {len(found)} calls"]
     for path in (home / "config.json", home / "usage" / "ledger.json"):
         if path.exists():

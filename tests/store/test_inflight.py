@@ -82,6 +82,20 @@ def test_a_line_that_could_not_be_written_whole_is_taken_back(tmp_path: Path, mo
     assert list(inflight.running) == [running(0).id]
 
 
+def test_probing_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    inflight.begin(running(0))
+    before = inflight.path.read_bytes()
+    inflight.probe()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda *_: 5)
+        with pytest.raises(OSError, match="No space left"):
+            inflight.probe()
+    assert inflight.path.read_bytes() == before
+    inflight.begin(running(1))
+    assert read(inflight.path) == [running(0).id, running(1).id]
+
+
 def test_an_end_that_could_not_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     inflight.begin(running(0))

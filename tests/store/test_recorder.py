@@ -105,6 +105,11 @@ def test_a_hold_that_cannot_be_written_is_refused(recorder: Recorder, disk: Disk
     with pytest.raises(OSError, match="full"):
         recorder.begin(running(1))
     assert still_running(tmp_path) == []
+    assert "refuses to write" in recorder.trouble
+    assert not recorder.sync()
+    disk.full = False
+    recorder.begin(running(1))
+    assert recorder.trouble == ""
 
 
 def test_the_first_record_that_finds_no_room_takes_that_of_the_ballast(
