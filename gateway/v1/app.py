@@ -70,6 +70,7 @@ class Surface:
             response = _failed(InternalError(f"the gateway failed by a bug of its own; the call is {call}"), call)
         if not response.prepared:
             response.headers["Server"] = "tollkeeper"
+            response.headers["x-request-id"] = call
             self._allow_origin(request, response)
         return response
 
@@ -87,7 +88,7 @@ class Surface:
         if path in HEALTH:
             _method(method, "GET", "HEAD")
             status, body = health.health(self._engine)
-            return web.Response(status=status, body=body, content_type=JSON, headers={"x-request-id": visit.id})
+            return web.Response(status=status, body=body, content_type=JSON)
         if path == "/":
             _method(method, "GET", "HEAD")
             page = health.front_page(self._engine.address)
@@ -100,7 +101,7 @@ class Surface:
         token = self._engine.pipeline.identify(visit)
         name = path[len(MODELS) + 1 :]
         body = models.one(name, token, catalog) if name else models.listing(token, catalog)
-        return web.Response(body=body, content_type=JSON, headers={"x-request-id": visit.id})
+        return web.Response(body=body, content_type=JSON)
 
     def _allow_origin(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         """A listed origin may read the answer. Streams say so in their head, which has been sent."""
@@ -112,7 +113,7 @@ class Surface:
 
 def _failed(error: GatewayError, call: str) -> web.Response:
     status, headers, body = errors.answer(error, call)
-    response = web.Response(status=status, body=body, content_type=JSON, headers={"x-request-id": call, **headers})
+    response = web.Response(status=status, body=body, content_type=JSON, headers=headers)
     if status in (408, 413, 417):
         response.force_close()
     return response

@@ -29,5 +29,4 @@ async def chat(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.St
     if client.response is not None:
         await client.response.write_eof()
         return client.response
-    headers = {"x-request-id": visit.id, **answer.headers}
-    return web.Response(body=answer.body, headers=headers, content_type=JSON)
+    return web.Response(body=answer.body, headers=answer.headers, content_type=JSON)

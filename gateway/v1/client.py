@@ -37,7 +37,8 @@ class HttpClient:
         if self.begun:
             return
         self.begun = True
-        allowed = {"Access-Control-Allow-Origin": o} if (o := self._request.headers.get("Origin")) is not None else {}
+        origin = self._request.headers.get("Origin")  # it is a listed one, or the request had been refused
+        allowed = {} if origin is None else {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
         self.response = web.StreamResponse(headers={"x-request-id": self._call, **headers, **STREAM_HEADERS, **allowed})
         await self.response.prepare(self._request)
 

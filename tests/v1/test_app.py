@@ -1,0 +1,161 @@
+"""Which path leads where; every failure is the one error object, every answer has its id."""
+
+import json
+
+import pytest
+
+from tests.fakes.client import Answer, read_answer
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import speak
+
+CHAT = "/v1/chat/completions"
+
+
+async def ask(gateway: Gateway, method: str, path: str, **headers: str | None) -> Answer:
+    peer = await gateway.client.connect()
+    await peer.write(gateway.client.request(method, path, headers=headers))
+    answer = await read_answer(peer, bodyless=method == "HEAD")
+    peer.reset()
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allow"),
+    [
+        ("GET", "/", 200, ""),
+        ("HEAD", "/", 200, ""),
+        ("POST", "/", 405, "GET, HEAD"),
+        ("GET", "/health", 200, ""),
+        ("HEAD", "/v1/health", 200, ""),
+        ("DELETE", "/health", 405, "GET, HEAD"),
+        ("GET", "/v1/models", 200, ""),
+        ("GET", "/v1/models?limit=1", 200, ""),
+        ("HEAD", "/v1/models", 405, "GET"),
+        ("GET", "/v1/models/m", 200, ""),
+        ("DELETE", "/v1/models/m", 405, "GET"),
+        ("GET", "/v1/models/other", 404, ""),
+        ("GET", "/v1/models/", 404, ""),
+        ("GET", "/v1/modelsx", 404, ""),
+        ("GET", CHAT, 405, "POST"),
+        ("HEAD", CHAT, 405, "POST"),
+        ("OPTIONS", CHAT, 405, "POST"),
+        ("PUT", CHAT, 405, "POST"),
+        ("TRACE", CHAT, 405, "POST"),
+        ("PROPFIND", CHAT, 405, "POST"),
+        ("GET", CHAT + "/", 404, ""),
+        ("GET", "//v1/models", 404, ""),
+        ("GET", "/v1//models", 404, ""),
+        ("GET", "/v1/models;x", 404, ""),
+        ("GET", "/V1/models", 404, ""),
+        ("GET", "/v1/embeddings", 404, ""),
+        ("GET", "/control/status", 404, ""),
+        ("GET", "/metrics", 404, ""),
+    ],
+)
+async def test_paths_and_methods(gateway: Gateway, method: str, path: str, status: int, allow: str) -> None:
+    answer = await ask(gateway, method, path)
+    assert (answer.status, answer.head.get("allow")) == (status, allow)
+    assert answer.head.get("x-request-id").startswith("req_")
+    assert answer.head.get("server") == "tollkeeper"
+    if status >= 400:
+        assert answer.head.get("content-type") == "application/json"
+    if status >= 400 and method != "HEAD":
+        assert set(answer.error) >= {"message", "type", "param", "code"}
+
+
+async def test_a_wrong_path_names_what_exists(gateway: Gateway) -> None:
+    answer = await ask(gateway, "GET", "/v1/%1b%5b2Jcompletions")
+    assert answer.refusal == (404, "unknown_url", None)
+    assert "POST /v1/chat/completions" in answer.error["message"]
+    assert answer.error["message"].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("path", "id"),
+    [("org%2Fm%3Afree", "org/m:free"), ("org/m:free", "org/m:free"), ("with%20space", "with space"), ("m@v1", "m@v1")],
+)
+async def test_a_model_may_have_any_name_in_a_path(gateway: Gateway, provider: Provider, path: str, id: str) -> None:
+    gateway.channel(provider.base_url, "org/m:free", "with space", "m@v1")
+    assert (await ask(gateway, "GET", f"/v1/models/{path}")).json["id"] == id
+
+
+@pytest.mark.parametrize("path", ["/v1/models", CHAT])
+async def test_a_key_is_always_required(gateway: Gateway, path: str) -> None:
+    answer = await ask(gateway, "GET" if path != CHAT else "POST", path, authorization=None)
+    assert answer.refusal == (401, "missing_api_key", None)
+    assert answer.head.get("www-authenticate") == "Bearer"
+
+
+@pytest.mark.parametrize("headers", [{"content-length": "3"}, {"transfer-encoding": "chunked"}])
+async def test_a_body_where_none_belongs_is_refused(gateway: Gateway, headers: dict[str, str]) -> None:
+    body = b"abc" if "content-length" in headers else b"3\r\nabc\r\n0\r\n\r\n"
+    head = {"content-length": None, "content-type": None, **headers}
+    answer = await gateway.client.ask("GET", "/v1/models", body, head)
+    assert answer.refusal == (400, "unexpected_body", None)
+
+
+async def test_a_strangers_name_and_page_are_refused_on_every_path(gateway: Gateway) -> None:
+    for path in ("/", "/health", "/v1/models", CHAT, "/nowhere"):
+        assert (await ask(gateway, "GET", path, host="evil.example")).refusal == (421, "wrong_host", None)
+        refused = await ask(gateway, "GET", path, origin="https://evil.example")
+        assert refused.refusal == (403, "origin_not_allowed", None)
+        assert refused.head.all("access-control-allow-origin") == []
+
+
+async def test_a_preflight_of_a_stranger_is_refused(gateway: Gateway) -> None:
+    answer = await ask(gateway, "OPTIONS", CHAT, origin="https://evil.example")
+    assert answer.status == 403
+    assert answer.head.all("access-control-allow-methods") == []
+
+
+async def test_a_listed_page_may_ask_and_read(gateway: Gateway, provider: Provider) -> None:
+    gateway.settings(origins=("https://app.example",))
+    provider.on("m", speak("Hello"))
+    allowed = await ask(gateway, "OPTIONS", CHAT, origin="https://app.example")
+    assert allowed.status == 204
+    assert "authorization" in allowed.head.get("access-control-allow-headers")
+    answer = await gateway.client.post(
+        {"model": "m", "messages": [{"role": "user"}]}, {"origin": "https://app.example"}
+    )
+    refused = await ask(gateway, "GET", "/v1/models/other", origin="https://app.example")
+    for found in (allowed, answer, refused):
+        assert found.head.get("access-control-allow-origin") == "https://app.example"
+        assert found.head.get("vary") == "Origin"
+
+
+async def test_the_visitor_is_recorded(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hello"))
+    headers = {"user-agent": "OpenAI/Python 1.2.3", "x-stainless-retry-count": "2"}
+    await gateway.client.post({"model": "m", "messages": [{"role": "user"}]}, headers)
+    assert (gateway.record.app, gateway.record.retry) == ("OpenAI", 2)
+
+
+@pytest.mark.parametrize(
+    ("agent", "count", "app", "retry"),
+    [
+        ("", "", "", 0),
+        ("curl/8", "-1", "curl", 0),
+        ("\x80\xff/1", "\xb2", "\ufffd\ufffd", 0),
+        ("x" * 500, "9999", "x" * 39 + "…", 0),
+    ],
+)
+async def test_a_strange_visitor_is_recorded_plainly(
+    gateway: Gateway, agent: str, count: str, app: str, retry: int
+) -> None:
+    headers = {"user-agent": agent, "x-stainless-retry-count": count}
+    await gateway.client.post(b"[]", headers)
+    assert (gateway.record.app, gateway.record.retry) == (app, retry)
+
+
+async def test_a_bug_is_told_without_a_trace(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(gateway.engine.pipeline, "identify", broken)
+    answer = await ask(gateway, "GET", "/v1/models")
+    assert answer.refusal == (500, "internal_error", None)
+    assert b"secret" not in answer.body
+    assert json.loads(answer.body)["error"]["gateway"]["call_id"] in caplog.text

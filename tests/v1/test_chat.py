@@ -1,0 +1,106 @@
+"""POST /v1/chat/completions: what is refused is refused before more is read, and recorded with its token."""
+
+import asyncio
+
+import pytest
+
+from gateway.domain.call import Outcome
+from tests.fakes.client import HELLO, read_answer
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import DONE, speak
+
+
+async def test_a_plain_answer_is_json_with_its_headers(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hello"))
+    answer = await gateway.client.chat()
+    assert (answer.status, answer.text, answer.head.get("content-type")) == (200, "Hello", "application/json")
+    assert answer.head.get("x-request-id") == gateway.record.id
+    assert answer.head.get("x-gateway-channel") == "up"
+    assert answer.head.get("x-gateway-cost") == "0.0001425"
+
+
+async def test_a_stream_ends_in_done(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hello", " there"))
+    answer = await gateway.client.chat(stream=True)
+    assert (answer.text, answer.body.endswith(DONE)) == ("Hello there", True)
+    assert answer.head.get("x-request-id") == gateway.record.id
+    assert answer.head.all("x-gateway-cost") == []
+
+
+async def test_a_connection_carries_one_call_after_another(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hello"))
+    peer = await gateway.client.connect()
+    for stream in (True, False, True):
+        await peer.write(gateway.client.chat_bytes(stream=stream))
+        assert (await read_answer(peer)).text == "Hello"
+    peer.close()
+
+
+async def test_who_is_not_known_is_refused_before_the_body(gateway: Gateway) -> None:
+    peer = await gateway.client.connect()
+    head = gateway.client.request(
+        "POST", "/v1/chat/completions", b"{}", {"content-length": "1000", "authorization": "Bearer no"}
+    )
+    await peer.write(head)
+    answer = await read_answer(peer)
+    assert answer.refusal == (401, "invalid_api_key", None)
+    assert gateway.record.status == 401
+    peer.reset()
+
+
+async def test_a_body_of_another_kind_is_refused_unread_and_recorded(gateway: Gateway) -> None:
+    answer = await gateway.client.post(b"{}", {"content-type": "text/plain", "content-length": "1000"})
+    assert answer.status == 415
+    assert (gateway.record.token_name, gateway.record.code) == ("laptop", "unsupported_media_type")
+    assert gateway.record.outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"", 400, "invalid_json"),
+        (b"[]", 400, "invalid_type"),
+        (b'{"model":"m"}', 400, "missing_required_parameter"),
+        (b'{"model":"other","messages":[{"role":"user"}]}', 404, "model_not_found"),
+    ],
+)
+async def test_a_refusal_is_recorded_with_its_call(gateway: Gateway, body: bytes, status: int, code: str) -> None:
+    answer = await gateway.client.post(body, {"content-length": str(len(body))})
+    record = gateway.record
+    assert (answer.status, answer.error["code"], record.status, record.code) == (status, code, status, code)
+    assert answer.error["gateway"]["call_id"] == record.id == answer.head.get("x-request-id")
+    assert f"[call {record.id}]" in answer.error["message"]
+    assert (record.cost, record.outcome) == (0, Outcome.REFUSED)
+
+
+async def test_a_stopping_gateway_takes_no_calls(gateway: Gateway) -> None:
+    gateway.engine.close_doors()
+    answer = await gateway.client.chat()
+    assert answer.refusal == (503, "gateway_stopping", None)
+    assert answer.head.get("retry-after") == "5"
+
+
+async def test_a_client_that_leaves_within_its_body_is_forgotten(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = await gateway.client.connect()
+    await peer.write(gateway.client.chat_bytes()[:-5])
+    await asyncio.sleep(0)
+    peer.reset()
+    await gateway.settled(0)
+    assert gateway.records == []
+    assert caplog.records == []
+
+
+async def test_a_bug_is_told_without_a_trace(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(gateway.engine.pipeline, "run", broken)
+    answer = await gateway.client.post({"model": "m", "messages": HELLO})
+    assert answer.refusal == (500, "internal_error", None)
+    assert b"secret" not in answer.body
+    assert "failed by a bug" in caplog.text

@@ -1,0 +1,168 @@
+"""The answering side of one request, as the pipeline sees it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from aiohttp import web
+
+from gateway.domain.errors import Unavailable
+from gateway.domain.units import CallId
+from gateway.v1.client import HttpClient
+from tests.fakes.client import Answer, read_answer
+from tests.web.door import opened
+
+Act = Callable[[HttpClient], Awaitable[None]]
+
+
+async def acted(act: Act, line: str = "GET / HTTP/1.1", **headers: str) -> Answer:
+    """What a client gets that is answered like this."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        client = HttpClient(request, CallId("req_1"))
+        await act(client)
+        client.leave()
+        assert client.response is not None
+        await client.response.write_eof()
+        return client.response
+
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "x", **headers}.items())
+    async with opened(handle) as (visitor, _):
+        return await visitor.raw(f"{line}\r\n{lines}\r\n".encode())
+
+
+async def test_a_stream_has_its_head_and_its_bytes() -> None:
+    async def act(client: HttpClient) -> None:
+        await client.begin({"x-gateway-channel": "up"})
+        await client.write(b"data: 1\n\n")
+        await client.write(b"data: 2\n\n")
+
+    answer = await acted(act)
+    assert (answer.status, answer.body) == (200, b"data: 1\n\ndata: 2\n\n")
+    for name, value in {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-cache",
+        "x-accel-buffering": "no",
+        "x-request-id": "req_1",
+        "x-gateway-channel": "up",
+        "transfer-encoding": "chunked",
+    }.items():
+        assert answer.head.all(name) == [value]
+    assert answer.head.all("content-encoding") == answer.head.all("access-control-allow-origin") == []
+
+
+async def test_an_old_client_gets_no_chunks() -> None:
+    async def act(client: HttpClient) -> None:
+        await client.begin({})
+        await client.write(b"data: 1\n\n")
+
+    answer = await acted(act, "GET / HTTP/1.0")
+    assert (answer.body, answer.head.all("transfer-encoding")) == (b"data: 1\n\n", [])
+
+
+async def test_a_listed_origin_may_read_the_stream() -> None:
+    async def act(client: HttpClient) -> None:
+        await client.begin({})
+
+    answer = await acted(act, Origin="https://app.example")
+    assert answer.head.get("access-control-allow-origin") == "https://app.example"
+    assert answer.head.get("vary") == "Origin"
+
+
+async def test_the_head_goes_out_once() -> None:
+    async def act(client: HttpClient) -> None:
+        assert not client.begun
+        await client.begin({})
+        await client.begin({"x-late": "1"})
+        assert client.begun
+
+    assert (await acted(act)).head.all("x-late") == []
+
+
+async def test_a_broken_stream_ends_in_an_error_event() -> None:
+    async def act(client: HttpClient) -> None:
+        await client.begin({})
+        await client.fail(Unavailable("stopping", code="gateway_stopping"))
+
+    body = (await acted(act)).body
+    assert body.startswith(b'data: {"error":{"message":"stopping [call req_1]"')
+    assert b"[DONE]" not in body
+
+
+async def test_nothing_can_be_written_before_the_head() -> None:
+    async def act(client: HttpClient) -> None:
+        with pytest.raises(ConnectionResetError):
+            await client.write(b"x")
+        await client.begin({})
+
+    await acted(act)
+
+
+class Left:
+    """A handler whose client leaves while it waits."""
+
+    def __init__(self) -> None:
+        self.client: HttpClient | None = None
+        self.ready = asyncio.Event()
+        self.told = asyncio.Event()
+        self.found: list[str] = []
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        client = HttpClient(request, CallId("req_1"))
+        client.on_gone = self.told.set
+        await client.begin({})
+        self.ready.set()
+        await self.told.wait()
+        self.found.append(f"gone={client.gone}")
+        try:
+            await client.write(b"x")
+        except ConnectionResetError:
+            self.found.append("refused")
+        await client.fail(Unavailable("too late"))
+        client.cut()
+        raise ConnectionResetError
+
+
+async def test_a_client_that_left_is_told_once_and_written_to_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    left = Left()
+    async with opened(left) as (visitor, _):
+        peer = await visitor.connect()
+        await peer.write(visitor.request("GET", "/"))
+        async with asyncio.timeout(5):
+            await left.ready.wait()
+            peer.reset()
+            await left.told.wait()
+    assert left.found == ["gone=True", "refused"]
+    assert caplog.records == []
+
+
+async def test_after_its_answer_nobody_is_told() -> None:
+    told: list[bool] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        client = HttpClient(request, CallId("req_1"))
+        client.on_gone = lambda: told.append(True)
+        client.leave()
+        return web.Response(body=b"{}")
+
+    async with opened(handle) as (visitor, _):
+        peer = await visitor.connect()
+        await peer.write(visitor.request("GET", "/"))
+        await read_answer(peer)
+        peer.reset()
+        await asyncio.sleep(0.01)
+    assert told == []
+
+
+async def test_a_connection_can_be_cut() -> None:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        client = HttpClient(request, CallId("req_1"))
+        await client.begin({})
+        client.cut()
+        raise ConnectionResetError
+
+    async with opened(handle) as (visitor, _):
+        peer = await visitor.connect()
+        await peer.write(visitor.request("GET", "/"))
+        async with asyncio.timeout(5):
+            await peer.gone.wait()

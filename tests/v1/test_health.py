@@ -1,0 +1,39 @@
+"""Whether the gateway can be reached, told without a token and without a name."""
+
+from gateway import __version__
+from gateway.v1.health import front_page, health
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+
+
+async def test_health_is_well(gateway: Gateway) -> None:
+    for path in ("/health", "/v1/health"):
+        answer = await gateway.client.get(path, {"authorization": None})
+        assert (answer.status, answer.json["status"], answer.json["version"]) == (200, "ok", __version__)
+        assert answer.json["channels"] == {"ok": 1, "cooling": 0, "attention": 0, "off": 0}
+        assert answer.json["store"] == "ok"
+
+
+async def test_health_names_nobody(gateway: Gateway) -> None:
+    body = (await gateway.client.get("/health")).body
+    for secret in (b"up", b"laptop", b"default", gateway.client.key.encode()):
+        assert secret not in body.replace(b"uptime_s", b"")
+
+
+async def test_a_stopping_gateway_says_so(gateway: Gateway) -> None:
+    gateway.engine.close_doors()
+    status, body = health(gateway.engine)
+    assert status == 503
+    assert b'"status":"stopping"' in body
+
+
+async def test_health_asks_no_upstream(gateway: Gateway, provider: Provider) -> None:
+    assert (await gateway.client.get("/health")).status == 200
+    assert (provider.exchanges, gateway.records) == ([], [])
+
+
+def test_the_front_page_tells_the_base_url_and_what_it_does_not_prove() -> None:
+    page = front_page("http://127.0.0.1:8655/v1").decode()
+    assert "http://127.0.0.1:8655/v1" in page
+    assert "proves only" in page
+    assert page.isascii()

@@ -1,0 +1,72 @@
+"""The model list shows what a token sees, and nothing else."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.core.catalog import Catalog
+from gateway.domain.channel import Channel, Served
+from gateway.domain.errors import NotFound
+from gateway.domain.group import Group
+from gateway.domain.price import Price
+from gateway.domain.units import DOLLAR, Millis, Nanos
+from gateway.v1.models import listing, one
+from tests.core import kit
+
+TOKEN = kit.token()
+
+
+def offered(*channels: Channel, **fields: Any) -> Catalog:
+    return kit.catalog(*channels, **fields)
+
+
+def listed(catalog: Catalog) -> list[dict[str, Any]]:
+    doc = json.loads(listing(TOKEN, catalog))
+    assert doc["object"] == "list"
+    return list(doc["data"])
+
+
+def up(*models: str, **fields: Any) -> Channel:
+    return kit.channel("up", *models, **{"groups": ("home",), "created": Millis(1_763_500_000_999), **fields})
+
+
+def test_nothing_to_see_is_an_empty_list() -> None:
+    assert listing(TOKEN, offered()) == b'{"object":"list","data":[]}'
+
+
+def test_models_are_sorted_and_unique() -> None:
+    catalog = offered(up("b", "a"), kit.channel("other", "a", groups=("home",)))
+    assert [model["id"] for model in listed(catalog)] == ["a", "b"]
+
+
+def test_an_entry_has_all_that_clients_require() -> None:
+    (model,) = listed(offered(up("x"), prices=()))
+    assert model == {"id": "x", "object": "model", "created": 1_763_500_000, "owned_by": "up"}
+
+
+def test_context_and_price_stand_beside_it() -> None:
+    served = Served(name="x", context=8192, created=Millis(5_000))
+    channel = Channel(id=kit.channel().id, name="up", dialect=kit.channel().dialect, models=(served,), groups=("home",))
+    price = Price(model="x", input=Nanos(2_500_000_000), output=Nanos(1_200 * DOLLAR))
+    (model,) = listed(offered(channel, prices=(price,)))
+    assert (model["created"], model["context_length"]) == (5, 8192)
+    assert model["pricing"] == {"input": "2.50", "output": "1200.00"}
+
+
+def test_the_list_does_not_change_from_one_call_to_the_next() -> None:
+    catalog = offered(up("a", "b"))
+    assert listing(TOKEN, catalog) == listing(TOKEN, catalog)
+
+
+@pytest.mark.parametrize("name", ["a/b:free", "org/team/model", "m@v1", "ключ", "with space"])
+def test_one_model_is_its_entry(name: str) -> None:
+    catalog = offered(up(name))
+    assert [json.loads(one(name, TOKEN, catalog))] == listed(catalog)
+
+
+def test_a_model_that_is_not_seen_does_not_exist() -> None:
+    catalog = offered(up("secret", groups=("work",)), groups=(Group(name="home"), Group(name="work")))
+    with pytest.raises(NotFound) as caught:
+        one("secret", TOKEN, catalog)
+    assert caught.value.code == "model_not_found"
