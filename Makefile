@@ -16,7 +16,7 @@ PYTHON ?= $(shell \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format lock clean
+.PHONY: help run test check format lock clean build dist
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,13 @@ check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q $(RULES)
 
+build: $(VENV)/.stamp-dev ## one executable: dist/tollkeeper (TOLLKEEPER_SHAPE=onedir for a folder)
+	@$(BIN)/pyinstaller --noconfirm --log-level WARN --distpath dist --workpath build build.spec
+	@echo "dist/tollkeeper is built"
+
+dist: build ## an archive of it with completions, a service file, licences and checksums
+	@.ci/dist
+
 format: $(VENV)/.stamp-dev ## format, and fix what ruff can fix
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
@@ -47,7 +54,7 @@ lock: $(BIN)/python ## pin the requirements anew from pyproject.toml (UPGRADE=--
 	compile --constraint requirements.txt --extra dev --extra build --extra prices --output-file requirements-dev.txt
 
 clean: ## forget the virtual environment and every cache
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -18,6 +18,9 @@ from gateway.commands.base import home_option
 from gateway.commands.exits import MEANINGS, PROGRAM, report
 from gateway.domain.errors import GatewayError
 
+CONSOLE = "tollkeeper.console"
+"""Key of the context's shared notes under which ``selftest`` finds the console: only this file may know it."""
+
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("server:serve", "Run the gateway in the foreground."),
     "status": ("server:status", "Show the running server."),
@@ -35,6 +38,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "settings": ("settings:settings", "What you decide for the whole gateway."),
     "verify": ("upkeep:verify", "Recompute every balance from the call log."),
     "undo": ("upkeep:undo", "Take back the last change of the configuration."),
+    "service": ("service:service", "Start the gateway at every login."),
+    "selftest": ("selftest:selftest", "Prove that this program works on this machine."),
+    "licences": ("licences:licences", "Print the licences of what an executable carries."),
     "completion": ("completion:completion", "Print the script that completes commands in a shell."),
 }
 
@@ -89,11 +95,18 @@ def tollkeeper(ctx: click.Context) -> None:
     """
     if os.environ.get("NO_COLOR"):
         ctx.color = False
+    ctx.meta[CONSOLE] = _draw_console
     if ctx.invoked_subcommand is None:
         _start(ctx)
 
 
 tollkeeper.params.insert(0, home_option())
+
+
+def _draw_console(where: object) -> str:
+    """What the console shows of a server on this home, drawn without a terminal."""
+    shown: str = importlib.import_module("tui.selftest").draw(where)
+    return shown
 
 
 def _start(ctx: click.Context) -> NoReturn:

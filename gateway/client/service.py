@@ -1,0 +1,225 @@
+"""Service: the gateway at login, by the system's own means: a systemd user unit, a launchd agent or a Windows task.
+
+Only the user's own folders are written to; nothing here needs rights, and nothing runs as another user.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+from xml.sax.saxutils import escape
+
+import msgspec
+
+from gateway.client.launch import command
+from gateway.config import Config
+from gateway.domain.errors import Conflict, GatewayError
+
+NAME = "tollkeeper"
+LABEL = "local.tollkeeper"
+TOOL_S = 20.0
+"""The system's tool must have answered by then."""
+
+
+class ServiceFailed(GatewayError):
+    """The system's tool refused."""
+
+    default_code = "service_failed"
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """How the service stands."""
+
+    system: str
+    """``systemd``, ``launchd`` or ``task scheduler``."""
+    installed: bool
+    running: bool
+    file: str
+    """The file that describes it; empty where there is none."""
+
+
+class Keeper(Protocol):
+    """One system's way."""
+
+    system: str
+
+    def install(self, config: Config) -> State:
+        """Have the gateway started at every login, and now. Raises ServiceFailed."""
+
+    def remove(self) -> State:
+        """Stop it and forget it. Raises ServiceFailed."""
+
+    def state(self) -> State:
+        """How it stands."""
+
+
+def keeper() -> Keeper:
+    """This system's way."""
+    if sys.platform == "win32":
+        return Scheduler()
+    return Launchd() if sys.platform == "darwin" else Systemd()
+
+
+class Systemd:
+    """A unit of the user's own systemd."""
+
+    system = "systemd"
+
+    def __init__(self) -> None:
+        base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+        self.file = Path(base).expanduser() / "systemd" / "user" / f"{NAME}.service"
+
+    def install(self, config: Config) -> State:
+        _write(self.file, unit(command(config)))
+        self._ask("daemon-reload")
+        self._ask("enable", "--now", NAME)
+        return self.state()
+
+    def remove(self) -> State:
+        if self.file.exists():
+            self._ask("disable", "--now", NAME)
+            self.file.unlink()
+            self._ask("daemon-reload")
+        return self.state()
+
+    def state(self) -> State:
+        installed = self.file.exists()
+        running = installed and _run(["systemctl", "--user", "is-active", "--quiet", NAME]).returncode == 0
+        return State(system=self.system, installed=installed, running=running, file=str(self.file))
+
+    def _ask(self, *words: str) -> None:
+        done = _run(["systemctl", "--user", *words])
+        if done.returncode:
+            msg = f"systemctl --user {' '.join(words)} failed: {_last(done)}; the unit is in {self.file}"
+            raise ServiceFailed(msg)
+
+
+class Launchd:
+    """A user agent of launchd."""
+
+    system = "launchd"
+
+    def __init__(self) -> None:
+        self.file = Path("~/Library/LaunchAgents").expanduser() / f"{LABEL}.plist"
+
+    def install(self, config: Config) -> State:
+        _write(self.file, plist(command(config), config))
+        self._ask("load", "-w")
+        return self.state()
+
+    def remove(self) -> State:
+        if self.file.exists():
+            self._ask("unload", "-w")
+            self.file.unlink()
+        return self.state()
+
+    def state(self) -> State:
+        installed = self.file.exists()
+        running = installed and _run(["launchctl", "list", LABEL]).returncode == 0
+        return State(system=self.system, installed=installed, running=running, file=str(self.file))
+
+    def _ask(self, *words: str) -> None:
+        done = _run(["launchctl", *words, str(self.file)])
+        if done.returncode:
+            raise ServiceFailed(f"launchctl {' '.join(words)} failed: {_last(done)}")
+
+
+class Scheduler:
+    """A task of Windows that runs at logon."""
+
+    system = "task scheduler"
+
+    def install(self, config: Config) -> State:
+        line = subprocess.list2cmdline(command(config))
+        self._ask("/Create", "/F", "/SC", "ONLOGON", "/RL", "LIMITED", "/TN", NAME, "/TR", line)
+        self._ask("/Run", "/TN", NAME)
+        return self.state()
+
+    def remove(self) -> State:
+        if self.state().installed:
+            self._ask("/End", "/TN", NAME)
+            self._ask("/Delete", "/F", "/TN", NAME)
+        return self.state()
+
+    def state(self) -> State:
+        done = _run(["schtasks", "/Query", "/TN", NAME, "/FO", "LIST"])
+        running = b"Running" in done.stdout
+        return State(system=self.system, installed=done.returncode == 0, running=running, file="")
+
+    def _ask(self, *words: str) -> None:
+        done = _run(["schtasks", *words])
+        if done.returncode:
+            raise ServiceFailed(f"schtasks {' '.join(words)} failed: {_last(done)}")
+
+
+def unit(words: Sequence[str]) -> str:
+    """The systemd unit that runs this command line (systemd.service(5); quoting of systemd.syntax(7))."""
+    line = " ".join(_quoted(word) for word in words)
+    return f"""[Unit]
+Description=Tollkeeper, a personal gateway to language models
+After=network-online.target
+
+[Service]
+ExecStart={line}
+Restart=on-failure
+RestartSec=2
+TimeoutStopSec=60
+UMask=0077
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def plist(words: Sequence[str], config: Config) -> str:
+    """The launchd agent that runs this command line (launchd.plist(5))."""
+    arguments = "\n".join(f"    <string>{escape(word)}</string>" for word in words)
+    log = escape(str(config.log))
+    return f"""<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+<dict>
+  <key>Label</key><string>{LABEL}</string>
+  <key>ProgramArguments</key>
+  <array>
+{arguments}
+  </array>
+  <key>RunAtLoad</key><true/>
+  <key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>
+  <key>StandardOutPath</key><string>{log}</string>
+  <key>StandardErrorPath</key><string>{log}</string>
+</dict>
+</plist>
+"""
+
+
+def _quoted(word: str) -> str:
+    plain = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{plain}"' if plain != word or " " in word or not word else word
+
+
+def _write(file: Path, text: str) -> None:
+    """Raises Conflict if somebody else's file is there."""
+    if file.exists() and NAME not in file.read_text(encoding="utf-8", errors="replace"):
+        raise Conflict(f"{file} is there already and was not made by tollkeeper")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
+    """Raises ServiceFailed if the system has no such tool, or it hangs."""
+    program = shutil.which(words[0])
+    if program is None:
+        raise ServiceFailed(f"this system has no {words[0]}; 'tollkeeper serve' runs the gateway without a service")
+    try:
+        return subprocess.run([program, *words[1:]], capture_output=True, timeout=TOOL_S, check=False)
+    except subprocess.TimeoutExpired as exc:
+        raise ServiceFailed(f"{words[0]} did not answer within {TOOL_S:.0f} s") from exc
+
+
+def _last(done: "subprocess.CompletedProcess[bytes]") -> str:
+    lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+    return lines[-1][:200] if lines else f"exit code {done.returncode}"

@@ -1,0 +1,52 @@
+"""``service``: have the gateway started at login."""
+
+import click
+
+from gateway.client.service import State, keeper
+from gateway.commands.base import Noun
+from gateway.commands.options import json_option
+from gateway.commands.output import out_json, out_pairs, words
+from gateway.commands.session import config
+
+
+@click.group(cls=Noun)
+def service() -> None:
+    """The gateway at login, by the system's own means."""
+
+
+@service.command(examples=["tollkeeper service install"])
+def install() -> None:
+    """Start the gateway now and at every login: a systemd user unit, a launchd agent or a Windows task."""
+    where = config()
+    where.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state = keeper().install(where)
+    words(f"the gateway is started by {state.system} at every login")
+    _print(state)
+
+
+@service.command(examples=["tollkeeper service remove"])
+def remove() -> None:
+    """Stop that service and forget it; the data stays."""
+    _print(keeper().remove())
+
+
+@service.command(examples=["tollkeeper service status --json"])
+@json_option
+def status(*, as_json: bool) -> None:
+    """Show whether the gateway is started at login, and whether it runs as a service now."""
+    state = keeper().state()
+    if as_json:
+        out_json(state)
+    else:
+        _print(state)
+
+
+def _print(state: State) -> None:
+    out_pairs(
+        [
+            ("system", state.system),
+            ("installed", "yes" if state.installed else "no"),
+            ("running", "yes" if state.running else "no"),
+            ("file", state.file if state.installed else ""),
+        ]
+    )

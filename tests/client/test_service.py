@@ -1,0 +1,101 @@
+"""The gateway at login. The systems' own tools are stood in for by a script that notes how it was called."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.client.service import Launchd, ServiceFailed, Systemd, plist, unit
+from gateway.config import Config
+from gateway.domain.errors import Conflict
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in tool is a shell script")
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the stand-ins write a line a call; a file ``refuse`` beside it makes them fail."""
+    log = tmp_path / "calls"
+    log.touch()
+    for name in ("systemctl", "launchctl"):
+        tool = tmp_path / "bin" / name
+        tool.parent.mkdir(exist_ok=True)
+        tool.write_text(f'#!/bin/sh\necho "$@" >> {log}\n[ ! -e {tmp_path}/refuse ] || {{ echo no >&2; exit 1; }}\n')
+        tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return log
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(home=tmp_path / "a home")
+
+
+def test_a_unit_is_written_enabled_and_started(calls: Path, config: Config) -> None:
+    state = Systemd().install(config)
+    assert calls.read_text().splitlines()[:2] == ["--user daemon-reload", "--user enable --now tollkeeper"]
+    assert (state.installed, state.running) == (True, True)
+    assert f'"{config.home}"' in Path(state.file).read_text()
+
+
+def test_a_removed_unit_is_stopped_and_gone(calls: Path, config: Config) -> None:
+    Systemd().install(config)
+    state = Systemd().remove()
+    assert "--user disable --now tollkeeper" in calls.read_text()
+    assert (state.installed, Path(state.file).exists()) == (False, False)
+
+
+def test_nothing_installed_is_removed_in_silence(calls: Path) -> None:
+    assert not Systemd().remove().installed
+    assert calls.read_text() == ""
+
+
+def test_a_tool_that_refuses_is_quoted(calls: Path, config: Config) -> None:
+    (calls.parent / "refuse").touch()
+    with pytest.raises(ServiceFailed, match="daemon-reload failed: no"):
+        Systemd().install(config)
+
+
+def test_somebody_elses_file_is_not_overwritten(calls: Path, config: Config) -> None:
+    keeper = Systemd()
+    keeper.file.parent.mkdir(parents=True)
+    keeper.file.write_text("[Unit]\n")
+    with pytest.raises(Conflict):
+        keeper.install(config)
+    assert keeper.file.read_text() == "[Unit]\n"
+
+
+def test_a_system_without_the_tool_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Config) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    with pytest.raises(ServiceFailed, match="no systemctl"):
+        Systemd().install(config)
+
+
+def test_an_agent_of_launchd_is_loaded_and_unloaded(calls: Path, config: Config) -> None:
+    file = Path(Launchd().install(config).file)
+    assert file.exists()
+    Launchd().remove()
+    assert [line.split()[0] for line in calls.read_text().splitlines()] == ["load", "list", "unload"]
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "written"),
+    [
+        ("/usr/bin/t", "/usr/bin/t"),
+        ("/a b/t", '"/a b/t"'),
+        ("100%", '"100%%"'),
+        ('a"b', '"a\\"b"'),
+        ("$HOME", '"$$HOME"'),
+    ],
+)
+def test_words_of_a_unit_mean_themselves(word: str, written: str) -> None:
+    assert f"ExecStart={written} serve\n" in unit([word, "serve"])
+
+
+def test_words_of_an_agent_are_escaped(config: Config) -> None:
+    assert "<string>/a&amp;b</string>" in plist(["/a&b"], config)

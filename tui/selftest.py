@@ -1,0 +1,49 @@
+"""Selftest: the console drawn once without a terminal, to prove that nothing of it is missing from an executable."""
+
+import asyncio
+from contextlib import suppress
+
+from textual.pilot import Pilot
+
+from gateway.config import Config
+from tui.app import Console, now
+from tui.farewell import Farewell
+from tui.glyphs import UNICODE
+from tui.link import Launcher
+from tui.pages.registry import MAKERS
+from tui.session import Session
+from tui.state import Remembered
+
+SIZE = (100, 30)
+PATIENCE_S = 20.0
+
+
+def draw(config: Config) -> str:
+    """What the console shows once every page was open; empty if its server never answered."""
+    return asyncio.run(_draw(config))
+
+
+async def _draw(config: Config) -> str:
+    session = Session(config, UNICODE, now, Remembered())
+    app = Console(session, Launcher(config))
+    async with app.run_test(size=SIZE) as pilot:
+        if not await _attached(app, pilot):
+            return ""
+        for page in MAKERS:
+            await app.action_page(page)
+            await pilot.pause()
+        lines = [strip.text for strip in app.screen._compositor.render_strips()]  # noqa: SLF001 - what is on the screen
+        app.exit(Farewell())
+    client = session.client
+    with suppress(Exception):
+        await client.stop(now=True)
+    return "\n".join(lines)
+
+
+async def _attached(app: Console, pilot: Pilot[Farewell]) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE_S):
+            while app.session.board.status is None:
+                await pilot.pause(0.05)
+            return True
+    return False
