@@ -35,6 +35,7 @@ Help .dialog { height: 96%; }
 .dialog .choices { height: auto; max-height: 60vh; }
 .dialog .hint { margin: 1 0 0 0; color: $muted; }
 .form .fields { height: auto; max-height: 60vh; }
+.form .intro { margin: 0 0 1 0; color: $muted; }
 .form .row { height: 1; }
 .form .label { width: 20; color: $muted; }
 .form Input { width: 1fr; }

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from tui.pages.base import Page
+from tui.pages.channels import Channels
 from tui.pages.live import Live
 from tui.pages.tokens import Tokens
 from tui.session import Session
@@ -10,4 +11,5 @@ from tui.session import Session
 MAKERS: Mapping[str, Callable[[Session], Page]] = {
     "live": Live,
     "tokens": Tokens,
+    "channels": Channels,
 }

@@ -51,6 +51,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     save: Callable[[Values], Awaitable[Any]]
     """Does it; its result is the form's. What it raises is shown."""
     verb: str = "Save"
+    intro: str = ""
+    """Some sentences above the fields."""
+    waits: str = ""
+    """What is said while ``save`` takes its time."""
     twin: Callable[[Values], str] = lambda _: ""
     """The command that does the same, without ``tollkeeper`` in front; never with a secret in it."""
     live: Callable[[Values], str] = lambda _: ""
@@ -74,6 +78,8 @@ class Form(ModalScreen[Any]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog big form"):
             yield Static(Content.styled(safe(self.plan.title), "bold"), classes="title")
+            if self.plan.intro:
+                yield Static(Content(safe_lines(self.plan.intro)), classes="intro")
             with VerticalScroll(classes="fields", can_focus=False):
                 for field in self.plan.fields:
                     yield from _row(field)
@@ -139,6 +145,8 @@ class Form(ModalScreen[Any]):
         values = self.check()
         if values is not None and not self._busy:
             self._busy = True
+            if self.plan.waits:
+                self.query_one(".live", Static).update(content((safe_lines(self.plan.waits), "live")))
             self.run_worker(self._work(values), group="save", exit_on_error=True)
 
     async def _work(self, values: Values) -> None:
@@ -146,6 +154,7 @@ class Form(ModalScreen[Any]):
             self.dismiss(await self.plan.save(values))
         except GatewayError as error:
             field = (error.param or "").partition("[")[0].partition(".")[0]
+            self.check()
             if field in values:
                 self.complain(field, error.message)
                 self.query_one(f"#field-{field}").focus()
@@ -157,7 +166,8 @@ class Form(ModalScreen[Any]):
     def _twin(self) -> str:
         values = {}
         for field in self.plan.fields:
-            values[field.id] = "..." if field.secret else self.text_of(field)
+            text = self.text_of(field)
+            values[field.id] = "..." if field.secret and text else text
         text = self.plan.twin(values)
         return f"tollkeeper {text}" if text else ""
 

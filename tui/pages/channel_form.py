@@ -1,0 +1,255 @@
+"""Channel form: what can be set of a channel. A key is never shown: an empty field keeps the one there is."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Dialect, Served, Timeouts
+from gateway.domain.errors import BadRequest
+from gateway.domain.urls import base_url_warning, checked_base_url
+from gateway.domain.views import ChannelView
+from tui import twins
+from tui.limits import WITH_QUEUE, reader, written
+from tui.parse import names, required, whole
+from tui.session import Session
+from tui.twins import changed, command
+from tui.widgets.form import Field, Values
+
+REFERENCE = "env:"
+ABANDONED = ("is finished and booked", "is cancelled")
+REFUSED = ("drop it and try again", "tell the client")
+
+
+def fields(session: Session, channel: ChannelView | None, *, copy: bool = False) -> list[Field]:
+    """The fields, filled from a channel if there is one; a copy has another name, and its key must be given again."""
+    view = channel
+    dialects = (view.dialect,) if view and not copy else tuple(d.value for d in Dialect)
+    known = view is not None and view.key.startswith(REFERENCE)
+    secret = "the key, or env:NAME to keep a reference" if view is None or copy else "as it is"
+    name = "" if view is None else f"{view.name}-2" if copy else view.name
+    return [
+        Field(id="name", label="Name", value=name, hint="openai", parse=required),
+        Field(id="dialect", label="Dialect", value=view.dialect if view else "openai", options=dialects),
+        Field(
+            id="base_url",
+            label="Base URL",
+            value=view.base_url if view else "",
+            hint="https://api.openai.com/v1 (mock has none)",
+            parse=lambda text: checked_base_url(text.strip()) if text.strip() else "",
+        ),
+        Field(id="key", label="Key", value=view.key if view and known else "", hint=secret, secret=not known),
+        Field(
+            id="models",
+            label="Models",
+            value=written_models(view.models) if view else "",
+            hint="a, b, name=upstream-name; empty: the upstream is asked" if view is None else "none",
+            parse=lambda text: served(text, view.models if view else ()),
+        ),
+        Field(
+            id="groups",
+            label="Groups",
+            value=", ".join(view.groups) if view else _default_group(session),
+            hint="none: nobody can use it",
+            parse=names,
+        ),
+        *_order_fields(view),
+        *_way_fields(view),
+    ]
+
+
+def _order_fields(view: ChannelView | None) -> list[Field]:
+    return [
+        Field(
+            id="priority",
+            label="Priority",
+            value=str(view.priority) if view else "0",
+            hint="higher is asked first",
+            parse=whole,
+        ),
+        Field(
+            id="weight",
+            label="Weight",
+            value=str(view.weight) if view else "1",
+            hint="share of the draw within one priority",
+            parse=whole,
+        ),
+        Field(
+            id="limits",
+            label="Limits",
+            value=written(view.limits) if view else "",
+            hint="none, or rpm=60 tpm=200k concurrent=4 queue_s=30",
+            parse=reader(WITH_QUEUE),
+        ),
+    ]
+
+
+def _way_fields(view: ChannelView | None) -> list[Field]:
+    finishes = view.finish_abandoned if view else True
+    return [
+        Field(
+            id="timeouts",
+            label="Deadlines, seconds",
+            value=_written_timeouts(view.timeouts) if view else "",
+            hint="connect=10 head=120 idle=300 comments=900 total=600",
+            parse=_timeouts,
+        ),
+        Field(
+            id="options",
+            label="Knobs of mock",
+            value=" ".join(f"{name}={json.dumps(value)}" for name, value in view.options.items()) if view else "",
+            hint="latency=200",
+            parse=_knobs,
+        ),
+        Field(
+            id="strict",
+            label="A parameter refused",
+            value=REFUSED[view.strict] if view else REFUSED[0],
+            options=REFUSED,
+            parse=lambda text: text == REFUSED[1],
+        ),
+        Field(
+            id="finish_abandoned",
+            label="Abandoned call",
+            value=ABANDONED[not finishes],
+            options=ABANDONED,
+            parse=lambda text: text == ABANDONED[0],
+        ),
+        Field(id="note", label="Note", value=view.note if view else "", hint="a line for you"),
+    ]
+
+
+def body(values: Values, view: ChannelView | None = None) -> dict[str, Any]:
+    """What the server takes; an empty key changes nothing, and a dialect is set once. Raises BadRequest."""
+    made = dict(values)
+    dialect = made.pop("dialect")
+    if dialect != Dialect.MOCK and not made["base_url"]:
+        raise BadRequest("a base URL is needed; for OpenAI it is https://api.openai.com/v1", param="base_url")
+    if dialect == Dialect.MOCK:
+        made.pop("base_url")
+    if not made["key"]:
+        made.pop("key")
+    made["models"] = msgspec.to_builtins(made["models"])
+    if view is None:
+        made["dialect"] = dialect
+        if not made["models"]:
+            made.pop("models")
+    return made
+
+
+def warning(values: Values) -> str:
+    """What the owner should know of the address."""
+    url = values["base_url"]
+    told = base_url_warning(url) if url else ""
+    if not told and not values["models"] and values["dialect"] != Dialect.MOCK:
+        return "without models the upstream is asked for its list, and all of them are offered"
+    return told
+
+
+def served(text: str, known: Sequence[Served] = ()) -> list[Served]:
+    """``a, b, name=upstream``; what is known of a model that stays is kept."""
+    there = {model.name: model for model in known}
+    found = []
+    for word in dict.fromkeys(text.replace(",", " ").split()):
+        name, equals, upstream = word.partition("=")
+        if not name or (equals and not upstream):
+            raise BadRequest(f"{word!r} is neither a model's name nor name=upstream-name")
+        model = there.get(name, Served(name=name))
+        found.append(msgspec.structs.replace(model, upstream="" if upstream == name else upstream))
+    return found
+
+
+def written_models(models: Sequence[Served]) -> str:
+    """As they are typed."""
+    return ", ".join(f"{m.name}={m.upstream}" if m.upstream else m.name for m in models)
+
+
+def add_twin(values: Mapping[str, str]) -> str:
+    """The command that makes such a channel."""
+    return _options(("channel", "add", values["name"] or "NAME"), values, None)
+
+
+def edit_twin(view: ChannelView, values: Mapping[str, str]) -> str:
+    """The command that changes the channel to what the form says."""
+    return _options(("channel", "edit", view.name), values, view)
+
+
+def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelView | None) -> str:
+    before = {field.id: field.value for field in (*_order_fields(view), *_way_fields(view))}
+    other = changed(values["models"], written_models(view.models) if view else "")
+    plain = ",".join(word.partition("=")[0] for word in (other or "").replace(",", " ").split())
+    text = command(
+        *words,
+        rename=changed(values["name"], view.name) if view else None,
+        dialect=values["dialect"] if view is None and values["dialect"] != "openai" else None,
+        base_url=changed(values["base_url"], view.base_url if view else ""),
+        key=_shown_key(values["key"], view),
+        models=plain or None,
+        group=changed(values["groups"].replace(" ", ""), ",".join(view.groups) if view else "default"),
+        priority=changed(values["priority"], before["priority"]),
+        weight=changed(values["weight"], before["weight"]),
+        note=changed(values["note"], before["note"]),
+    )
+    text += "".join(f" --map {word}" for word in (other or "").replace(",", " ").split() if "=" in word)
+    text += twins.limits(values["limits"], view.limits if view else None)
+    text += twins.pairs("timeout", values["timeouts"], before["timeouts"])
+    text += twins.pairs("option", values["options"], before["options"])
+    if values["strict"] != before["strict"]:
+        text += " --strict" if values["strict"] == REFUSED[1] else " --lenient"
+    if values["finish_abandoned"] != before["finish_abandoned"]:
+        text += " --finish-abandoned" if values["finish_abandoned"] == ABANDONED[0] else " --cancel-abandoned"
+    return text
+
+
+def _shown_key(text: str, view: ChannelView | None) -> str | None:
+    """A reference may be shown; a key is read from stdin by the command."""
+    if not text or (view is not None and text == view.key):
+        return None
+    return text if text.startswith(REFERENCE) else "-"
+
+
+def _default_group(session: Session) -> str:
+    names_ = [group.name for group in session.board.groups]
+    return "default" if "default" in names_ or not names_ else names_[0]
+
+
+def _written_timeouts(timeouts: Timeouts) -> str:
+    return " ".join(f"{name}={value:g}" for name, value in msgspec.structs.asdict(timeouts).items())
+
+
+def _timeouts(text: str) -> dict[str, float]:
+    """Seconds by name; what is not named has its usual value. Raises BadRequest."""
+    known = Timeouts.__struct_fields__
+
+    def number(name: str, value: str) -> float:
+        try:
+            return float(value) if name in known else float("nan")
+        except ValueError:
+            return float("nan")
+
+    found = _pairs(text, number)
+    for name, value in found.items():
+        if not 0 < value <= 86_400:
+            raise BadRequest(f"{name} is no deadline of 1 to 86400 seconds; they are {', '.join(known)}")
+    return found
+
+
+def _knobs(text: str) -> dict[str, Any]:
+    def value_of(_name: str, value: str) -> Any:
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+
+    return _pairs(text, value_of)
+
+
+def _pairs(text: str, read: Callable[[str, str], Any]) -> dict[str, Any]:
+    found = {}
+    for word in text.split():
+        name, equals, value = word.partition("=")
+        if not equals or not name or not value:
+            raise BadRequest(f"{word!r} is not written as name=value")
+        found[name] = read(name, value)
+    return found
