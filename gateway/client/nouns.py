@@ -4,7 +4,17 @@ from gateway.client.caller import Body, Caller, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check, Served
 from gateway.domain.settings import Settings
-from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, NewToken, Offer, PriceView, TokenView
+from gateway.domain.views import (
+    AccountView,
+    ChannelView,
+    GroupView,
+    ModelView,
+    NewToken,
+    Offer,
+    PriceProposal,
+    PriceView,
+    TokenView,
+)
 
 PROBE_S = 180.0
 """A test of a channel may wait for a slow model."""
@@ -128,6 +138,11 @@ class PriceRequests(Caller):
     async def set_price(self, model: str, body: Body) -> PriceView:
         """``input`` and ``output`` in nano-dollars per million tokens are required."""
         return await self.put(f"/prices/{segment(model)}", PriceView, body)
+
+    async def import_prices(self, models: list[str] | None = None, *, apply: bool = False) -> list[PriceProposal]:
+        """What vendors charge for the models served (or these); with ``apply`` taken over, but for manual prices."""
+        body: dict[str, object] = {"apply": apply} | ({} if models is None else {"models": models})
+        return await self.post("/prices/import", list[PriceProposal], body)
 
     async def remove_price(self, model: str) -> None:
         await self.delete(f"/prices/{segment(model)}")

@@ -70,6 +70,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/channels/{ref}/models", channels.models),
     ("POST", "/channels/{ref}/clear", channels.clear),
     ("GET", "/prices", prices.listed),
+    ("POST", "/prices/import", prices.take_over),
     ("PUT", "/prices/{model:.+}", prices.put),
     ("DELETE", "/prices/{model:.+}", prices.remove),
     ("GET", "/models", models.listed),

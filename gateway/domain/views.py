@@ -158,6 +158,20 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     tiers: int
 
 
+class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's price as a price list has it, beside the one that holds now."""
+
+    model: str
+    channel: str
+    """Name of the channel whose vendor asks this price."""
+    now: PriceView | None
+    listed: PriceView
+    kept: bool
+    """The owner set the present price by hand: the list does not replace it."""
+    differs: bool
+    """Taking it over would change what calls cost."""
+
+
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """A public model name: who serves it, who sees it, what it costs."""
 

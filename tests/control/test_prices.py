@@ -45,3 +45,45 @@ async def test_a_removed_price_leaves_the_model_unpriced(owner: ControlClient) -
     assert [model.price for model in await owner.models()] == [None]
     with pytest.raises(NotFound):
         await owner.remove_price("m")
+
+
+@pytest.fixture
+def vendor(gateway: Gateway) -> None:
+    """A channel whose vendor is in the price list."""
+    gateway.channel("https://api.openai.com/v1", "gpt-4.1", "gpt-4.1-mini", "unheard-of", name="openai")
+
+
+@pytest.mark.usefixtures("vendor")
+async def test_list_prices_are_shown_before_they_are_taken_over(owner: ControlClient) -> None:
+    proposals = await owner.import_prices()
+    assert [(p.model, p.channel, p.now, p.differs) for p in proposals] == [
+        ("gpt-4.1", "openai", None, True),
+        ("gpt-4.1-mini", "openai", None, True),
+    ]
+    assert [price.model for price in await owner.prices()] == ["m"]
+
+
+@pytest.mark.usefixtures("vendor")
+async def test_list_prices_are_taken_over_in_one_change(owner: ControlClient) -> None:
+    await owner.import_prices(apply=True)
+    prices = {price.model: price for price in await owner.prices()}
+    assert set(prices) == {"m", "gpt-4.1", "gpt-4.1-mini"}
+    assert prices["gpt-4.1"].source.startswith("genai-prices")
+    assert not any(proposal.differs for proposal in await owner.import_prices())
+    assert (await owner.undo()).startswith("took over 2 prices")
+    assert [price.model for price in await owner.prices()] == ["m"]
+
+
+@pytest.mark.usefixtures("vendor")
+async def test_prices_set_by_hand_are_kept(owner: ControlClient) -> None:
+    await owner.set_price("gpt-4.1", {"input": 1, "output": 2})
+    by_hand, other = await owner.import_prices(apply=True)
+    assert (by_hand.kept, by_hand.differs, other.kept) == (True, True, False)
+    assert {p.model: p.input_nanos for p in await owner.prices()}["gpt-4.1"] == 1
+
+
+@pytest.mark.usefixtures("vendor")
+async def test_only_the_models_named_are_taken_over(owner: ControlClient) -> None:
+    await owner.import_prices(["gpt-4.1"], apply=True)
+    assert [price.model for price in await owner.prices()] == ["gpt-4.1", "m"]
+    assert await owner.import_prices(["nobody"], apply=True) == []

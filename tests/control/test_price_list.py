@@ -1,0 +1,106 @@
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from genai_prices.types import Tier as ListTier
+from genai_prices.types import TieredPrices
+
+from gateway.control import price_list
+from gateway.control.price_list import load, price_of, proposed
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.errors import Unavailable
+from gateway.domain.price import Price, Tier
+from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
+from tests.control.test_checks import REGISTRY
+
+NOW = Millis(1_790_000_000_000)
+
+
+@dataclass
+class Listed:
+    """A row of the list."""
+
+    input_mtok: Any = Decimal("2.5")
+    output_mtok: Any = Decimal(10)
+    cache_read_mtok: Any = None
+    cache_write_mtok: Any = None
+
+
+def price(listed: Any) -> Price | None:
+    return price_of("m", listed, "list", NOW)
+
+
+def channel(name: str = "c", *models: str, url: str = "https://api.openai.com/v1", priority: int = 0) -> Channel:
+    served = tuple(Served(name=model) for model in models)
+    return Channel(
+        id=ChannelId(name), name=name, dialect=Dialect.OPENAI, base_url=url, models=served, priority=priority
+    )
+
+
+def test_dollars_become_exact_nanos() -> None:
+    found = price(Listed(input_mtok=Decimal("0.0375"), cache_read_mtok=Decimal("0.000000001")))
+    assert found == Price(
+        model="m",
+        input=Nanos(37_500_000),
+        output=Nanos(10 * DOLLAR),
+        cached_input=Nanos(1),
+        source="list",
+        updated=NOW,
+    )
+
+
+def test_tiers_begin_where_any_rate_changes() -> None:
+    tiered = TieredPrices(
+        base=Decimal(1), tiers=[ListTier(start=200, price=Decimal(2)), ListTier(start=300, price=Decimal(3))]
+    )
+    late = TieredPrices(base=Decimal(4), tiers=[ListTier(start=300, price=Decimal(5))])
+    found = price(Listed(input_mtok=tiered, output_mtok=late))
+    assert found is not None
+    assert (found.input, found.output) == (DOLLAR, 4 * DOLLAR)
+    assert found.tiers == (
+        Tier(above=200, input=Nanos(2 * DOLLAR), output=Nanos(4 * DOLLAR)),
+        Tier(above=300, input=Nanos(3 * DOLLAR), output=Nanos(5 * DOLLAR)),
+    )
+
+
+@pytest.mark.parametrize("missing", ["input_mtok", "output_mtok"])
+def test_a_model_without_both_rates_has_no_price(missing: str) -> None:
+    assert price(Listed(**{missing: None})) is None
+
+
+async def test_a_vendor_is_known_by_its_address_and_a_model_by_its_name_there() -> None:
+    find = await load()
+    found = find(channel(), Served(name="mine", upstream="gpt-4.1"), NOW)
+    assert found is not None
+    assert found.model == "mine"
+    assert found.source.startswith("genai-prices ")
+    assert 0 < found.input < found.output
+
+
+@pytest.mark.parametrize(
+    ("url", "model"),
+    [("https://api.openai.com/v1", "no-such-model"), ("http://127.0.0.1:11434/v1", "gpt-4.1"), ("", "gpt-4.1")],
+)
+async def test_nothing_is_guessed(url: str, model: str) -> None:
+    assert (await load())(channel(url=url), Served(name=model), NOW) is None
+
+
+def test_the_channel_asked_first_decides() -> None:
+    late, early = channel("late", "m", "n", url="x"), channel("early", "m", url="y", priority=5)
+    registry = msgspec.structs.replace(REGISTRY, channels={c.id: c for c in (late, early)})
+
+    def find(channel: Channel, served: Served, now: Millis) -> Price:
+        return Price(model=served.name, input=Nanos(1), output=Nanos(1), source=channel.name)
+
+    assert [(c.name, p.model) for c, p in proposed(registry, find, NOW)] == [("early", "m"), ("late", "n")]
+
+
+async def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> price_list.Find:
+        raise Unavailable("not installed", code="no_price_list")
+
+    monkeypatch.setattr(price_list, "_load", missing)
+    with pytest.raises(Unavailable):
+        await load()
