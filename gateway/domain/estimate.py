@@ -57,8 +57,10 @@ BOUND_LEAST = 16
 
 _MEDIA_KEYS = frozenset({"data", "file_data", "b64_json"})
 """Where parts of a message carry base64 text without a ``data:`` in front."""
-_MEDIA_SIGNS = (b"data:", b'_data"', b'"input_audio"')
-"""A request without any of these, and without ``"image_url"``, has no media."""
+_MEDIA_SIGNS = (b'"image_url"', b'"input_audio"', b'"file"', b"data:")
+"""Parts without any of these have no media."""
+_SCHEMAS = ("tools", "functions", "response_format")
+"""Fields that the model reads beside the messages."""
 _LABELS = frozenset({"role", "type", "id", "tool_call_id", "detail", "format"})
 """What no model reads as text."""
 _SHORT = 256
@@ -124,17 +126,33 @@ def prompt_bound(fields: Mapping[str, msgspec.Raw]) -> int:
 
     A request without media is bounded by its JSON text as it came, without decoding it; media count a flat 1500 each.
     """
-    parts = [bytes(fields[name]) for name in ("messages", "tools", "functions", "response_format") if name in fields]
-    if not any(map(_has_media, parts)):
-        return max(BOUND_LEAST, -(-sum(map(len, parts)) // BOUND_BYTES_PER_TOKEN))
-    heap = _gather(fields)
-    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in heap.texts)
-    return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + BOUND_MEDIA_TOKENS * (heap.images + heap.media))
+    messages = bytes(fields["messages"]) if "messages" in fields else b""
+    if _has_media(messages):
+        heap = _gather(fields)
+        size = sum(len(text.encode("utf-8", "surrogatepass")) for text in heap.texts)
+        media = heap.images + heap.media
+    else:
+        size = len(messages) + sum(len(memoryview(fields[name])) for name in _SCHEMAS if name in fields)
+        media = 0
+    return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + BOUND_MEDIA_TOKENS * media)
 
 
-def _has_media(part: bytes) -> bool:
-    """Two looks for almost every request: it may have 200 KB, and every look goes through all of it."""
-    return b'"image_url"' in part or (b"data" in part and any(sign in part for sign in _MEDIA_SIGNS))
+class _Message(msgspec.Struct):
+    content: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_MESSAGES = msgspec.json.Decoder(list[_Message])
+
+
+def _has_media(messages: bytes) -> bool:
+    """Whether a message has a part that is no text. Where there is no array at all one look for a bracket tells."""
+    if messages.find(b"[", 1) < 0:
+        return False
+    try:
+        contents = [bytes(message.content) for message in _MESSAGES.decode(messages)]
+    except (msgspec.DecodeError, RecursionError):
+        return True
+    return any(content[:1] == b"[" and any(sign in content for sign in _MEDIA_SIGNS) for content in contents)
 
 
 def _gather(fields: Mapping[str, msgspec.Raw]) -> Heap:
@@ -144,11 +162,7 @@ def _gather(fields: Mapping[str, msgspec.Raw]) -> Heap:
         heap.messages = len(messages)
         for text in _strings(messages, heap):
             heap.texts.append(text)
-    heap.texts.extend(
-        bytes(fields[name]).decode("utf-8", "replace")
-        for name in ("tools", "functions", "response_format")
-        if name in fields
-    )
+    heap.texts.extend(bytes(fields[name]).decode("utf-8", "replace") for name in _SCHEMAS if name in fields)
     return heap
 
 
