@@ -1,6 +1,7 @@
 """Whole: a plain chat completion, checked, and mended where clients would stumble; the rest passes as it came."""
 
 from gateway.domain.channel import Channel
+from gateway.domain.usage import Source
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
 from gateway.upstream.failures import bad_response
@@ -54,7 +55,8 @@ def _finished(answer: Fields, finish: str, order: Order, tally: Tally) -> Whole:
     if reported is None:
         answer.pop("usage", None)
     elif reports.corrected:
-        answer["usage"] = reports.as_sent() or rawjson.raw(as_object(reported))
+        estimated = reported.source is Source.PARTIAL
+        answer["usage"] = reports.as_sent() or rawjson.raw(as_object(reported, estimated=estimated))
     name = upstream_id(answer)
     answer.update(identity(answer, name, order, COMPLETION))
     return Whole(

@@ -121,6 +121,12 @@ def test_without_usage_there_is_an_estimate(spent: Any) -> None:
     assert (filled["usage"]["estimated"], filled["usage"]["completion_tokens"]) == (True, 2)
 
 
+def test_half_a_report_is_completed_and_marked() -> None:
+    answer = _read(whole("m", choice("Hello there"), spent={"prompt_tokens": 9}))
+    assert answer.reported == Usage(input=9, output=2, source=Source.PARTIAL)
+    assert json.loads(answer.body)["usage"]["estimated"] is True
+
+
 def test_llama_cpps_timings_are_usage() -> None:
     answer = _read(whole("m", choice("Hi"), timings={"cache_n": 4, "prompt_n": 5, "predicted_n": 2}))
     assert answer.reported == Usage(input=9, cached=4, output=2, source=Source.REPORTED)
