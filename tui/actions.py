@@ -81,6 +81,10 @@ ACTIONS: tuple[Action, ...] = (
         shown=False,
     ),
     _act("channels", "lower", "J", "Priority down", "ask it later", "channel edit NAME --priority N", shown=False),
+    # Models
+    _act("models", "edit", "e", "Price", "set its price, with an example beside it", "price set MODEL"),
+    _act("models", "free", "0", "Free", "it costs nothing", "price set MODEL --free"),
+    _act("models", "delete", "d", "No price", "take its price away; u takes it back", "price remove MODEL"),
     # Account
     _act("account", "grant", "a", "Add money", "top up the account, or correct it", "account grant 10"),
     _act("account", "suspend", "space", "Suspend", "refuse all calls, or take them again", "account edit"),

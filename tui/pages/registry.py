@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from tui.pages.base import Page
 from tui.pages.channels import Channels
 from tui.pages.live import Live
+from tui.pages.models import Models
 from tui.pages.tokens import Tokens
 from tui.session import Session
 
@@ -12,4 +13,5 @@ MAKERS: Mapping[str, Callable[[Session], Page]] = {
     "live": Live,
     "tokens": Tokens,
     "channels": Channels,
+    "models": Models,
 }

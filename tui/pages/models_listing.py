@@ -1,0 +1,227 @@
+"""ModelListing: what the Models page shows of a model: its price, who serves it, and that it has none."""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+import msgspec
+from textual.content import Content
+
+from gateway.domain.money import dollars
+from gateway.domain.price import Rates, cost
+from gateway.domain.units import MILLION, Nanos
+from gateway.domain.usage import Usage
+from gateway.domain.views import ModelView, PriceView
+from gateway.domain.written import brief_multiplier
+from tui import format as fmt
+from tui.card import Card
+from tui.charts import spark
+from tui.columns import Column
+from tui.glyphs import Glyphs
+from tui.pages.trendpage import TrendListing
+from tui.safe import safe
+from tui.session import Session
+from tui.steady import Steady
+from tui.tones import content, lines
+from tui.twins import command
+
+EXAMPLE = Usage(input=10_000, output=1_000)
+"""What the examples of costs are about."""
+
+
+Rate = Callable[[PriceView], int | None]
+"""One of a price's numbers."""
+
+
+class ModelRow(msgspec.Struct, frozen=True):
+    """A model, who of its channels takes calls now, and what it cost lately."""
+
+    view: ModelView
+    states: tuple[tuple[str, str], ...]
+    """Channels in the order they are asked, with their states."""
+    month: Nanos
+    tokens: int
+
+
+class ModelListing(TrendListing[ModelRow]):
+    """Models."""
+
+    noun = "model"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._steady = Steady[ModelRow](self.key)
+
+    def columns(self) -> Sequence[Column[ModelRow]]:
+        return [*_price_columns(self.session.glyphs), *_use_columns(self.session.glyphs)]
+
+    def rows(self) -> Sequence[ModelRow]:
+        states = {channel.name: channel.state for channel in self.session.board.channels}
+        return self._steady.keep(self._row(model, states) for model in self.session.board.models)
+
+    def key(self, row: ModelRow) -> Hashable:
+        return row.view.name
+
+    def name(self, row: ModelRow) -> str:
+        return row.view.name
+
+    def twin(self, row: ModelRow) -> str:
+        price = row.view.price
+        if price is None:
+            return "tollkeeper " + command("price", "set", safe(row.view.name), input="DOLLARS", output="DOLLARS")
+        told = command(
+            "price",
+            "set",
+            safe(row.view.name),
+            input=fmt.price(price.input_nanos),
+            output=fmt.price(price.output_nanos),
+        )
+        return f"tollkeeper {told}"
+
+    def lead(self, width: int) -> Content:
+        models, dot = self.session.board.models, self.session.glyphs.dot
+        unpriced = sum(model.price is None for model in models)
+        parts = [(f" {len(models)} model{'' if len(models) == 1 else 's'}", "")]
+        if unpriced:
+            parts.append((f" {dot} {unpriced} without a price: counted, not charged", "warn"))
+            parts += [("   e", "key"), (" sets one", "dim")]
+        parts.append(("   dollars per million tokens", "dim"))
+        return content(*parts)
+
+    def detail(self, row: ModelRow, width: int) -> Content:
+        model, session = row.view, self.session
+        card = Card(width)
+        context = f"   context {fmt.short(model.context)} tokens" if model.context else ""
+        card.line((safe(model.name), "bold"), context)
+        card.row("price", *price_text(model.price))
+        if model.price is not None:
+            self._examples(card, model.price)
+        way = f" {session.glyphs.right} "
+        by = way.join(f"{safe(name)}{'' if state == 'ok' else f' ({safe(state)})'}" for name, state in row.states)
+        card.row("served", by or ("by no channel", "warn"))
+        card.row("groups", ", ".join(map(safe, model.groups)) or ("none: no token can see it", "warn"))
+        costs = self.trends.values(model.name, lambda one: one.cost_nanos or one.calls)
+        told = f" {fmt.purse(row.month)}, {fmt.short(row.tokens)} tok"
+        card.row("30 days", (spark(costs, min(30, max(10, width - 40)), session.glyphs), "live"), told)
+        card.row("ever", f"{model.calls:,} calls, {dollars(model.spent_nanos)}")
+        return card.content()
+
+    def empty(self) -> Content:
+        return lines(
+            content(("No models: no channel offers any.", "bold")),
+            content(""),
+            content(("4", "key"), " channels: ", ("n", "key"), " makes one, ", ("L", "key"), " fetches its models"),
+        )
+
+    def words(self, row: ModelRow) -> str:
+        m = row.view
+        price = "unpriced" if m.price is None else "free" if m.price.free else m.price.source
+        return safe(f"{m.name} {' '.join(m.channels)} {' '.join(m.groups)} {price}")
+
+    def _row(self, model: ModelView, states: dict[str, str]) -> ModelRow:
+        total = self.trends.totals.get(model.name)
+        month, tokens = (total.cost_nanos, total.input_tokens + total.output_tokens) if total else (Nanos(0), 0)
+        return ModelRow(model, tuple((name, states.get(name, "off")) for name in model.channels), month, tokens)
+
+    def _examples(self, card: Card, price: PriceView) -> None:
+        factors = {group.multiplier: group.name for group in reversed(self.session.board.groups)} or {MILLION: ""}
+        told = [
+            f"{dollars(example(price, factor))} ({safe(name, 24)} {brief_multiplier(factor)})"
+            for factor, name in sorted(factors.items(), reverse=True)[:4]
+        ]
+        card.row("example", f"10k in + 1k out = {'   '.join(told)}")
+
+
+def example(price: PriceView, multiplier: int = MILLION) -> Nanos:
+    """What ten thousand input and a thousand output tokens cost."""
+    at = Rates(
+        input=price.input_nanos,
+        cached_input=price.input_nanos if price.cached_input_nanos is None else price.cached_input_nanos,
+        cache_write=price.input_nanos if price.cache_write_nanos is None else price.cache_write_nanos,
+        output=price.output_nanos,
+        per_call=price.per_call_nanos,
+        multiplier=multiplier,
+    )
+    return cost(EXAMPLE, at)
+
+
+def price_text(price: PriceView | None) -> Iterator[tuple[str, str]]:
+    """All of a price in words."""
+    if price is None:
+        yield "none: calls are counted and not charged; e sets one, 0 makes it free", "warn"
+        return
+    if price.free:
+        yield f"free   ({safe(price.source)})", "ok"
+        return
+    yield f"in {fmt.price(price.input_nanos)}   out {fmt.price(price.output_nanos)}", ""
+    for nanos, what in ((price.cached_input_nanos, "cached"), (price.cache_write_nanos, "cache write")):
+        if nanos is not None:
+            yield f"   {what} {fmt.price(nanos)}", ""
+    if price.per_call_nanos:
+        yield f"   {dollars(price.per_call_nanos)} a call", ""
+    tiers = f", {price.tiers} tiers for longer inputs" if price.tiers else ""
+    yield f"   $ per million tokens, {safe(price.source)}{tiers}", "dim"
+
+
+def _price_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
+    yield Column("name", "Model", 20, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
+    yield Column("context", "Ctx", 5, lambda r: _context(r, glyphs), right=True, rank=4, tone=_dim)
+    rates: tuple[tuple[str, str, int, Rate], ...] = (
+        ("input", "In $/M", 0, lambda p: p.input_nanos),
+        ("cached", "Cached", 5, lambda p: p.cached_input_nanos),
+        ("output", "Out $/M", 0, lambda p: p.output_nanos),
+    )
+    for id_, title, rank, rate in rates:
+        yield _rate_column(id_, title, rank, rate)
+    yield Column("source", "Price", 10, _source, rank=1, tone=_source_tone, sort=_source)
+
+
+def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow]:
+    def text(row: ModelRow) -> str:
+        return "?" if row.view.price is None else fmt.price(rate(row.view.price))
+
+    def order(row: ModelRow) -> int:
+        return -1 if row.view.price is None else rate(row.view.price) or 0
+
+    def tone(row: ModelRow) -> str:
+        return "warn" if row.view.price is None else ""
+
+    return Column(id_, title, 7, text, right=True, rank=rank, tone=tone, sort=order)
+
+
+def _use_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
+    yield Column("served", "Served by", 16, lambda r: _served(r, glyphs), flex=True, rank=2, tone=_served_tone)
+    yield Column("month", "30 days", 9, lambda r: _month(r, glyphs), right=True, rank=3, sort=lambda r: r.month)
+    yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=6, extra=True)
+    yield Column("groups", "Groups", 12, lambda r: safe(", ".join(r.view.groups)), rank=7, tone=_dim, extra=True)
+
+
+def _dim(_row: ModelRow) -> str:
+    return "dim"
+
+
+def _context(row: ModelRow, glyphs: Glyphs) -> str:
+    return fmt.short(row.view.context) if row.view.context else glyphs.nothing
+
+
+def _source(row: ModelRow) -> str:
+    price = row.view.price
+    return "! no price" if price is None else "free" if price.free else safe(price.source)
+
+
+def _source_tone(row: ModelRow) -> str:
+    return "warn" if row.view.price is None else "dim"
+
+
+def _served(row: ModelRow, glyphs: Glyphs) -> str:
+    """Who is asked first, with a mark if it does not take calls."""
+    marks = {"ok": "", "off": f" {glyphs.off}", "attention": f" {glyphs.failed}"}
+    return ", ".join(f"{safe(name)}{marks.get(state, f' {glyphs.warning}')}" for name, state in row.states) or "nobody"
+
+
+def _served_tone(row: ModelRow) -> str:
+    return "" if any(state in ("ok", "half_open") for _, state in row.states) else "warn"
+
+
+def _month(row: ModelRow, glyphs: Glyphs) -> str:
+    if row.month:
+        return fmt.purse(row.month)
+    return f"{fmt.short(row.tokens)} tok" if row.tokens else glyphs.nothing

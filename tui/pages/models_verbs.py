@@ -1,0 +1,140 @@
+"""Model verbs: set a price with an example beside it, make a model free, take the price away."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.money import dollars, nanos_of
+from gateway.domain.units import MILLION, Millis, Nanos
+from gateway.domain.views import ModelView, PriceView
+from tui import format as fmt
+from tui.pages.base import Verb
+from tui.pages.models_listing import example
+from tui.parse import optional
+from tui.safe import safe
+from tui.twins import command
+from tui.widgets.form import Field, Form, Plan, Values
+from tui.widgets.toast import tell
+
+Models = Any
+"""The page; it imports this file."""
+
+RATES = (
+    ("input", "Input, $ per M", "dollars per million input tokens"),
+    ("output", "Output, $ per M", "dollars per million output tokens"),
+    ("cached_input", "Cached input", "as input, or dollars per million cached input tokens"),
+    ("cache_write", "Cache write", "as input, or dollars per million tokens written to the cache"),
+    ("per_call", "A call", "nothing, or dollars for every call besides"),
+)
+
+
+def chosen(page: Models) -> ModelView | None:
+    """The model under the cursor; says so if there is none."""
+    row = page.table.current
+    if row is None:
+        tell(page, "there is no model here; 4 shows the channels")
+    return None if row is None else row.view
+
+
+async def edit(page: Models) -> None:
+    """Set the price of the model under the cursor."""
+    model, session = chosen(page), page.session
+    if model is None:
+        return
+    tiers = model.price.tiers if model.price else 0
+    plan = Plan(
+        title=f"Price of {model.name}",
+        intro=f"Its {tiers} prices for longer inputs are dropped by this." if tiers else "",
+        fields=[_field(name, label, hint, model.price) for name, label, hint in RATES],
+        save=lambda values: session.client.set_price(model.name, body(values)),
+        twin=lambda values: twin(model.name, values),
+        live=lambda values: live(page, values),
+    )
+    if await page.ask(Form(plan)) is not None:
+        tell(page, f"the price of {model.name} was set; u takes it back")
+
+
+async def free(page: Models) -> None:
+    """It costs nothing, by a price of zero."""
+    model = chosen(page)
+    if model is None:
+        return
+    breaks = "Its calls will cost nothing and no budget in dollars will hold them."
+    if await page.sure(f"Make {model.name} free?", breaks, "Free"):
+        await page.session.client.set_price(model.name, {"input": 0, "output": 0})
+        tell(page, f"{model.name} is free; u takes it back")
+
+
+async def delete(page: Models) -> None:
+    """Take the price away: the model is unpriced then."""
+    model = chosen(page)
+    if model is None:
+        return
+    if model.price is None:
+        tell(page, f"{model.name} has no price")
+        return
+    breaks = "Its calls are counted and not charged then, and no budget in dollars will hold them."
+    if await page.sure(f"Remove the price of {model.name}?", breaks, "Remove"):
+        await page.session.client.remove_price(model.name)
+        tell(page, f"{model.name} has no price any more; u takes it back")
+
+
+def body(values: Values) -> dict[str, Any]:
+    """The whole price, as the server takes it."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def live(page: Models, values: Values) -> str:
+    """What an example call costs at what is typed."""
+    view = _view(values)
+    told = f"10k in + 1k out = {dollars(example(view))}"
+    factors = sorted({group.multiplier: group.name for group in page.session.board.groups}.items(), reverse=True)
+    for factor, name in [one for one in factors if one[0] != MILLION][:3]:
+        told += f"   {dollars(example(view, factor))} in {safe(name, 24)}"
+    return told
+
+
+def twin(model: str, values: Mapping[str, str]) -> str:
+    """The command that sets the same."""
+    given = {name: text.strip() or None for name, text in values.items()}
+    return command(
+        "price",
+        "set",
+        model,
+        input=given["input"],
+        output=given["output"],
+        cached=given["cached_input"],
+        cache_write=given["cache_write"],
+        per_call=given["per_call"],
+    )
+
+
+def _field(name: str, label: str, hint: str, price: PriceView | None) -> Field:
+    there = getattr(price, f"{name}_nanos") if price is not None else None
+    value = "" if there is None or (name == "per_call" and not there) else fmt.price(there).replace(",", "")
+    read = nanos_of if name in ("input", "output") else optional(nanos_of)
+    return Field(id=name, label=label, value=value, hint=hint, parse=lambda text: _not_negative(read(text)))
+
+
+def _not_negative(nanos: int | None) -> int | None:
+    if nanos is not None and nanos < 0:
+        raise BadRequest("a price is not negative")
+    return nanos
+
+
+def _view(values: Values) -> PriceView:
+    return PriceView(
+        model="",
+        input_nanos=values["input"],
+        cached_input_nanos=values["cached_input"],
+        cache_write_nanos=values["cache_write"],
+        output_nanos=values["output"],
+        per_call_nanos=values["per_call"] or Nanos(0),
+        free=False,
+        source="",
+        updated_ms=Millis(0),
+        tiers=0,
+    )
+
+
+VERBS: Mapping[str, Verb] = {"edit": edit, "free": free, "delete": delete}
