@@ -21,7 +21,7 @@ from gateway.config import Config
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import Snapshot
 from gateway.domain.units import Millis
-from tui import plainly, state, terminal, themes, verbs
+from tui import plainly, state, terminal, themes, verbs, wizard
 from tui.actions import PAGES, Action, bindings, key_text, of
 from tui.crash import CrashSafe, report
 from tui.farewell import Farewell
@@ -136,6 +136,7 @@ class Console(CrashSafe[Farewell]):
             self.session.board.apply(event)
         if any(isinstance(event, Snapshot) for event in events):
             self.run_worker(verbs.count_today(self), name="today", group="today", exclusive=True)
+            wizard.offer_once(self)
 
     def on_feed_lost(self, event: Feed.Lost) -> None:
         self.session.lose(event.reason)

@@ -6,7 +6,7 @@ from typing import Any
 from gateway.client import launch
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.limits import Window, window_start
-from tui import farewell, themes
+from tui import farewell, themes, wizard
 from tui.widgets.confirm import Confirm
 from tui.widgets.help import Help
 from tui.widgets.toast import tell
@@ -123,6 +123,7 @@ VERBS: Mapping[str, AppVerb] = {
     "help": help,
     "undo": undo,
     "start": start,
+    "wizard": wizard.run,
     "suspend": suspend,
     "stop": stop,
     "leave": leave,

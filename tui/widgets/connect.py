@@ -50,15 +50,15 @@ class Connect(ModalScreen[None]):
         Binding("t,enter", "try", show=False, priority=True),
     ]
 
-    def __init__(self, session: Session, token: TokenView, key: str = "", *, at_once: bool = False) -> None:
-        """``at_once``: the test call is made as soon as the card is open."""
+    def __init__(self, session: Session, token: TokenView, key: str = "", *, first: str = "") -> None:
+        """``first``: a model with which a test call is made as soon as the card is open."""
         super().__init__()
         self._session = session
         self._token = token
         self._key = key
-        self._at_once = at_once
+        self._at_once = bool(first)
         self._kind = 0
-        self._model = token.sees[0] if token.sees else ""
+        self._model = first if first in token.sees else token.sees[0] if token.sees else ""
         self._began: int | None = None
 
     def compose(self) -> ComposeResult:
