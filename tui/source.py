@@ -1,6 +1,6 @@
 """Source: where a table's rows come from. The first is on top; rows have keys, so that the cursor stays on its row."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from tui.columns import Column
@@ -32,6 +32,10 @@ class Source(Protocol[R]):
         """Sort by a column, or by none."""
         ...
 
+    def keep(self, keys: Collection[Hashable] | None) -> None:
+        """Show only the rows with these keys; None: all again."""
+        ...
+
 
 class ListSource(Generic[R]):
     """A list of rows, filtered and sorted."""
@@ -42,6 +46,7 @@ class ListSource(Generic[R]):
         self._shown: list[R] = []
         self._index: dict[Hashable, int] = {}
         self.wanted: Callable[[R], bool] | None = None
+        self._kept: Collection[Hashable] | None = None
         self._sort: Column[R] | None = None
         self._reverse = False
 
@@ -63,6 +68,10 @@ class ListSource(Generic[R]):
     def index(self, key: Hashable) -> int | None:
         return self._index.get(key)
 
+    def keep(self, keys: Collection[Hashable] | None) -> None:
+        self._kept = keys
+        self.arrange()
+
     def order(self, column: Column[R] | None, *, reverse: bool) -> None:
         self._sort, self._reverse = column, reverse
         self.arrange()
@@ -75,6 +84,8 @@ class ListSource(Generic[R]):
     def arrange(self) -> None:
         """Filter and sort anew."""
         self._shown = [row for row in self._all if self.wanted is None or self.wanted(row)]
+        if self._kept is not None:
+            self._shown = [row for row in self._shown if self._key(row) in self._kept]
         if self._sort is not None and self._sort.sort is not None:
             self._shown.sort(key=self._sort.sort, reverse=self._reverse)
         self._index = {self._key(row): i for i, row in enumerate(self._shown)}

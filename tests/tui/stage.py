@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from textual.app import App
 
 from gateway import __version__
 from gateway.client.control import ControlClient
@@ -473,6 +474,11 @@ class FakeLink:
         if not self.there:
             raise Unavailable("the server ended with status 1 before it answered", code="start_failed")
         return Attached(self.client, started_here=True)
+
+
+def words(app: App[Any]) -> list[str]:
+    """What was told in toasts."""
+    return [notice.message for notice in app._notifications]  # noqa: SLF001 - Textual shows them nowhere else
 
 
 def console(

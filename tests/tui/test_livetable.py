@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Collection, Hashable
 from contextlib import asynccontextmanager
 
 from textual.app import App, ComposeResult
@@ -31,6 +31,9 @@ class Countdown:
     def index(self, key: Hashable) -> int | None:
         assert isinstance(key, int)
         return self.count - key if key <= self.count else None
+
+    def keep(self, keys: Collection[Hashable] | None) -> None:
+        raise NotImplementedError
 
     def order(self, column: Column[int] | None, *, reverse: bool) -> None:
         raise NotImplementedError

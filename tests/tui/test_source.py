@@ -31,6 +31,14 @@ def test_a_filter_hides_rows() -> None:
     assert source.hidden == 1
 
 
+def test_only_some_rows_can_be_kept() -> None:
+    source = made()
+    source.keep({"a", "c"})
+    assert rows(source) == ["A", "c"]
+    source.keep(None)
+    assert rows(source) == ["b", "A", "c"]
+
+
 def test_rows_can_be_sorted_both_ways() -> None:
     source = made()
     column = Column("name", "Name", 5, str, sort=str.lower)

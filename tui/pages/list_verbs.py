@@ -1,15 +1,19 @@
 """List verbs: what every page with a table can do: open the pane, filter, sort, mark, copy."""
 
+from asyncio import to_thread
 from collections.abc import Mapping
 from typing import Any
 
 from textual.widgets import Input
 
+from gateway.domain.errors import BadRequest
 from tui.clipboard import copy
 from tui.columns import sorting
+from tui.export import checked, write
 from tui.pages.base import Verb
 from tui.widgets.columns import ChooseColumns
 from tui.widgets.detail import Detail
+from tui.widgets.prompt import Prompt
 from tui.widgets.toast import tell
 
 AnyListPage = Any
@@ -69,6 +73,34 @@ def mark(page: AnyListPage) -> None:
         table.action_cursor("down")
 
 
+def marked(page: AnyListPage) -> None:
+    """Only the rows that are marked; again: all."""
+    table = page.table
+    page.only_marked = not page.only_marked and bool(table.marks)
+    page.source.keep(set(table.marks) if page.only_marked else None)
+    if not table.marks:
+        tell(page, "nothing is marked; m marks a row")
+    page.renew()
+
+
+async def export(page: AnyListPage) -> None:
+    """Write the rows that are shown to a file."""
+    rows = [row for i in range(page.source.count) if (row := page.source.row(i)) is not None]
+    path = await page.ask(Prompt(f"Write {len(rows):,} rows to a file", "calls.csv or calls.jsonl", _complaint))
+    if path:
+        file = checked(path)
+        count = await to_thread(write, file, rows)
+        tell(page, f"{count:,} rows are in {file}")
+
+
+def _complaint(text: str) -> str:
+    try:
+        checked(text)
+    except BadRequest as error:
+        return error.message
+    return ""
+
+
 def copy_name(page: AnyListPage) -> None:
     """Copy the row's name or id."""
     if (row := page.table.current) is not None:
@@ -104,6 +136,8 @@ VERBS: Mapping[str, Verb] = {
     "reverse": reverse,
     "columns": columns,
     "mark": mark,
+    "marked": marked,
+    "export": export,
     "copy": copy_name,
     "twin": copy_twin,
     "back": back,

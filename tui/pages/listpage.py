@@ -39,6 +39,7 @@ class ListPage(Page, Generic[R]):
         self.view: View = session.remembered.view(id)
         self.columns = listing.columns()
         self.source: Source[R] = ListSource[R](listing.key) if source is None else source
+        self.only_marked = False
         self.complaint = ""
         """What is wrong with the filter."""
         self._filtered = ""

@@ -10,7 +10,7 @@ The rows stand still between two calls of ``renew``.
 """
 
 from bisect import bisect_left
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 from gateway.domain.query import Query
 from gateway.domain.units import CallId
@@ -44,6 +44,7 @@ class LiveSource:
         self.done = False
         """Whether everything was searched."""
         self.query: Query | None = None
+        self._kept: Collection[Hashable] | None = None
         self._sort: Column[CallView] | None = None
         self._reverse = False
         self.paused = False
@@ -88,6 +89,11 @@ class LiveSource:
             return len(self._view) - 1 - at
         return next((len(self._view) + i for i, row in enumerate(self.found) if row.id == key), None)
 
+    def keep(self, keys: Collection[Hashable] | None) -> None:
+        """Only these, as far as they are here."""
+        self._kept = keys
+        self._version = -1
+
     def order(self, column: Column[CallView] | None, *, reverse: bool) -> None:
         """Largest first, unless reversed: that is what one looks for among calls."""
         self._sort, self._reverse = column, reverse
@@ -111,11 +117,7 @@ class LiveSource:
             return
         self._take(calls)
         self._version = calls.version
-        if self._sort is None or self._sort.sort is None:
-            self._ordered = None
-        else:
-            rows = [*self.found, *(as_view(calls.by_id[i], self._session.now()) for i in reversed(self._view))]
-            self._ordered = sorted(rows, key=self._sort.sort, reverse=not self._reverse)
+        self._ordered = self._arranged(calls)
 
     def extend(self, rows: Sequence[CallView], edge: str | None) -> None:
         """More records were walked through; ``edge`` is the last of them, None when there are no more."""
@@ -125,6 +127,20 @@ class LiveSource:
         self.edge = edge or self.edge
         self.done = edge is None or len(self.found) >= FOUND_LIMIT
         self._version = -1
+
+    def _arranged(self, calls: Calls) -> list[CallView] | None:
+        """The rows in an order that is not theirs, or only some of them; None if neither is wanted."""
+        if self._kept is None and self._sort is None:
+            return None
+        rows = [*(as_view(calls.by_id[i], self._session.now()) for i in reversed(self._view)), *self.found]
+        if self._kept is not None:
+            older = (
+                self.history.row(key) for key in sorted((k for k in self._kept if isinstance(k, int)), reverse=True)
+            )
+            rows = [*(row for row in rows if row.id in self._kept), *(row for row in older if row is not None)]
+        if self._sort is not None and self._sort.sort is not None:
+            rows.sort(key=self._sort.sort, reverse=not self._reverse)
+        return rows
 
     def _take(self, calls: Calls) -> None:
         changed = calls.changes()

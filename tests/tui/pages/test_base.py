@@ -5,7 +5,7 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from gateway.domain.errors import BadRequest
-from tests.tui.stage import console
+from tests.tui.stage import console, words
 from tui.pages.base import Page, Verb
 from tui.themes import DARK
 from tui.widgets.confirm import Confirm
@@ -42,16 +42,13 @@ class Stage(App[None]):
         await pilot.pause()
         await pilot.pause()
 
-    def words(self) -> list[str]:
-        return [notice.message for notice in self._notifications]
-
 
 async def test_what_a_verb_raises_is_shown() -> None:
     app = Stage()
     async with app.run_test() as pilot:
         await app.act(pilot, "fail")
         await app.act(pilot, "fail_later")
-        assert app.words() == ["that [b]cannot[/] be"] * 2
+        assert words(app) == ["that [b]cannot[/] be"] * 2
 
 
 async def test_a_verb_may_ask() -> None:

@@ -1,4 +1,9 @@
+from pathlib import Path
+
+from textual.widgets import Input, Static
+
 from tests.tui.pages.test_listpage import shown
+from tests.tui.stage import words
 from tui.actions import of
 from tui.pages.list_verbs import VERBS
 from tui.widgets.columns import ChooseColumns
@@ -28,6 +33,28 @@ async def test_columns_can_be_chosen() -> None:
         await pilot.pause()
         assert list(app.fruits.table.chosen) == ["name"]
         assert app.fruits.view.columns == ["name"]
+
+
+async def test_only_marked_rows_can_be_shown() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("M")
+        assert words(app) == ["nothing is marked; m marks a row"]
+        await pilot.press("j", "m", "M")
+        assert app.names() == ["apple"]
+        await pilot.press("M")
+        assert len(app.names()) == 4
+
+
+async def test_what_is_shown_can_be_written_to_a_file(tmp_path: Path) -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("E")
+        await pilot.pause()
+        app.screen.query_one(Input).value = str(tmp_path / "fruits.txt")
+        await pilot.press("enter")
+        assert "must end in .csv" in str(app.screen.query_one(".complaint", Static).visual)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert words(app) == []
 
 
 async def test_choosing_no_columns_after_all_changes_nothing() -> None:

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.widgets import Input, Static
 
-from tests.tui.stage import console
+from tests.tui.stage import console, words
 from tui.actions import bindings
 from tui.columns import Column
 from tui.listing import Listing
@@ -76,9 +76,6 @@ class Stage(App[None]):
 
     def names(self) -> list[str | None]:
         return [self.fruits.source.row(i) for i in range(self.fruits.source.count)]
-
-    def words(self) -> list[str]:
-        return [notice.message for notice in self._notifications]
 
     def drawn(self, selector: str) -> str:
         return str(self.fruits.query_one(selector, Static).visual)
@@ -164,7 +161,7 @@ async def test_copying_tells_what_was_copied() -> None:
         assert app.clipboard == "pear"
         await pilot.press("Y")
         assert app.clipboard == "tollkeeper fruit show pear"
-        assert app.words() == ["copied: pear", "copied:\ntollkeeper fruit show pear"]
+        assert words(app) == ["copied: pear", "copied:\ntollkeeper fruit show pear"]
 
 
 async def test_a_view_is_as_it_was_left() -> None:
@@ -181,7 +178,7 @@ async def test_what_is_remembered_but_makes_no_sense_is_the_default() -> None:
 
 
 async def test_what_is_being_selected_does_not_move() -> None:
-    async with shown() as (app, pilot):
+    async with shown() as (app, _):
         app.screen.selections = {app.fruits.table: Selection(Offset(0, 1), Offset(3, 1))}
         assert isinstance(app.fruits.listing, Fruits)
         app.fruits.listing.there = ["new", *FRUITS]

@@ -110,6 +110,14 @@ def test_rows_can_be_sorted_by_any_column() -> None:
     assert source.index(source.key(3)) == 3
 
 
+def test_only_marked_rows_can_be_kept() -> None:
+    _, source = made()
+    key = source.key(5)
+    source.keep({key})
+    source.renew()
+    assert ids(source) == [key]
+
+
 def test_paused_rows_stay_and_what_comes_is_counted() -> None:
     session, source = made()
     before = ids(source)

@@ -1,3 +1,5 @@
+from textual.binding import Binding
+
 from tests.tui.stage import console
 from tui.pages.base import Page
 from tui.pages.registry import MAKERS
@@ -14,6 +16,6 @@ def test_every_page_has_a_verb_for_each_of_its_keys() -> None:
     session = console().session
     for make in MAKERS.values():
         page = make(session)
-        bound = {binding.action for _, bindings in page._bindings.key_to_bindings.items() for binding in bindings}
+        bound = {binding.action for binding in type(page).BINDINGS if isinstance(binding, Binding)}
         wanted = {action.removeprefix("act('").removesuffix("')") for action in bound if action.startswith("act(")}
         assert wanted <= set(page.verbs), page.id

@@ -1,0 +1,101 @@
+from gateway.domain.events import CallSettled
+from gateway.domain.units import Millis
+from tests.tui.pages.test_live import lead, live, settle, shown
+from tests.tui.stage import NOW, call, running, words
+from tui.actions import of
+from tui.pages.live_verbs import VERBS, locate
+from tui.widgets.confirm import Confirm
+
+
+def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
+    assert set(VERBS) == {action.verb for action in of("live")}
+
+
+async def test_pausing_holds_the_rows_still_and_counts_what_comes() -> None:
+    async with shown() as (app, pilot, client):
+        await pilot.press("space")
+        client.tell(CallSettled(seq=1, call=call(9, NOW)))
+        await settle(app, pilot)
+        assert lead(app).startswith("❚❚ paused  62 calls · 1 new ↑")
+        await pilot.press("space")
+        await settle(app, pilot)
+        assert lead(app).startswith("▸ following  63 calls")
+
+
+async def test_following_comes_back_from_anywhere() -> None:
+    async with shown() as (app, pilot, _):
+        await pilot.press("s", "space", "G", "F")
+        await settle(app, pilot)
+        assert lead(app).startswith("▸ following")
+        assert live(app).view.sort == ""
+
+
+async def test_errors_only_and_back() -> None:
+    async with shown() as (app, pilot, _):
+        await pilot.press("e")
+        await settle(app, pilot)
+        assert all(row.status != 200 for i in range(live(app).calls.count) if (row := live(app).calls.row(i)))
+        await pilot.press("e")
+        await settle(app, pilot)
+        assert live(app).calls.count == 62
+
+
+async def test_a_running_call_is_cancelled_after_asking() -> None:
+    async with shown() as (app, pilot, client):
+        await pilot.press("x")
+        await pilot.pause()
+        assert isinstance(app.screen, Confirm)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert not any(line.startswith("cancel") for line in client.asked)
+        await pilot.press("x", "y")
+        await pilot.pause()
+        await pilot.pause()
+        assert client.asked[-1] == f"cancel {running(2, NOW - 1_500).id}"
+
+
+async def test_a_call_that_ended_cannot_be_cancelled() -> None:
+    async with shown() as (app, pilot, client):
+        await pilot.press("j", "x")
+        await pilot.pause()
+        assert words(app) == ["this call does not run any more"]
+        await pilot.press("g", "x")
+        client.now_running = []
+        await pilot.press("y")
+        await settle(app, pilot)
+        assert words(app)[-1] == "it ended by itself meanwhile"
+
+
+async def test_errors_can_be_walked() -> None:
+    async with shown() as (app, pilot, _):
+        await pilot.press("right_square_bracket")
+        first = live(app).table.current
+        await pilot.press("right_square_bracket", "left_square_bracket")
+        assert live(app).table.current is first
+        assert first is not None
+        assert first.status != 200
+
+
+async def test_jumping_goes_to_the_newest_call_before_a_moment() -> None:
+    async with shown(400) as (app, pilot, client):
+        await pilot.press("w", *"10m", "enter")
+        await settle(app, pilot)
+        row = live(app).table.current
+        assert row is not None
+        assert row.time_ms == max(one.time_ms for one in client.records if one.time_ms < NOW - 600_000)
+
+
+async def test_jumping_far_back_asks_for_few_records() -> None:
+    async with shown(5_000, recent=20) as (app, _, client):
+        client.asked.clear()
+        index = await locate(live(app), Millis(NOW - 4_000 * 3_100))
+        number = live(app).calls.count - index
+        assert client.records[-number].time_ms == max(
+            one.time_ms for one in client.records if one.time_ms < NOW - 4_000 * 3_100
+        )
+        assert len(client.asked) <= 13
+
+
+async def test_before_everything_is_the_oldest() -> None:
+    async with shown(5_000, recent=20) as (app, _, _client):
+        assert await locate(live(app), Millis(1)) == live(app).calls.count - 1

@@ -1,0 +1,40 @@
+"""Stage for one widget or dialog in an app of its own."""
+
+from typing import Any
+
+from textual.app import App, ComposeResult
+from textual.screen import ModalScreen
+from textual.widget import Widget
+
+from tui.style import CSS as STYLE
+from tui.themes import DARK
+
+
+class WidgetStage(App[Any]):
+    """Shows a widget, or asks with a dialog and keeps the answer."""
+
+    CSS = STYLE
+
+    def __init__(self, *widgets: Widget) -> None:
+        super().__init__()
+        self.register_theme(DARK)
+        self.theme = DARK.name
+        self._widgets = widgets
+        self.answers: list[Any] = []
+        self.markup = True
+        self.notices: list[tuple[str, str, float | None]] = []
+        """What was told: words, severity, seconds."""
+
+    def compose(self) -> ComposeResult:
+        yield from self._widgets
+
+    def ask(self, dialog: ModalScreen[Any]) -> None:
+        self.push_screen(dialog, self.answers.append)
+
+    def notify(self, message: str, **how: Any) -> None:
+        self.notices.append((message, how["severity"], how["timeout"]))
+        self.markup = how["markup"]
+
+    @property
+    def words(self) -> list[str]:
+        return [notice[0] for notice in self.notices]

@@ -1,0 +1,69 @@
+"""Export: what a table shows as a file: CSV for spreadsheets, or JSON lines for programs, by the ending of its name."""
+
+import csv
+import io
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.text import plain
+
+ENDINGS = (".csv", ".jsonl")
+
+
+def checked(text: str) -> Path:
+    """The file to write; raises BadRequest if it is none that can be written to."""
+    path = Path(text.strip()).expanduser()
+    if path.suffix not in ENDINGS:
+        raise BadRequest(f"the name must end in {' or '.join(ENDINGS)}")
+    if path.exists():
+        raise BadRequest(f"{path} exists; name another file")
+    if not path.absolute().parent.is_dir():
+        raise BadRequest(f"there is no folder {path.absolute().parent}")
+    return path
+
+
+def write(path: Path, rows: Iterable[msgspec.Struct]) -> int:
+    """Write a new file that only the owner may read; how many rows. Raises Conflict."""
+    line_of = csv_line if path.suffix == ".csv" else json_line
+    count = 0
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            for row in rows:
+                if count == 0 and path.suffix == ".csv":
+                    file.write(_csv(type(row).__struct_fields__))
+                file.write(line_of(row))
+                count += 1
+    except OSError as exc:
+        raise Conflict(f"{path} cannot be written: {exc.strerror}") from exc
+    return count
+
+
+def json_line(row: msgspec.Struct) -> str:
+    """The row as it is."""
+    return msgspec.json.encode(row).decode() + "\n"
+
+
+def csv_line(row: msgspec.Struct) -> str:
+    """Its fields in order: text made harmless, lists as JSON, nothing for null.
+
+    What a spreadsheet would take for a formula gets an apostrophe before it.
+    """
+    return _csv([_cell(getattr(row, name)) for name in row.__struct_fields__])
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, str):
+        text = plain(value, limit=len(value) + 1)
+        return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+    return "" if value is None else msgspec.json.encode(value).decode()
+
+
+def _csv(cells: Iterable[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
