@@ -205,7 +205,7 @@ def report(rows: Rows, trials: list[Trial]) -> None:
             values = {name: [f[figure] for f in rounds] for name, rounds in by_target.items()}
             middle = {name: median(found) for name, found in values.items()}
             ratios = [
-                median(ours / max(other, 1e-9) for ours, other in zip(values["ours"], values[name], strict=True))
+                median(ours / other for ours, other in zip(values["ours"], values[name], strict=True))
                 for name in ("bare", "direct")
             ]
             cells = "".join(f"{middle[name]:>10.{_digits(middle[name])}f}" for name in ("direct", "bare", "ours"))
