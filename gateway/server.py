@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from gateway import __version__, runfile
-from gateway.config import Config
+from gateway.config import SOCKET_PATH_LIMIT, Config
 from gateway.control.app import control_app, control_runner
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes
@@ -89,12 +89,12 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
     _harden()
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(open_engine(config))
-        key = _begin(engine)
         stop = _Stop()
         door = await stack.enter_async_context(open_door(engine, config))
         endpoint = await stack.enter_async_context(_control(engine, config, private=False))
         runfile.write(config.runfile, endpoint)
         stack.callback(runfile.remove, config.runfile, engine.instance)
+        key = _begin(engine)  # last of all that may fail: the key of a first token is told only once
         engine.stop_asked = stop.ask
         stop.on_signals()
         gc.collect()
@@ -292,7 +292,8 @@ async def _control(engine: Engine, config: Config, *, private: bool) -> AsyncIte
 def _socket_path(config: Config, instance: str, *, private: bool) -> Path | None:
     if config.socket is None or not private:
         return config.socket
-    return config.socket.with_name(f"control-{instance[:6]}.sock")
+    path = config.socket.with_name(f"control-{instance[:6]}.sock")
+    return path if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT else None
 
 
 class _Stop:

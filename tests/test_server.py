@@ -1,0 +1,208 @@
+"""The server as a whole: it starts on an empty home, is alone on it, and leaves in good order."""
+
+import asyncio
+import signal
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway import runfile
+from gateway.client.control import ControlClient
+from gateway.config import Config
+from gateway.core.fresh import DEMO_MODELS
+from gateway.domain.call import Outcome, Record
+from gateway.domain.units import Millis
+from gateway.server import embedded
+from gateway.store.store import Store
+from tests.fakes.client import Client
+from tests.fakes.replies import DONE
+from tests.server import serving
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and modes of files")
+
+
+def records(home: Path) -> list[Record]:
+    """What a stopped server has left."""
+    store = Store.open(Config(home=home), writer=False, now=lambda: Millis(0))
+    try:
+        return store.calls.newest(1000)
+    finally:
+        store.close()
+
+
+async def test_an_empty_home_answers_at_once(home: Path) -> None:
+    async with serving(home) as server:
+        said = server.said
+        answer = await server.client.chat("demo-echo")
+        assert (answer.status, "Say hello." in answer.text) == (200, True)
+        assert (said["token"], tuple(said["models"]), said["open_to"], said["notes"]) == ("first", DEMO_MODELS, "", [])
+        assert said["key"].startswith("sk-tk-")
+        assert said["home"] == str(home)
+        server.signal()
+        assert await server.ended() == 0
+    (record,) = records(home)
+    assert (record.token_name, record.channel_name, record.cost > 0) == ("first", "demo", True)
+
+
+async def test_the_first_key_is_told_once_and_kept_nowhere(home: Path) -> None:
+    async with serving(home) as first:
+        key = first.said["key"]
+        first.signal()
+        await first.ended()
+    async with serving(home) as second:
+        assert second.said["key"] == ""
+        assert (await Client(second.port, key).chat("demo-echo")).status == 200
+        second.signal()
+        await second.ended()
+    assert holding(home, key) == []
+
+
+def holding(home: Path, text: str) -> list[Path]:
+    """The files in which a text stands."""
+    return [path for path in home.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+async def test_everything_in_the_home_is_for_its_owner_alone(home: Path) -> None:
+    async with serving(home) as server:
+        await server.client.chat("demo-echo")
+        found = modes(home)
+    assert {"run.json", "control.sock", "config.json"} <= set(found)
+    assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
+
+
+def modes(home: Path) -> dict[str, int]:
+    """Of the home and all that is in it."""
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in [home, *home.rglob("*")]}
+
+
+async def test_the_runfile_leads_to_the_server_and_goes_with_it(home: Path) -> None:
+    async with serving(home) as server:
+        endpoint = runfile.read(home / "run.json")
+        assert endpoint is not None
+        assert endpoint.address == server.said["address"]
+        assert endpoint.pid == server.process.pid
+        server.signal()
+        await server.ended()
+    assert not (home / "run.json").exists()
+    assert not (home / "control.sock").exists()
+
+
+async def test_a_second_server_on_one_home_is_refused(home: Path) -> None:
+    async with serving(home) as first:
+        async with serving(home) as second:
+            assert second.said["code"] == "store_busy"
+            assert str(first.process.pid) in second.said["message"]
+            assert await second.ended() == 3
+        assert (await first.client.chat("demo-echo")).status == 200
+        assert runfile.read(home / "run.json") is not None
+
+
+async def test_a_port_that_is_taken_is_told_and_no_key_is_lost(home: Path, tmp_path: Path) -> None:
+    async with serving(home) as first:
+        async with serving(tmp_path / "other", port=first.port) as second:
+            assert (second.said["code"], str(first.port) in second.said["message"]) == ("port_in_use", True)
+            assert await second.ended() == 3
+        async with serving(tmp_path / "other") as third:
+            assert third.said["key"] != ""
+
+
+async def test_a_stopping_server_lets_a_running_stream_end(home: Path) -> None:
+    async with serving(home) as server:
+        words = [{"role": "user", "content": "!speed=40 " + "word " * 40}]
+        async with server.client.streaming("demo-echo", messages=words) as answer:
+            await answer.event()
+            server.signal()
+            await refused(server.client)
+            assert (await answer.rest()).endswith(DONE)
+        assert await server.ended() == 0
+    assert [record.outcome for record in records(home)] == [Outcome.DONE]
+
+
+async def refused(client: Client) -> None:
+    """Wait until nobody new is let in."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", client.port)
+            except ConnectionError:
+                return
+            writer.close()
+            await asyncio.sleep(0.01)
+
+
+SILENT = [{"role": "user", "content": "!silence=3 one two three four five"}]
+
+
+@pytest.mark.parametrize("how", ["patience", "second signal"])
+async def test_a_stream_that_does_not_end_is_cut_with_an_error(home: Path, how: str) -> None:
+    async with serving(home, drain_s=0.3 if how == "patience" else 60) as server:
+        async with server.client.streaming("demo-echo", messages=SILENT) as answer:
+            await answer.event()
+            server.signal()
+            if how == "second signal":
+                await refused(server.client)
+                server.signal(signal.SIGINT)
+            body = await answer.rest()
+            assert b'"code":"gateway_stopping"' in body
+            assert DONE not in body
+        assert await server.ended() == 0
+    (record,) = records(home)
+    assert (record.outcome, record.status, record.output > 0) == (Outcome.STOPPED, 503, True)
+
+
+async def test_the_owner_stops_a_server(home: Path) -> None:
+    async with serving(home) as server:
+        endpoint = runfile.read(home / "run.json")
+        assert endpoint is not None
+        await ControlClient(endpoint).stop()
+        assert await server.ended() == 0
+
+
+async def test_a_killed_server_leaves_a_home_that_starts_again(home: Path) -> None:
+    async with serving(home) as server, server.client.streaming("demo-echo", messages=SILENT) as answer:
+        await answer.event()
+        server.signal(signal.SIGKILL)
+        await server.process.wait()
+    assert (home / "run.json").exists()
+    async with serving(home) as again:
+        assert len(again.said["notes"]) == 1
+        again.signal()
+        await again.ended()
+    (record,) = records(home)
+    assert (record.outcome, record.cost, record.channel_name) == (Outcome.LOST, 0, "demo")
+    assert record.possible == record.held > 0
+
+
+async def test_a_home_without_a_server_can_be_reached_from_inside(home: Path) -> None:
+    async with embedded(Config(home=home)) as endpoint:
+        assert endpoint.address == ""
+        assert not (home / "run.json").exists()
+        socket = home / endpoint.socket.rpartition("/")[2]
+        assert socket.name != "control.sock"
+        assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+    assert not socket.exists()
+
+
+async def test_a_server_inside_may_listen_too(home: Path) -> None:
+    async with embedded(Config(home=home, host="0.0.0.0", port=1), listen=True) as endpoint:
+        assert endpoint.address.startswith("http://127.0.0.1:")
+        port = int(endpoint.address.rpartition(":")[2].partition("/")[0])
+        assert (await Client(port).get("/health")).json["status"] == "ok"
+        assert (await Client(port).chat("demo-echo")).status == 401
+
+
+async def test_a_control_socket_of_too_long_a_path_is_none(tmp_path: Path) -> None:
+    home = tmp_path / ("h" * max(1, 86 - len(str(tmp_path))))
+    config = Config(home=home)
+    assert config.socket is not None
+    async with embedded(config) as endpoint:
+        assert (endpoint.socket, endpoint.port > 0) == ("", True)
+
+
+async def test_bound_to_all_the_owner_is_warned(home: Path) -> None:
+    async with serving(home, host="0.0.0.0") as server:
+        assert "other machines can reach it" in server.said["open_to"]
+        assert server.said["address"].startswith("http://127.0.0.1:")
+        assert (await server.client.chat("demo-echo")).status == 200
