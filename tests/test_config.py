@@ -1,0 +1,73 @@
+"""Where a gateway lives and listens: flags before environment before defaults."""
+
+import os
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from gateway.config import DEFAULT_PORT, SOCKET_PATH_LIMIT, Config, load
+from gateway.domain.errors import BadRequest
+
+
+def test_the_defaults() -> None:
+    found = load(environ={})
+    assert (found.host, found.port, found.drain_s) == ("127.0.0.1", DEFAULT_PORT, 30.0)
+    assert found.home == Path(platformdirs.user_data_dir("tollkeeper", appauthor=False))
+
+
+def test_the_environment_wins_over_the_defaults(tmp_path: Path) -> None:
+    environ = {
+        "TOLLKEEPER_HOME": str(tmp_path),
+        "TOLLKEEPER_HOST": "0.0.0.0",
+        "TOLLKEEPER_PORT": "9000",
+        "TOLLKEEPER_DRAIN_S": "2.5",
+    }
+    assert load(environ=environ) == Config(home=tmp_path, host="0.0.0.0", port=9000, drain_s=2.5)
+
+
+def test_flags_win_over_the_environment(tmp_path: Path) -> None:
+    environ = {"TOLLKEEPER_HOME": "/elsewhere", "TOLLKEEPER_HOST": "0.0.0.0", "TOLLKEEPER_PORT": "9000"}
+    found = load(home=str(tmp_path), host="::1", port=0, environ=environ)
+    assert (found.home, found.host, found.port) == (tmp_path, "::1", 0)
+
+
+@pytest.mark.parametrize("name", ["HOME", "HOST"])
+def test_an_empty_variable_is_none(name: str) -> None:
+    assert load(environ={f"TOLLKEEPER_{name}": ""}) == load(environ={})
+
+
+def test_a_home_is_absolute_and_may_begin_with_a_tilde() -> None:
+    assert load(home="~/gw", environ={}).home == Path.home() / "gw"
+    assert load(home="gw", environ={}).home == Path.cwd() / "gw"
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http", "80.5", "", " "])
+def test_a_port_must_be_one(port: str) -> None:
+    with pytest.raises(BadRequest, match="not a number from 0 to 65535") as caught:
+        load(environ={"TOLLKEEPER_PORT": port})
+    assert caught.value.param == "port"
+
+
+@pytest.mark.parametrize("port", [0, 65535])
+def test_the_ends_of_the_range_are_ports(port: int) -> None:
+    assert load(port=port, environ={}).port == port
+
+
+@pytest.mark.parametrize("seconds", ["-1", "soon", "nan", "inf", "86401", ""])
+def test_a_drain_must_be_seconds(seconds: str) -> None:
+    with pytest.raises(BadRequest, match="not a number of seconds"):
+        load(environ={"TOLLKEEPER_DRAIN_S": seconds})
+
+
+def test_the_files_lie_in_the_home(tmp_path: Path) -> None:
+    found = Config(home=tmp_path)
+    assert (found.runfile, found.log) == (tmp_path / "run.json", tmp_path / "server.log")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no Unix sockets")
+@pytest.mark.parametrize(("length", "fits"), [(SOCKET_PATH_LIMIT, True), (SOCKET_PATH_LIMIT + 1, False)])
+def test_a_socket_needs_a_short_path(length: int, fits: bool) -> None:
+    home = Path("/" + "h" * (length - len("//control.sock")))
+    assert (Config(home=home).socket == home / "control.sock") is fits
+    assert (Config(home=home).socket is None) is not fits
