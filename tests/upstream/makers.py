@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Channel, Dialect, Served, Timeouts
+from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.units import ChannelId
 from gateway.upstream.adapter import Order
 
@@ -31,8 +31,3 @@ def order(body: object = None, *, model: str = "m", include_usage: bool = False)
         answer_id="chatcmpl-ours",
         created=77,
     )
-
-
-def timeouts(**seconds: float) -> Timeouts:
-    """Some deadlines, the others as usual."""
-    return Timeouts(**seconds)

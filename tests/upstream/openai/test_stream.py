@@ -1,6 +1,8 @@
 """Every recorded stream at every split gives the same answer, whether events are opened or put together."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.domain.usage import Source, Usage
 from gateway.upstream.openai.stream import ChatStream
@@ -60,6 +62,42 @@ def test_templates_change_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -
     plain, _ = _fed(case.came, len(case.came) or 1)
     assert (plain.events, plain.comments) == (stream.events, stream.comments)
     assert plain.tally.tokens() == stream.tally.tokens()
+
+
+DAMAGE = [
+    b'"',
+    b"\\",
+    b"\n\n",
+    b"\n",
+    b"\r",
+    b"data: ",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b"null",
+    b"\xff",
+    b"\\ud83d",
+    b'"usage":{},',
+]
+
+
+@given(
+    st.sampled_from(STREAMS),
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from(DAMAGE), st.integers(0, 40)), min_size=1, max_size=4),
+    st.lists(st.integers(1, 60), max_size=30),
+)
+def test_damage_never_raises_and_splits_still_change_nothing(
+    case: Case, damage: list[tuple[float, bytes, int]], sizes: list[int]
+) -> None:
+    data = bytearray(case.came)
+    for place, piece, cut in damage:
+        at = round(place * len(data))
+        data[at : at + cut] = piece
+    whole = _outcome(bytes(data))
+    assert _outcome(bytes(data), *sizes) == whole
+    chunks_in(whole[0])
 
 
 def test_nothing_is_held_back() -> None:
