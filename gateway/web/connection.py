@@ -99,6 +99,7 @@ class Connection(RequestHandler):
             status=400 if status < 500 else status,
             body=answer(BadRequest(text, code="bad_http"))[2],
             content_type="application/json",
+            headers={"Server": "tollkeeper"},
         )
         response.force_close()
         return response

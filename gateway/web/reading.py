@@ -72,9 +72,12 @@ async def read_body(request: web.BaseRequest) -> bytes:
     declared = request.content_length
     if declared is not None and declared > MAX_BODY:
         raise _too_large()
+    expected = request.headers.get("Expect", "100-continue").strip().lower()
+    if expected != "100-continue":
+        raise BadRequest("the only expectation met here is '100-continue'", code="expectation_failed")
     if request.content.is_eof():  # it came with the head, as most do
         return _whole(await request.content.read())
-    if request.headers.get("Expect"):
+    if "Expect" in request.headers:
         await _continue(request)
     try:
         async with asyncio.timeout(BODY_S):
@@ -112,8 +115,6 @@ def _patience(began: float, size: int, now: float) -> float:
 
 
 async def _continue(request: web.BaseRequest) -> None:
-    if request.headers["Expect"].strip().lower() != "100-continue":
-        raise BadRequest("the only expectation met here is '100-continue'", code="expectation_failed")
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     request.writer.output_size = 0
 
