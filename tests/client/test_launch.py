@@ -12,12 +12,14 @@ import msgspec
 import pytest
 
 from gateway import runfile
-from gateway.client import launch
+from gateway.client import child, launch
 from gateway.client.control import ControlClient
-from gateway.client.launch import Server, answers, command, ensure, environment, find, start, stop, tail
+from gateway.client.launch import Server, answers, ensure, find, start, stop
+from gateway.commands.exits import Exit
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.runfile import Endpoint
+from gateway.store.lock import Lock
 from tests.client.scripted import talking
 from tests.control.conftest import Surface
 
@@ -82,60 +84,10 @@ async def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
         assert not await answers(Endpoint(instance="x", secret="s", port=place.port))
 
 
-def test_this_python_runs_cli_py(config: Config) -> None:
-    python, cli, *words = command(config)
-    assert (python, Path(cli).name, Path(cli).is_file()) == (sys.executable, "cli.py", True)
-    assert words == ["serve", "--home", str(config.home), "--host", "127.0.0.1", "--port", "0"]
-
-
-def test_the_frozen_program_runs_itself(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    assert command(config)[:2] == [sys.executable, "serve"]
-
-
-def test_the_frozen_child_unpacks_itself_anew_in_our_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert environment({"A": "b"}, tmp_path) == {"A": "b"}
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    child = environment({"A": "b", "TMPDIR": "/tmp"}, tmp_path)
-    assert child == {"A": "b", "TMPDIR": str(tmp_path), "PYINSTALLER_RESET_ENVIRONMENT": "1"}
-
-
-def test_a_program_in_one_file_is_known_by_where_it_unpacked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not launch.is_one_file()
-    monkeypatch.setattr(sys, "_MEIPASS", str(Path(sys.executable).parent / "_internal"), raising=False)
-    assert not launch.is_one_file()
-    monkeypatch.setattr(sys, "_MEIPASS", "/tmp/_MEI123456", raising=False)
-    assert launch.is_one_file()
-
-
-def test_what_killed_servers_left_is_swept(tmp_path: Path) -> None:
-    for name, age in (("_MEIold", 100.0), ("_MEInew", 200.0), ("other", 100.0)):
-        (tmp_path / name / "lib").mkdir(parents=True)
-        os.utime(tmp_path / name, (age, age))
-    launch.sweep(tmp_path, 150.0)
-    launch.sweep(tmp_path / "nothing", 150.0)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["_MEInew", "other"]
-
-
-def test_each_home_unpacks_into_a_folder_of_its_own(tmp_path: Path) -> None:
-    one, other = (launch.cache_of(Config(home=tmp_path / name)) for name in "ab")
-    assert (one.parent, one != other) == (other.parent, True)
-
-
-def test_the_end_of_a_log_is_told_harmlessly(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_bytes(b"old\n" + b"".join(b"line %d\n" % number for number in range(50)) + b"\x1b[2J\xff\n\n")
-    assert tail(log)[-2:] == ["line 49", "\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}"]
-    assert len(tail(log)) == launch.TAIL_LINES
-    assert tail(log, begin=log.stat().st_size) == []
-    assert tail(log, begin=10**9) == []
-    assert tail(tmp_path / "nothing") == []
-
-
 async def test_a_child_that_fails_is_told_with_its_words(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     config.log.write_text("of an earlier run\n")
     program = [sys.executable, "-c", "import sys; print('no \\x1b[31mluck'); sys.exit(3)"]
-    monkeypatch.setattr(launch, "command", lambda _: program)
+    monkeypatch.setattr(child, "command", lambda _: program)
     with pytest.raises(Unavailable) as caught:
         await start(config)
     assert caught.value.code == "start_failed"
@@ -147,27 +99,21 @@ async def test_a_child_that_fails_is_told_with_its_words(config: Config, monkeyp
 async def test_a_child_that_never_answers_is_ended(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     children: list[subprocess.Popen[bytes]] = []
 
-    class Remembered(launch.Child):
+    class Remembered(child.Child):
         def __init__(self, *args: Any, **more: Any) -> None:
             super().__init__(*args, **more)
             children.append(self)
 
-    monkeypatch.setattr(launch, "Child", Remembered)
-    monkeypatch.setattr(launch, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
+    monkeypatch.setattr(child, "Child", Remembered)
+    monkeypatch.setattr(child, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
     monkeypatch.setattr(launch, "START_S", 0.3)
     with pytest.raises(Unavailable, match="did not answer"):
         await start(config)
     assert children[0].returncode is not None
 
 
-async def test_a_program_that_is_not_there_is_told(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "command", lambda _: [str(config.home / "nothing")])
-    with pytest.raises(Unavailable, match="cannot be started"):
-        await start(config)
-
-
 async def test_a_giving_up_starter_leaves_no_child(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
+    monkeypatch.setattr(child, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
     starting = asyncio.create_task(start(config))
     await asyncio.sleep(0.1)
     starting.cancel()
@@ -203,6 +149,26 @@ async def test_it_has_a_session_of_its_own_and_a_log_for_us_alone(server: Server
     assert stat.S_IMODE(config.runfile.stat().st_mode) == 0o600
     assert config.socket is not None
     assert stat.S_IMODE(config.socket.stat().st_mode) == 0o600
+
+
+@pytest.mark.slow
+async def test_a_home_that_is_just_in_use_is_waited_for(config: Config) -> None:
+    lock = Lock(config.home / "lock")
+    asyncio.get_running_loop().call_later(1.5, lock.close)
+    server = await start(config)
+    assert "is using the store" in config.log.read_text()
+    await end(server)
+
+
+async def test_a_home_that_stays_in_use_is_told(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "BUSY_S", 0.2)
+    monkeypatch.setattr(child, "command", lambda _: [sys.executable, "-c", "print('busy'); exit(8)"])
+    with pytest.raises(Unavailable, match="busy"):
+        await start(config)
+
+
+def test_the_status_of_a_failed_store_is_the_program_s() -> None:
+    assert launch.STORE_FAILED == Exit.STORE
 
 
 @pytest.mark.slow
