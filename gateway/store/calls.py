@@ -156,11 +156,12 @@ class CallLog:
 
     def _wanted(self, where: CallFilter, top: int) -> Iterator[Record]:
         needles, fits = _needles(where), _test(where)
+        skip = _succeeded if where.failed else None
         since, until = where.since or 0, FOREVER if where.until is None else where.until
         for segment in reversed(self.log.segments):
             if not segment.n or segment.t1 < since or segment.t0 >= until or segment.first >= top:
                 continue
-            for line in segment.newest(needles):
+            for line in segment.newest(needles, skip):
                 if segment.last < top or id_of(line) < top:
                     record = _decode(body_of(line))
                     if since <= record.ts < until and fits(record):
@@ -176,6 +177,12 @@ def _needles(where: CallFilter) -> list[bytes]:
     ]
 
 
+def _succeeded(line: bytes) -> bool:
+    """Whether the bytes show a good status, that of the call and not of an attempt; if not, they may hold either."""
+    found = line.find(b'"status":2')
+    return found >= 0 and line.find(b'"attempts":', 0, found) < 0
+
+
 def _test(where: CallFilter) -> Callable[[Record], bool]:
     exact = [(name, value) for name in _EXACT if (value := getattr(where, name)) is not None]
 
@@ -188,10 +195,11 @@ def _test(where: CallFilter) -> Callable[[Record], bool]:
 
 
 def _series(table: dict[str, dict[int, Counts]], start_of: Callable[[int], int]) -> list[Bucket]:
+    starts = {start: start_of(start) for start in {start for cells in table.values() for start in cells}}
     buckets: dict[tuple[int, str], Counts] = {}
     for value, cells in table.items():
         for start, counts in cells.items():
-            buckets.setdefault((start_of(start), value), Counts()).merge(counts)
+            buckets.setdefault((starts[start], value), Counts()).merge(counts)
     return [Bucket(start, value, counts) for (start, value), counts in sorted(buckets.items(), key=lambda b: b[0])]
 
 

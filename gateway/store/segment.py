@@ -1,6 +1,6 @@
 """Segment: one file of the call log, and what is known of it without reading it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +101,8 @@ class Segment:
                 elif line:
                     self.damaged = True
 
-    def newest(self, needles: list[bytes]) -> Iterator[bytes]:
-        """Its intact lines that hold every needle, newest first. Bytes are compared, nothing is decoded."""
+    def newest(self, needles: list[bytes], skip: Callable[[bytes], bool] | None = None) -> Iterator[bytes]:
+        """Its intact lines that hold every needle and are not to be skipped, newest first; nothing is decoded."""
         first = needles[0] if needles else CRC
         for block in self.blocks(newest_first=True):
             stop = len(block)
@@ -111,7 +111,7 @@ class Segment:
                 end = block.find(b"\n", hit, stop)
                 line = block[start : stop if end < 0 else end].removeprefix(b",")
                 stop = start - 1 if start else 0
-                if all(needle in line for needle in needles):
+                if all(needle in line for needle in needles) and not (skip and skip(line)):
                     if intact(line):
                         yield line
                     else:

@@ -121,6 +121,22 @@ def test_any_record_is_reached_by_its_number(calls: CallLog, top: int) -> None:
     assert calls.numbered(top, 5) == wanted
 
 
+def test_a_failed_call_is_found_whatever_its_attempts_and_texts_say(tmp_path: Path) -> None:
+    calls = log_of(tmp_path)
+    good, bad = Attempt(channel="a", status=200), Attempt(channel="b", status=500)
+    failed = [
+        record(1, status=0, attempts=(good,)),
+        record(2, status=500, attempts=(good, bad)),
+        record(3, status=429, error='"status":200'),
+        record(4, status=0, app='"status":200,"attempts":'),
+        record(5, status=199),
+        record(6, status=300),
+    ]
+    calls.append([*failed, record(7, status=200, attempts=(bad,)), record(9, status=299)])
+    assert calls.find(CallFilter(failed=True), limit=99) == failed[::-1]
+    assert [call.status for call in calls.find(CallFilter(failed=False), limit=99)] == [299, 200]
+
+
 def test_before_an_unknown_call_there_is_nothing(calls: CallLog) -> None:
     assert calls.find(CallFilter(), limit=5, before=call_id(999)) == []
 

@@ -1,0 +1,388 @@
+"""The goals of the store, S1 to S9, measured and printed as ratios: ``python -m tests.bench.bench_store [records]``.
+
+A million records take about two minutes and 400 MB of disk in the folder for temporary files.
+"""
+
+import gc
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from tinydb import TinyDB, where
+from tinydb.storages import JSONStorage, MemoryStorage
+
+from gateway.config import Config
+from gateway.domain.call import Attempt, Record, Running
+from gateway.domain.price import Rates
+from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.usage import Source
+from gateway.store.calls import CallFilter, CallLog
+from gateway.store.holds import ACCOUNT, Scope
+from gateway.store.log import Log
+from gateway.store.rollup import DAY
+from gateway.store.store import Store
+from gateway.store.table import Calls
+
+T0 = 1_760_000_000_000 // DAY * DAY
+DAYS = 60
+OPEN_CALLS = 10_000
+"""Calls in the open segment of every store, so that opening them differs by the history only."""
+
+encode = msgspec.json.encode
+
+
+def calls(count: int, *, start: int = T0, days: float = DAYS) -> Iterator[Record]:
+    """Records as a gateway writes them: 20 tokens, 8 models, 12 channels."""
+    rng = random.Random(1)
+    for i in range(count):
+        ts = Millis(start + int(i * days * DAY / count))
+        ok = rng.random() < 0.95
+        channel = rng.randrange(12)
+        yield Record(
+            id=CallId(f"req_{ts:012x}{rng.getrandbits(56):014x}"),
+            ts=ts,
+            token=f"tok_{min(int(rng.expovariate(0.25)), 19):02d}",
+            token_name="laptop",
+            group="default" if rng.random() < 0.8 else "vip",
+            model=f"model-{rng.randrange(8)}",
+            channel=f"ch_{channel:02d}",
+            channel_name=f"channel {channel}",
+            app="openai-python",
+            status=200 if ok else rng.choice((400, 401, 429, 500, 502)),
+            finish="stop" if ok else "",
+            stream=rng.random() < 0.7,
+            ms=Millis(rng.randrange(100, 40_000)),
+            ttft=Millis(rng.randrange(80, 2500)) if ok else None,
+            overhead=rng.randrange(300, 2000),
+            input=rng.randrange(20, 8000),
+            output=rng.randrange(1, 2000) if ok else 0,
+            source=Source.REPORTED if ok else Source.NONE,
+            cost=Nanos(rng.randrange(10_000_000)) if ok else Nanos(0),
+            rates=Rates(150, 75, 150, 600, 0, 1_000_000),
+            held=Nanos(12_000_000),
+            balance=Nanos(rng.randrange(10_000_000_000)),
+            attempts=(Attempt(channel=f"channel {channel}", status=200 if ok else 429, ms=Millis(500)),),
+        )
+
+
+def timed(do: Callable[[], object]) -> float:
+    """Seconds."""
+    start = time.perf_counter()
+    do()
+    return time.perf_counter() - start
+
+
+def each(values: Iterable[Any], do: Callable[[Any], object]) -> list[float]:
+    """Seconds of doing it with each of the values."""
+    return [timed(partial(do, value)) for value in values]
+
+
+def median(do: Callable[[], object], rounds: int = 7) -> float:
+    return statistics.median(timed(do) for _ in range(rounds))
+
+
+def percentile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def resident() -> float:
+    """Mebibytes of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def goal(name: str, text: str, value: float, limit: float, *, least: bool = False) -> None:
+    held = value >= limit if least else value <= limit
+    print(
+        f"{name}  {'ok ' if held else 'NOT'}  {value:10.2f}  ({'>=' if least else '<='} {limit:g})  {text}", flush=True
+    )
+
+
+def build(folder: Path, count: int) -> list[float]:
+    """A log of ``count`` records and an open segment; the seconds of each of the last thousand appends."""
+    log = CallLog(Log(folder))
+    costs: list[float] = []
+    source = calls(count - OPEN_CALLS)
+    while chunk := list(islice(source, 20_000)):
+        costs = each(chunk, lambda call: log.append([call]))
+        log.log.sync()
+    for call in calls(OPEN_CALLS, start=T0 + DAYS * DAY, days=0.5):
+        log.append([call])
+    log.log.close()
+    return costs[-1000:]
+
+
+def appends(root: Path, most: int) -> float:
+    """S1, S2 and S3; seconds of one append."""
+    fresh = CallLog(Log(root / "fresh"))
+    first = statistics.median(each(calls(1000), lambda call: fresh.append([call])))
+    fresh.log.close()
+    sizes = (10_000 + OPEN_CALLS, 100_000, most)
+    costs = {size: statistics.median(build(root / str(size), size)) for size in sizes}
+    for size, cost in costs.items():
+        print(f"    append at {size:9,}: {cost * 1e6:.2f} us")
+    goal("S1", f"append at {most:,} / at 1,000", costs[most] / first, 1.2)
+    for count, times in ((10_000, 2000), (100_000, 50_000)):
+        goal("S2", f"JSONStorage / our append at {count:,}", json_insert(root, count) / costs[most], times, least=True)
+    raw, inserted = raw_write(root), tinydb_insert(root)
+    print(f"    through TinyDB's Table.insert: {inserted * 1e6:.2f} us; encode + raw pwrite {raw * 1e6:.2f} us")
+    goal("S3", "append / (encode + raw pwrite)", costs[most] / raw, 9)
+    goal("S3", "Table.insert / (encode + raw pwrite)", inserted / raw, 9)
+    return inserted
+
+
+def json_insert(root: Path, count: int) -> float:
+    with TinyDB(root / f"stock-{count}.json", storage=JSONStorage) as stock:
+        stock.insert_multiple(msgspec.to_builtins(call) for call in calls(count))
+        document = msgspec.to_builtins(next(calls(1)))
+        return median(lambda: stock.insert(document), 5)
+
+
+def raw_write(root: Path) -> float:
+    fd = os.open(root / "raw", os.O_RDWR | os.O_CREAT)
+    some = list(calls(5000))
+    at = 0
+
+    def write(call: Record) -> None:
+        nonlocal at
+        at += os.pwrite(fd, encode(call), at)
+
+    costs = each(some, write)
+    os.close(fd)
+    return statistics.median(costs)
+
+
+def tinydb_insert(root: Path) -> float:
+    db = Calls(root / "tinydb")
+    costs = each([msgspec.to_builtins(call) for call in calls(3000)], db.insert)
+    db.close()
+    return statistics.median(costs)
+
+
+def hold_of(call: Record) -> Running:
+    return Running(
+        id=call.id,
+        ts=call.ts,
+        token=call.token,
+        group=call.group,
+        model=call.model,
+        channel=call.channel,
+        app=call.app,
+        held=call.held,
+        held_tokens=2000,
+        input=call.input,
+    )
+
+
+def store_at(home: Path, sync_s: float) -> Store:
+    """With the windows of two tokens', a group's and the account's budgets asked for."""
+    store = Store.open(Config(home=home), now=lambda: Millis(T0), sync_s=sync_s)
+    scopes: list[Scope] = [ACCOUNT, ("token", "tok_01"), ("token", "tok_02"), ("group", "default")]
+    for scope in scopes:
+        store.books.spent(scope, Millis(T0))
+        store.books.spent(scope)
+    return store
+
+
+def hot_path(root: Path, append: float) -> None:
+    """The rest of S3, and S4."""
+    store = store_at(root / "hot", 0)
+
+    def whole(pair: tuple[Running, Record]) -> None:
+        store.books.open(pair[0])
+        store.books.settle(pair[1])
+
+    store.books.open(Running(id=CallId("req_" + "f" * 26), ts=Millis(T0)))
+    pairs = [(hold_of(call), call) for call in calls(20_000, days=0.5)]
+    costs: list[float] = []
+    for at in range(0, len(pairs), 100):
+        costs += each(pairs[at : at + 100], whole)
+        store.books.sync()
+    print(f"    open + settle {statistics.median(costs) * 1e6:.2f} us")
+    goal("S3", "open + settle / Table.insert", statistics.median(costs) / append, 2)
+    call = next(calls(1, start=T0 + 5))
+    written = list(writes(lambda: whole((hold_of(call), call))))
+    goal("S4", "write system calls per call", len(written), 3)
+    goal("S4", "bytes written / bytes of the record", sum(written) / len(encode(call)), 1.8)
+    store.close()
+
+
+def writes(do: Callable[[], object]) -> list[int]:
+    """The sizes of the writes that doing it takes."""
+    sizes: list[int] = []
+    reals = {name: getattr(os, name) for name in ("write", "pwrite")}
+
+    def counting(real: Callable[..., int], fd: int, data: bytes, *rest: int) -> int:
+        sizes.append(len(data))
+        return real(fd, data, *rest)
+
+    for name, real in reals.items():
+        setattr(os, name, partial(counting, real))
+    do()
+    for name, real in reals.items():
+        setattr(os, name, real)
+    return sizes
+
+
+def reading(root: Path, most: int) -> None:
+    """S5 and S7."""
+    small, large = (CallLog(Log(root / str(count))) for count in (10_000 + OPEN_CALLS, most))
+    end = T0 + DAYS * DAY + DAY // 2
+    month = Millis(end - 30 * DAY)
+    token = CallFilter(token="tok_03", since=month)
+    last = [median(partial(log.newest, 1000)) for log in (small, large)]
+    some = [median(partial(log.find, token, limit=200)) for log in (small, large)]
+    goal("S5", f"last 1000 at {most:,} / at 10,000", last[1] / last[0], 1.3)
+    goal("S5", f"200 of a token at {most:,} / at 10,000", some[1] / some[0], 1.5)
+    goal("S5", "last 1000, ms", last[1] * 1000, 20)
+    goal("S5", "200 of a token, ms", some[1] * 1000, 10)
+    glances(large, end)
+    filtered = timed(partial(large.find, token, limit=most))
+    table = Calls(large.log).table("calls")
+    searched = timed(lambda: table.search((where("token") == "tok_03") & (where("ts") >= month)))
+    goal("S7", "Table.search / 30-day filter, all hits", searched / filtered, 3, least=True)
+    for log in (small, large):
+        log.log.close()
+
+
+def glances(log: CallLog, end: int) -> None:
+    """No goals: what the console asks for."""
+    day, month, most = Millis(end - DAY), Millis(end - 30 * DAY), 1 << 60
+    for text, wanted, limit in (
+        ("last 50", CallFilter(), 50),
+        ("token, 24 h, all", CallFilter(token="tok_03", since=day), most),
+        ("token and 429, 30 d, all", CallFilter(token="tok_03", status=429, since=month), most),
+        ("200 failed", CallFilter(failed=True), 200),
+        ("an app nobody uses", CallFilter(app="nothing"), 1),
+    ):
+        print(f"    {text}: {median(partial(log.find, wanted, limit=limit), 3) * 1000:.2f} ms")
+    known = log.find(CallFilter(until=Millis(T0 + DAY)), limit=1)[0].id
+    for text, call_id in (("a known id", known), ("an unknown id", CallId("req_" + "0" * 26))):
+        print(f"    {text}: {median(partial(log.get, call_id), 3) * 1000:.2f} ms")
+    steps: tuple[Literal["", "hour", "day"], ...] = ("", "hour", "day")
+    for step in steps:
+        cost = median(partial(log.sums, "token", month, Millis(end), step), 3)
+        print(f"    sums by token, 30 d, step {step or 'none'}: {cost * 1000:.2f} ms")
+
+
+def open_and_close(folder: Path) -> None:
+    Log(folder).close()
+
+
+def opening(root: Path, most: int) -> None:
+    """S6."""
+    opened = {count: median(partial(open_and_close, root / str(count)), 5) for count in (100_000, most)}
+    goal("S6", f"open at {most:,} / at 100,000", opened[most] / opened[100_000], 3)
+    stock = timed(lambda: TinyDB(root / "stock-100000.json").table("_default").get(doc_id=1)) * most / 100_000
+    text = f"open / stock TinyDB's load (of 100,000, scaled), {opened[most] * 1000:.0f} ms"
+    goal("S6", text, opened[most] / stock, 0.05)
+
+
+PROBE = """
+import sys
+from pathlib import Path
+from typing import Any, Literal
+from tests.bench.bench_store import memory
+memory(Path(sys.argv[1]), sys.argv[2])
+"""
+
+
+def memory(folder: Path, kind: str) -> None:
+    """In a process of its own: mebibytes above where it began."""
+    if kind == "stock":
+        before = resident()
+        stock = TinyDB(storage=MemoryStorage)
+        stock.insert_multiple(msgspec.to_builtins(call) for call in calls(100_000))
+        print(resident() - before)
+        return
+    before = resident()
+    log = CallLog(Log(folder))
+    log.newest(1000)
+    log.find(CallFilter(token="tok_03"), limit=200)
+    log.sums("token", Millis(0), Millis(1 << 60), "hour")
+    gc.collect()
+    print(resident() - before)
+    sum(1 for segment in log.log.segments for _ in segment.lines())
+    print(resident() - before)
+
+
+def residents(root: Path, most: int) -> None:
+    """S8."""
+
+    def run(kind: str) -> list[float]:
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE, str(root / str(most)), kind], capture_output=True, text=True, check=True
+        )
+        return [float(line) for line in done.stdout.split()]
+
+    (queried, scanned), (stock,) = run("ours"), run("stock")
+    goal("S8", "MiB after open and queries", queried, 50)
+    goal("S8", "MiB after a full scan", scanned, 100)
+    goal("S8", "after queries / MemoryStorage (of 100,000, scaled)", queried / (stock * most / 100_000), 0.15)
+
+
+def pauses(root: Path) -> None:
+    """S9: what an event loop feels at some 200 calls a second."""
+    felt = {
+        "never": pace(store_at(root / "pace-never", 0), lambda _: None),
+        "thread": pace(store_at(root / "pace-thread", 0.1), lambda _: None),
+        "each": pace(store_at(root / "pace-each", 0), lambda store: store.books.sync()),
+    }
+    p99 = {name: percentile(values, 0.99) for name, values in felt.items()}
+    for name, values in felt.items():
+        print(f"    settle, sync {name}: p50 {statistics.median(values) * 1e6:.0f}, p99 {p99[name] * 1e6:.0f} us")
+    goal("S9", "p99 of settle, thread / never", p99["thread"] / p99["never"], 1.5)
+    goal("S9", "p99 of settle, thread / sync each", p99["thread"] / p99["each"], 0.3)
+    goal("S9", "longest pause while sealing, ms", sealing(root) * 1000, 100)
+
+
+def pace(store: Store, then: Callable[[Store], object]) -> list[float]:
+    def settle(call: Record) -> None:
+        store.books.settle(call)
+        then(store)
+
+    costs: list[float] = []
+    for call in calls(2000, days=0.01):
+        time.sleep(0.003)
+        store.books.open(hold_of(call))
+        costs += each([call], settle)
+    store.close()
+    return costs
+
+
+def sealing(root: Path) -> float:
+    """The longest append while a dozen segments are sealed in the thread."""
+    store = store_at(root / "seal", 0.1)
+    longest = 0.0
+    source = calls(80_000, days=12)
+    while chunk := list(islice(source, 4000)):
+        longest = max(longest, *each(chunk, lambda call: store.calls.append([call])))
+        store.books.note(chunk[0])
+        time.sleep(0.1)
+    store.close()
+    return longest
+
+
+def main() -> None:
+    most = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        append = appends(root, most)
+        hot_path(root, append)
+        reading(root, most)
+        opening(root, most)
+        residents(root, most)
+        pauses(root)
+
+
+if __name__ == "__main__":
+    main()
