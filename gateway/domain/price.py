@@ -38,8 +38,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def free(self) -> bool:
         """Whether every rate is zero."""
-        rates = (self.input, self.output, self.cached_input, self.cache_write, self.per_call)
-        return not any(rates) and not any(t.input or t.output for t in self.tiers)
+        tiers: tuple[Price | Tier, ...] = (self, *self.tiers)
+        return not self.per_call and not any(t.input or t.output or t.cached_input or t.cache_write for t in tiers)
 
 
 class Rates(msgspec.Struct, frozen=True, array_like=True):

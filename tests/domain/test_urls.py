@@ -71,7 +71,13 @@ def test_plain_http_to_far_hosts_is_warned_of(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["https://api.example.com/v1", "http://localhost/v1", "http://192.168.1.5/v1", "http://nas/v1", "http://gpu.local/v1"],
+    [
+        "https://api.example.com/v1",
+        "http://localhost/v1",
+        "http://192.168.1.5/v1",
+        "http://nas/v1",
+        "http://gpu.local/v1",
+    ],
 )
 def test_encrypted_and_near_hosts_are_not(url: str) -> None:
     assert base_url_warning(url) == ""

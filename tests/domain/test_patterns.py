@@ -1,0 +1,38 @@
+"""Model names fit patterns as in a shell, with case."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.domain.patterns import matches
+
+
+@pytest.mark.parametrize(
+    ("name", "patterns", "fits"),
+    [
+        ("gpt-5", (), True),
+        ("gpt-5", ("gpt-5",), True),
+        ("gpt-5", ("gpt-*",), True),
+        ("gpt-5", ("gpt-?",), True),
+        ("gpt-50", ("gpt-?",), False),
+        ("GPT-5", ("gpt-*",), False),
+        ("gpt-5", ("claude-*", "*5"), True),
+        ("gpt-5", ("claude-*",), False),
+        ("gpt-5", ("",), False),
+        ("a/b:free", ("a/*",), True),
+        ("a/b:free", ("*:free",), True),
+        ("m[1]", ("m[1]",), True),
+        ("m1", ("m[1]",), False),
+        ("m[1]", ("m[*]",), True),
+        ("[", ("[",), True),
+        ("", ("*",), True),
+    ],
+)
+def test_names_and_patterns(name: str, patterns: tuple[str, ...], fits: bool) -> None:
+    assert matches(name, patterns) is fits
+
+
+@given(st.text(max_size=20))
+def test_every_name_fits_itself_and_the_star(name: str) -> None:
+    assert matches(name, (name,))
+    assert matches(name, ("*",))

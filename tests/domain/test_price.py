@@ -1,0 +1,122 @@
+"""One formula turns a usage into a cost: exact integers, one rounding, half up."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.domain.price import Price, Rates, Tier, cost, rates
+from gateway.domain.units import DOLLAR, MILLION, Nanos
+from gateway.domain.usage import Usage, canonical
+
+USAGES = st.builds(
+    Usage,
+    input=st.integers(0, 10**7),
+    cached=st.integers(0, 10**7),
+    cache_write=st.integers(0, 10**7),
+    output=st.integers(0, 10**7),
+).map(canonical)
+NUMBERS = st.integers(0, 10**13)
+RATES = st.builds(Rates, NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 10**8))
+
+
+@given(USAGES, RATES)
+def test_the_cost_is_the_exact_sum_rounded_once(usage: Usage, at: Rates) -> None:
+    fresh = usage.input - usage.cached - usage.cache_write
+    tokens = (
+        fresh * at.input
+        + usage.cached * at.cached_input
+        + usage.cache_write * at.cache_write
+        + usage.output * at.output
+    )
+    exact = (Fraction(tokens, MILLION) + at.per_call) * Fraction(at.multiplier, MILLION)
+    found = cost(usage, at)
+    assert found == (exact + Fraction(1, 2)).__floor__()
+    assert isinstance(found, int)
+
+
+@given(USAGES, RATES)
+def test_more_never_costs_less(usage: Usage, at: Rates) -> None:
+    more = Usage(input=usage.input + 1, cached=usage.cached, cache_write=usage.cache_write, output=usage.output + 1)
+    assert cost(more, at) >= cost(usage, at) >= 0
+
+
+def test_a_worked_example() -> None:
+    """3 dollars, cached 0.30, output 15 a million: 400 + 600 cached + 200 out are 0.00438 dollars."""
+    price = Price(model="m", input=Nanos(3 * DOLLAR), cached_input=Nanos(DOLLAR * 3 // 10), output=Nanos(15 * DOLLAR))
+    usage = Usage(input=1000, cached=600, output=200)
+    assert cost(usage, rates(price, usage.input, MILLION)) == 4_380_000
+
+
+@pytest.mark.parametrize(("nanos", "found"), [(499_999, 0), (500_000, 1), (1_499_999, 1), (1_500_000, 2)])
+def test_halves_are_rounded_up(nanos: int, found: int) -> None:
+    assert cost(Usage(input=1), Rates(nanos, 0, 0, 0, 0, MILLION)) == found
+
+
+def test_a_price_per_call_is_added_and_multiplied() -> None:
+    price = Price(model="m", input=Nanos(0), output=Nanos(0), per_call=Nanos(1_000))
+    assert cost(Usage(input=5), rates(price, 5, 1_500_000)) == 1_500
+
+
+def test_missing_cache_prices_are_the_input_price() -> None:
+    """A discount is never guessed."""
+    price = Price(model="m", input=Nanos(7), output=Nanos(9))
+    assert rates(price, 10, MILLION) == Rates(7, 7, 7, 9, 0, MILLION)
+    given_ = Price(model="m", input=Nanos(7), cached_input=Nanos(0), cache_write=Nanos(8), output=Nanos(9))
+    assert rates(given_, 10, MILLION) == Rates(7, 0, 8, 9, 0, MILLION)
+
+
+TIERED = Price(
+    model="m",
+    input=Nanos(1),
+    output=Nanos(2),
+    cached_input=Nanos(0),
+    per_call=Nanos(5),
+    tiers=(
+        Tier(above=500, input=Nanos(20), output=Nanos(21), cached_input=Nanos(3)),
+        Tier(above=100, input=Nanos(10), output=Nanos(11)),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "found"),
+    [
+        (0, Rates(1, 0, 1, 2, 5, MILLION)),
+        (100, Rates(1, 0, 1, 2, 5, MILLION)),
+        (101, Rates(10, 10, 10, 11, 5, MILLION)),
+        (500, Rates(10, 10, 10, 11, 5, MILLION)),
+        (501, Rates(20, 3, 20, 21, 5, MILLION)),
+    ],
+)
+def test_the_highest_tier_a_call_exceeds_applies(tokens: int, found: Rates) -> None:
+    assert rates(TIERED, tokens, MILLION) == found
+
+
+@pytest.mark.parametrize(
+    ("price", "free"),
+    [
+        (Price(model="m", input=Nanos(0), output=Nanos(0)), True),
+        (Price(model="m", input=Nanos(0), output=Nanos(0), cached_input=Nanos(0)), True),
+        (Price(model="m", input=Nanos(1), output=Nanos(0)), False),
+        (Price(model="m", input=Nanos(0), output=Nanos(1)), False),
+        (Price(model="m", input=Nanos(0), output=Nanos(0), per_call=Nanos(1)), False),
+        (Price(model="m", input=Nanos(0), output=Nanos(0), cache_write=Nanos(1)), False),
+        (
+            Price(model="m", input=Nanos(0), output=Nanos(0), tiers=(Tier(above=9, input=Nanos(1), output=Nanos(0)),)),
+            False,
+        ),
+        (
+            Price(
+                model="m",
+                input=Nanos(0),
+                output=Nanos(0),
+                tiers=(Tier(above=9, input=Nanos(0), output=Nanos(0), cached_input=Nanos(1)),),
+            ),
+            False,
+        ),
+    ],
+)
+def test_free_is_what_can_never_cost_anything(price: Price, free: bool) -> None:
+    assert price.free is free

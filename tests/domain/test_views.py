@@ -1,0 +1,62 @@
+"""What front ends read of a call."""
+
+import msgspec
+import pytest
+
+from gateway.domain.call import Attempt, Outcome, Record
+from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.usage import Source
+from gateway.domain.views import CallView, call_view, iso
+
+RECORD = Record(
+    id=CallId("req_1"),
+    ts=Millis(1_795_213_865_120),
+    token="tok_1",
+    token_name="laptop",
+    group="home",
+    model="m",
+    channel="ch_1",
+    channel_name="up",
+    status=200,
+    outcome=Outcome.DONE,
+    finish="stop",
+    ms=Millis(1500),
+    ttft=Millis(250),
+    overhead=321,
+    input=10,
+    output=7,
+    source=Source.REPORTED,
+    cost=Nanos(123),
+    attempts=(Attempt(channel="up", status=200),),
+    marks=("no_done",),
+)
+
+
+def test_a_record_is_shown_by_names_and_units() -> None:
+    view = call_view(RECORD)
+    assert (view.state, view.time, view.time_ms) == ("settled", "2026-11-20T22:31:05.120Z", RECORD.ts)
+    assert (view.token, view.token_id, view.channel, view.group) == ("laptop", "tok_1", "up", "home")
+    assert (view.duration_ms, view.first_byte_ms, view.overhead_us) == (1500, 250, 321)
+    assert (view.input_tokens, view.output_tokens, view.usage_source, view.cost_nanos) == (10, 7, "reported", 123)
+    assert (view.finish_reason, view.outcome, view.marks) == ("stop", "done", ["no_done"])
+
+
+def test_every_key_is_always_there() -> None:
+    shown = msgspec.to_builtins(call_view(Record(id=CallId("req_1"), ts=Millis(0))))
+    assert set(shown) == set(CallView.__struct_fields__)
+
+
+def test_a_view_comes_back_as_it_was() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(call_view(RECORD)), type=CallView) == call_view(RECORD)
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (1, "1970-01-01T00:00:00.001Z"),
+        (4_102_444_799_999, "2099-12-31T23:59:59.999Z"),
+    ],
+)
+def test_moments_are_told_in_utc(ms: int, text: str) -> None:
+    assert iso(Millis(ms)) == text
