@@ -23,6 +23,7 @@ from gateway.domain.events import Snapshot
 from gateway.domain.units import Millis
 from tui import plainly, state, terminal, themes, verbs, wizard
 from tui.actions import PAGES, Action, bindings, key_text, of
+from tui.asciify import Asciify
 from tui.crash import CrashSafe, report
 from tui.farewell import Farewell
 from tui.feed import Feed
@@ -162,7 +163,8 @@ class Console(CrashSafe[Farewell]):
             yield SystemCommand(action.label + key, action.help, partial(owner.action_act, action.verb))
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        return [NoColor()] if self.no_color else super().get_line_filters()
+        colours = [NoColor()] if self.no_color else super().get_line_filters()
+        return [*colours, Asciify()] if self.session.glyphs.ascii else colours
 
 
 def offered(page: Page) -> list[Action]:

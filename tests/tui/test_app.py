@@ -1,0 +1,220 @@
+"""The whole console in front of a fake server: attaching, pages, themes, leaving."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from textual.command import CommandPalette
+from textual.pilot import Pilot
+
+from gateway.domain.events import CallSettled, Stopping
+from gateway.domain.settings import Settings
+from gateway.domain.units import Millis
+from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLink, call, calls, console, sums, words
+from tui.actions import PAGES
+from tui.app import Console, offered
+from tui.farewell import Farewell
+from tui.glyphs import ASCII
+from tui.pages.registry import MAKERS
+from tui.state import Remembered
+from tui.widgets.header import Header
+
+
+@asynccontextmanager
+async def shown(app: Console | None = None) -> AsyncIterator[tuple[Console, Pilot[Farewell]]]:
+    app = app or console(FakeClient(calls(30)))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(app, pilot, lambda: app.session.board.today is not None or app.session.link != "attached")
+        yield app, pilot
+
+
+async def until(app: Console, pilot: Pilot[Farewell], there: object) -> None:
+    """Wait for something, at most five seconds."""
+    assert callable(there)
+    async with asyncio.timeout(5):
+        while not there():
+            await pilot.pause(0.01)
+    app.renew()
+    await pilot.pause()
+
+
+def everything(app: Console) -> str:
+    """The whole screen as text."""
+    strips = app.screen._compositor.render_strips()  # noqa: SLF001 - Textual gives it in no other way
+    return "\n".join(strip.text for strip in strips)
+
+
+def head(app: Console) -> str:
+    return app.query_one(Header).render().plain
+
+
+@pytest.mark.parametrize("size", [(40, 10), (60, 20), (80, 24), (160, 45)])
+async def test_every_page_opens_at_every_size(size: tuple[int, int]) -> None:
+    app = console(FakeClient(calls(30)))
+    async with app.run_test(size=size) as pilot:
+        for number, page in enumerate(PAGES, 1):
+            if page.id in MAKERS:
+                await pilot.press(str(number))
+                await pilot.pause()
+                assert app.page.id == page.id
+
+
+async def test_it_attaches_and_shows_what_is_there() -> None:
+    async with shown() as (app, _):
+        assert ADDRESS in head(app)
+        assert "running 2" in head(app)
+        assert app.session.started_here
+
+
+async def test_what_was_spent_today_is_counted_on() -> None:
+    client = FakeClient(calls(30))
+    async with shown(console(client)) as (app, pilot):
+        client.tell(CallSettled(seq=1, call=call(99, NOW)))
+        await until(app, pilot, lambda: app.session.board.today == sums("", client.records))
+
+
+async def test_a_server_that_goes_away_is_said_so_and_the_rows_stay() -> None:
+    client = FakeClient(calls(30))
+    app = console(client)
+    link = FakeLink(client)
+    app.feed._link = link  # noqa: SLF001 - the fake is told to hide
+    async with shown(app) as (_, pilot):
+        link.findable = False
+        client.end()
+        await until(app, pilot, lambda: app.session.link == "gone")
+        assert "server gone" in head(app)
+        assert len(app.session.board.calls.order) == 32
+        await pilot.press("r")
+        await until(app, pilot, lambda: app.session.link == "attached")
+        assert "server gone" not in head(app)
+
+
+async def test_it_comes_back_when_the_server_does() -> None:
+    client = FakeClient(calls(30))
+    async with shown(console(client)) as (app, pilot):
+        client.end()
+        await until(app, pilot, lambda: app.session.link == "gone")
+        client.records.insert(0, call(99, NOW))
+        await until(app, pilot, lambda: app.session.link == "attached" and len(app.session.board.calls.order) == 33)
+
+
+async def test_without_a_server_it_ends_and_keeps_the_reason() -> None:
+    app = console()
+    link = FakeLink(FakeClient())
+    link.there = False
+    app.feed._link = link  # noqa: SLF001 - the fake is told to fail
+    async with app.run_test() as pilot:
+        async with asyncio.timeout(5):
+            while app.failure is None:
+                await pilot.pause(0.01)
+    assert app.failure.code == "start_failed"
+
+
+async def test_two_consoles_show_the_same_call() -> None:
+    one, two = FakeClient(calls(3)), FakeClient(calls(3))
+    async with shown(console(one)) as (first, pilot), shown(console(two)) as (second, other):
+        for client in (one, two):
+            client.tell(CallSettled(seq=1, call=call(99, NOW)))
+        newest = call(99, NOW).id
+        await until(first, pilot, lambda: newest in first.session.board.calls.by_id)
+        await until(second, other, lambda: newest in second.session.board.calls.by_id)
+
+
+async def test_leaving_lets_the_server_go_on() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("q")
+        await pilot.pause()
+    assert app.return_value is not None
+    assert app.return_value.sentence.startswith(f"left; still serving {ADDRESS}")
+    assert app.return_code == 0
+
+
+async def test_leaving_asks_to_stop_if_the_owner_wants_it_so() -> None:
+    client = FakeClient(calls(3))
+    client.settings_now = Settings(stop_on_leave=True)
+    async with shown(console(client)) as (app, pilot):
+        await pilot.press("q")
+        await until(app, pilot, lambda: app.screen.is_modal)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.return_value is None
+
+
+async def test_stopping_says_how_many_calls_are_running() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("Q")
+        await until(app, pilot, lambda: app.screen.is_modal)
+        await pilot.press("escape")
+        assert app.return_value is None
+
+
+async def test_leaving_a_draining_server_says_so() -> None:
+    client = FakeClient(calls(3))
+    async with shown(console(client)) as (app, pilot):
+        client.tell(Stopping(seq=1, until_ms=Millis(NOW + 30_000), running=[]))
+        await until(app, pilot, lambda: app.session.board.stopping is not None)
+        assert "stopping, 30s at most" in head(app)
+        await pilot.press("q")
+        await pilot.pause()
+    assert app.return_value is not None
+    assert "ends when its running calls have ended" in app.return_value.sentence
+
+
+async def test_themes_come_round_and_are_remembered() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("T")
+        assert (app.theme, app.session.remembered.theme) == ("light", "light")
+        await pilot.press("T", "T")
+        assert app.theme == "plain"
+        assert app.no_color
+
+
+async def test_without_colours_there_is_one_theme() -> None:
+    async with shown(console(FakeClient(calls(3)), colour=False)) as (app, pilot):
+        await pilot.press("T")
+        assert app.theme == "plain"
+        assert words(app) == ["NO_COLOR is set: there is one theme only"]
+
+
+async def test_undo_says_what_was_taken_back() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("u")
+        await until(app, pilot, lambda: words(app) == ["taken back: token ci was changed"])
+
+
+async def test_the_palette_offers_everything_that_can_be_done_here() -> None:
+    async with shown() as (app, pilot):
+        titles = [command.title for command in app.get_system_commands(app.screen)]
+        assert titles[0] == "Live  (1)"
+        assert {"Pause  (space)", "Filter  (/)", "Theme  (T)", "Detach"} <= set(titles)
+        for key in ("ctrl+p", "colon"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert isinstance(app.screen, CommandPalette)
+            await pilot.press("escape")
+            await pilot.pause()
+
+
+async def test_keys_can_be_rebound() -> None:
+    app = console(FakeClient(calls(3)), remembered=Remembered(keys={"live.pause": "p"}))
+    async with shown(app) as (_, pilot):
+        await pilot.press("p")
+        await pilot.pause()
+        assert "paused" in str(app.page.query_one(".lead").render())
+
+
+async def test_in_ascii_everything_is_ascii() -> None:
+    async with shown(console(FakeClient(calls(30)), glyphs=ASCII)) as (app, pilot):
+        await pilot.press("j", "enter")
+        await pilot.pause()
+        assert everything(app).isascii()
+        assert "+200" in everything(app)
+
+
+async def test_every_page_offers_the_actions_it_has_verbs_for() -> None:
+    async with shown() as (app, _):
+        ids = [action.id for action in offered(app.page)]
+        assert ids[0] == "live.pause"
+        assert "app.leave" in ids
+        assert "entity.new" not in ids

@@ -1,0 +1,61 @@
+import msgspec
+import pytest
+
+from tests.tui.stage import FakeClient, calls, console, status, sums
+from tui.session import Session
+from tui.widgets.header import page_at, state_line, tabs_line
+
+
+def session() -> Session:
+    made = console().session
+    made.board.apply(FakeClient(calls(5)).snapshot())
+    made.board.today = sums("", calls(5))
+    made.link = "attached"
+    return made
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 80, 100, 130, 200])
+def test_lines_are_as_wide_as_the_screen_at_most(width: int) -> None:
+    assert state_line(session(), width).cell_length <= max(width, 70)
+    assert tabs_line("live", width).cell_length <= max(width, 75)
+
+
+def test_with_room_everything_is_told() -> None:
+    text = state_line(session(), 140).plain
+    parts = ("tollkeeper", "http://127.0.0.1:8655/v1", "running 2", "today $", "tok", "deepseek rests 12m00s", "ci 97%")
+    assert [part for part in parts if part not in text] == []
+
+
+def test_what_needs_attention_goes_before_words() -> None:
+    text = state_line(session(), 80).plain
+    assert "deepseek rests" in text
+    assert "tollkeeper" not in text
+    assert text.rstrip().endswith("+1")
+
+
+def test_a_server_that_is_gone_says_what_to_do() -> None:
+    made = session()
+    made.lose("connection refused \x1b[2J")
+    text = state_line(made, 100).plain
+    assert "server gone" in text
+    assert "r starts it again" in text
+    assert "\x1b" not in text
+
+
+def test_before_the_first_snapshot_it_is_starting() -> None:
+    assert "starting the server" in state_line(console().session, 100).plain
+
+
+def test_a_server_without_a_public_address_says_so() -> None:
+    made = session()
+    snapshot = msgspec.structs.replace(FakeClient(calls(5)).snapshot(), status=status(5, address=""))
+    made.board.apply(snapshot)
+    assert "no public address" in state_line(made, 140).plain
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_clicking_a_name_finds_its_page(width: int) -> None:
+    text = tabs_line("live", width).plain
+    assert page_at(text.index("2 "), width) == "tokens"
+    assert page_at(text.index("4 ") + 3, width) == "channels"
+    assert page_at(width + 50, width) == ""
