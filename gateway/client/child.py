@@ -1,7 +1,7 @@
 """Child: the server as a process that we start and that outlives us.
 
-It gets its own session (a process group on Windows), so that no key press in our terminal reaches it, and writes its
-words to the log in the home. The frozen program is its own server: it starts itself.
+It gets its own session (a process group on Windows), so that no key press in our terminal reaches it. Its words go to
+the log in the home, its results nowhere: a log keeps no secrets. The frozen program is its own server.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def spawn(config: Config) -> Child:
         return Child(
             command(config),
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=subprocess.DEVNULL,  # results are for who is there to read them: a first token's key is one
             stderr=log,
             cwd=config.home,
             env=environment(os.environ, cache),

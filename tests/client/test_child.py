@@ -75,10 +75,10 @@ def test_a_program_that_is_not_there_is_told(config: Config, monkeypatch: pytest
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no sessions")
 def test_a_child_has_a_session_of_its_own_and_nothing_to_read(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = "import os, sys; print(os.getsid(0) == os.getpid(), repr(sys.stdin.read()), os.getcwd())"
+    program = "import os, sys; sys.exit(f'{os.getsid(0) == os.getpid()} {sys.stdin.read()!r} {os.getcwd()}')"
     monkeypatch.setattr(child, "command", lambda _: [sys.executable, "-c", program])
     started = spawn(config)
-    assert started.wait(10) == 0
+    assert started.wait(10) == 1
     assert tail(config.log) == [f"True '' {config.home}"]
 
 
@@ -91,7 +91,7 @@ def test_a_log_that_is_a_link_is_not_written_to(config: Config) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows ends processes otherwise")
 def test_what_a_child_started_ends_with_it(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = "import os, time; os.fork(); print('up', flush=True); time.sleep(600)"
+    program = "import os, time; os.fork(); os.write(2, b'up\\n'); time.sleep(600)"
     monkeypatch.setattr(child, "command", lambda _: [sys.executable, "-c", program])
     started = spawn(config)
     while len(tail(config.log)) < 2:

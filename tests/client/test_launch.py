@@ -13,11 +13,13 @@ import pytest
 
 from gateway import runfile
 from gateway.client import child, launch
+from gateway.client.child import log_size
 from gateway.client.control import ControlClient
 from gateway.client.launch import Server, answers, ensure, find, start, stop
 from gateway.commands.exits import Exit
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
+from gateway.domain.token import PREFIX
 from gateway.runfile import Endpoint
 from gateway.store.lock import Lock
 from tests.client.scripted import talking
@@ -86,7 +88,7 @@ async def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
 
 async def test_a_child_that_fails_is_told_with_its_words(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     config.log.write_text("of an earlier run\n")
-    program = [sys.executable, "-c", "import sys; print('no \\x1b[31mluck'); sys.exit(3)"]
+    program = [sys.executable, "-c", "import os; os.write(2, b'no \\x1b[31mluck'); os._exit(3)"]
     monkeypatch.setattr(child, "command", lambda _: program)
     with pytest.raises(Unavailable) as caught:
         await start(config)
@@ -152,17 +154,35 @@ async def test_it_has_a_session_of_its_own_and_a_log_for_us_alone(server: Server
 
 
 @pytest.mark.slow
-async def test_a_home_that_is_just_in_use_is_waited_for(config: Config) -> None:
-    lock = Lock(config.home / "lock")
-    asyncio.get_running_loop().call_later(1.5, lock.close)
+async def test_the_first_token_s_key_is_not_in_the_log(server: Server, config: Config) -> None:
+    (token,) = await ControlClient(server.endpoint).tokens()
+    assert PREFIX not in config.log.read_text()
+    assert token.hint.startswith(PREFIX)
+
+
+@pytest.mark.slow
+async def test_a_home_that_is_just_in_use_is_waited_for(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in use while the first child starts, and free when the second one does."""
+    locks = [Lock(config.home / "lock")]
+    spawn = child.spawn
+
+    def spawn_again(config: Config) -> child.Child:
+        if log_size(config.log):
+            locks.pop().close()
+        return spawn(config)
+
+    monkeypatch.setattr(launch, "BUSY_S", 60)
+    monkeypatch.setattr(launch, "spawn", spawn_again)
     server = await start(config)
-    assert "is using the store" in config.log.read_text()
+    assert locks == []
     await end(server)
 
 
 async def test_a_home_that_stays_in_use_is_told(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "BUSY_S", 0.2)
-    monkeypatch.setattr(child, "command", lambda _: [sys.executable, "-c", "print('busy'); exit(8)"])
+    monkeypatch.setattr(
+        child, "command", lambda _: [sys.executable, "-c", "import os; os.write(2, b'busy'); os._exit(8)"]
+    )
     with pytest.raises(Unavailable, match="busy"):
         await start(config)
 
