@@ -89,7 +89,7 @@ async def test_a_good_answer_needs_one_attempt(rig: Rig) -> None:
         (lambda: FakeReply(b""), "server"),
         (lambda: FakeReply(error_body(code=500)), "server"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "so",
 )
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_next_channel_answers_when_one_fails_of_its_own(

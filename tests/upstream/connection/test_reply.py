@@ -47,7 +47,7 @@ async def test_a_body_that_is_too_long_is_refused_and_not_read(ask: Asker) -> No
 
 
 @pytest.mark.parametrize(
-    ("coding", "packed"), [("gzip", gzip.compress(b"hello")), ("deflate", zlib.compress(b"hello"))]
+    ("coding", "packed"), [("gzip", gzip.compress(b"hello", mtime=0)), ("deflate", zlib.compress(b"hello"))]
 )
 async def test_a_compressed_body_is_unpacked(ask: Asker, coding: str, packed: bytes) -> None:
     answer = await ask(reply(packed, headers={"content-encoding": coding}))
