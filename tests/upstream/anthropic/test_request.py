@@ -160,7 +160,14 @@ def test_what_would_be_another_answer_is_refused(fields: dict[str, Any], param: 
 
 
 def test_what_has_no_counterpart_is_named() -> None:
-    fields = {"seed": 1, "logit_bias": {"1": 1}, "store": False, "verbosity": None, "frequency_penalty": 0.1, "x": {}}
+    fields: dict[str, Any] = {
+        "seed": 1,
+        "logit_bias": {"1": 1},
+        "store": False,
+        "verbosity": None,
+        "frequency_penalty": 0.1,
+        "x": {},
+    }
     assert _dropped(**fields) == ("seed", "logit_bias", "frequency_penalty", "x")
 
 

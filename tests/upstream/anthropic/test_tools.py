@@ -125,6 +125,6 @@ def test_text_needs_nothing(form: Any) -> None:
 
 def test_when_a_call_is_the_answer() -> None:
     own = function(JSON_TOOL)
-    asked = [{"response_format": FORM}, {"response_format": FORM, "tools": [own]}, {}]
+    asked: list[dict[str, Any]] = [{"response_format": FORM}, {"response_format": FORM, "tools": [own]}, {}]
     requests = [read_request(order({"messages": [], **fields}).fields) for fields in asked]
     assert [answers_by_tool(request) for request in requests] == [True, False, False]

@@ -1,0 +1,122 @@
+"""Whole messages become chat completions that are valid to the letter."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.upstream.adapter import AttemptFailed, Whole
+from gateway.upstream.anthropic.dialect import AnthropicDialect
+from gateway.upstream.chat.signatures import Signatures
+from tests.cases.anthropic.streams import TWO_TOOLS, start, text
+from tests.conformance.shapes import completion_faults
+from tests.fakes.replies import dumps
+from tests.upstream.makers import channel, order
+
+THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
+SPENT = {"input_tokens": 10, "cache_read_input_tokens": 20, "output_tokens": 7}
+
+
+def _whole(body: bytes, signatures: Signatures | None = None, **fields: Any) -> Whole:
+    asked = order({"messages": [], **fields}, model="mine")
+    return AnthropicDialect(signatures or Signatures()).whole(body, asked, channel())
+
+
+def _answer(*blocks: Any, reason: str = "end_turn", **more: Any) -> bytes:
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "x", "content": blocks}
+    return dumps({**message, "stop_reason": reason, "usage": SPENT, **more})
+
+
+def _said(body: bytes, **fields: Any) -> tuple[Any, str]:
+    whole = _whole(body, **fields)
+    doc = json.loads(whole.body)
+    assert completion_faults(doc) == []
+    return doc["choices"][0]["message"], whole.finish
+
+
+def test_text() -> None:
+    whole = _whole(_answer({"type": "text", "text": "Hel"}, {"type": "odd"}, {"type": "text", "text": "lo"}))
+    doc = json.loads(whole.body)
+    assert (completion_faults(doc), doc["choices"][0]["message"]["content"]) == ([], "Hello")
+    assert (doc["id"], doc["model"], doc["created"], whole.upstream_id) == ("msg_1", "mine", 77, "msg_1")
+    usage = doc["usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (30, 7, 37)
+    assert usage["prompt_tokens_details"] == {"cached_tokens": 20, "cache_write_tokens": 0}
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("pause_turn", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("refusal", "content_filter"),
+        ("new", "stop"),
+    ],
+)
+def test_every_stop_reason(reason: str, finish: str) -> None:
+    assert _said(_answer({"type": "text", "text": "Hi"}, reason=reason))[1] == finish
+
+
+def test_tools_and_thoughts() -> None:
+    use = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": [1, "é"]}}
+    message, finish = _said(_answer(THOUGHT, use, reason="tool_use"))
+    assert (message["content"], message["reasoning_content"], finish) == (None, "Hm", "tool_calls")
+    assert message["thinking_blocks"] == [THOUGHT]
+    assert message["tool_calls"] == [
+        {"id": "toolu_1", "type": "function", "function": {"name": "f", "arguments": '{"a":[1,"é"]}'}}
+    ]
+
+
+def test_thoughts_alone_are_an_answer_without_words() -> None:
+    message, finish = _said(_answer(THOUGHT, reason="max_tokens"))
+    assert (message["content"], message["reasoning_content"], finish) == ("", "Hm", "length")
+
+
+def test_a_refusal_may_say_nothing() -> None:
+    assert _said(_answer(reason="refusal")) == ({"role": "assistant", "content": "", "refusal": None}, "content_filter")
+
+
+def test_a_schema_answered_by_the_tool_is_text() -> None:
+    use = {"type": "tool_use", "id": "t", "name": "json_response", "input": {"a": 1}}
+    form = {"type": "json_schema", "json_schema": {"schema": {}}}
+    message, finish = _said(_answer(use, reason="tool_use"), response_format=form)
+    assert (message["content"], "tool_calls" in message, finish) == ('{"a":1}', False, "stop")
+
+
+def test_thoughts_before_a_call_are_kept_for_it() -> None:
+    signatures = Signatures()
+    _whole(_answer(THOUGHT, {"type": "tool_use", "id": "t", "name": "f", "input": {}}), signatures)
+    assert json.loads(signatures.recall("t")) == [THOUGHT]
+
+
+def test_an_event_stream_to_a_plain_request_is_put_together() -> None:
+    message, finish = _said(TWO_TOOLS)
+    assert (message["content"], len(message["tool_calls"]), finish) == ("I look.", 2, "tool_calls")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (dumps({"type": "error", "error": {"type": "overloaded_error", "message": "x"}}), "upstream_overloaded"),
+        (dumps({"type": "message"}), "upstream_bad_response"),
+        (dumps({"content": ["x"]}), "upstream_bad_response"),
+        (b"<html>Sorry</html>", "upstream_bad_response"),
+        (b"", "upstream_bad_response"),
+        (start() + text("Hi"), "upstream_stream_truncated"),
+    ],
+)
+def test_what_is_no_answer_fails(body: bytes, code: str) -> None:
+    with pytest.raises(AttemptFailed) as caught:
+        _whole(body)
+    assert (caught.value.code, caught.value.sent) == (code, True)
+
+
+def test_an_error_inside_has_its_own_kind() -> None:
+    error = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key sk-ant-1"}}
+    with pytest.raises(AttemptFailed) as caught:
+        _whole(dumps(error))
+    assert (caught.value.kind, "sk-ant" in caught.value.message) == (FailureKind.AUTH, False)

@@ -1,0 +1,83 @@
+"""Errors become kinds that decide what happens next, and messages that do not tell the channel's secrets."""
+
+from typing import Any
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.upstream.adapter import Failure
+from gateway.upstream.anthropic.errors import failure, failure_inside
+from tests.fakes.replies import dumps
+from tests.upstream.makers import channel
+
+WITH_KEY = channel(key="sk-ant-api03-secret")
+
+
+def _body(kind: str, message: str = "It broke.", **more: Any) -> bytes:
+    return dumps({"type": "error", "error": {"type": kind, "message": message, **more}, "request_id": "req_1"})
+
+
+def _failure(status: int, kind: str, message: str = "It broke.", **more: Any) -> Failure:
+    return failure(WITH_KEY, status, {}, _body(kind, message, **more))
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message", "expected", "code"),
+    [
+        (400, "invalid_request_error", "max_tokens: too large", FailureKind.CLIENT, "upstream_rejected"),
+        (400, "invalid_request_error", "Your credit balance is too low", FailureKind.QUOTA, "upstream_out_of_credit"),
+        (401, "authentication_error", "invalid x-api-key", FailureKind.AUTH, "upstream_auth_failed"),
+        (402, "billing_error", "Pay.", FailureKind.QUOTA, "upstream_out_of_credit"),
+        (403, "permission_error", "Not yours.", FailureKind.AUTH, "upstream_auth_failed"),
+        (404, "not_found_error", "model: claude-none", FailureKind.MISSING, "model_not_found"),
+        (404, "not_found_error", "Not Found", FailureKind.SERVER, "upstream_error"),
+        (413, "request_too_large", "Too big.", FailureKind.CLIENT, "upstream_rejected"),
+        (429, "rate_limit_error", "Slow down.", FailureKind.RATE, "upstream_rate_limited"),
+        (500, "api_error", "Oops.", FailureKind.SERVER, "upstream_error"),
+        (504, "timeout_error", "Too slow.", FailureKind.SLOW, "upstream_timeout"),
+        (529, "overloaded_error", "Overloaded", FailureKind.RATE, "upstream_overloaded"),
+    ],
+)
+def test_every_error(status: int, kind: str, message: str, expected: FailureKind, code: str) -> None:
+    found = _failure(status, kind, message)
+    assert (found.kind, found.error.code, found.error.status) == (expected, code, status)
+    inside = failure_inside(WITH_KEY, _body(kind, message))
+    assert (inside.kind, inside.error.code, inside.parameters) == (expected, code, ())
+
+
+def test_a_spend_limit_is_a_matter_of_money() -> None:
+    found = _failure(429, "rate_limit_error", details={"error_code": "enforced_spend_limit_reached"})
+    assert (found.kind, found.error.code) == (FailureKind.QUOTA, "upstream_out_of_credit")
+
+
+def test_what_concerns_the_account_is_not_passed_on() -> None:
+    told = _failure(401, "authentication_error", "invalid x-api-key sk-ant-api03-secret").error.message
+    assert ("invalid x-api-key" in told, "secret" in told) == (False, False)
+
+
+def test_the_upstreams_own_words_are_kept_beside() -> None:
+    error = _failure(400, "invalid_request_error", "messages: at least one").error
+    upstream = {"name": "up", "status": 400, "type": "invalid_request_error", "code": None, "request_id": "req_1"}
+    assert error.details == {"upstream": upstream}
+    assert "messages: at least one" in error.message
+
+
+def test_retry_after_is_kept() -> None:
+    found = failure(WITH_KEY, 429, {"retry-after": "7"}, _body("rate_limit_error"))
+    assert (found.retry_after_s, found.error.retry_after_s) == (7, 7)
+
+
+@pytest.mark.parametrize(
+    ("message", "parameters"),
+    [
+        ("top_k: Extra inputs are not permitted", ("top_k",)),
+        ("thinking: Extra inputs are not permitted", ("reasoning_effort",)),
+        ("stop_sequences: Extra inputs are not permitted", ("stop",)),
+    ],
+)
+def test_refused_parameters_have_the_clients_names(message: str, parameters: tuple[str, ...]) -> None:
+    assert _failure(400, "invalid_request_error", message).parameters == parameters
+
+
+def test_an_unknown_error_inside_is_the_upstreams_own() -> None:
+    assert failure_inside(WITH_KEY, _body("new_error")).kind is FailureKind.SERVER

@@ -1,0 +1,49 @@
+"""Saying: the smallest dialect: an event is a word; ``.`` is the end; a whole answer is its words in an array."""
+
+import json
+
+from gateway.domain.channel import Channel
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Failure
+from gateway.upstream.chat.forms import Json, chunk, completion, delta, message
+from gateway.upstream.failures import bad_response
+from gateway.upstream.sse import Event
+
+
+class Sayings:
+    """Implements ``chat.decoder.Decoder``."""
+
+    def __init__(self, channel: Channel, *, late: bool = False) -> None:
+        self._channel = channel
+        self._late = late
+        """Its end is that of the bytes."""
+        self.failure: Failure | None = None
+        self.complete = False
+        self.suspect = False
+
+    def take(self, event: Event) -> list[Json]:
+        word = json.loads(event.data)
+        if word == "!":
+            self.failure = bad_response(self._channel, "it said !")
+            return []
+        if word == "." and not self._late:
+            return self.end()
+        return [] if word == "." else [chunk("s1", delta(content=word))]
+
+    def end(self) -> list[Json]:
+        if self.complete:
+            return []
+        self.complete = True
+        return [chunk("s1", delta(finish="stop"))]
+
+    def whole(self, body: bytes) -> bytes:
+        """The words of an array, as a chat completion."""
+        words = rawjson.maybe(body)
+        if not isinstance(words, list):
+            raise AttemptFailed(bad_response(self._channel, "no array"))
+        return rawjson.encode(completion("s1", [(message("".join(words)), "stop")], None))
+
+
+def said(*words: str) -> bytes:
+    """The events of the words."""
+    return b"".join(b"data: " + json.dumps(word).encode() + b"\n\n" for word in words)

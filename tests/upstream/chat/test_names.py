@@ -1,0 +1,54 @@
+"""Names that do not fit are changed so that they can be changed back."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.upstream.chat.names import Names, Spelling, called, defined
+from gateway.upstream.chat.request import read_request
+from tests.cases.conversations import call, function
+from tests.upstream.makers import order
+
+SPELLING = Spelling(
+    fit=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}"), odd=re.compile(r"[^A-Za-z0-9_]"), limit=32, first="_"
+)
+
+
+@pytest.mark.parametrize("name", ["f", "get_weather", "A1"])
+def test_what_fits_stays(name: str) -> None:
+    assert SPELLING.sent(name) == name
+
+
+@given(st.text(max_size=80))
+def test_what_is_sent_fits(name: str) -> None:
+    assert SPELLING.fit.fullmatch(SPELLING.sent(name))
+
+
+@given(st.lists(st.text(max_size=40), unique=True, max_size=20))
+def test_two_names_never_become_one(names: list[str]) -> None:
+    assert len({SPELLING.sent(name) for name in names}) == len(names)
+
+
+def test_names_come_back() -> None:
+    past = {"role": "assistant", "tool_calls": [call("1", "old.one", "{}")]}
+    asked = order({"messages": [past], "tools": [function("dot.ted")], "functions": [{"name": "sp ace"}]})
+    names = Names(asked, SPELLING)
+    assert [names.back(SPELLING.sent(n)) for n in ("dot.ted", "sp ace", "old.one")] == ["dot.ted", "sp ace", "old.one"]
+
+
+@pytest.mark.parametrize("name", ["f", "made_up", "ends_in_0123abcd"])
+def test_what_was_never_sent_stays(name: str) -> None:
+    assert Names(order(), SPELLING).back(name) == name
+
+
+def test_a_request_that_cannot_be_read_names_nothing() -> None:
+    assert Names(order({"messages": 3}), SPELLING).back("x_0123abcd") == "x_0123abcd"
+
+
+def test_who_is_named_where() -> None:
+    past = {"role": "assistant", "tool_calls": [call("1", "g", "{}"), call("2", "g", "{}")]}
+    legacy = {"role": "assistant", "function_call": {"name": "h"}}
+    request = read_request(order({"messages": [past, legacy], "tools": [function("f")]}).fields)
+    assert (defined(request), called(request)) == (["f"], ["g", "h"])

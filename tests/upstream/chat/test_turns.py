@@ -1,0 +1,116 @@
+"""Whatever the spelling, a turn says who spoke, what was said, and which call a result belongs to."""
+
+from typing import Any
+
+import pytest
+
+from gateway.domain.errors import BadRequest
+from gateway.upstream import rawjson
+from gateway.upstream.chat.media import Media
+from gateway.upstream.chat.request import read_request
+from gateway.upstream.chat.turns import Text, Turn, read_turns
+from tests.cases.conversations import call
+from tests.upstream.makers import order
+
+
+def _turns(*messages: Any) -> list[Turn]:
+    return read_turns(read_request(order({"messages": messages}).fields).messages)
+
+
+def _texts(turn: Turn) -> list[str]:
+    return [part.value for part in turn.parts if isinstance(part, Text)]
+
+
+@pytest.mark.parametrize(
+    ("role", "known"),
+    [("system", "system"), ("developer", "system"), ("user", "user"), ("assistant", "assistant")],
+)
+def test_roles(role: str, known: str) -> None:
+    (turn,) = _turns({"role": role, "content": "a"})
+    assert (turn.role, _texts(turn)) == (known, ["a"])
+
+
+def test_an_unknown_role_is_refused() -> None:
+    with pytest.raises(BadRequest) as caught:
+        _turns({"role": "user", "content": "a"}, {"role": "critic", "content": "b"})
+    assert caught.value.param == "messages[1].role"
+
+
+def test_content_in_parts() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "b"}]
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}, "cache_control": {"x": 1}}
+    (turn,) = _turns({"role": "user", "content": [*parts, image]})
+    assert _texts(turn) == ["a", "b"]
+    medium = turn.parts[2]
+    assert isinstance(medium, Media)
+    assert (medium.type, rawjson.value(medium.cache)) == ("image/png", {"x": 1})
+
+
+def test_a_breakpoint_of_the_message_is_one_of_its_text() -> None:
+    (turn,) = _turns({"role": "system", "content": "a", "cache_control": {"type": "ephemeral"}})
+    assert isinstance(turn.parts[0], Text)
+    assert rawjson.value(turn.parts[0].cache) == {"type": "ephemeral"}
+
+
+def test_a_refusal_is_what_was_said() -> None:
+    (turn,) = _turns({"role": "assistant", "content": None, "refusal": "No."})
+    assert _texts(turn) == ["No."]
+
+
+@pytest.mark.parametrize("part", [{"type": "video"}, {"type": "text"}, {"type": "image_url"}, {"type": "input_audio"}])
+def test_other_parts_are_refused(part: Any) -> None:
+    with pytest.raises(BadRequest) as caught:
+        _turns({"role": "user", "content": [{"type": "text", "text": "a"}, part]})
+    assert caught.value.param == "messages[0].content[1]"
+
+
+def test_results_know_their_calls() -> None:
+    made = {"role": "assistant", "tool_calls": [call("a", "f", ' {"x": 1} '), call("b", "g", "")]}
+    turns = _turns(made, {"role": "tool", "tool_call_id": "b", "content": "x"})
+    assert [(c.id, c.name, bytes(c.arguments)) for c in turns[0].calls] == [("a", "f", b'{"x": 1}'), ("b", "g", b"{}")]
+    assert (turns[1].answers, turns[1].name) == ("b", "g")
+
+
+def test_the_legacy_spelling_means_the_last_call_of_that_name() -> None:
+    legacy = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
+    turns = _turns(legacy, legacy, {"role": "function", "name": "f", "content": "x"})
+    assert turns[2].answers == turns[1].calls[0].id != turns[0].calls[0].id
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        ({"role": "tool", "content": "x"}, "messages[0].tool_call_id"),
+        ({"role": "function", "name": "f", "content": "x"}, "messages[0].name"),
+    ],
+)
+def test_results_of_nothing_are_refused(message: Any, param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        _turns(message)
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', "NaN", "1"])
+def test_arguments_are_an_object(arguments: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        _turns({"role": "assistant", "tool_calls": [call("a", "f", arguments)]})
+    assert caught.value.param == "messages[0].tool_calls[0].function.arguments"
+
+
+@pytest.mark.parametrize("made", [{"type": "custom", "id": "a"}, {"function": {"name": "f"}}])
+def test_other_calls_are_refused(made: Any) -> None:
+    with pytest.raises(BadRequest) as caught:
+        _turns({"role": "assistant", "tool_calls": [made]})
+    assert caught.value.param == "messages[0].tool_calls[0]"
+
+
+def test_a_signature_is_where_google_puts_it() -> None:
+    signed = {**call("a", "f", "{}"), "extra_content": {"google": {"thought_signature": "U0lH"}}}
+    odd = {**call("b", "f", "{}"), "extra_content": {"google": {"thought_signature": 3}}}
+    (turn,) = _turns({"role": "assistant", "tool_calls": [signed, odd]})
+    assert [made.signature for made in turn.calls] == ["U0lH", ""]
+
+
+@pytest.mark.parametrize(("text", "blank"), [("", True), (" \n\t\r", True), ("a", False), (" a ", False)])
+def test_blanks(text: str, blank: bool) -> None:
+    assert Text(raw=rawjson.raw(text)).blank is blank

@@ -1,0 +1,48 @@
+"""The dialect does what an adapter does, with one memory for requests and answers."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Served
+from gateway.upstream.adapter import Adapter
+from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.gemini.contents import PLACEHOLDER
+from gateway.upstream.gemini.dialect import GeminiDialect
+from gateway.upstream.lessons import NOTHING
+from tests.cases.answers import chunks_in
+from tests.cases.gemini.streams import TWO_CALLS
+from tests.upstream.makers import channel, order
+
+
+def _calls(chunks: list[Any], *, keep: bool) -> list[Any]:
+    """The calls as a client sends them back, with or without the fields it does not know."""
+    calls = [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", [])]
+    known = ("id", "type", "function", "extra_content") if keep else ("id", "type", "function")
+    return [{name: call[name] for name in known if name in call} for call in calls]
+
+
+def _sent(dialect: GeminiDialect, calls: list[Any]) -> list[str | None]:
+    asked = order({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": calls}]})
+    prepared = dialect.prepare(asked, channel(), Served(name="m", upstream="gemini-3.8-flash"), NOTHING)
+    return [part.get("thoughtSignature") for part in json.loads(prepared.body)["contents"][1]["parts"]]
+
+
+def test_it_is_an_adapter() -> None:
+    dialect: Adapter = GeminiDialect(Signatures())
+    assert dialect.failure(channel(), 503, {}, b"").kind is FailureKind.SERVER
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_signatures_make_the_round_trip(keep: bool) -> None:
+    dialect = GeminiDialect(Signatures())
+    chunks = chunks_in(dialect.stream(order(), channel()).feed(TWO_CALLS))
+    assert _sent(dialect, _calls(chunks, keep=keep)) == ["U0lH", None]
+
+
+@pytest.mark.parametrize(("keep", "first"), [(True, "U0lH"), (False, PLACEHOLDER)])
+def test_another_gateway_knows_only_what_the_client_kept(keep: bool, first: str) -> None:
+    chunks = chunks_in(GeminiDialect(Signatures()).stream(order(), channel()).feed(TWO_CALLS))
+    assert _sent(GeminiDialect(Signatures()), _calls(chunks, keep=keep)) == [first, None]

@@ -1,0 +1,37 @@
+"""Models are found by name; unknown ones are asked for nothing special."""
+
+import pytest
+
+from gateway.upstream.gemini.rows import LEVELS, UNKNOWN, Thinking, row_of
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "sampling", "penalties", "signatures", "urls"),
+    [
+        ("gemini-3.8-flash", Thinking.LEVEL, False, False, True, True),
+        ("gemini-3.5-flash-lite", Thinking.LEVEL, False, False, True, True),
+        ("gemini-3.5-flash", Thinking.LEVEL, True, True, True, True),
+        ("models/gemini-3.1-pro-preview", Thinking.LEVEL, True, True, True, True),
+        ("gemini-2.5-pro", Thinking.BUDGET, True, True, False, True),
+        ("gemini-2.0-flash", Thinking.NONE, True, True, False, False),
+        ("gemini-9-ultra", Thinking.LEVEL, False, False, True, True),
+    ],
+)
+def test_what_a_model_takes(
+    model: str, thinking: Thinking, sampling: bool, penalties: bool, signatures: bool, urls: bool
+) -> None:
+    row = row_of(model)
+    assert (row.thinking, row.sampling, row.penalties) == (thinking, sampling, penalties)
+    assert (row.signatures, row.urls) == (signatures, urls)
+
+
+@pytest.mark.parametrize(
+    ("model", "levels"),
+    [("gemini-3.8-flash", LEVELS[1:]), ("gemini-3.6-flash", LEVELS), ("gemini-3-flash-preview", LEVELS)],
+)
+def test_levels(model: str, levels: tuple[str, ...]) -> None:
+    assert row_of(model).levels == levels
+
+
+def test_another_model_is_unknown() -> None:
+    assert row_of("gemma-3-27b-it") is UNKNOWN

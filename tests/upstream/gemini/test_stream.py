@@ -1,0 +1,108 @@
+"""Every recorded stream at every split gives the same answer, in a form that clients accept to the letter."""
+
+from typing import Any
+
+import pytest
+
+from gateway.domain.usage import Usage
+from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.chat.stream import TranslatedStream
+from gateway.upstream.gemini.dialect import GeminiDialect
+from tests.cases.answers import Answer, chunks_in, said_in
+from tests.cases.gemini.streams import HELLO, STREAMS, TWO_CALLS, event, response, say, spent, use
+from tests.cases.streams import Case
+from tests.conformance.shapes import stream_faults
+from tests.fakes.replies import dumps
+from tests.upstream.makers import channel, order
+
+
+def _stream(signatures: Signatures | None = None, **more: Any) -> TranslatedStream:
+    return GeminiDialect(signatures or Signatures()).stream(order(**more), channel())
+
+
+def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:
+    stream, outs = _stream(), []
+    for size in sizes:
+        outs.append(stream.feed(data[:size]))
+        data = data[size:]
+    outs += [stream.feed(data), stream.end()]
+    return b"".join(outs), stream.finished, stream.error.code if stream.error else "", stream.reported, stream.marks
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
+def test_means_what_it_says(case: Case) -> None:
+    out, finished, error, reported, marks = _outcome(case.came)
+    assert said_in(out) == case.said
+    assert (finished, error, marks) == (not case.error, case.error, case.marks)
+    assert (reported and (reported.input, reported.output)) == case.usage
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
+def test_split_in_two_anywhere_is_the_same(case: Case) -> None:
+    whole = _outcome(case.came)
+    assert all(_outcome(case.came, cut) == whole for cut in range(len(case.came)))
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
+def test_byte_by_byte_is_the_same(case: Case) -> None:
+    assert _outcome(case.came, *[1] * len(case.came)) == _outcome(case.came)
+
+
+def test_the_stream_is_strictly_valid() -> None:
+    stream = _stream(include_usage=True)
+    out = stream.feed(TWO_CALLS) + stream.end()
+    assert stream.reported is not None
+    assert stream_faults(out + stream.tail(stream.reported, estimated=False), usage="yes") == []
+
+
+def test_thoughts_are_output_and_reasoning() -> None:
+    stream = _stream()
+    stream.feed(TWO_CALLS)
+    usage = stream.reported
+    assert usage is not None
+    assert (usage.input, usage.output, usage.reasoning) == (9, 11, 4)
+
+
+def test_what_cannot_be_true_is_marked() -> None:
+    stream = _stream()
+    stream.feed(event(response(say("Hi"), finish="STOP", **spent(-1))))
+    stream.end()
+    assert (stream.reported, stream.marks) == (None, ("suspect_usage",))
+
+
+def test_words_are_not_held_back() -> None:
+    stream = _stream()
+    assert [bool(stream.feed(part + b"\r\n\r\n")) for part in TWO_CALLS.split(b"\r\n\r\n")[:-1]] == [True] * 4 + [False]
+
+
+def test_calls_without_an_id_get_one_that_differs_from_answer_to_answer() -> None:
+    data = event(response(use("f"), use("f"), finish="STOP"))
+    calls = said_in(_stream().feed(data)).calls[0]
+    assert len({id for id, _, _ in calls}) == 2
+    assert all(id.startswith("call_") and len(id) == 29 for id, _, _ in calls)
+
+
+def test_a_signature_goes_to_the_client_and_is_kept() -> None:
+    signatures = Signatures()
+    stream = _stream(signatures)
+    chunks = chunks_in(stream.feed(TWO_CALLS))
+    made = [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", [])]
+    assert [call.get("extra_content") for call in made] == [{"google": {"thought_signature": "U0lH"}}, None]
+    assert (signatures.recall("fc_1"), signatures.recall("fc_2")) == (b"U0lH", b"")
+
+
+def test_it_can_be_cut_short() -> None:
+    stream = _stream(include_usage=True)
+    out = stream.feed(HELLO[: HELLO.index(b"\r\n\r\n") + 4]) + stream.cut_short()
+    out += stream.tail(Usage(input=1, output=2), estimated=True)
+    assert (stream.finished, stream.finish, stream_faults(out, usage="yes")) == (True, "length", [])
+
+
+@pytest.mark.parametrize(
+    "docs", [[response(say("Hi"), finish="STOP")], [response(say("H")), response(say("i"), finish="STOP")]]
+)
+def test_a_json_body_to_a_stream_request_is_streamed(docs: list[Any]) -> None:
+    """Without ``alt=sse`` the API streams one array."""
+    stream = _stream()
+    out = stream.feed(dumps(docs if len(docs) > 1 else docs[0])) + stream.end()
+    assert (said_in(out), stream.finished) == (Answer(text={0: "Hi"}, finish={0: "stop"}), True)

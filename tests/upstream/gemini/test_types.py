@@ -1,0 +1,66 @@
+"""What we send is what Google's own SDK would send: its models take every part of it and know no other fields."""
+
+import json
+from typing import Any
+
+import pytest
+from google.genai import types
+from pydantic import BaseModel, ValidationError
+
+from gateway.domain.channel import Served
+from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.gemini.dialect import GeminiDialect
+from gateway.upstream.lessons import NOTHING
+from tests.cases.conversations import TOOLS_AND_IMAGE, call, function
+from tests.upstream.makers import channel, order
+
+MODELS: dict[str, type[BaseModel]] = {
+    "contents": types.Content,
+    "systemInstruction": types.Content,
+    "tools": types.Tool,
+    "toolConfig": types.ToolConfig,
+    "generationConfig": types.GenerationConfig,
+}
+PLAIN = {"messages": [{"role": "user", "content": "Hi"}]}
+SCHEMA = {"type": "object", "properties": {"a": {"type": ["integer", "null"]}}, "additionalProperties": False}
+SOUND = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+PDF = {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}}
+PHOTO = {"type": "image_url", "image_url": "https://host/a.png"}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+WISHES = {"temperature": 1, "top_p": 0.5, "top_k": 3, "presence_penalty": 0.1, "logprobs": True, "top_logprobs": 2}
+SEEN = [
+    {"role": "user", "content": [SOUND, PDF, PHOTO]},
+    {"role": "assistant", "tool_calls": [call("a", "look", "{}")]},
+    {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "Here"}, IMAGE]},
+]
+REQUESTS: list[dict[str, Any]] = [
+    TOOLS_AND_IMAGE,
+    {"messages": SEEN},
+    {**PLAIN, **WISHES, "stop": ["a"], "n": 2, "seed": 1, "max_tokens": 5},
+    {**PLAIN, "reasoning_effort": "none"},
+    {**PLAIN, "reasoning_effort": "max", "tools": [function("f")], "tool_choice": "required"},
+    {**PLAIN, "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}},
+]
+
+
+def _check(body: dict[str, Any]) -> None:
+    for name, value in body.items():
+        for item in value if isinstance(value, list) else [value]:
+            MODELS[name].model_validate(item)
+
+
+@pytest.mark.parametrize("model", ["gemini-3.8-flash", "gemini-3.5-flash", "gemini-2.5-flash"])
+@pytest.mark.parametrize("body", REQUESTS)
+def test_the_sdk_would_send_it(body: dict[str, Any], model: str) -> None:
+    served = Served(name="m", upstream=model)
+    prepared = GeminiDialect(Signatures()).prepare(order({"model": "m", **body}), channel(), served, NOTHING)
+    _check(json.loads(prepared.body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"contents": [{"parts": [{"txt": "a"}]}]}, {"generationConfig": {"topP": "much"}}, {"toolConfig": {"x": 1}}],
+)
+def test_the_check_finds_faults(body: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        _check(body)
