@@ -107,37 +107,58 @@ def goal(name: str, text: str, value: float, limit: float, *, least: bool = Fals
     )
 
 
-def build(folder: Path, count: int) -> list[float]:
-    """A log of ``count`` records and an open segment; the seconds of each of the last thousand appends."""
+def in_turn(count: int, *doers: Callable[[Record], object]) -> list[float]:
+    """The median seconds of each of several ways, taken in turn, so that a busy machine is unfair to none."""
+    costs: list[list[float]] = [[] for _ in doers]
+    source = calls(count, start=T0 + (DAYS + 1) * DAY, days=0.9)
+    while chunk := list(islice(source, 100)):
+        for found, do in zip(costs, doers, strict=True):
+            found.extend(each(chunk, do))
+    return [statistics.median(found) for found in costs]
+
+
+def build(folder: Path, count: int) -> None:
+    """A log of ``count`` records, the last of them in its open segment."""
     log = CallLog(Log(folder))
-    costs: list[float] = []
     source = calls(count - OPEN_CALLS)
     while chunk := list(islice(source, 20_000)):
-        costs = each(chunk, lambda call: log.append([call]))
+        for call in chunk:
+            log.append([call])
         log.log.sync()
     for call in calls(OPEN_CALLS, start=T0 + DAYS * DAY, days=0.5):
         log.append([call])
     log.log.close()
-    return costs[-1000:]
 
 
-def appends(root: Path, most: int) -> float:
-    """S1, S2 and S3; seconds of one append."""
-    fresh = CallLog(Log(root / "fresh"))
-    first = statistics.median(each(calls(1000), lambda call: fresh.append([call])))
-    fresh.log.close()
-    sizes = (10_000 + OPEN_CALLS, 100_000, most)
-    costs = {size: statistics.median(build(root / str(size), size)) for size in sizes}
-    for size, cost in costs.items():
-        print(f"    append at {size:9,}: {cost * 1e6:.2f} us")
-    goal("S1", f"append at {most:,} / at 1,000", costs[most] / first, 1.2)
+def appends(root: Path, most: int) -> None:
+    """S1, S2 and S3."""
+    for size in (10_000 + OPEN_CALLS, 100_000, most):
+        print(f"    building {size:,}: {timed(partial(build, root / str(size), size)):.0f} s", flush=True)
+    logs = [CallLog(Log(root / name)) for name in ("fresh", "100000", str(most))]
+    ours, raw = partial(_append, logs[2]), RawFile(root / "raw").write
+    fresh, hundred, big, plain = in_turn(5000, partial(_append, logs[0]), partial(_append, logs[1]), ours, raw)
+    print(f"    append at 1,000 / 100,000 / {most:,}: {fresh * 1e6:.2f} / {hundred * 1e6:.2f} / {big * 1e6:.2f} us")
+    goal("S1", f"append at {most:,} / at 1,000", big / fresh, 1.2)
+    goal("S3", f"append / (encode + raw pwrite: {plain * 1e6:.2f} us)", big / plain, 9)
     for count, times in ((10_000, 2000), (100_000, 50_000)):
-        goal("S2", f"JSONStorage / our append at {count:,}", json_insert(root, count) / costs[most], times, least=True)
-    raw, inserted = raw_write(root), tinydb_insert(root)
-    print(f"    through TinyDB's Table.insert: {inserted * 1e6:.2f} us; encode + raw pwrite {raw * 1e6:.2f} us")
-    goal("S3", "append / (encode + raw pwrite)", costs[most] / raw, 9)
-    goal("S3", "Table.insert / (encode + raw pwrite)", inserted / raw, 9)
-    return inserted
+        goal("S2", f"JSONStorage / our append at {count:,}", json_insert(root, count) / big, times, least=True)
+    for log in logs:
+        log.log.close()
+
+
+def _append(log: CallLog, call: Record) -> None:
+    log.append([call])
+
+
+class RawFile:
+    """The least that any log must do."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT)
+        self._at = 0
+
+    def write(self, call: Record) -> None:
+        self._at += os.pwrite(self._fd, encode(call), self._at)
 
 
 def json_insert(root: Path, count: int) -> float:
@@ -145,27 +166,6 @@ def json_insert(root: Path, count: int) -> float:
         stock.insert_multiple(msgspec.to_builtins(call) for call in calls(count))
         document = msgspec.to_builtins(next(calls(1)))
         return median(lambda: stock.insert(document), 5)
-
-
-def raw_write(root: Path) -> float:
-    fd = os.open(root / "raw", os.O_RDWR | os.O_CREAT)
-    some = list(calls(5000))
-    at = 0
-
-    def write(call: Record) -> None:
-        nonlocal at
-        at += os.pwrite(fd, encode(call), at)
-
-    costs = each(some, write)
-    os.close(fd)
-    return statistics.median(costs)
-
-
-def tinydb_insert(root: Path) -> float:
-    db = Calls(root / "tinydb")
-    costs = each([msgspec.to_builtins(call) for call in calls(3000)], db.insert)
-    db.close()
-    return statistics.median(costs)
 
 
 def hold_of(call: Record) -> Running:
@@ -193,24 +193,23 @@ def store_at(home: Path, sync_s: float) -> Store:
     return store
 
 
-def hot_path(root: Path, append: float) -> None:
+def hot_path(root: Path) -> None:
     """The rest of S3, and S4."""
-    store = store_at(root / "hot", 0)
-
-    def whole(pair: tuple[Running, Record]) -> None:
-        store.books.open(pair[0])
-        store.books.settle(pair[1])
-
+    store, db = store_at(root / "hot", 0), Calls(root / "tinydb")
     store.books.open(Running(id=CallId("req_" + "f" * 26), ts=Millis(T0)))
-    pairs = [(hold_of(call), call) for call in calls(20_000, days=0.5)]
-    costs: list[float] = []
-    for at in range(0, len(pairs), 100):
-        costs += each(pairs[at : at + 100], whole)
-        store.books.sync()
-    print(f"    open + settle {statistics.median(costs) * 1e6:.2f} us")
-    goal("S3", "open + settle / Table.insert", statistics.median(costs) / append, 2)
+
+    def whole(call: Record) -> None:
+        store.books.open(hold_of(call))
+        store.books.settle(call)
+
+    both, holds, inserted, plain = in_turn(
+        10_000, whole, hold_of, lambda call: db.insert(msgspec.to_builtins(call)), msgspec.to_builtins
+    )
+    both, inserted = both - holds, inserted - plain
+    print(f"    open + settle {both * 1e6:.2f} us, TinyDB's Table.insert {inserted * 1e6:.2f} us")
+    goal("S3", "open + settle / Table.insert", both / inserted, 2)
     call = next(calls(1, start=T0 + 5))
-    written = list(writes(lambda: whole((hold_of(call), call))))
+    written = list(writes(partial(whole, call)))
     goal("S4", "write system calls per call", len(written), 3)
     goal("S4", "bytes written / bytes of the record", sum(written) / len(encode(call)), 1.8)
     store.close()
@@ -376,8 +375,8 @@ def main() -> None:
     most = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        append = appends(root, most)
-        hot_path(root, append)
+        appends(root, most)
+        hot_path(root)
         reading(root, most)
         opening(root, most)
         residents(root, most)
