@@ -27,7 +27,6 @@ from gateway.domain.call import Record
 from gateway.domain.change import Change, Entity, Table
 from gateway.domain.channel import Channel
 from gateway.domain.group import Group
-from gateway.domain.price import Price
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.store.store import Store
@@ -104,9 +103,6 @@ class Rig:
 
     def price(self, **fields: Any) -> None:
         self.put("prices", "m", msgspec.structs.replace(kit.PRICE, **fields) if fields else kit.PRICE)
-
-    def set_price(self, price: Price) -> None:
-        self.put("prices", price.model, price)
 
     def grant(self, nanos: int) -> None:
         number = f"gr_{len(self.store.entities.registry.grants)}"
