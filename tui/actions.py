@@ -87,7 +87,15 @@ ACTIONS: tuple[Action, ...] = (
     _act("models", "delete", "d", "No price", "take its price away; u takes it back", "price remove MODEL"),
     # Account
     _act("account", "grant", "a", "Add money", "top up the account, or correct it", "account grant 10"),
-    _act("account", "suspend", "space", "Suspend", "refuse all calls, or take them again", "account edit"),
+    _act("account", "edit", "e", "Budgets", "budgets of everything together", "account set --budget month=50"),
+    _act(
+        "account",
+        "suspend",
+        "space",
+        "Suspend",
+        "refuse all calls, or take them again",
+        "account set --status suspended",
+    ),
     # Usage
     _act("usage", "period", "p", "Period", "another span of time", "usage summary --since 30d"),
     _act("usage", "value", "v", "Value", "cost, calls, tokens or latency", "usage summary"),

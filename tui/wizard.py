@@ -154,7 +154,7 @@ async def _models(app: Console, channel: ChannelView) -> str | None:
     options = [(model.name, _option(model.name, model.context, priced)) for model in channel.models]
     twin = command("channel", "edit", safe(channel.name), models="NAMES")
     about = (
-        f"{channel.name} has {len(options)}; those that are on are offered to clients. Models without a price are\n"
+        f"{channel.name} has {len(options)}; those that are on are offered to clients. Models without a price are "
         f"counted and not charged: page 5 sets prices.\n\n$ tollkeeper {twin}"
     )
     names = [model.name for model in channel.models]

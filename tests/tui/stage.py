@@ -12,6 +12,7 @@ from textual.app import App
 from gateway import __version__
 from gateway.client.control import ControlClient
 from gateway.config import Config
+from gateway.domain.account import Grant
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record, Running
 from gateway.domain.channel import Check, Served, Timeouts
 from gateway.domain.errors import NotFound, Unavailable
@@ -371,6 +372,10 @@ class FakeClient(ControlClient):
             model("gpt-5-mini", name="my-finetune-7", price=None),
         ]
         self.settings_now = Settings()
+        self.grants_now = [
+            Grant(id="gr_1", nanos=Nanos(10 * DOLLAR), time=Millis(NOW - 60 * 86_400_000), note="a first amount"),
+            Grant(id="gr_2", nanos=Nanos(20 * DOLLAR), time=Millis(NOW - 9 * 86_400_000)),
+        ]
         self.asked: list[str] = []
         """What was done, for tests."""
         self._told: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
@@ -454,6 +459,9 @@ class FakeClient(ControlClient):
 
     async def settings(self) -> Settings:
         return self.settings_now
+
+    async def grants(self) -> list[Grant]:
+        return self.grants_now
 
     async def undo(self) -> str:
         return "token ci was changed"

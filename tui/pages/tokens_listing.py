@@ -162,8 +162,8 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
     yield Column(
         "today",
         "Today",
-        8,
-        lambda r: fmt.purse(r.today) if r.today else glyphs.nothing,
+        9,
+        lambda r: fmt.cost(r.today) if r.today else glyphs.nothing,
         right=True,
         sort=lambda r: r.today,
     )

@@ -38,7 +38,7 @@ class Choice(Widget, can_focus=True):
 
     def render(self) -> Content:
         number = f"{self.options.index(self.value) + 1} of {len(self.options)}"
-        return content((f"< {safe(self.value)} >", "bold"), (f"   {number}, left and right change it", "dim"))
+        return content((f"< {safe(self.value)} >", "bold"), (f"   {number}; left, right", "dim"))
 
     def action_turn(self, by: int) -> None:
         """The next option, or the one before; round at the ends."""

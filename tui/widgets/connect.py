@@ -38,7 +38,7 @@ class Connect(ModalScreen[None]):
     Connect .kinds { height: 1; margin: 1 0 0 0; }
     Connect .said { height: auto; margin: 1 0 0 0; }
     Connect .keys { height: 1; margin: 1 0 0 0; }
-    Connect .inside { height: auto; max-height: 90vh; }
+    Connect .inside { height: auto; max-height: 82vh; scrollbar-size-vertical: 1; }
     """
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave", "Close"),
@@ -48,6 +48,8 @@ class Connect(ModalScreen[None]):
         Binding("y,c", "copy", show=False),
         Binding("k", "copy_key", show=False),
         Binding("t,enter", "try", show=False, priority=True),
+        Binding("down,j", "scroll(1)", show=False),
+        Binding("up", "scroll(-1)", show=False),
     ]
 
     def __init__(self, session: Session, token: TokenView, key: str = "", *, first: str = "") -> None:
@@ -62,13 +64,14 @@ class Connect(ModalScreen[None]):
         self._began: int | None = None
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog big"), VerticalScroll(classes="inside"):
-            yield Static(Content.styled(f"Connect with {safe(self._token.name)}", "bold"))
-            yield Static(self._about_key(), classes="key")
-            yield Static(classes="model")
-            yield Static(classes="kinds")
-            yield Static(classes="text")
-            yield Static(classes="said")
+        with Vertical(classes="dialog big"):
+            with VerticalScroll(classes="inside", can_focus=False):
+                yield Static(Content.styled(f"Connect with {safe(self._token.name)}", "bold"))
+                yield Static(self._about_key(), classes="key")
+                yield Static(classes="model")
+                yield Static(classes="kinds")
+                yield Static(classes="text")
+                yield Static(classes="said")
             yield Static(_keys(known=bool(self._key)), classes="keys")
 
     def on_mount(self) -> None:
@@ -142,6 +145,9 @@ class Connect(ModalScreen[None]):
         else:
             tell(self, "the key was shown once; R on the page gives the token a new one", bad=True)
 
+    def action_scroll(self, by: int) -> None:
+        self.query_one(".inside").scroll_relative(y=by, animate=False)
+
     def action_leave(self) -> None:
         self.dismiss(None)
 
@@ -161,7 +167,7 @@ class Connect(ModalScreen[None]):
             what = f"{session.glyphs.failed} the test call failed: {safe_lines(error.message)}"
             self._say(lines(content((what, "bad")), content(("8 runs the doctor: it finds out why", "dim"))))
         else:
-            width = max(20, self.query_one(".said").size.width)
+            width = max(20, self.query_one(".inside").size.width - 1)
             self._say(receipt(call, session.now(), session.glyphs, width))
             self.query_one(".said").scroll_visible(animate=False)
         finally:

@@ -66,6 +66,7 @@ class Form(ModalScreen[Any]):
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape", "leave", "Cancel"),
+        Binding("enter", "save", "Done"),
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),
     ]
@@ -140,6 +141,10 @@ class Form(ModalScreen[Any]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
+
+    def action_save(self) -> None:
+        """From a field that makes nothing of enter itself."""
+        self._save()
 
     def _save(self) -> None:
         values = self.check()

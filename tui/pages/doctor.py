@@ -1,0 +1,154 @@
+"""Doctor: why does my call not work? The questions in order, answered one by one as they are asked."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widgets import Static
+
+from gateway.client.doctor import QUESTIONS, examine
+from gateway.domain.views import Step
+from tui import format as fmt
+from tui.actions import bindings
+from tui.card import Card
+from tui.pages.base import Page, Verb
+from tui.safe import safe
+from tui.session import Session
+from tui.tones import content, lines
+from tui.twins import command
+from tui.widgets.choice import Choice
+from tui.widgets.drawn import Drawn
+from tui.widgets.toast import tell
+
+LAST_USED = "the one used last"
+FIRST_SEEN = "the first it sees"
+LABEL = 26
+
+
+def run(page: Any) -> None:
+    """Ask all questions again."""
+    page.examine()
+
+
+class Doctor(Page):
+    """Two choices, and a line a question."""
+
+    DEFAULT_CSS = """
+    Doctor .asked { height: 1; margin: 0 1; }
+    Doctor .asked Static { width: 10; color: $muted; }
+    Doctor Drawn { margin: 1 0 0 0; }
+    """
+    scopes = ("doctor",)
+    verbs: ClassVar[Mapping[str, Verb]] = {"run": run}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(*scopes, verbs=frozenset(verbs)),
+        Binding("down,j", "app.focus_next", show=False),
+        Binding("up,k", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, "doctor")
+        self._steps: list[Step] = []
+        self._began: int | None = None
+        """When it was asked; None while nothing is."""
+        self._took = 0
+        self._names: tuple[list[str], list[str]] = ([], [])
+
+    def compose(self) -> ComposeResult:
+        yield Static(content((" Finds the first thing that keeps a call from working, and says what to do.", "dim")))
+        with Horizontal(classes="asked"):
+            yield Static("token")
+            yield Choice([LAST_USED], LAST_USED, id="token")
+        with Horizontal(classes="asked"):
+            yield Static("model")
+            yield Choice([FIRST_SEEN], FIRST_SEEN, id="model")
+        yield Drawn()
+
+    def take_focus(self) -> None:
+        self.query_one("#token").focus()
+
+    def renew(self) -> None:
+        board = self.session.board
+        names = ([token.name for token in board.tokens], [model.name for model in board.models])
+        if names != self._names:
+            self._names = names
+            _offer(self.query_one("#token", Choice), [LAST_USED, *names[0]])
+            _offer(self.query_one("#model", Choice), [FIRST_SEEN, *names[1]])
+        self.draw()
+
+    def draw(self) -> None:
+        """The questions, with the answers there are."""
+        self.query_one(Drawn).show(lambda width, _: self.report(width))
+
+    def report(self, width: int) -> Content:
+        """A line a question; under a bad answer what to do."""
+        card, glyphs = Card(width, label=LABEL), self.session.glyphs
+        marks = {"ok": (glyphs.ok, "ok"), "fail": (glyphs.failed, "bad"), "skipped": (glyphs.nothing, "dim")}
+        for number, (name, _) in enumerate(QUESTIONS):
+            step = self._steps[number] if number < len(self._steps) else None
+            if step is not None:
+                mark, tone = marks[step.result]
+                card.row(name, (f"{mark} ", tone), (safe(step.text, 1_000), "dim" if tone == "dim" else ""))
+                if step.fix:
+                    card.row("", (f"{glyphs.right} {safe(step.fix, 1_000)}", "key"))
+            elif self._began is not None and number == len(self._steps):
+                passed = (self.session.now() - self._began) / 1000
+                card.row(name, (f"{glyphs.running} asking ... {passed:.1f} s", "live"))
+            else:
+                card.row(name, (glyphs.nothing, "dim"))
+        return lines(card.content(), content(""), self._verdict(), content(""), content((f" $ {self.twin()}", "dim")))
+
+    def twin(self) -> str:
+        """The command that asks the same."""
+        token, model = self.asked()
+        return "tollkeeper " + command("doctor", token=safe(token) or None, model=safe(model) or None)
+
+    def asked(self) -> tuple[str, str]:
+        """The names of token and model; empty for what is found by itself."""
+        values = [self.query_one(f"#{id_}", Choice).value for id_ in ("token", "model")]
+        return values[0] if values[0] != LAST_USED else "", values[1] if values[1] != FIRST_SEEN else ""
+
+    def examine(self) -> None:
+        """Ask, beside the screen; an examination that runs is not disturbed."""
+        if self._began is None:
+            self._steps, self._began = [], self.session.now()
+            self.draw()
+            self.run_worker(self._examine(), group="doctor", exit_on_error=True)
+        else:
+            tell(self, "it is still asking")
+
+    def on_choice_changed(self) -> None:
+        if self._began is None:
+            self._steps = []
+        self.draw()
+
+    async def _examine(self) -> None:
+        token, model = self.asked()
+        try:
+            async for step in examine(self.session.client, token=token, model=model):
+                self._steps.append(step)
+                self.draw()
+        finally:
+            self._took = self.session.now() - (self._began or 0)
+            self._began = None
+            self.draw()
+
+    def _verdict(self) -> Content:
+        if self._began is not None:
+            return content("")
+        if not self._steps:
+            return content(" ", ("enter", "key"), " asks; the last question is a real call, which costs what it costs")
+        bad = any(step.result == "fail" for step in self._steps)
+        words = "mend that, then ask again with enter" if bad else "all is well: calls work"
+        return content((f" {words}", "bad" if bad else "ok"), (f"   {fmt.seconds(self._took)}", "dim"))
+
+
+def _offer(choice: Choice, options: list[str]) -> None:
+    """Other options; what was chosen stays if it is still there."""
+    choice.options = options
+    if choice.value not in options:
+        choice.value = options[0]
+    choice.refresh()

@@ -1,0 +1,168 @@
+"""GroupListing: what the Groups page shows of a group: its route, its price factor, its limits and budgets."""
+
+from collections.abc import Hashable, Iterator, Sequence
+
+import msgspec
+from textual.content import Content
+
+from gateway.domain.money import dollars
+from gateway.domain.views import GroupView
+from gateway.domain.written import brief_multiplier
+from tui import format as fmt
+from tui.alerts import used
+from tui.budgets import brief, forecast, tightest, tone
+from tui.card import Card
+from tui.columns import Column
+from tui.glyphs import Glyphs
+from tui.limits import said
+from tui.listing import Listing
+from tui.safe import safe
+from tui.session import Session
+from tui.steady import Steady
+from tui.tones import content, lines
+from tui.twins import command
+
+GAUGE = 8
+SHOWN = 12
+"""Names in the pane."""
+
+
+class GroupRow(msgspec.Struct, frozen=True):
+    """A group, and how the channels of its route do."""
+
+    view: GroupView
+    route: tuple[tuple[str, str], ...]
+    """Channels in the order they are asked, with their states."""
+
+
+class GroupListing(Listing[GroupRow]):
+    """Groups."""
+
+    noun = "group"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._steady = Steady[GroupRow](self.key)
+
+    def columns(self) -> Sequence[Column[GroupRow]]:
+        return list(_columns(self.session.glyphs))
+
+    def rows(self) -> Sequence[GroupRow]:
+        states = {channel.name: channel.state for channel in self.session.board.channels}
+        return self._steady.keep(
+            GroupRow(group, tuple((name, states.get(name, "off")) for name in group.channels))
+            for group in self.session.board.groups
+        )
+
+    def key(self, row: GroupRow) -> Hashable:
+        return row.view.name
+
+    def name(self, row: GroupRow) -> str:
+        return row.view.name
+
+    def twin(self, row: GroupRow) -> str:
+        return "tollkeeper " + command("group", "show", safe(row.view.name))
+
+    def lead(self, width: int) -> Content:
+        count = len(self.session.board.groups)
+        about = "a group gives its tokens a route, a price factor and shared limits"
+        return content(f" {count} group{'' if count == 1 else 's'} ", (f"{self.session.glyphs.dot} {about}", "dim"))
+
+    def detail(self, row: GroupRow, width: int) -> Content:
+        group, session = row.view, self.session
+        card, now = Card(width), session.now()
+        card.line((safe(group.name), "bold"), f"   price {brief_multiplier(group.multiplier)}")
+        card.row("route", *_route(row, session.glyphs))
+        shows = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
+        card.row("models", f"{shows}{_some(group.sees, session.glyphs) or 'none: its tokens see nothing'}")
+        card.row("tokens", _some(group.tokens, session.glyphs) or ("none", "dim"))
+        for budget in group.budgets:
+            told = f"   {forecast(budget, now, group.created_ms)}"
+            card.row(budget.window.value, (brief(budget, GAUGE, session.glyphs), tone(used(budget))), told)
+        card.row("limits", said(group.limits) or ("none of its own", "dim"))
+        card.row("ever", f"{group.calls:,} calls, {dollars(group.spent_nanos)}")
+        if group.note:
+            card.row("note", safe(group.note))
+        return card.content()
+
+    def empty(self) -> Content:
+        return lines(
+            content(("No groups: a token belongs to one.", "bold")),
+            content(""),
+            content(("n", "key"), " makes one"),
+        )
+
+    def words(self, row: GroupRow) -> str:
+        g = row.view
+        return safe(f"{g.name} {' '.join(g.tokens)} {' '.join(g.channels)} {' '.join(g.models)} {g.note}", 20_000)
+
+
+def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
+    yield Column("name", "Group", 12, lambda r: safe(r.view.name), sort=lambda r: r.view.name.casefold())
+    yield Column(
+        "multiplier",
+        "Price",
+        6,
+        lambda r: brief_multiplier(r.view.multiplier),
+        right=True,
+        tone=lambda r: "warn" if r.view.multiplier == 0 else "",
+        sort=lambda r: r.view.multiplier,
+    )
+    yield Column("tokens", "Tokens", 6, lambda r: _number(len(r.view.tokens), glyphs), right=True, rank=2)
+    yield Column("sees", "Models", 6, lambda r: _number(len(r.view.sees), glyphs), right=True, rank=3)
+    yield Column("route", "Route, first to last", 20, lambda r: _route_text(r, glyphs), flex=True, tone=_route_tone)
+    yield Column("rpm", "Calls/m", 7, lambda r: _limit(r.view.limits.rpm, glyphs), right=True, rank=4)
+    yield Column("tpm", "Tok/m", 6, lambda r: _limit(r.view.limits.tpm, glyphs), right=True, rank=5)
+    yield Column(
+        "budget",
+        "Budget",
+        GAUGE + 15,
+        lambda r: _budget(r.view, glyphs),
+        rank=1,
+        tone=lambda r: tone(_tightness(r.view)),
+        sort=lambda r: _tightness(r.view),
+    )
+    yield Column("spent", "Spent", 9, lambda r: fmt.purse(r.view.spent_nanos), right=True, rank=6, extra=True)
+    yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=6, extra=True)
+
+
+def _number(number: int, glyphs: Glyphs) -> str:
+    return str(number) if number else glyphs.nothing
+
+
+def _limit(number: int | None, glyphs: Glyphs) -> str:
+    return glyphs.nothing if number is None else fmt.short(number)
+
+
+def _tightness(group: GroupView) -> float:
+    return max(map(used, group.budgets), default=0.0)
+
+
+def _budget(group: GroupView, glyphs: Glyphs) -> str:
+    tight = tightest(group.budgets)
+    return "unlimited" if tight is None else brief(tight, GAUGE, glyphs)
+
+
+def _route_text(row: GroupRow, glyphs: Glyphs) -> str:
+    marks = {"ok": "", "half_open": f" {glyphs.half}", "off": f" {glyphs.off}", "attention": f" {glyphs.failed}"}
+    named = [f"{safe(name)}{marks.get(state, f' {glyphs.warning}')}" for name, state in row.route]
+    return f" {glyphs.right} ".join(named) or "no channel"
+
+
+def _route_tone(row: GroupRow) -> str:
+    return "" if any(state in ("ok", "half_open") for _, state in row.route) else "warn"
+
+
+def _route(row: GroupRow, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
+    if not row.route:
+        yield "none: name this group in a channel (4, e)", "warn"
+    for number, (name, state) in enumerate(row.route):
+        yield f" {glyphs.right} " if number else "", "dim"
+        yield safe(name), ""
+        if state != "ok":
+            yield f" ({safe(state.replace('_', ' '), 12)})", "warn"
+
+
+def _some(names: Sequence[str], glyphs: Glyphs) -> str:
+    more = f" {glyphs.ellipsis} {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(safe, names[:SHOWN])) + more
