@@ -1,12 +1,15 @@
 """Trial: real calls through /v1 as any client makes them, tiny ones: what the doctor's last question is about."""
 
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from gateway.client.caller import error_of
 from gateway.client.http import Answer, Ask, Place, exchange, request
-from gateway.domain.errors import UpstreamError
+from gateway.domain.errors import Unavailable, UpstreamError
+
+Value = TypeVar("Value")
 
 CALL_S = 180.0
 """A local model may have to be loaded first."""
@@ -33,12 +36,12 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
     async def models(self) -> list[str]:
         """The names that the key sees."""
         answer = await self.ask("GET", "/models")
-        return [model.id for model in msgspec.json.decode(answer.body, type=_Listed).data]
+        return [model.id for model in _read(answer.body, _Listed).data]
 
     async def plain_call(self, model: str) -> str:
         """Call for a whole answer; the call's id."""
         answer = await self.ask("POST", "/chat/completions", _question(model, stream=False))
-        if not msgspec.json.decode(answer.body, type=_Completion).choices:
+        if not _read(answer.body, _Completion).choices:
             raise UpstreamError("the plain answer holds no choices", code="upstream_bad_response")
         return answer.headers.get("x-request-id", "")
 
@@ -73,6 +76,13 @@ def door(address: str, key: str = "") -> Door:
 def _question(model: str, *, stream: bool) -> bytes:
     message = {"role": "user", "content": QUESTION}
     return msgspec.json.encode({"model": model, "messages": [message], "max_tokens": OUTPUT_CAP, "stream": stream})
+
+
+def _read(body: bytes, wanted: type[Value]) -> Value:
+    try:
+        return msgspec.json.decode(body, type=wanted)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Unavailable(f"what answers there is no tollkeeper ({exc})", code="server_strange") from exc
 
 
 class _Model(msgspec.Struct):

@@ -1,0 +1,33 @@
+"""A whole examination, and the ills it should find."""
+
+from collections.abc import Awaitable, Callable
+
+from gateway.client.control import ControlClient
+from gateway.client.doctor import QUESTIONS, examine
+from gateway.domain.text import plain
+from gateway.domain.views import Step
+from tests.fakes.gateway import Gateway
+
+NAMES = [name for name, _ in QUESTIONS]
+
+Spoil = Callable[[Gateway, ControlClient], Awaitable[object]]
+"""Makes a good gateway ill."""
+
+
+async def steps(owner: ControlClient, *, key: str = "", token: str = "", model: str = "") -> dict[str, Step]:
+    """By name. Every step is asked or skipped, and what failed says what to do."""
+    found = [step async for step in examine(owner, key=key, token=token, model=model)]
+    assert [step.name for step in found] == NAMES
+    results = [step.result for step in found]
+    assert results == sorted(results, key=["ok", "fail", "skipped"].index)
+    assert results.count("fail") <= 1
+    for step in found:
+        assert step.text == plain(step.text, 1000)
+        assert bool(step.fix) == (step.result == "fail")
+    return {step.name: step for step in found}
+
+
+async def failure(owner: ControlClient, **what: str) -> Step:
+    """The one that failed."""
+    (failed,) = [step for step in (await steps(owner, **what)).values() if step.result == "fail"]
+    return failed
