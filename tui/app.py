@@ -175,12 +175,17 @@ def offered(page: Page) -> list[Action]:
 
 def run(config: Config) -> int:
     """The console on this home: finds or starts the server; the exit code. Raises what kept it from having a server."""
+    return show(config, Launcher(config))
+
+
+def show(config: Config, link: Link) -> int:
+    """The same in front of the server that a link gives."""
     if reason := terminal.plain_reason(os.environ):
-        return plainly.run(config, reason)
+        return plainly.run(link, reason)
     remembered, note = state.load(config.home)
     ascii_only = wants_ascii(os.environ) if remembered.ascii is None else remembered.ascii
     session = Session(config, ASCII if ascii_only else UNICODE, now, remembered)
-    app = Console(session, Launcher(config), note=note, colour=not os.environ.get("NO_COLOR"))
+    app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"))
     farewell = app.run(mouse=remembered.mouse) or Farewell()
     with suppress(OSError):
         state.save(config.home, session.remembered)

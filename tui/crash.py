@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from textual.app import App
+from textual.worker import WorkerFailed
 
 REPORT = "console-crash.log"
 
@@ -21,7 +22,8 @@ class CrashSafe(App[Result]):
 
     def _fatal_error(self) -> None:
         """What Textual calls for an exception that nobody caught; the exception is kept in ``_exception`` then."""
-        self.crash = self._exception
+        found = self._exception
+        self.crash = found.error if isinstance(found, WorkerFailed) and isinstance(found.error, Exception) else found
         self._close_messages_no_wait()
 
 

@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import Iterator
 
-from gateway.config import Config
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping
 from gateway.domain.money import dollars
@@ -12,7 +11,7 @@ from gateway.domain.views import CallView
 from tui import format as fmt
 from tui.farewell import left
 from tui.glyphs import ASCII
-from tui.link import Launcher, Link
+from tui.link import Link
 from tui.receipt import mark_of
 from tui.safe import safe
 
@@ -20,11 +19,11 @@ RECENT = 10
 """Calls told at the start."""
 
 
-def run(config: Config, reason: str) -> int:
+def run(link: Link, reason: str) -> int:
     """Attach to the server, or start one, and write lines; the exit code. Raises what kept it from having a server."""
     _say(f"{reason}, so there is no screen: each finished call is a line; ctrl+c leaves, every command has --help")
     try:
-        asyncio.run(follow(Launcher(config)))
+        asyncio.run(follow(link))
     except KeyboardInterrupt:
         _say(left("").sentence)
     return 0

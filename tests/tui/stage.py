@@ -410,7 +410,8 @@ class FakeClient(ControlClient):
 
     async def events(self, recent: int = 200) -> AsyncIterator[AnyEvent]:
         self._told = asyncio.Queue()
-        yield self.snapshot()
+        snapshot = self.snapshot()
+        yield msgspec.structs.replace(snapshot, recent=snapshot.recent[:recent])
         while (event := await self._told.get()) is not None:
             yield event
 

@@ -1,0 +1,26 @@
+"""Onstage: the console in front of the fake server, as a program: ``python -m tests.tui.onstage HOME [crash]``."""
+
+import sys
+from pathlib import Path
+
+from gateway.config import Config
+from tests.tui.stage import FakeClient, FakeLink, calls
+from tui.app import show
+from tui.link import Attached
+
+
+class Broken(FakeLink):
+    """A bug of ours."""
+
+    async def ensure(self) -> Attached:
+        secret = "sk-tk-hidden"
+        raise RuntimeError(f"a bug of length {len(secret)}")
+
+
+def main(home: str, what: str = "") -> int:
+    client = FakeClient(calls(400))
+    return show(Config(home=Path(home)), Broken(client) if what == "crash" else FakeLink(client))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""Terminal: a program in a real pseudo-terminal; the screen is what pyte says it is. Every wait is bounded."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import pexpect
+import pyte
+
+from tests.house import ROOT
+
+LIMIT_S = 20.0
+
+
+class Terminal:
+    """Its screen, its keys, and every byte that reached it."""
+
+    def __init__(self, child: pexpect.spawn, columns: int, rows: int) -> None:
+        self.child = child
+        self.screen = pyte.Screen(columns, rows)
+        self.raw = bytearray()
+        self._stream = pyte.ByteStream(self.screen)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.screen.display)
+
+    def keys(self, text: str) -> "Terminal":
+        self.child.send(text)
+        return self
+
+    def resize(self, columns: int, rows: int) -> "Terminal":
+        self.screen.resize(rows, columns)
+        self.child.setwinsize(rows, columns)
+        return self
+
+    def wait(self, *wanted: str) -> "Terminal":
+        """Until all these texts are on the screen."""
+        return self.until(lambda: all(text in self.text for text in wanted), f"{wanted} never appeared")
+
+    def until(self, there: Callable[[], bool], failure: str) -> "Terminal":
+        end = time.monotonic() + LIMIT_S
+        while not there():
+            assert time.monotonic() < end, f"{failure}:\n{self.text}"
+            self._read()
+        return self
+
+    def ended(self) -> int:
+        """Wait for the end; the exit code, or minus the signal."""
+        self.until(lambda: not self.child.isalive(), "it did not end")
+        for _ in range(50):
+            if not self._read():
+                break
+        return int(self.child.exitstatus if self.child.exitstatus is not None else -self.child.signalstatus)
+
+    def signal(self, number: signal.Signals) -> "Terminal":
+        self.child.kill(number)
+        return self
+
+    def _read(self) -> bool:
+        try:
+            data = self.child.read_nonblocking(65536, timeout=0.05)
+        except pexpect.TIMEOUT:
+            return True
+        except pexpect.EOF:
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return True
+
+
+@contextmanager
+def terminal(
+    *arguments: str, columns: int = 100, rows: int = 30, environ: Mapping[str, str] | None = None
+) -> Iterator[Terminal]:
+    """This Python with these arguments, killed at the end of the block if it still runs."""
+    known = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "LANG": "C.UTF-8", "TZ": "UTC"}
+    known |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})}
+    child = pexpect.spawn(
+        sys.executable, list(arguments), cwd=str(ROOT), env=known, dimensions=(rows, columns), timeout=5
+    )
+    try:
+        yield Terminal(child, columns, rows)
+    finally:
+        with suppress(OSError, pexpect.ExceptionPexpect):
+            child.close(force=True)
