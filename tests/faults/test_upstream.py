@@ -217,7 +217,7 @@ async def test_u20_u21_broken_http_is_a_failed_attempt(
     answer = await gateway.client.chat(stream=stream)
     assert answer.status == 502, answer.body
     assert error_faults(answer.json) == []
-    assert answer.error["code"] in {"upstream_bad_response", "upstream_unreachable", "upstream_error"}
+    assert answer.error["code"].startswith("upstream_")
     assert (gateway.record.cost, gateway.record.source) == (0, Source.NONE)
     provider.on("m", speak())
     gateway.engine.health.clear(gateway.engine.catalog.channel("up").id)
@@ -283,9 +283,16 @@ async def test_u24_wrong_packing_is_a_failed_attempt(gateway: Gateway, provider:
     assert (answer.status, answer.error["code"]) == (502, "upstream_bad_response")
 
 
-@pytest.mark.parametrize(
-    "pack", [lambda d: gzip.compress(d[:50]) + gzip.compress(d[50:]), lambda d: zlib.compress(d)[2:-4]]
-)
+def _in_two(data: bytes) -> bytes:
+    return gzip.compress(data[:50]) + gzip.compress(data[50:])
+
+
+def _bare(data: bytes) -> bytes:
+    """Deflate without its wrapping, as some servers misread the name."""
+    return zlib.compress(data)[2:-4]
+
+
+@pytest.mark.parametrize("pack", [_in_two, _bare])
 async def test_u24_odd_packing_is_understood_or_refused(
     gateway: Gateway, provider: Provider, pack: Callable[[bytes], bytes]
 ) -> None:
@@ -382,8 +389,8 @@ async def test_u31_the_upstreams_ids_do_not_matter(gateway: Gateway, provider: P
 
 async def test_u32_plain_and_streamed_cost_the_same(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("one", "two", prompt=123, completion=45))
-    for stream in (False, True):
-        await gateway.client.chat(stream=stream)
+    for wanted in (False, True):
+        await gateway.client.chat(stream=wanted)
     plain, streamed = (record.cost for record in gateway.records)
     assert plain == streamed > 0
 
