@@ -70,16 +70,17 @@ async def test_a_body_of_unusual_size_is_refused(surface: Surface, owner: Contro
 
 
 async def test_a_thousand_silent_connections_do_no_harm(surface: Surface, owner: ControlClient) -> None:
-    opened = [await asyncio.open_unix_connection(surface.unix.socket) for _ in range(500)]
-    try:
-        for _, writer in opened[::2]:
-            writer.write(b"GET /control/st")
-        began = asyncio.get_running_loop().time()
-        assert (await owner.status()).state == "serving"
-        assert asyncio.get_running_loop().time() - began < 1.0
-    finally:
-        for _, writer in opened:
-            writer.transport.abort()
+    for _ in range(4):
+        opened = [await asyncio.open_unix_connection(surface.unix.socket) for _ in range(250)]
+        try:
+            for _, writer in opened[::2]:
+                writer.write(b"GET /control/st")
+            began = asyncio.get_running_loop().time()
+            assert (await owner.status()).state == "serving"
+            assert asyncio.get_running_loop().time() - began < 1.0
+        finally:
+            for _, writer in opened:
+                writer.transport.abort()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
 from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from gateway.control import checks
+from gateway.control import account, channels, checks, groups, inputs, prices, tokens
 from gateway.domain.account import Account
 from gateway.domain.channel import Channel, Dialect, Served, Timeouts
 from gateway.domain.errors import BadRequest
@@ -170,10 +174,45 @@ def test_prices(more: dict[str, object], field: str | None) -> None:
         ({"keep_days": 0}, "keep_days"),
     ],
 )
-def test_settings(more: dict[str, object], field: str | None) -> None:
+def test_the_settings(more: dict[str, object], field: str | None) -> None:
     settings = Settings(**more)  # type: ignore[arg-type]
     assert fault(lambda: checks.settings(settings)) == field
 
 
 def test_the_account_s_budgets_are_checked() -> None:
     assert fault(lambda: checks.account(Account(budgets=(Budget(),)))) == "budgets"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+NOUNS: dict[str, tuple[msgspec.Struct, tuple[str, ...], Callable[[Any], None]]] = {
+    "account": (Account(), account.EDITABLE, checks.account),
+    "settings": (Settings(), Settings.__struct_fields__, checks.settings),
+    "token": (token(), tokens.EDITABLE, lambda value: checks.token(value, REGISTRY)),
+    "group": (Group(name="g"), groups.EDITABLE, checks.group),
+    "channel": (channel(), channels.EDITABLE, lambda value: checks.channel(value, REGISTRY)),
+    "price": (price(), prices.EDITABLE, checks.price),
+}
+
+
+@pytest.mark.parametrize(("entity", "editable", "check"), NOUNS.values(), ids=NOUNS)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_any_body_is_accepted_whole_or_refused_with_its_field(
+    entity: msgspec.Struct, editable: tuple[str, ...], check: Callable[[Any], None], data: st.DataObject
+) -> None:
+    """Values are of any kind, or those of a good entity: what is accepted can be written and read again."""
+    good = msgspec.to_builtins(entity)
+    fields = {name: JSON | st.just(good.get(name)) for name in editable}
+    body = data.draw(st.fixed_dictionaries({}, optional=fields))
+    text = msgspec.json.encode(body)
+    field = fault(lambda: check(inputs.patched(entity, text, editable)))
+    if field is None:
+        changed = inputs.patched(entity, text, editable)
+        assert msgspec.json.decode(msgspec.json.encode(changed), type=type(entity)) == changed
+    else:
+        assert field.partition(".")[0].partition("[")[0] in editable
