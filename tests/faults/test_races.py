@@ -1,4 +1,4 @@
-"""F-K1, K2, K3 and K14: many calls at the same money at the same time."""
+"""F-K1, K2, K3, K12, K14 and K16: many calls at the same money at the same time, and calls ended at any moment."""
 
 import asyncio
 import random
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.call import Outcome
 from gateway.domain.limits import Budget, Limits, Window
 from gateway.domain.price import Price
 from gateway.domain.units import Nanos
@@ -173,3 +174,21 @@ async def test_k12_a_call_costs_what_it_cost_when_it_was_admitted(gateway: Gatew
     assert (await gateway.client.chat()).status == 200
     costs = [record.cost for record in gateway.records if record.status == 200]
     assert costs == [2_500 + 10_000, 5_000 + 30_000]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_k16_a_call_that_is_ended_at_any_step_is_settled_once(
+    gateway: Gateway, provider: Provider, stream: bool
+) -> None:
+    provider.on("m", speak(*"abcdef", prompt=9, completion=12))
+    body = {**CAPPED, "stream": stream}
+    seen: set[Outcome] = set()
+    for steps in range(80):
+        call = asyncio.ensure_future(gateway.client.post(body))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        gateway.engine.live.cancel_all(Outcome.CANCELLED)
+        assert (await call).status in {200, 503}
+        seen.add((await gateway.settled(steps + 1))[-1].outcome)
+        assert law.breaches(gateway, [provider]) == []
+    assert seen == {Outcome.DONE, Outcome.CANCELLED}
