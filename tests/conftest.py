@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from gateway.core.live import Patience
 from tests.fakes import law
@@ -15,8 +16,10 @@ from tests.fakes.provider import Provider
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Our own marker."""
+    """Our own marker; and examples take the time they need, on a busy machine as well."""
     config.addinivalue_line("markers", "hasty(factor): loop time runs faster than the wall's")
+    settings.register_profile("unhurried", deadline=None)
+    settings.load_profile("unhurried")
 
 
 def pytest_asyncio_loop_factories(
