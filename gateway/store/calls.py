@@ -28,7 +28,7 @@ _decode = msgspec.json.Decoder(Record).decode
 
 
 class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls: all conditions must hold; None or empty is no condition. ``since <= ts < until``."""
+    """Which calls: all conditions must hold, None is none. ``since <= ts < until``."""
 
     since: Millis | None = None
     until: Millis | None = None

@@ -32,7 +32,7 @@ class Ledger:
         self.path = folder / "ledger.json"
         self._old = folder / "ledger.old.json"
         self.damaged = False
-        """A line was lost: the segments must be counted anew, and all of them must be there."""
+        """Something was lost. The former version, which is kept then, and the segments must make up for it."""
         self.sealed: dict[str, Sealed] = {}
         self.version = self.stamp()
         data = files.read(self.path)
@@ -55,18 +55,20 @@ class Ledger:
     def put(self, *sealed: Sealed) -> None:
         """Add or replace segments, in one atomic write. On OSError nothing changes."""
         new = {**self.sealed, **{one.name: one for one in sealed}}
-        before = max(one.t1 for one in new.values()) - HOURLY_DAYS * DAY
+        before = max((one.t1 for one in new.values()), default=0) - HOURLY_DAYS * DAY
         new = {name: coarse(one) if one.hourly and one.t1 < before else one for name, one in new.items()}
         lines = [pack(i, _encode(one)) for i, one in enumerate(new.values(), 1)]
-        if self.path.exists():
+        if self.path.exists() and not self.damaged:
             files.replace(self._old, files.read(self.path))
-        files.replace(self.path, HEAD + join(lines, first=True) + TAIL)
+        files.replace(self.path, HEAD + (join(lines, first=True) if lines else b"") + TAIL)
         self.sealed, self.version = new, self.stamp()
 
-    def keep_damaged(self, moment: int) -> Path:
-        """Copy the file as it is to a place beside it; where that is."""
+    def restore(self, moment: int) -> Path:
+        """Keep a damaged file beside, and write it anew from what is known; where it was kept. Raises OSError."""
         kept = self.path.with_name(f"{self.path.name}.{moment}.damaged")
         files.replace(kept, files.read(self.path))
+        self.put()
+        self.damaged = False
         return kept
 
     def _take(self, data: bytes) -> None:

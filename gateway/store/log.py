@@ -110,9 +110,9 @@ class Log:
         with self._sync_lock:
             with self._lock:
                 due = [(tail, tail.mark()) for tail in (*self._closed, self._tail) if tail and tail.dirty]
-            if self._new_names:
-                files.sync_folder(self.folder)
-                self._new_names = False
+                new_names, self._new_names = self._new_names, False
+            if new_names:
+                self._sync_names()
             for tail, mark in due:
                 self._sync(tail, mark)
             if self._closed:
@@ -127,6 +127,13 @@ class Log:
                 if tail:
                     tail.close()
             self._closed, self._tail = [], None
+
+    def _sync_names(self) -> None:
+        try:
+            files.sync_folder(self.folder)
+        except OSError:
+            self._new_names = True
+            raise
 
     def _sync(self, tail: Tail, mark: tuple[int, int]) -> None:
         try:
@@ -144,6 +151,8 @@ class Log:
             self._wait_with_seal -= 1
             return
         ready = [tail for tail in self._closed if not tail.dirty]
+        if not ready:
+            return
         sealed = [tail.segment.seal() for tail in ready]
         try:
             self.ledger.put(*sealed)
@@ -198,9 +207,6 @@ class Log:
 
     def _load(self) -> None:
         self.ledger = Ledger(self.folder)
-        if self._writer and self.ledger.damaged and self.ledger.path.exists():
-            kept = self.ledger.keep_damaged(self._moment)
-            self.notes.append(f"{self.ledger.path} was damaged and is made anew; the original is {kept.name}")
         there, self.last = _names(self.folder), 0
         segments = []
         for name in sorted({*there, *self.ledger.sealed}, key=_order):
@@ -214,6 +220,9 @@ class Log:
         if self.ledger.damaged or not self.ledger.sealed:
             check_complete(self.ledger.path, segments)
         if self._writer:
+            if self.ledger.damaged:
+                kept = self.ledger.restore(self._moment)
+                self.notes.append(f"{self.ledger.path} was damaged and is made anew; the original is {kept.name}")
             self._retain()
 
     def _known(self, name: str, there: set[str]) -> Segment:

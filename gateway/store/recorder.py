@@ -91,10 +91,11 @@ class Recorder:
             self._unsynced = f"the disk refuses to sync: {exc}"
             raise
         self._unsynced = ""
-        if self._full:
-            with self._lock, suppress(OSError):
-                self._recover()
-        return not self._full
+        if not self._full:
+            return True
+        with self._lock, suppress(OSError):
+            self._recover()
+        return False  # what was written just now is to be synced, too
 
     async def synced(self) -> None:
         """Until everything written before is safe from a power cut. Raises OSError."""

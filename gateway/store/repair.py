@@ -16,13 +16,11 @@ def restore(segment: Segment, last: int, moment: int) -> str:
     What was repaired, in words; empty if nothing. Raises OSError, and StoreTooNew before anything is changed.
     """
     segment.last = last
-    data = files.read(segment.path)
-    if EMPTY.startswith(data):
-        if data != EMPTY:
-            files.replace(segment.path, EMPTY)  # its making was cut short: it never held a call
-        return ""
+    if segment.path.stat().st_size < len(EMPTY) and EMPTY.startswith(files.read(segment.path)):
+        files.replace(segment.path, EMPTY)  # its making was cut short: it never held a call
     if segment.scan():
         return ""
+    data = files.read(segment.path)
     lines = _good_lines(data, last)
     if not lines:
         lines = _good_lines(foreign_lines(data), last)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -50,24 +50,27 @@ class Segment:
             start = file.read(100)
             self._check_format(start)
             ours = start.startswith(HEAD)
-            at = file.seek(self.end if ours else 0)
-            return self._count(file.read(), at) and ours
+            fine = self._count(file, self.end if ours else 0)
+            file.seek(self.end)
+            return fine and ours and file.read(len(TAIL) + 1) == TAIL
 
-    def _count(self, data: bytes, at: int) -> bool:
-        fine, suspect, pos, end = True, False, at, at
-        for raw in data.split(b"\n"):
-            line = raw.removeprefix(b",")
+    def _count(self, file: BinaryIO, at: int) -> bool:
+        """Read from an offset to the end of the file; whether nothing but new lines stands before its end."""
+        fine, suspect, end = True, False, file.seek(at)
+        for raw in file:
+            line = raw.rstrip(b"\n")
+            comma, line = line.startswith(b","), line.removeprefix(b",")
             if intact(line):
                 doc_id = id_of(line)
-                fine = fine and not suspect and (raw[:1] == b",") == (self.n > 0) and doc_id > self.last
-                suspect, end = False, pos + len(raw)
+                fine = fine and not suspect and comma == (self.n > 0) and doc_id > self.last
+                suspect, end = False, at + len(raw.rstrip(b"\n"))
                 if doc_id > self.last:  # ids only grow: an older one is a repeat
                     self.saw(doc_id, decode_entry(body_of(line)))
             elif line:
                 suspect = True  # the closing braces, or damage if an intact line follows
-            pos += len(raw) + 1
+            at += len(raw)
         self.end = max(end, len(HEAD))
-        return fine and data[end - at :] == TAIL
+        return fine
 
     def _check_format(self, start: bytes) -> None:
         found = format_of(start)

@@ -54,11 +54,6 @@ def by_value(segments: Iterable[Segment], by: Dimension, span: Span) -> dict[str
     return rows
 
 
-def of_value(segments: Iterable[Segment], by: Dimension, value: str, span: Span) -> Counts:
-    """Sums of one value of a dimension in the span."""
-    return by_value(segments, by, span).get(value, Counts())
-
-
 def over_time(segments: Iterable[Segment], by: Dimension, span: Span) -> Table:
     """Sums of each value by the start of their hour (UTC day, where the ledger has days only)."""
     table: Table = {}

@@ -74,7 +74,9 @@ class _Audit:
     def __init__(self, snapshot: Snapshot) -> None:
         self.checks, self.calls, self.cost = 0, 0, 0
         self._snapshot = snapshot
-        self._spent = {(scope, since): Counts() for scope, since, _ in snapshot.counters}
+        self._spent: dict[Scope, dict[Millis, Counts]] = {}
+        for scope, since, _ in snapshot.counters:
+            self._spent.setdefault(scope, {})[since] = Counts()
         self._ids: set[int] = set()
 
     def differences(self) -> Iterator[str]:
@@ -83,7 +85,7 @@ class _Audit:
         for record in self._snapshot.backlog:
             yield from self._call(record, record.id)
         for scope, since, spent in self._snapshot.counters:
-            anew = self._spent[scope, since]
+            anew = self._spent[scope][since]
             found = Spent(Nanos(anew.cost), anew.input + anew.output, anew.calls)
             yield from self._same(f"what {' '.join(scope).strip()} spent since {since}", spent, found)
         balance = self._snapshot.granted - self.cost
@@ -107,6 +109,8 @@ class _Audit:
             if doc_id <= last:
                 yield f"{name}: document {doc_id} follows {last}"
             last = doc_id
+        if part.segment.damaged:
+            yield f"{name}: it holds something else than what was written; its sums stay as they were"
         yield from self._same(f"{name}: number of calls", part.n, count)
         for by in DIMENSIONS:
             yield from self._same(f"{name}: totals by {by}", part.sums.totals(by), fresh.totals(by))
@@ -121,23 +125,32 @@ class _Audit:
         if known in self._ids:
             yield f"call {call_id} is recorded twice"
         self._ids.add(known)
-        drawn = (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
-        for (scope, since), spent in self._spent.items():
-            if call.ts >= since and scope in drawn:
-                spent.book(call)
+        drawn: tuple[Scope, ...] = (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
+        for scope in drawn:
+            for since, spent in self._spent.get(scope, {}).items():
+                if call.ts >= since:
+                    spent.book(call)
 
     def _gone(self, part: Part) -> None:
         """Of calls that are no longer kept, the sums are all there is."""
         groups = total(part.sums.totals("group").values())
         self.calls += groups.calls
         self.cost += groups.cost
-        for (scope, since), spent in self._spent.items():
+        for scope, moments in self._spent.items():
             for value, rows in part.sums.table(DIMENSION[scope[0]]).items():
-                for start, counts in rows.items():
-                    if start >= since and (scope == ACCOUNT or scope[1] == value):
-                        spent.merge(counts)
+                if scope == ACCOUNT or scope[1] == value:
+                    for since, spent in moments.items():
+                        spent.merge(total(counts for start, counts in rows.items() if start >= since))
 
     def _same(self, what: str, kept: object, found: object) -> Iterator[str]:
         self.checks += 1
         if kept != found:
-            yield f"{what}: the gateway goes by {kept}, the call log gives {found}"
+            yield f"{what}{_difference(kept, found)}"
+
+
+def _difference(kept: object, found: object) -> str:
+    """Of two tables, the first cell that differs."""
+    if isinstance(kept, dict) and isinstance(found, dict):
+        key = next(key for key in {**kept, **found} if kept.get(key) != found.get(key))
+        return f" {key or '(none)'}{_difference(kept.get(key), found.get(key))}"
+    return f": the gateway goes by {kept}, the call log gives {found}"

@@ -40,6 +40,8 @@ def _promises(store: Store, acks: Acks) -> list[str]:
     for kind, text in acks:
         if kind == "H" and text not in records:
             broken.append(f"{text} was running and is forgotten")
+        if kind == "C" and (lost := records.get(text)) and lost.outcome is Outcome.LOST and lost.channel != "ch_other":
+            broken.append(f"{text} was lost at {lost.channel}")
         if kind == "S":
             record = settled(text.encode())
             if records.get(record.id) != record:
@@ -69,5 +71,5 @@ def _stock(home: Path, store: Store) -> list[str]:
     for path in (home / "config.json", home / "usage" / "ledger.json"):
         if path.exists():
             with TinyDB(path, access_mode="r") as tinydb:
-                assert "meta" in tinydb.tables()
+                broken += [] if "meta" in tinydb.tables() else [f"stock TinyDB finds nothing in {path.name}"]
     return broken

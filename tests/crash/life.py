@@ -1,7 +1,8 @@
 """Life: a gateway's store at work, told as acknowledgements, so that a crash at any point can be judged afterwards.
 
-Each acknowledgement is what somebody outside may rely on from then on: H (a hold: an upstream may be asked), S (a
-settled or noted call: the client saw it finish), G (a grant), Y (everything before survives a power cut).
+Each acknowledgement is what somebody outside may rely on from then on: H (a hold: an upstream may be asked), C (the
+call goes to another channel), S (a settled or noted call: the client saw it finish), G (a grant), Y (everything before
+survives a power cut).
 """
 
 import random
@@ -49,6 +50,9 @@ def live(home: Path, tell: Tell, *, seed: int, calls: int, sync_s: float = 0.0) 
         store.books.open(call)
         tell("H", call.id.encode())
         open_calls.append(number)
+        if rng.random() < 0.3:
+            store.books.update(running(number, held=call.held, channel="ch_other"))
+            tell("C", call.id.encode())
         while len(open_calls) > 3 or (open_calls and rng.random() < 0.4):
             _settle(store, tell, open_calls.pop(rng.randrange(len(open_calls))))
         if step % 7 == 3:

@@ -99,6 +99,39 @@ def test_a_crash_before_the_seal_leaves_it_to_the_next_start(tmp_path: Path) -> 
     assert reopened(tmp_path).count == 26
 
 
+def test_what_was_closed_while_a_sync_ran_is_sealed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, real = log_of(tmp_path, 11, limit=SMALL), os.fdatasync
+
+    def slow(fd: int) -> None:
+        monkeypatch.setattr(os, "fdatasync", real)
+        calls.append([record(i) for i in range(11, 30)])
+        calls.append([record(30)])
+        real(fd)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    calls.log.sync()
+    assert (len(names(tmp_path)), len(Ledger(tmp_path).sealed)) == (2, 0)
+    calls.log.sync()
+    assert len(Ledger(tmp_path).sealed) == 1
+
+
+def test_names_that_could_not_be_synced_are_synced_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = log_of(tmp_path, 3)
+    synced: list[Path] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "sync_folder", lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
+        with pytest.raises(OSError, match="refused"):
+            calls.log.sync()
+    monkeypatch.setattr(files, "sync_folder", synced.append)
+    calls.log.sync()
+    calls.log.sync()
+    assert synced == [tmp_path]
+
+
 def test_a_full_disk_keeps_the_open_segment_growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = log_of(tmp_path, 12, limit=SMALL)
     monkeypatch.setattr(files, "create", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
@@ -173,6 +206,8 @@ def test_a_damaged_ledger_is_kept_beside_and_made_anew(tmp_path: Path) -> None:
     assert "ledger.json was damaged" in again.log.notes[0]
     assert sums_of(again, "group").total.calls == 25
     assert len(list(tmp_path.glob("ledger.json.*.damaged"))) == 1
+    again.log.close()
+    assert reopened(tmp_path).log.notes == []
 
 
 def test_sums_of_deleted_calls_that_are_lost_are_not_passed_over(tmp_path: Path) -> None:

@@ -158,6 +158,7 @@ def test_syncing_writes_what_waits(recorder: Recorder, disk: Disk, tmp_path: Pat
     recorder.end(record(0))
     assert not recorder.sync()
     disk.full = False
+    assert not recorder.sync()
     assert recorder.sync()
     assert (on_disk(tmp_path), recorder.trouble) == ([record(0).id], "")
 

@@ -50,13 +50,19 @@ def test_sums_of_deleted_calls_are_believed(store: Store) -> None:
 def test_a_missing_call_is_found(store: Store, home: Path) -> None:
     path = segments(home / "usage")[0]
     path.write_bytes(path.read_bytes().replace(b'"cost":1003', b'"cost":1004'))
-    assert "number of calls" in verify(store).difference
+    assert "something else than what was written" in verify(store).difference
+
+
+def test_a_wrong_number_of_calls_is_found(store: Store) -> None:
+    snapshot = take(store)
+    parts = [part._replace(n=part.n + 1) for part in snapshot.parts]
+    assert "number of calls: the gateway goes by" in check(snapshot._replace(parts=parts)).difference
 
 
 def test_wrong_sums_are_found(store: Store) -> None:
     sealed = next(s for s in store.calls.log.segments if isinstance(s.sums, Sealed))
     sealed.sums.totals("app")["curl"].ttft += 1
-    assert "totals by app" in verify(store).difference
+    assert "totals by app curl: the gateway goes by Counts" in verify(store).difference
 
 
 def test_wrong_sums_of_the_open_segment_are_found(store: Store) -> None:
