@@ -76,6 +76,7 @@ async def test_74_one_connection_serves_many_calls(gateway: Gateway, provider: P
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, True, True]
 
 
+@nodejs.patient
 async def test_75_openai_node(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", "a/b:free", "cut")
     provider.on("m", speak("Hel", "lo", prompt=9, completion=12))
@@ -101,6 +102,7 @@ async def test_75_openai_node(gateway: Gateway, provider: Provider) -> None:
     assert "before the answer was complete" in broken["message"]
 
 
+@nodejs.patient
 async def test_75_openai_node_maps_errors(gateway: Gateway, provider: Provider) -> None:
     for fate in FATES:
         gateway.channel(provider.base_url, f"s{fate.upstream}", name=f"c{fate.upstream}")
@@ -119,6 +121,7 @@ def _tool_scripts() -> Iterator[tuple[str, Script, list[Any]]]:
         yield f"t{number}", stream(*docs, chunk(usage=usage(9, 12))), [list(call) for call in wanted]
 
 
+@nodejs.patient
 @pytest.mark.parametrize(("number", "job"), [(75, "stream"), (76, "streamText")])
 async def test_34_node_clients_get_the_right_tool_calls(
     gateway: Gateway, provider: Provider, number: int, job: str
@@ -132,6 +135,7 @@ async def test_34_node_clients_get_the_right_tool_calls(
     assert {result["finish"] for result in results} == {"tool_calls" if job == "stream" else "tool-calls"}
 
 
+@nodejs.patient
 async def test_76_ai_sdk(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", "cut", "reasoned")
     provider.on("m", speak("Hel", "lo", prompt=9, completion=12))
@@ -151,6 +155,7 @@ async def test_76_ai_sdk(gateway: Gateway, provider: Provider) -> None:
     assert reasoned["text"] == "Hello"
 
 
+@nodejs.patient
 @pytest.mark.slow
 async def test_76_ai_sdk_attempts(gateway: Gateway, provider: Provider) -> None:
     # It ignores x-should-retry: what it takes for passing is tried three times, after 2 and 4 seconds.
