@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from gateway import __version__, runfile
+from gateway import __version__, frozen, runfile
 from gateway.config import SOCKET_PATH_LIMIT, Config
 from gateway.control.app import control_app, control_runner
 from gateway.core.attempts import Attempts
@@ -87,6 +87,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
     Raises GatewayError when the store is in use or damaged, or the address is taken.
     """
     _harden()
+    frozen.settle_in()
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(open_engine(config))
         stop = _Stop()
@@ -97,6 +98,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         key = _begin(engine)  # last of all that may fail: the key of a first token is told only once
         engine.stop_asked = stop.ask
         stop.on_signals()
+        engine.tasks.spawn(_follow(stop), "the outer process")
         gc.collect()
         gc.freeze()  # what is alive now lives for ever: the collector need not look at it on the hot path
         gc.set_threshold(GC_THRESHOLD, 20, 50)
@@ -141,7 +143,6 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """Everything but the two surfaces, opened in order and closed in reverse."""
     clock, tasks = clock or Clock(), Tasks()
-    config.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = Store.open(config, now=clock.wall)
     upstreams = Upstreams()
     try:
@@ -172,7 +173,7 @@ def _pipeline(engine: Engine) -> Pipeline:
     chance = secrets.SystemRandom()
     attempts = Attempts(
         sender=engine.upstreams,
-        adapter_of=dialects.adapter,
+        adapter_of=dialects.adapters(),
         lessons=engine.lessons,
         health=engine.health,
         clock=engine.clock,
@@ -320,6 +321,12 @@ class _Stop:
                 loop.add_signal_handler(number, self.ask, False)
             except NotImplementedError:  # Windows: only from the interpreter's own handler
                 signal.signal(number, lambda *_: loop.call_soon_threadsafe(self.ask, False))
+
+
+async def _follow(stop: _Stop) -> None:
+    """Stop when the outer half of a one-file executable was killed: nobody could ask this one to stop any more."""
+    await frozen.parent_gone()
+    stop.ask(False)
 
 
 def _welcome(engine: Engine, config: Config, key: str) -> Welcome:

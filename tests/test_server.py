@@ -13,6 +13,7 @@ from gateway.client.control import ControlClient
 from gateway.config import Config
 from gateway.core.fresh import DEMO_MODELS
 from gateway.domain.call import Outcome, Record
+from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
 from gateway.server import embedded
 from gateway.store.store import Store
@@ -183,6 +184,13 @@ async def test_a_home_without_a_server_can_be_reached_from_inside(home: Path) ->
         assert socket.name != "control.sock"
         assert stat.S_IMODE(socket.stat().st_mode) == 0o600
     assert not socket.exists()
+
+
+async def test_a_home_that_cannot_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GatewayError, match="cannot be opened"):
+        async with embedded(Config(home=tmp_path / "file" / "home")):
+            pass
 
 
 async def test_a_server_inside_may_listen_too(home: Path) -> None:

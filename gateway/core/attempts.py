@@ -119,18 +119,16 @@ class Attempts:
     async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         """One attempt, told to the health and noted on the call whatever becomes of it."""
         began = self._clock.mono()
-        channel = route.channel
-        self._health.asked(channel.id)
-        try:
-            answer = await self._with_lessons(call, order, route)
-        except AttemptFailed as failed:
-            self._note_failure(call, route, failed.failure, began)
-            raise
-        except BaseException as error:
-            self._health.left(channel.id)
-            self._note(call, route, began, reason="abandoned", billed=not isinstance(error, BadRequest))
-            raise
-        self._health.succeeded(channel.id)
+        with self._health.trying(route.channel.id):
+            try:
+                answer = await self._with_lessons(call, order, route)
+            except AttemptFailed as failed:
+                self._note_failure(call, route, failed.failure, began)
+                raise
+            except BaseException as error:
+                self._note(call, route, began, reason="abandoned", billed=not isinstance(error, BadRequest))
+                raise
+            self._health.succeeded(route.channel.id)
         self._note(call, route, began, status=200)
         return answer
 

@@ -6,7 +6,8 @@ until the owner edits, tests or clears it; ``off`` is the owner's own switch and
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -85,16 +86,17 @@ class Health:
         patient = self._patients.get(channel)
         return patient is not None and patient.trial
 
-    def asked(self, channel: ChannelId) -> None:
-        """A call goes there now: if the channel is half-open, this is its trial."""
+    @contextmanager
+    def trying(self, channel: ChannelId) -> Iterator[None]:
+        """A call is there while the block runs: if the channel is half-open and has no trial yet, this is the one."""
         patient = self._patients.get(channel)
-        if patient is not None and patient.reason and patient.until <= self._mono():
-            patient.trial = True
-
-    def left(self, channel: ChannelId) -> None:
-        """A call ended without a verdict on the channel, for example because its client went away."""
-        patient = self._patients.get(channel)
-        if patient is not None:
+        if patient is None or not patient.reason or patient.until > self._mono() or patient.trial:
+            yield
+            return
+        patient.trial = True
+        try:
+            yield
+        finally:
             patient.trial = False
 
     def succeeded(self, channel: ChannelId) -> None:
@@ -105,17 +107,15 @@ class Health:
         known = bool(patient.reason)
         patient.outcomes.append((self._mono(), True))
         patient.in_a_row = patient.steps = 0
-        patient.reason, patient.until, patient.trial, patient.attention = "", 0.0, False, False
+        patient.reason, patient.until, patient.attention = "", 0.0, False
         if known:
             self._changed()
 
     def failed(self, channel: ChannelId, kind: FailureKind, reason: str, retry_after_s: float | None = None) -> None:
         """A call failed there. ``CLIENT`` failures say nothing of the channel."""
         if kind in (FailureKind.CLIENT, FailureKind.MISSING):
-            self.left(channel)
             return
         patient = self._patients.setdefault(channel, _Patient())
-        patient.trial = False
         if kind is FailureKind.AUTH:
             patient.attention, patient.reason = True, reason
         elif kind is FailureKind.QUOTA:

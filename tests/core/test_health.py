@@ -172,34 +172,59 @@ def test_a_refused_key_needs_attention_without_end(health: Health, mono: Mono) -
     assert health.state(UP) == State("ok")
 
 
+def half_open(health: Health, mono: Mono) -> None:
+    fail(health, FailureKind.RATE, retry_after_s=5.0)
+    mono.now += 5
+
+
 def test_a_half_open_channel_takes_one_trial(health: Health, mono: Mono) -> None:
-    fail(health, FailureKind.RATE, retry_after_s=5.0)
-    health.asked(UP.id)
+    half_open(health, mono)
+    with health.trying(UP.id):
+        assert health.on_trial(UP.id)
     assert not health.on_trial(UP.id)
-    mono.now += 5
-    health.asked(UP.id)
-    assert health.on_trial(UP.id)
 
 
-@pytest.mark.parametrize("end", ["succeeded", "left", "failed", "client"])
-def test_a_trial_ends(health: Health, mono: Mono, end: str) -> None:
+def test_a_cooling_channel_is_on_no_trial(health: Health) -> None:
     fail(health, FailureKind.RATE, retry_after_s=5.0)
-    mono.now += 5
-    health.asked(UP.id)
-    if end == "succeeded":
-        health.succeeded(UP.id)
-    elif end == "left":
-        health.left(UP.id)
-    else:
-        fail(health, FailureKind.CLIENT if end == "client" else FailureKind.SERVER)
-    names = {"succeeded": "ok", "left": "half_open", "client": "half_open", "failed": "cooling"}
-    assert (health.on_trial(UP.id), health.state(UP).name) == (False, names[end])
+    with health.trying(UP.id):
+        assert not health.on_trial(UP.id)
+
+
+def test_a_trial_ends_with_its_own_call_alone(health: Health, mono: Mono) -> None:
+    """Calls from before the rest may still run; how they end is no end of the trial."""
+    with health.trying(UP.id):
+        half_open(health, mono)
+        with health.trying(UP.id):
+            with health.trying(UP.id):  # as a last resort
+                pass
+            fail(health, FailureKind.CLIENT)
+            fail(health, FailureKind.RATE, retry_after_s=0.0)
+            assert health.on_trial(UP.id)
+        assert not health.on_trial(UP.id)
+
+
+@pytest.mark.parametrize(("end", "name"), [("succeeded", "ok"), ("left", "half_open"), ("failed", "cooling")])
+def test_a_trial_decides(health: Health, mono: Mono, end: str, name: str) -> None:
+    half_open(health, mono)
+    with health.trying(UP.id):
+        if end == "succeeded":
+            health.succeeded(UP.id)
+        elif end == "failed":
+            fail(health, FailureKind.SERVER)
+    assert (health.on_trial(UP.id), health.state(UP).name) == (False, name)
+
+
+def test_a_trial_that_breaks_is_over(health: Health, mono: Mono) -> None:
+    half_open(health, mono)
+    with pytest.raises(ZeroDivisionError), health.trying(UP.id):
+        raise ZeroDivisionError
+    assert not health.on_trial(UP.id)
 
 
 def test_a_healthy_channel_is_never_on_trial(health: Health) -> None:
     fail(health, FailureKind.SERVER)
-    health.asked(UP.id)
-    assert not health.on_trial(UP.id)
+    with health.trying(UP.id):
+        assert not health.on_trial(UP.id)
 
 
 def test_a_missing_model_rests_alone(health: Health, mono: Mono) -> None:
@@ -224,7 +249,6 @@ def test_clearing_forgets_models_too(health: Health) -> None:
 def test_who_looks_is_told_of_changes_alone(health: Health, bell: Bell) -> None:
     health.succeeded(UP.id)
     health.clear(UP.id)
-    health.left(UP.id)
     fail(health, FailureKind.CLIENT)
     assert bell.rung == 0
     fail(health, FailureKind.RATE)

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from contextlib import ExitStack
 
 import pytest
 
@@ -120,16 +121,17 @@ def test_a_missing_model_is_no_last_resort(health: Health) -> None:
     assert choose([route(model="n")], NONE, health, first).route == route(model="n")
 
 
-def test_a_half_open_channel_takes_one_trial_while_others_wait_elsewhere(health: Health, mono: Mono) -> None:
+def test_a_half_open_channel_takes_one_trial_while_others_go_elsewhere(health: Health, mono: Mono) -> None:
     a, b = route("a", priority=1), route("b")
     rest(health, a, 10)
     mono.now += 10
     trials = 0
-    for _ in range(100):
-        chosen = choose([a, b], NONE, health, first).route
-        assert chosen is not None
-        health.asked(chosen.channel.id)
-        trials += chosen == a
+    with ExitStack() as running:
+        for _ in range(100):
+            chosen = choose([a, b], NONE, health, first).route
+            assert chosen is not None
+            running.enter_context(health.trying(chosen.channel.id))
+            trials += chosen == a
     assert trials == 1
 
 
@@ -137,9 +139,9 @@ def test_after_a_good_trial_the_channel_is_back(health: Health, mono: Mono) -> N
     a, b = route("a", priority=1), route("b")
     rest(health, a, 10)
     mono.now += 10
-    health.asked(a.channel.id)
-    assert choose([a, b], NONE, health, first).passed == (Passed("a", "on trial: 429"),)
-    health.succeeded(a.channel.id)
+    with health.trying(a.channel.id):
+        assert choose([a, b], NONE, health, first).passed == (Passed("a", "on trial: 429"),)
+        health.succeeded(a.channel.id)
     assert choose([a, b], NONE, health, first).route == a
 
 
