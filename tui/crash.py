@@ -7,15 +7,16 @@ import traceback
 from pathlib import Path
 from typing import TypeVar
 
-from textual.app import App
 from textual.worker import WorkerFailed
+
+from tui.keys import InOrder
 
 REPORT = "console-crash.log"
 
 Result = TypeVar("Result")
 
 
-class CrashSafe(App[Result]):
+class CrashSafe(InOrder[Result]):
     """An app that keeps its exception for who ran it."""
 
     crash: Exception | None = None

@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from gateway.domain.errors import GatewayError
+from tui.keys import OPENING
 from tui.session import Session
 from tui.widgets.confirm import Confirm
 from tui.widgets.toast import tell
@@ -51,7 +52,7 @@ class Page(Vertical):
             tell(self, error.message, bad=True)
             return
         if iscoroutine(result):
-            self.run_worker(self._guarded(result), group="verbs", exit_on_error=True)
+            self.run_worker(self._guarded(result), group=OPENING, exit_on_error=True)
 
     async def ask(self, screen: ModalScreen[Any]) -> Any:
         """Show a dialog or form and give what it was left with."""

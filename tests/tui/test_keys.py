@@ -1,0 +1,82 @@
+import asyncio
+from collections.abc import Callable
+
+from textual import events
+from textual.app import ComposeResult
+from textual.pilot import Pilot
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label
+
+from tui.keys import OPENING, InOrder
+
+
+class Ask(ModalScreen[str]):
+    AUTO_FOCUS = "Input"
+
+    def compose(self) -> ComposeResult:
+        yield Input()
+
+
+class Stage(InOrder[None]):
+    BINDINGS = [("slash", "search", "Search"), ("d", "delete", "Delete"), ("n", "ask", "Ask")]  # noqa: RUF012
+    AUTO_FOCUS = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deleted = 0
+
+    def compose(self) -> ComposeResult:
+        yield Label("a")
+        yield Input()
+
+    def action_search(self) -> None:
+        self.query_one(Input).focus()
+
+    def action_delete(self) -> None:
+        self.deleted += 1
+
+    def action_ask(self) -> None:
+        self.run_worker(self.push_screen_wait(Ask()), group=OPENING)
+
+    def type_at_once(self, text: str) -> None:
+        """All keys arrive before the first is handled."""
+        for char in text:
+            self.post_message(events.Key({"/": "slash"}.get(char, char), char))
+
+
+async def until(pilot: Pilot[None], there: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not there():
+            await pilot.pause(0.01)
+
+
+async def test_what_is_typed_after_a_key_goes_where_that_key_leads() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        app.type_at_once("/deploy")
+        await until(pilot, lambda: app.query_one(Input).value == "deploy")
+        assert app.deleted == 0
+
+
+async def test_keys_still_act_one_by_one() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        app.type_at_once("dd")
+        await until(pilot, lambda: app.deleted == 2)
+
+
+async def test_what_is_typed_ahead_of_a_dialog_goes_into_the_dialog() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        app.type_at_once("ndd")
+        await until(pilot, lambda: app.screen.is_modal and app.screen.query_one(Input).value == "dd")
+        assert app.deleted == 0
+
+
+async def test_what_is_pasted_waits_its_turn_too() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        app.post_message(events.Key("slash", "/"))
+        app.post_message(events.Paste("ddd"))
+        await until(pilot, lambda: app.query_one(Input).value == "ddd")
+        assert app.deleted == 0

@@ -1,0 +1,69 @@
+"""Keys: typed ahead, they act in order: each waits until the one before has had its effect, and the focus has moved.
+
+Textual hands a key to whoever has the focus when it arrives. Over a slow line ``/deploy`` arrives at once, and then the
+``d`` would delete.
+"""
+
+from collections import deque
+from typing import TypeVar
+
+from textual import events
+from textual.app import App
+from textual.message import Message
+
+Result = TypeVar("Result")
+
+PATIENCE = 25
+"""Times a key waits for a dialog that is just opening."""
+
+OPENING = "verbs"
+"""Group of the workers that may open dialogs."""
+
+WAIT_S = 0.01
+
+
+class Handled(Message):
+    """Follows a key on its way through the widgets; when it is back, the key has been handled."""
+
+
+class InOrder(App[Result]):
+    """An app that takes one key after the other."""
+
+    def __init__(self, *, ansi_color: bool | None = None) -> None:
+        super().__init__(ansi_color=ansi_color)
+        self._typed: deque[events.Key | events.Paste] = deque()
+        self._under_way = False
+
+    async def on_event(self, event: events.Event) -> None:
+        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
+            await super().on_event(event)
+        elif self._under_way:
+            self._typed.append(event)
+        else:
+            await self._take(event)
+
+    def on_handled(self, event: Handled) -> None:
+        """What the key did may have moved the focus: that is done by a callback already waiting."""
+        event.stop()
+        self.call_later(self._next, PATIENCE)
+
+    async def _take(self, event: events.Key | events.Paste) -> None:
+        target = self.focused or self.screen
+        self._under_way = True
+        await super().on_event(event)
+        if not target.post_message(Handled()):  # it is just being removed
+            await self._next(0)
+
+    async def _next(self, patience: int) -> None:
+        if not self._typed:
+            self._under_way = False
+        elif patience and self._is_opening():
+            self.set_timer(WAIT_S, lambda: self._next(patience - 1))
+        else:
+            await self._take(self._typed.popleft())
+
+    def _is_opening(self) -> bool:
+        """Whether a dialog is on its way, or has no focus yet."""
+        if self.screen.is_modal:
+            return self.focused is None
+        return any(worker.group == OPENING and not worker.is_finished for worker in self.workers)
