@@ -47,8 +47,28 @@ def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
     if token is None and (holder := passes.holder(fingerprint, now)) is not None:
         token = catalog.registry.tokens.get(holder)
     if token is None:
-        msg = "this API key is not a token of this gateway; 'tollkeeper token list' shows the tokens there are"
-        raise InvalidToken(msg)
+        raise _unknown()
+    return _usable(token, now)
+
+
+def still(token: Token, catalog: Catalog, now: Millis) -> Token:
+    """The token as it is now: its owner may have edited or removed it while its request came in.
+
+    Raises InvalidToken.
+    """
+    current = catalog.registry.tokens.get(token.id)
+    if current is None:
+        raise _unknown()
+    return _usable(current, now)
+
+
+def _unknown() -> InvalidToken:
+    return InvalidToken(
+        "this API key is not a token of this gateway; 'tollkeeper token list' shows the tokens there are"
+    )
+
+
+def _usable(token: Token, now: Millis) -> Token:
     state = state_of(token, now)
     if state is TokenState.DISABLED:
         msg = f"token '{plain(token.name)}' is disabled; 'tollkeeper token enable {plain(token.name)}' turns it on"

@@ -16,7 +16,7 @@ import msgspec
 from gateway.core.admission import Admission, admit, group_of
 from gateway.core.asked import Asked, asked
 from gateway.core.attempts import Attempts
-from gateway.core.auth import Passes, identify
+from gateway.core.auth import Passes, identify, still
 from gateway.core.bus import Bus
 from gateway.core.call import Call, Client, Visit
 from gateway.core.catalog import Catalog
@@ -92,6 +92,7 @@ class Pipeline:
                 raise self.closed
             request = asked(body)
             catalog = self._.catalog()
+            token = still(token, catalog, visit.ts)
             call = Call(visit, request, client, catalog, token, group_of(token, catalog))
             admission = admit(call, self._.limiter, self._.books)
             first = self._commit(call, admission)

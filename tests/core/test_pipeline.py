@@ -9,6 +9,7 @@ import pytest
 from gateway.core.pipeline import Answer
 from gateway.domain.account import Account
 from gateway.domain.call import Outcome
+from gateway.domain.change import Change
 from gateway.domain.errors import (
     BadRequest,
     GatewayError,
@@ -173,6 +174,29 @@ async def test_a_refused_call_is_recorded_and_takes_nothing(
     error = await caught(up.call(**fields))
     assert type(error) is kind
     assert (up.record.outcome, up.record.code, up.record.cost) == (Outcome.REFUSED, error.code, 0)
+    assert up.upstreams.asked == []
+
+
+async def test_a_token_edited_while_its_request_came_in_is_taken_as_it_is_now(up: Rig) -> None:
+    before = up.token
+    up.change_token(limits=Limits(rpm=0))
+    up.token = before
+    assert type(await caught(up.call())) is RateLimited
+    up.put("tokens", before.id, before)
+    await up.call()
+
+
+@pytest.mark.parametrize(("fields", "code"), [(None, "invalid_api_key"), ({"enabled": False}, "token_disabled")])
+async def test_a_token_taken_away_while_its_request_came_in_is_refused(
+    up: Rig, fields: dict[str, Any] | None, code: str
+) -> None:
+    before = up.token
+    if fields is None:
+        up.store.entities.apply([Change("tokens", before.id, None)])
+    else:
+        up.change_token(**fields)
+    up.token = before
+    assert (await caught(up.call())).code == code
     assert up.upstreams.asked == []
 
 
