@@ -12,6 +12,8 @@ class Dialect(StrEnum):
     """Wire format of a channel."""
 
     OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
     MOCK = "mock"
 
 
@@ -71,7 +73,8 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     dialect: Dialect
     base_url: str = ""
-    """The root under which ``/chat/completions`` lies, for example ``https://host/v1``. Empty for ``mock``."""
+    """The root under which ``/chat/completions`` lies, for example ``https://host/v1``; that of ``anthropic`` and
+    ``gemini`` may be given without the version. Empty for ``mock``."""
     key: str = ""
     """The upstream's key, or ``env:NAME``. Never shown, logged or exported."""
     models: tuple[Served, ...] = ()

@@ -10,17 +10,17 @@ from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Prepared, Reply
 from gateway.upstream.connection.pool import Pool
 from gateway.upstream.credentials import headers_of
-from gateway.upstream.dialects import adapter
-from gateway.upstream.listing import read_models
+from gateway.upstream.dialects import adapter, listing
 from gateway.upstream.mock import Mock
+from gateway.upstream.pages import Page
 
 LIST_LIMIT = 16 * 1024 * 1024
+LIST_PAGES = 20
+"""Of one list; no vendor has so many models."""
 LIST_S = 20.0
 """For the head of a list of models."""
 PROBE_CONNECT_S = 2.0
 """A server that is looked for is near, or not there."""
-
-_JSON = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
 
 
 class Upstreams:
@@ -44,18 +44,29 @@ class Upstreams:
         """The models the upstream lists now. Raises AttemptFailed."""
         if channel.dialect is Dialect.MOCK:
             return self._mock.models()
-        asked = Prepared(url=channel.base_url.rstrip("/") + "/models", headers=_JSON, body=b"")
-        reply = await self._pool(channel).send("GET", asked, LIST_S)
+        models: dict[str, Served] = {}
+        after = ""
+        for _ in range(LIST_PAGES):
+            page = await self._fetch_page(channel, after)
+            models |= {model.name: model for model in page.models}
+            after = page.after
+            if not after:
+                break
+        return list(models.values())
+
+    async def _fetch_page(self, channel: Channel, after: str) -> Page:
+        lists = listing(channel.dialect)
+        reply = await self._pool(channel).send("GET", lists.ask(channel, after), LIST_S)
         try:
             body = await reply.read(LIST_LIMIT)
         finally:
             reply.abort()
         if reply.status != 200:
             raise AttemptFailed(adapter(channel.dialect).failure(channel, reply.status, reply.headers, body))
-        models = read_models(body)
-        if models is None:
+        page = lists.read(body)
+        if page is None:
             raise AttemptFailed(failures.bad_response(channel, "its list of models cannot be read"))
-        return models
+        return page
 
     async def discover_root(self, base_url: str, key: str = "") -> str:
         """The base URL under which the list of models lies: as given, with ``/v1`` or without.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from gateway import __version__
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import UpstreamError
 from gateway.upstream.adapter import AttemptFailed, Failure
 from gateway.upstream.traits import Auth, traits_of
@@ -13,6 +13,9 @@ REFERENCE = "env:"
 
 _NEVER = frozenset({"host", "content-length", "transfer-encoding", "connection", "cookie", "accept-encoding"})
 """Headers of a channel that would break the connection or leak; they are left out."""
+
+_KEY_HEADERS = {Dialect.ANTHROPIC: "x-api-key", Dialect.GEMINI: "x-goog-api-key"}
+"""Where the key goes in dialects that have a place of their own for it."""
 
 
 def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
@@ -23,10 +26,15 @@ def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
             out[name] = _resolved(channel, value, environ)
     key = _resolved(channel, channel.key, environ)
     if key:
-        auth = traits_of(channel.preset, channel.base_url).auth
-        name, value = ("api-key", key) if auth is Auth.API_KEY else ("Authorization", f"Bearer {key}")
-        out[name] = value
+        out |= _key_header(channel, key)
     return out
+
+
+def _key_header(channel: Channel, key: str) -> dict[str, str]:
+    if channel.dialect in _KEY_HEADERS:
+        return {_KEY_HEADERS[channel.dialect]: key}
+    auth = traits_of(channel.preset, channel.base_url).auth
+    return {"api-key": key} if auth is Auth.API_KEY else {"Authorization": f"Bearer {key}"}
 
 
 def _resolved(channel: Channel, value: str, environ: Mapping[str, str]) -> str:

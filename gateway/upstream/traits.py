@@ -93,6 +93,9 @@ _REASONING = ModelRow(
 
 OPENAI = Traits(name="openai", base_url="https://api.openai.com/v1", hosts=("api.openai.com",), models=(_REASONING,))
 
+ANTHROPIC = Traits(name="anthropic", base_url="https://api.anthropic.com/v1", hosts=("api.anthropic.com",))
+"""The place of the vendor's own dialect and of OpenAI's."""
+
 AZURE = Traits(
     name="azure",
     hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
@@ -221,6 +224,7 @@ PRESETS = {
     row.name: row
     for row in (
         OPENAI,
+        ANTHROPIC,
         AZURE,
         OPENROUTER,
         DEEPSEEK,

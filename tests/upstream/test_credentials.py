@@ -29,6 +29,11 @@ def test_or_where_the_upstream_wants_it() -> None:
     assert _headers(key="k", base_url="https://me.openai.azure.com/openai/v1") == {"api-key": "k"}
 
 
+@pytest.mark.parametrize(("dialect", "name"), [("anthropic", "x-api-key"), ("gemini", "x-goog-api-key")])
+def test_or_where_the_dialect_has_its_place(dialect: str, name: str) -> None:
+    assert _headers(key="k", dialect=dialect, base_url="https://me.openai.azure.com") == {name: "k"}
+
+
 def test_references_are_resolved() -> None:
     found = _headers({"K": "sk-1", "T": "me"}, key="env:K", headers={"X-Title": "env:T"})
     assert found == {"X-Title": "me", "Authorization": "Bearer sk-1"}

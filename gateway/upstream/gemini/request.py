@@ -63,8 +63,8 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
 
 
 def root(channel: Channel) -> str:
-    """The base URL with the API's version, which may be left out."""
-    base = channel.base_url.rstrip("/")
+    """The base URL with the API's version, which may be left out; that of the compatible surface does as well."""
+    base = channel.base_url.rstrip("/").removesuffix("/openai")
     return base if _VERSION.search(base) else endpoint(base, "/v1beta")
 
 

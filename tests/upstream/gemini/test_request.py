@@ -28,7 +28,7 @@ def test_the_least_request() -> None:
     assert json.loads(_prepared().body) == {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
 
-@pytest.mark.parametrize("base", ["https://h", "https://h/", "https://h/v1beta"])
+@pytest.mark.parametrize("base", ["https://h", "https://h/", "https://h/v1beta", "https://h/v1beta/openai"])
 def test_where_it_goes(base: str) -> None:
     assert _prepared(base=base).url == "https://h/v1beta/models/gemini-3.8-flash:generateContent"
 

@@ -1,0 +1,179 @@
+"""One conversation with tools and an image means the same through every dialect, on the way there and back."""
+
+from typing import Any
+
+import pytest
+
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.units import ChannelId
+from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE
+from tests.cases.same import PLAIN, STREAMED
+from tests.conformance.meaning import HEARD, Said
+from tests.conformance.sdk import openai
+from tests.conformance.shapes import completion_faults, error_faults, stream_faults
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Bill, Exchange, Provider, Script
+from tests.fakes.replies import dumps, reply
+
+MODEL = {Dialect.OPENAI: "gpt-4o", Dialect.ANTHROPIC: "claude-sonnet-4-5", Dialect.GEMINI: "gemini-3.8-flash"}
+DIALECTS = pytest.mark.parametrize("dialect", MODEL)
+FOREIGN = pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI])
+KEY_HEADERS = {
+    Dialect.OPENAI: ("authorization", "Bearer sk-upstream-canary"),
+    Dialect.ANTHROPIC: ("x-api-key", "sk-upstream-canary"),
+    Dialect.GEMINI: ("x-goog-api-key", "sk-upstream-canary"),
+}
+MEANING: list[Said] = [
+    ("system", "Be brief."),
+    ("system", "Use the tools."),
+    ("user", "Where is this, and how warm?"),
+    ("user", "image/png", PIXEL),
+    ("call", "locate", '{"hint": "sea"}'),
+    ("call", "weather", '{"city": "Oslo"}'),
+    ("result", "call_1", "Oslo harbour"),
+    ("result", "call_2", '{"celsius": 4}'),
+    ("user", "And tomorrow?"),
+    ("tool", "locate", "hint"),
+    ("tool", "weather", "city"),
+    ("choice", "auto"),
+    ("limit", "500"),
+]
+CALLS = [("locate", '{"hint":"a"}'), ("weather", '{"city":"b"}')]
+
+
+def _answers(body: bytes, *, stream: bool) -> Script:
+    async def script(exchange: Exchange) -> None:
+        if stream:
+            await exchange.begin_stream()
+            for start in range(0, len(body), 100):
+                await exchange.piece(body[start : start + 100])
+            await exchange.finish()
+        else:
+            await exchange.answer(body)
+        exchange.bill = Bill("x1", 30, 7)
+
+    return script
+
+
+def _channel(gateway: Gateway, provider: Provider, dialect: Dialect, **more: Any) -> None:
+    root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
+    models = (Served(name="m", upstream=MODEL[dialect]),)
+    fields = {"id": ChannelId("ch_up"), "name": "up", "key": "sk-upstream-canary", **more}
+    gateway.change("channels", "ch_up", Channel(dialect=dialect, base_url=root, models=models, **fields))
+
+
+@DIALECTS
+async def test_a_plain_call_means_the_same(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    _channel(gateway, provider, dialect)
+    provider.other = _answers(PLAIN[dialect], stream=False)
+    async with openai(gateway) as client:
+        raw = await client.chat.completions.with_raw_response.create(**TOOLS_AND_IMAGE)
+    assert completion_faults(raw.http_response.json(), lax=dialect is Dialect.OPENAI) == []
+    choice = raw.parse().choices[0]
+    made = [call.to_dict()["function"] for call in choice.message.tool_calls or ()]
+    assert HEARD[dialect](provider.last) == MEANING
+    assert provider.last.head.get(KEY_HEADERS[dialect][0]) == KEY_HEADERS[dialect][1]
+    assert [(call["name"], call["arguments"]) for call in made] == CALLS
+    assert (choice.message.content, choice.finish_reason) == ("I look.", "tool_calls")
+    assert (gateway.record.input, gateway.record.output, gateway.record.upstream_id) == (30, 7, "x1")
+
+
+@DIALECTS
+async def test_a_stream_means_the_same(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    _channel(gateway, provider, dialect)
+    provider.other = _answers(STREAMED[dialect], stream=True)
+    asked = {**TOOLS_AND_IMAGE, "stream_options": {"include_usage": True}}
+    async with openai(gateway) as client, client.chat.completions.stream(**asked) as stream:
+        whole = await stream.get_final_completion()
+    choice = whole.choices[0]
+    made = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls or ()]
+    assert HEARD[dialect](provider.last) == MEANING
+    assert (choice.message.content, made, choice.finish_reason) == ("I look.", CALLS, "tool_calls")
+    assert whole.usage is not None
+    assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (30, 7)
+    assert gateway.record.cost == 30 * 2_500 + 7 * 10_000
+
+
+@FOREIGN
+async def test_a_stream_is_strictly_valid(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    _channel(gateway, provider, dialect)
+    provider.other = _answers(STREAMED[dialect], stream=True)
+    answer = await gateway.client.chat(stream=True, stream_options={"include_usage": True})
+    assert stream_faults(answer.body, usage="yes") == []
+    assert {doc["model"] for doc in answer.chunks} == {"m"}
+
+
+@FOREIGN
+async def test_a_request_without_counterpart_is_refused(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    _channel(gateway, provider, dialect)
+    answer = await gateway.client.chat(modalities=["audio"])
+    assert (answer.refusal, error_faults(answer.json)) == ((400, "unsupported_parameter", "modalities"), [])
+    assert (provider.exchanges, gateway.record.possible, gateway.record.cost) == ([], 0, 0)
+
+
+@FOREIGN
+async def test_what_was_dropped_is_told(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    _channel(gateway, provider, dialect)
+    provider.other = _answers(PLAIN[dialect], stream=False)
+    answer = await gateway.client.chat(logit_bias={"1": 1}, store=True)
+    assert answer.head.get("x-gateway-dropped-params") == "logit_bias,store"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "status", "body", "refusal"),
+    [
+        (
+            Dialect.ANTHROPIC,
+            401,
+            {"error": {"type": "authentication_error", "message": "no"}},
+            (502, "upstream_auth_failed"),
+        ),
+        (
+            Dialect.ANTHROPIC,
+            529,
+            {"error": {"type": "overloaded_error", "message": "no"}},
+            (503, "upstream_overloaded"),
+        ),
+        (Dialect.GEMINI, 400, [{"error": {"code": 400, "message": "Bad field"}}], (400, None)),
+    ],
+)
+async def test_errors_are_those_of_any_upstream(
+    gateway: Gateway, provider: Provider, dialect: Dialect, status: int, body: Any, refusal: Any
+) -> None:
+    _channel(gateway, provider, dialect)
+    provider.other = reply(dumps(body), status=status)
+    answer = await gateway.client.chat()
+    assert (answer.status, answer.error["code"]) == refusal
+    assert error_faults(answer.json) == []
+
+
+@pytest.mark.parametrize(
+    ("dialect", "pages", "paths"),
+    [
+        (
+            Dialect.ANTHROPIC,
+            [{"data": [{"id": "claude-a"}], "has_more": True, "last_id": "claude-a"}, {"data": [{"id": "claude-b"}]}],
+            ["/v1/models?limit=1000", "/v1/models?limit=1000&after_id=claude-a"],
+        ),
+        (
+            Dialect.GEMINI,
+            [
+                {
+                    "models": [{"name": "models/a", "supportedGenerationMethods": ["generateContent"]}],
+                    "nextPageToken": "t",
+                },
+                {"models": [{"name": "models/b", "supportedGenerationMethods": ["generateContent"]}]},
+            ],
+            ["/v1beta/models?pageSize=1000", "/v1beta/models?pageSize=1000&pageToken=t"],
+        ),
+    ],
+)
+async def test_models_are_listed_page_by_page(
+    gateway: Gateway, provider: Provider, dialect: Dialect, pages: list[Any], paths: list[str]
+) -> None:
+    _channel(gateway, provider, dialect)
+    for path, page in zip(paths, pages, strict=True):
+        provider.on(path, reply(page))
+    found = await gateway.engine.upstreams.fetch_models(gateway.engine.catalog.channel("ch_up"))
+    assert [model.name[-1] for model in found] == ["a", "b"]
+    assert [exchange.path for exchange in provider.exchanges] == paths
