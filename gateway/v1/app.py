@@ -15,7 +15,7 @@ from gateway.domain.text import plain
 from gateway.v1 import health, models
 from gateway.v1.chat import JSON, chat
 from gateway.web import errors
-from gateway.web.hosts import check_host, check_origin
+from gateway.web.hosts import check_host, check_origin, preflight, readable_by
 from gateway.web.reading import check_head, key_of
 
 _log = logging.getLogger("tollkeeper")
@@ -24,13 +24,6 @@ CHAT = "/v1/chat/completions"
 MODELS = "/v1/models"
 HEALTH = frozenset({"/health", "/v1/health"})
 EXISTING = "GET /v1/models, GET /v1/models/{id}, POST /v1/chat/completions, GET /v1/health"
-
-PREFLIGHT = {
-    "Access-Control-Allow-Methods": "GET, POST",
-    "Access-Control-Allow-Headers": "authorization, content-type, api-key, x-api-key, openai-beta",
-    "Access-Control-Max-Age": "600",
-}
-"""For origins the owner has listed; all others have been refused before."""
 
 
 class Surface:
@@ -77,7 +70,9 @@ class Surface:
     async def _route(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
         path, method = request.path, request.method
         if method == "OPTIONS" and "Origin" in request.headers:
-            return web.Response(status=204, headers=PREFLIGHT)
+            return web.Response(
+                status=204, headers=preflight(request.headers.get("Access-Control-Request-Headers", ""))
+            )
         if path == CHAT:
             _method(method, "POST")
             return await chat(self._engine, request, visit)
@@ -107,8 +102,7 @@ class Surface:
         """A listed origin may read the answer. Streams say so in their head, which has been sent."""
         origin = request.headers.get("Origin")
         if origin in self._engine.catalog.registry.settings.origins:
-            response.headers["Access-Control-Allow-Origin"] = origin
-            response.headers["Vary"] = "Origin"
+            response.headers.update(readable_by(origin))
 
 
 def _failed(error: GatewayError, call: str) -> web.Response:

@@ -8,6 +8,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.units import CallId
 from gateway.web import errors
 from gateway.web.connection import Connection
+from gateway.web.hosts import readable_by
 
 STREAM_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -38,7 +39,7 @@ class HttpClient:
             return
         self.begun = True
         origin = self._request.headers.get("Origin")  # it is a listed one, or the request had been refused
-        allowed = {} if origin is None else {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
+        allowed = {} if origin is None else readable_by(origin)
         self.response = web.StreamResponse(headers={"x-request-id": self._call, **headers, **STREAM_HEADERS, **allowed})
         await self.response.prepare(self._request)
 

@@ -5,11 +5,14 @@ The Host header must name this machine or a host the owner added: a rebound DNS 
 """
 
 import ipaddress
+import re
 
 from gateway.domain.errors import Refused
 from gateway.domain.text import plain
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+_NAMES = re.compile(r"[a-z0-9_-]{1,64}(?: ?, ?[a-z0-9_-]{1,64}){0,63}", re.ASCII | re.IGNORECASE)
 
 
 def check_host(header: str | None, bound: str, allowed: tuple[str, ...], port: int) -> None:
@@ -44,6 +47,24 @@ def check_origin(header: str | None, allowed: tuple[str, ...]) -> None:
     if header is not None and header not in allowed:
         msg = f"web pages of '{plain(header, 80)}' may not call this gateway; the owner can list the origin"
         raise Refused(msg, code="origin_not_allowed")
+
+
+def readable_by(origin: str) -> dict[str, str]:
+    """Headers by which a browser lets the page of a listed origin read an answer and its headers."""
+    return {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": "*", "Vary": "Origin"}
+
+
+def preflight(wanted: str) -> dict[str, str]:
+    """Headers of the answer to a listed page that asks beforehand: SDKs send many headers of their own, all are fine.
+
+    ``wanted`` are the names it wants to send; what is no list of names is not repeated.
+    """
+    names = wanted if _NAMES.fullmatch(wanted) else "authorization, content-type, api-key, x-api-key"
+    return {
+        "Access-Control-Allow-Methods": "GET, POST",
+        "Access-Control-Allow-Headers": names,
+        "Access-Control-Max-Age": "600",
+    }
 
 
 def _any_address(bound: str) -> bool:

@@ -115,6 +115,7 @@ async def test_a_listed_page_may_ask_and_read(gateway: Gateway, provider: Provid
     allowed = await ask(gateway, "OPTIONS", CHAT, origin="https://app.example")
     assert allowed.status == 204
     assert "authorization" in allowed.head.get("access-control-allow-headers")
+    assert allowed.head.get("access-control-expose-headers") == "*"
     answer = await gateway.client.post(
         {"model": "m", "messages": [{"role": "user"}]}, {"origin": "https://app.example"}
     )

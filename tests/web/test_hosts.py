@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.errors import Refused
-from gateway.web.hosts import check_host, check_origin, split_host
+from gateway.web.hosts import check_host, check_origin, preflight, readable_by, split_host
 
 PORT = 8655
 OWNERS = ("gateway.lan", "tunnel.example:443", "10.0.0.7")
@@ -154,3 +154,27 @@ def test_every_other_origin_is_refused(origin: str) -> None:
     with pytest.raises(Refused) as caught:
         check_origin(origin, ("https://app.example",))
     assert caught.value.code == "origin_not_allowed"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ("authorization", "authorization"),
+        ("authorization,content-type, X-Stainless-Lang", "authorization,content-type, X-Stainless-Lang"),
+        ("", "authorization, content-type, api-key, x-api-key"),
+        ("*", "authorization, content-type, api-key, x-api-key"),
+        ("a\r\nset-cookie: x", "authorization, content-type, api-key, x-api-key"),
+        ("\udcff", "authorization, content-type, api-key, x-api-key"),
+        (",".join(["a"] * 65), "authorization, content-type, api-key, x-api-key"),
+    ],
+)
+def test_a_listed_page_may_send_the_headers_it_wants(wanted: str, told: str) -> None:
+    assert preflight(wanted)["Access-Control-Allow-Headers"] == told
+
+
+def test_a_listed_page_may_read_every_header() -> None:
+    assert readable_by("https://app.example") == {
+        "Access-Control-Allow-Origin": "https://app.example",
+        "Access-Control-Expose-Headers": "*",
+        "Vary": "Origin",
+    }
