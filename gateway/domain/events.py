@@ -19,7 +19,7 @@ from gateway.domain.views import (
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of all events; ``seq`` grows by one per event of an instance (a snapshot carries the last one)."""
+    """Base of all events; ``seq`` numbers the events of one stream (a snapshot carries the number of the last one)."""
 
     seq: int
 
