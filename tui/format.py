@@ -32,6 +32,11 @@ def purse(nanos: int) -> str:
     return dollars((cents if nanos >= 0 else -cents) * (DOLLAR // 100))
 
 
+def outlay(nanos: int) -> str:
+    """An amount in a narrow column: whole cents, or at most nine cells if it is less than one."""
+    return purse(nanos) if not nanos or abs(nanos) >= DOLLAR // 100 else cost(nanos)
+
+
 def seconds(ms: int | None) -> str:
     """A duration of a call in at most six cells: ``4ms``, ``0.61s``, ``19.35s``, ``2m05s``."""
     if ms is None:

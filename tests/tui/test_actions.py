@@ -2,10 +2,9 @@ from collections import Counter
 
 from textual.binding import Binding
 
+from tests.tui.stage import console
 from tui.actions import ACTIONS, PAGES, bindings, key_text, of
 from tui.pages.registry import MAKERS
-
-LIST_PAGES = ("live", "tokens", "groups", "channels", "models")
 
 
 def keys(*scopes: str) -> list[str]:
@@ -17,10 +16,9 @@ def test_every_action_has_one_name() -> None:
 
 
 def test_no_key_means_two_things_in_one_place() -> None:
-    shared = Counter(keys("app", "list", "live"))
-    assert [key for key, count in shared.items() if count > 1] == []
-    for page in LIST_PAGES[1:]:
-        counted = Counter(keys("app", "list", "entity", page))
+    session = console().session
+    for page, make in MAKERS.items():
+        counted = Counter(keys("app", *make(session).scopes))
         assert [(page, key) for key, count in counted.items() if count > 1] == []
 
 

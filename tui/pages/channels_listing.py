@@ -228,7 +228,7 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         "spent",
         "Spent",
         9,
-        lambda r: fmt.purse(r.view.spent_nanos) if r.view.spent_nanos else glyphs.nothing,
+        lambda r: fmt.outlay(r.view.spent_nanos) if r.view.spent_nanos else glyphs.nothing,
         right=True,
         rank=1,
         sort=lambda r: r.view.spent_nanos,

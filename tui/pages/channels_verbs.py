@@ -11,6 +11,7 @@ from gateway.domain.views import ChannelView
 from tui import format as fmt
 from tui.pages.base import Verb
 from tui.pages.channel_form import add_twin, body, edit_twin, fields, warning
+from tui.pages.seek import seek
 from tui.safe import safe
 from tui.twins import command
 from tui.widgets.busy import Busy
@@ -198,6 +199,7 @@ async def _make(page: Channels, like: ChannelView | None) -> None:
     )
     made = await page.ask(Form(plan))
     if made is not None:
+        seek(page, made.id)
         tell(page, f"channel {made.name} was made with {len(made.models)} models; t tests it, u takes it back")
 
 

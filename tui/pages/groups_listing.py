@@ -122,7 +122,7 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         tone=lambda r: tone(_tightness(r.view)),
         sort=lambda r: _tightness(r.view),
     )
-    yield Column("spent", "Spent", 9, lambda r: fmt.purse(r.view.spent_nanos), right=True, rank=6, extra=True)
+    yield Column("spent", "Spent", 9, lambda r: fmt.outlay(r.view.spent_nanos), right=True, rank=6, extra=True)
     yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=6, extra=True)
 
 

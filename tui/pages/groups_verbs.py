@@ -10,6 +10,7 @@ from gateway.domain.written import brief_multiplier, multiplier_of
 from tui import twins
 from tui.limits import reader, written
 from tui.pages.base import Verb
+from tui.pages.seek import seek
 from tui.parse import (
     budget_bodies,
     budgets,
@@ -187,6 +188,7 @@ async def _make(page: Groups, like: GroupView | None) -> None:
     )
     made = await page.ask(Form(plan))
     if made is not None:
+        seek(page, made.name)
         tell(page, f"group {made.name} was made; u takes it back")
 
 

@@ -40,7 +40,7 @@ def edit_filter(page: AnyListPage) -> None:
     """Put the cursor into the filter."""
     field = page.query_one(Input)
     field.display = True
-    field.focus()
+    page.screen.set_focus(field)  # at once, so that what is typed right after is its own
 
 
 def sort(page: AnyListPage) -> None:

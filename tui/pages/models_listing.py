@@ -223,5 +223,5 @@ def _served_tone(row: ModelRow) -> str:
 
 def _month(row: ModelRow, glyphs: Glyphs) -> str:
     if row.month:
-        return fmt.purse(row.month)
+        return fmt.outlay(row.month)
     return f"{fmt.short(row.tokens)} tok" if row.tokens else glyphs.nothing

@@ -163,7 +163,7 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         "today",
         "Today",
         9,
-        lambda r: fmt.cost(r.today) if r.today else glyphs.nothing,
+        lambda r: fmt.outlay(r.today) if r.today else glyphs.nothing,
         right=True,
         sort=lambda r: r.today,
     )
@@ -177,7 +177,7 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         sort=lambda r: r.view.expires_ms or 1 << 62,
     )
     yield Column("seen", "Seen", 5, lambda r: r.seen, right=True, sort=lambda r: -(r.view.last_used_ms or 0))
-    yield Column("spent", "Spent", 9, lambda r: fmt.purse(r.view.spent_nanos), right=True, rank=7, extra=True)
+    yield Column("spent", "Spent", 9, lambda r: fmt.outlay(r.view.spent_nanos), right=True, rank=7, extra=True)
     yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=7, extra=True)
     yield Column("sees", "Models", 6, lambda r: str(len(r.view.sees)), right=True, rank=8, extra=True)
 

@@ -6,6 +6,7 @@ from typing import Any
 from gateway.domain.views import NewToken, TokenView
 from tui import format as fmt
 from tui.pages.base import Verb
+from tui.pages.seek import seek
 from tui.pages.token_form import add_twin, body, edit_twin, fields, sees
 from tui.safe import safe
 from tui.widgets.connect import Connect
@@ -102,6 +103,7 @@ async def _make(page: Tokens, like: TokenView | None) -> None:
 
 async def _show(page: Tokens, made: NewToken) -> None:
     """The only time that the key is shown."""
+    seek(page, made.token.id)
     await page.ask(Connect(page.session, made.token, key=made.key))
 
 

@@ -7,8 +7,7 @@ from typing import TypeVar
 import msgspec
 from textual.content import Content
 
-from gateway.domain.money import brief_dollars
-from gateway.domain.units import DOLLAR, Millis
+from gateway.domain.units import Millis
 from gateway.domain.views import SumRow
 from tui import charts
 from tui import format as fmt
@@ -19,7 +18,7 @@ from tui.trends import Trends
 
 T = TypeVar("T")
 
-AXIS = 8
+AXIS = 9
 """Cells of the numbers at the left."""
 
 HALF_DAY_MS = 12 * 3_600_000
@@ -47,8 +46,7 @@ def waited(row: SumRow) -> float:
 
 
 def _money(nanos: float) -> str:
-    whole = round(nanos)
-    return fmt.purse(whole) if abs(whole) >= DOLLAR // 100 or not whole else brief_dollars(whole)
+    return fmt.outlay(round(nanos))
 
 
 VALUES: Mapping[str, Value] = {
@@ -56,7 +54,7 @@ VALUES: Mapping[str, Value] = {
     "calls": Value("calls", lambda row: row.calls, lambda n: fmt.short(round(n))),
     "tokens": Value("tokens", lambda row: row.input_tokens + row.output_tokens, lambda n: fmt.short(round(n))),
     "errors": Value("errors", lambda row: row.errors, lambda n: fmt.short(round(n))),
-    "latency": Value("latency", waited, lambda ms: fmt.seconds(round(ms)), adds_up=False),
+    "latency": Value("latency to the first byte", waited, lambda ms: fmt.seconds(round(ms)), adds_up=False),
 }
 
 
@@ -189,7 +187,7 @@ def _dates(starts: Sequence[Millis], each: int, indent: int) -> str:
 
 def _legend_line(mark: Part, name: str, value: Value, number: float, total: float, width: int) -> Content:
     share = f" {fmt.share(number / total):>5}" if value.adds_up else ""
-    told = f"{value.text(number):>8}{share}"
+    told = f"{value.text(number):>9}{share}"
     return content(mark, f" {cell(name, max(4, width - len(told) - 3))} {told}")
 
 

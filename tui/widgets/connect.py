@@ -196,5 +196,5 @@ def _keys(*, known: bool) -> Content:
     parts: list[Part] = [(" t", "key"), (" test call  ", "dim"), ("y", "key"), (" copy text  ", "dim")]
     if known:
         parts += [("k", "key"), (" copy key  ", "dim")]
-    parts += [("m", "key"), (" model  ", "dim"), ("left right", "key"), (" kind  ", "dim"), ("esc", "key")]
+    parts += [("m", "key"), (" model  ", "dim"), ("tab", "key"), (" kind  ", "dim"), ("esc", "key")]
     return content(*parts, (" close", "dim"))

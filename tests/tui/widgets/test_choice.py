@@ -15,7 +15,7 @@ async def test_left_and_right_go_round() -> None:
 async def test_it_reads_without_colour() -> None:
     choice = Choice(["one", "two"], "one", id="c")
     async with WidgetStage(choice).run_test():
-        assert choice.render().plain == "< one >   1 of 2, left and right change it"
+        assert choice.render().plain == "< one >   1 of 2; left, right"
 
 
 async def test_a_value_that_is_no_option_is_the_first() -> None:

@@ -1,0 +1,199 @@
+"""Owner: a fake server whose tables can be changed, and the console in front of it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from gateway.domain.channel import Check, Served
+from gateway.domain.errors import BadRequest
+from gateway.domain.events import Changed
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import (
+    AccountView,
+    ChannelView,
+    GroupView,
+    ModelView,
+    NewToken,
+    Offer,
+    PriceView,
+    TokenView,
+)
+from tests.tui.stage import NOW, FakeClient, calls, channel, console, group, token
+from tui.app import Console
+from tui.farewell import Farewell
+from tui.glyphs import UNICODE, Glyphs
+from tui.state import Remembered
+
+KEY = "sk-tk-" + "k" * 43
+
+
+class Owner(FakeClient):
+    """Does what it is asked and tells it; ``did`` holds what that was."""
+
+    def __init__(self, count: int = 40) -> None:
+        super().__init__(calls(count))
+        self.did: list[tuple[Any, ...]] = []
+        self.refuses: BadRequest | None = None
+        """What the next change is refused with."""
+        self.lists = [Served(name="claude-sonnet-4-5"), Served(name="claude-opus-5", context=1_000_000)]
+        self.check = Check(time=NOW, ok=True, ms=Millis(412), text="it lists 2 models")
+        self.offered: list[Offer] = []
+
+    def note(self, *what: Any) -> None:
+        """Remember what was asked, or refuse it."""
+        if self.refuses is not None:
+            refusal, self.refuses = self.refuses, None
+            raise refusal
+        self.did.append(what)
+
+    def changed(self) -> None:
+        """Tell the tables."""
+        self.tell(
+            Changed(
+                seq=0,
+                account=self.account_now,
+                tokens=list(self.tokens_now),
+                groups=list(self.groups_now),
+                channels=list(self.channels_now),
+                models=list(self.models_now),
+            )
+        )
+
+    async def add_token(self, body: Any) -> NewToken:
+        self.note("add_token", body)
+        made = token(body["name"], id="tok_made", last_used_ms=None, budgets=[])
+        self.tokens_now.append(made)
+        self.changed()
+        return NewToken(key=KEY, token=made)
+
+    async def edit_token(self, ref: str, patch: Any) -> TokenView:
+        self.note("edit_token", ref, patch)
+        return self.tokens_now[0]
+
+    async def remove_token(self, ref: str) -> None:
+        self.note("remove_token", ref)
+        self.tokens_now = [one for one in self.tokens_now if one.id != ref]
+        self.changed()
+
+    async def rotate_token(self, ref: str) -> NewToken:
+        self.note("rotate_token", ref)
+        return NewToken(key=KEY, token=next(one for one in self.tokens_now if one.id == ref))
+
+    async def token_pass(self, ref: str) -> str:
+        self.note("token_pass", ref)
+        return "sk-tk-pass"
+
+    async def add_group(self, body: Any) -> GroupView:
+        self.note("add_group", body)
+        self.groups_now.append(made := group(body["name"]))
+        self.changed()
+        return made
+
+    async def edit_group(self, name: str, patch: Any) -> GroupView:
+        self.note("edit_group", name, patch)
+        return self.groups_now[0]
+
+    async def remove_group(self, name: str, move: str = "") -> None:
+        self.note("remove_group", name, move)
+
+    async def add_channel(self, body: Any) -> ChannelView:
+        self.note("add_channel", body)
+        served = [Served(name="model-a"), Served(name="model-b")]
+        self.channels_now.append(made := channel(body["name"], models=served))
+        self.changed()
+        return made
+
+    async def edit_channel(self, ref: str, patch: Any) -> ChannelView:
+        self.note("edit_channel", ref, patch)
+        return self.channels_now[0]
+
+    async def remove_channel(self, ref: str) -> None:
+        self.note("remove_channel", ref)
+
+    async def test_channel(self, ref: str, model: str = "") -> Check:
+        self.note("test_channel", ref, model)
+        return self.check
+
+    async def channel_models(self, ref: str) -> list[Served]:
+        self.note("channel_models", ref)
+        return self.lists
+
+    async def clear_channel(self, ref: str) -> ChannelView:
+        self.note("clear_channel", ref)
+        return self.channels_now[0]
+
+    async def offers(self) -> list[Offer]:
+        return self.offered
+
+    async def set_price(self, model: str, body: Any) -> PriceView:
+        self.note("set_price", model, body)
+        assert self.models_now[0].price is not None
+        return self.models_now[0].price
+
+    async def remove_price(self, model: str) -> None:
+        self.note("remove_price", model)
+
+    async def set_account(self, patch: Any) -> AccountView:
+        self.note("set_account", patch)
+        self.account_now = msgspec.structs.replace(self.account_now, status=patch.get("status", "active"))
+        self.changed()
+        return self.account_now
+
+    async def grant(self, nanos: int, note: str = "") -> AccountView:
+        self.note("grant", nanos, note)
+        balance = Nanos(self.account_now.balance_nanos + nanos)
+        self.account_now = msgspec.structs.replace(self.account_now, balance_nanos=balance)
+        return self.account_now
+
+    async def models(self, token: str | None = None) -> list[ModelView]:
+        return self.models_now
+
+
+@asynccontextmanager
+async def shown(
+    page: str,
+    client: Owner | None = None,
+    *,
+    size: tuple[int, int] = (100, 30),
+    theme: str = "dark",
+    glyphs: Glyphs = UNICODE,
+) -> AsyncIterator[tuple[Console, Pilot[Farewell], Owner]]:
+    """The console with a page open, everything drawn."""
+    owner = client or Owner()
+    app = console(owner, remembered=Remembered(page=page, theme=theme), glyphs=glyphs)
+    async with app.run_test(size=size) as pilot:
+        await settle(app, pilot)
+        yield app, pilot, owner
+
+
+async def settle(app: Console, pilot: Pilot[Farewell]) -> None:
+    """Let everything that happened reach the screen, and what it led to."""
+    for _ in range(4):
+        await pilot.pause()
+        if not app.screen.is_modal:
+            app.page.renew()
+    await pilot.pause()
+
+
+async def press(app: Console, pilot: Pilot[Farewell], *keys: str) -> None:
+    """Press keys (``=text`` types it) and let their effects settle."""
+    for key in keys:
+        await pilot.press(*(key[1:] if key.startswith("=") else [key]))
+        await pilot.pause()
+    await settle(app, pilot)
+
+
+def screen(app: Console) -> str:
+    """All that is on the screen, line by line."""
+    width, height = app.size
+    lines = app.screen._compositor.render_strips()  # noqa: SLF001 - Textual gives it nowhere else
+    return "\n".join("".join(segment.text for segment in strip)[:width].rstrip() for strip in lines[:height])
+
+
+def said(app: Console, selector: str) -> str:
+    """The text of a widget of the open dialog or page."""
+    return str(app.screen.query_one(selector, Static).visual)

@@ -1,0 +1,94 @@
+import pytest
+
+from gateway.domain.errors import BadRequest
+from tests.tui.owner import KEY, Owner, press, said, screen, shown
+from tests.tui.stage import words
+from tui.widgets.connect import Connect
+from tui.widgets.form import Form
+
+
+async def test_a_new_token_is_made_and_its_key_shown_once() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "n", "=pad", "enter")
+        ((verb, body),) = owner.did
+        assert (verb, body["name"], body["group"], body["budgets"]) == ("add_token", "pad", "default", [])
+        assert isinstance(app.screen, Connect)
+        assert KEY in screen(app)
+        await press(app, pilot, "escape")
+        assert KEY not in screen(app)
+        assert app.page.query_one("LiveTable").current.view.name == "pad"  # type: ignore[attr-defined]
+
+
+async def test_the_form_tells_what_the_token_sees_while_one_types() -> None:
+    async with shown("tokens") as (app, pilot, _):
+        await press(app, pilot, "n", "=pad", "down", "down", "=claude-*")
+        assert said(app, ".live") == "this token sees 2 models: claude-sonnet-4-5, claude-haiku-4-5"
+        await press(app, pilot, "=x")
+        assert said(app, ".live").startswith("this token sees no models: no pattern fits")
+
+
+async def test_the_form_says_what_is_wrong_beside_the_field() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "n", "=pad", "down", "down", "down", "=dya=5", "enter")
+        assert said(app, "#wrong-budgets").startswith("'dya' is no budget window")
+        assert owner.did == []
+
+
+async def test_what_the_server_refuses_stands_at_its_field() -> None:
+    owner = Owner()
+    owner.refuses = BadRequest("there is already a token 'ci'", param="name")
+    async with shown("tokens", owner) as (app, pilot, _):
+        await press(app, pilot, "n", "=ci", "enter")
+        assert said(app, "#wrong-name") == "there is already a token 'ci'"
+
+
+async def test_editing_sends_the_whole_form() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "j", "e", "end", "=2", "enter")
+        ((verb, ref, patch),) = owner.did
+        assert (verb, ref, patch["name"]) == ("edit_token", "tok_editor", "editor2")
+        assert patch["limits"] == {"rpm": 60, "tpm": 200_000, "rpd": None, "tpd": None, "concurrent": 8}
+        assert words(app) == ["token editor was changed; u takes it back"]
+
+
+async def test_a_duplicate_has_another_name() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "D", "enter")
+        ((verb, body),) = owner.did
+        assert (verb, body["name"], body["group"]) == ("add_token", "ci-2", "batch")
+
+
+async def test_space_switches_it() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "space")
+        assert owner.did == [("edit_token", "tok_ci", {"enabled": False})]
+
+
+async def test_deleting_asks_and_cancel_is_the_default() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "d")
+        assert "ci made 1,204 calls, the last one 14s ago." in screen(app)
+        await press(app, pilot, "enter")
+        assert owner.did == []
+        await press(app, pilot, "d", "y")
+        assert owner.did == [("remove_token", "tok_ci")]
+        assert words(app) == ["deleted token ci; u takes it back"]
+        await press(app, pilot, "u")
+        assert words(app)[-1] == "taken back: token ci was changed"
+
+
+async def test_a_new_key_is_asked_for_and_shown() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "R", "y")
+        assert owner.did == [("rotate_token", "tok_ci")]
+        assert KEY in screen(app)
+
+
+@pytest.mark.parametrize("key", ["e", "D", "space", "d", "R", "c"])
+async def test_without_a_token_there_is_nothing_to_do(key: str) -> None:
+    owner = Owner()
+    owner.tokens_now = []
+    async with shown("tokens", owner) as (app, pilot, _):
+        await press(app, pilot, key)
+        assert not isinstance(app.screen, Form | Connect)
+        assert words(app) == ["there is no token here; n makes one"]
