@@ -9,17 +9,25 @@ from textual.widgets import Static
 from gateway.domain.errors import GatewayError
 from gateway.domain.query import parse
 from gateway.domain.views import CallView
+from tui import format as fmt
 from tui.actions import bindings
+from tui.narrowing import narrowed
 from tui.pages import list_verbs, live_verbs
 from tui.pages.base import Verb
 from tui.pages.listpage import ListPage
 from tui.pages.live_listing import LiveListing
-from tui.pages.live_source import LiveSource
+from tui.pages.live_source import LiveSource, Search
 from tui.session import Session
 from tui.tones import content
 
 SEARCH_PAGE = 500
-"""Records walked through at a time when a filter looks among older ones."""
+"""Records asked for at a time when the server narrows them."""
+
+WALK_PAGE = 1_000
+"""Records walked through at a time where it cannot."""
+
+BREATH_S = 0.02
+"""Between two such requests: the gateway has better things to do."""
 
 
 AGAIN_S = 1.0
@@ -73,8 +81,15 @@ class Live(ListPage[CallView]):
             mode, tone = f" {glyphs.stay} {'sorted' if self.view.sort else 'not following'}", "warn"
         new = calls.missed if calls.paused else table.unseen
         unseen = f" {glyphs.dot} {new:,} new {glyphs.up} (g)" if new else ""
-        more = "" if calls.query is None or calls.done else "+"
-        return content((mode, tone), f"  {calls.count:,}{more} calls{unseen}")
+        return content((mode, tone), f"  {calls.count:,} calls{self.searching()}{unseen}")
+
+    def searching(self) -> str:
+        """How far a filter has looked back, if there is more to look at."""
+        search = self.calls.search
+        if self.calls.query is None or search.done:
+            return ""
+        back = fmt.moment(search.time_ms, self.session.now()).strip() if search.time_ms else "the newest"
+        return f", looked back to {back}"
 
     def load(self) -> None:
         """Ask for records that are looked at and not here, one request at a time."""
@@ -87,7 +102,7 @@ class Live(ListPage[CallView]):
         if calls.query is None:
             return calls.history.waiting
         ahead = 2 * self.size.height
-        return not calls.done and calls.count < max(self.table.cursor, self.table.scroll_offset.y) + ahead
+        return not calls.search.done and calls.count < max(self.table.cursor, self.table.scroll_offset.y) + ahead
 
     async def _load(self) -> None:
         try:
@@ -98,7 +113,7 @@ class Live(ListPage[CallView]):
         except GatewayError:
             self.set_timer(AGAIN_S, self._loaded)  # if the server is gone, the header says so
         else:
-            self._loaded()
+            self.set_timer(BREATH_S, self._loaded)
 
     def _loaded(self) -> None:
         self._loading = False
@@ -116,10 +131,21 @@ class Live(ListPage[CallView]):
             raise
 
     async def _search(self) -> None:
-        calls, query = self.calls, self.calls.query
+        """Walk on through older records: narrowed by the server as far as it can, or all of them by number."""
+        calls, query, client = self.calls, self.calls.query, self.session.client
         if query is None:
             return
-        edge = calls.edge or self.session.board.calls.edge
-        found = await self.session.client.calls(limit=SEARCH_PAGE, before=edge, since=query.since, until=query.until)
+        board, past = self.session.board, calls.search
+        asked = narrowed(self.view.filter, [m.name for m in board.models], [g.name for g in board.groups])
+        span = {"since": query.since, "until": query.until}
+        if asked or any(span.values()):
+            edge = past.before or board.calls.edge
+            found = await client.calls(limit=SEARCH_PAGE, before=edge, **asked, **span)
+            search = Search(before=found[-1].id if found else "", done=len(found) < SEARCH_PAGE)
+        else:
+            number = past.number or calls.records
+            found = await client.calls(limit=WALK_PAGE, at=number) if number else []
+            search = Search(number=number - len(found), done=number <= len(found))
+        search.time_ms = found[-1].time_ms if found else 0
         if calls.query is query:
-            calls.extend(found, found[-1].id if len(found) == SEARCH_PAGE else None)
+            calls.extend(found, search)

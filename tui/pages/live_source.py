@@ -12,6 +12,8 @@ The rows stand still between two calls of ``renew``.
 from bisect import bisect_left
 from collections.abc import Collection, Hashable, Sequence
 
+import msgspec
+
 from gateway.domain.query import Query
 from gateway.domain.units import CallId
 from gateway.domain.views import CallView
@@ -23,6 +25,19 @@ from tui.session import Session
 
 FOUND_LIMIT = 20_000
 """Older records that one filter keeps."""
+
+
+class Search(msgspec.Struct):
+    """How far older records were walked through."""
+
+    number: int = 0
+    """The search goes on with the record of this number; 0: it has not begun."""
+    before: str = ""
+    """Or, where the server narrows by itself, below this call."""
+    time_ms: int = 0
+    """When the last record looked at began."""
+    done: bool = False
+    """Whether there is nothing more to walk through."""
 
 
 class LiveSource:
@@ -39,10 +54,7 @@ class LiveSource:
         self.history = History()
         self.found: list[CallView] = []
         """What the filter found below the ring, newest first."""
-        self.edge: str | None = None
-        """The search goes on below this call; None: it has not begun."""
-        self.done = False
-        """Whether everything was searched."""
+        self.search = Search()
         self.query: Query | None = None
         self._kept: Collection[Hashable] | None = None
         self._sort: Column[CallView] | None = None
@@ -102,7 +114,7 @@ class LiveSource:
     def narrow(self, query: Query | None) -> None:
         """From now on only what fits; None for everything."""
         self.query = query
-        self.found, self.edge, self.done = [], None, False
+        self.found, self.search = [], Search()
         self._version = -1
 
     def renew(self) -> None:
@@ -119,13 +131,13 @@ class LiveSource:
         self._version = calls.version
         self._ordered = self._arranged(calls)
 
-    def extend(self, rows: Sequence[CallView], edge: str | None) -> None:
-        """More records were walked through; ``edge`` is the last of them, None when there are no more."""
+    def extend(self, rows: Sequence[CallView], search: Search) -> None:
+        """More records were walked through; ``search`` is where it stands now."""
         query = self.query
         if query is not None:
             self.found.extend(row for row in rows if query.fits(row))
-        self.edge = edge or self.edge
-        self.done = edge is None or len(self.found) >= FOUND_LIMIT
+        self.search = search
+        search.done = search.done or len(self.found) >= FOUND_LIMIT
         self._version = -1
 
     def _arranged(self, calls: Calls) -> list[CallView] | None:
@@ -147,23 +159,13 @@ class LiveSource:
         if self.query is None:
             self._view, self._below = list(calls.order), calls.below
         elif changed is None or self._version < 0:
-            dropped = [i for i in self._view if i not in calls.by_id] if self._version >= 0 else []
-            self.done = self.done and not dropped
+            if calls.below != self._below:  # calls fell out of the ring: they are to be found below it now
+                self.narrow(self.query)
             self._view = [i for i in calls.order if self._fits(calls, i)]
             self._below = calls.below
         else:
             for call_id in dict.fromkeys(changed):
-                self._place(calls, call_id)
-
-    def _place(self, calls: Calls, call_id: CallId) -> None:
-        """Put a call that changed into what is shown, or take it out."""
-        at = bisect_left(self._view, call_id)
-        there = at < len(self._view) and self._view[at] == call_id
-        fits = call_id in calls.by_id and self._fits(calls, call_id)
-        if fits and not there:
-            self._view.insert(at, call_id)
-        elif there and not fits:
-            del self._view[at]
+                _put(self._view, call_id, there=call_id in calls.by_id and self._fits(calls, call_id))
 
     def _fits(self, calls: Calls, call_id: CallId) -> bool:
         return self.query is not None and self.query.fits(as_view(calls.by_id[call_id], self._session.now()))
@@ -172,5 +174,14 @@ class LiveSource:
         """Another server, other records."""
         self._calls = calls
         self.history.clear()
-        self.found, self.edge, self.done = [], None, False
-        self._version = -1
+        self.narrow(self.query)
+
+
+def _put(view: list[CallId], call_id: CallId, *, there: bool) -> None:
+    """Put a call into what is shown, in its place, or take it out."""
+    at = bisect_left(view, call_id)
+    found = at < len(view) and view[at] == call_id
+    if there and not found:
+        view.insert(at, call_id)
+    elif found and not there:
+        del view[at]

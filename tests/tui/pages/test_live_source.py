@@ -7,7 +7,7 @@ from gateway.domain.views import CallView
 from tests.tui.stage import NOW, FakeClient, call, calls, running
 from tui.glyphs import UNICODE
 from tui.pages.live_listing import columns
-from tui.pages.live_source import LiveSource
+from tui.pages.live_source import LiveSource, Search
 from tui.session import Session
 from tui.state import Remembered
 
@@ -91,14 +91,14 @@ def test_older_records_are_found_page_by_page() -> None:
     source.narrow(parse("st:ok", NOW))
     source.renew()
     before = source.count
-    source.extend(calls(100)[10:60], calls(100)[59].id)
+    source.extend(calls(100)[10:60], Search(number=40))
     source.renew()
     fitting = [one for one in calls(100)[10:60] if one.status == 200]
     assert source.count == before + len(fitting)
-    assert not source.done
+    assert not source.search.done
     assert source.index(fitting[-1].id) == source.count - 1
-    source.extend([], None)
-    assert source.done
+    source.extend([], Search(done=True))
+    assert source.search.done
 
 
 def test_rows_can_be_sorted_by_any_column() -> None:
