@@ -1,18 +1,21 @@
 """Frozen: what is special about the one-file executable, which unpacks itself into a folder at every start.
 
 It is two processes: an outer one that unpacks, waits and cleans up, and the inner one, the program. Killed hard,
-the outer one leaves the folder behind; so the inner one writes down who uses it, and the next server sweeps up.
+the outer one leaves the folder behind; so the inner one marks and locks it, and the next server deletes those that are
+marked and no longer locked. The kernel ends the lock with the process, however that dies.
 """
 
 import asyncio
 import os
 import shutil
 import sys
-from contextlib import suppress
 from pathlib import Path
 
-MARK = "tollkeeper.pid"
-"""Written into the folder: the process that uses it."""
+if sys.platform != "win32":
+    import fcntl
+
+MARK = "tollkeeper.lock"
+"""The file in the folder that the process using it keeps locked."""
 
 WATCH_S = 1.0
 
@@ -23,16 +26,18 @@ def folder() -> Path | None:
     return Path(unpacked) if unpacked and Path(unpacked).name.startswith("_MEI") else None
 
 
-def settle_in() -> None:
-    """Say that this process uses its folder, and delete the folders of dead ones."""
+def settle_in() -> int:
+    """Mark and lock this process's folder, and delete the folders of dead ones.
+
+    Returns the lock's descriptor, which must stay open; -1 where there is nothing to lock.
+    """
     mine = folder()
-    if mine is None:
-        return
-    with suppress(OSError):
-        (mine / MARK).write_text(str(os.getpid()))
+    if mine is None or os.name == "nt":  # Windows deletes no folder in use, and has no such lock
+        return -1
     for other in mine.parent.glob("_MEI*"):
         if other != mine and _is_dead(other / MARK):
             shutil.rmtree(other, ignore_errors=True)
+    return _lock(mine / MARK, os.O_RDWR | os.O_CREAT)
 
 
 async def parent_gone() -> None:
@@ -45,17 +50,23 @@ async def parent_gone() -> None:
 
 
 def _is_dead(mark: Path) -> bool:
-    """Whether the process named there is gone; a folder without a mark belongs to somebody else."""
-    try:
-        pid = int(mark.read_text())
-    except (OSError, ValueError):
+    """Whether nobody holds the mark; a folder without one belongs to somebody else."""
+    held = _lock(mark, os.O_RDWR)
+    if held < 0:
         return False
-    if os.name == "nt":
-        return True  # a folder in use cannot be deleted there
+    os.close(held)
+    return True
+
+
+def _lock(mark: Path, flags: int) -> int:
+    """The descriptor of the locked file; -1 if it is not there or another process has it."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
+        descriptor = os.open(mark, flags | os.O_CLOEXEC, 0o600)
     except OSError:
-        return False
-    return False
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return -1
+    return descriptor

@@ -87,7 +87,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
     Raises GatewayError when the store is in use or damaged, or the address is taken.
     """
     _harden()
-    frozen.settle_in()
+    frozen.settle_in()  # the lock ends with the process
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(open_engine(config))
         stop = _Stop()
