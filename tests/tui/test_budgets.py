@@ -1,0 +1,56 @@
+import msgspec
+import pytest
+
+from gateway.domain.limits import Window
+from gateway.domain.units import Millis
+from tests.tui.stage import DOLLAR, NOW, budget
+from tui.budgets import amounts, brief, forecast, lasting, tightest, tone
+from tui.glyphs import ASCII
+
+DAY = 86_400_000
+LONG_AGO = Millis(NOW - 10 * DAY)
+
+
+def test_a_budget_is_a_gauge_with_words() -> None:
+    assert brief(budget(5, 20), 8, ASCII) == "##------  25% $5/20"
+
+
+@pytest.mark.parametrize(
+    ("spent", "limit", "text"),
+    [(12.44, 20, "$12.4/20"), (0.04, 5, "$0.04/5"), (1250, 2000, "$1250/2000"), (0, 3, "$0/3")],
+)
+def test_amounts_are_brief(spent: float, limit: float, text: str) -> None:
+    assert amounts(budget(spent, limit)) == text
+
+
+def test_the_amount_that_is_short_is_shown() -> None:
+    both = msgspec.structs.replace(budget(1, 20), limit_tokens=1_000_000, spent_tokens=900_000)
+    assert amounts(both) == "900k/1M tok"
+    assert amounts(msgspec.structs.replace(both, limit_nanos=None)) == "900k/1M tok"
+
+
+def test_the_tightest_counts() -> None:
+    assert tightest([budget(1, 20), budget(4, 5), budget(5, 20)]) == budget(4, 5)
+    assert tightest([]) is None
+    assert [tone(part) for part in (0.5, 0.95, 1.2)] == ["", "warn", "bad"]
+
+
+def test_the_forecast_is_that_of_the_pace_so_far() -> None:
+    """NOW is Monday the 21st, 14:13: 20.6 of 30 days of the month are over."""
+    assert forecast(budget(4.87, 5), NOW, LONG_AGO) == "at this pace empty on Tue 03:24"
+    assert forecast(budget(2, 5), NOW, LONG_AGO) == "lasts at this pace"
+    assert forecast(budget(0, 5), NOW, LONG_AGO) == ""
+    assert forecast(budget(6, 5), NOW, LONG_AGO) == "used up until 1 Oct"
+
+
+def test_a_window_without_end_began_with_its_owner() -> None:
+    assert forecast(budget(5, 20, Window.EVER), NOW, LONG_AGO) == "at this pace empty on 21 Oct"
+    assert forecast(budget(5, 20, Window.EVER), NOW, NOW) == ""
+    assert forecast(budget(20, 20, Window.EVER), NOW, LONG_AGO) == "used up"
+
+
+def test_a_purse_lasts_by_what_was_spent_lately() -> None:
+    assert lasting(10 * DOLLAR, 7 * DOLLAR, 7 * DAY, NOW) == "at this pace empty on 1 Oct"
+    assert lasting(10 * DOLLAR, DOLLAR // 100, 7 * DAY, NOW) == "lasts over a year at this pace"
+    assert lasting(10 * DOLLAR, 0, 7 * DAY, NOW) == ""
+    assert lasting(0, DOLLAR, 7 * DAY, NOW) == "empty"
