@@ -22,7 +22,7 @@ from gateway.domain.units import ChannelId
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
 from gateway.upstream.adapter import AttemptFailed
-from gateway.upstream.traits import PRESETS
+from gateway.upstream.traits import ANTHROPIC, PRESETS
 
 EDITABLE = (
     "name",
@@ -45,10 +45,24 @@ EDITABLE = (
 )
 
 
+_HOMES = {
+    Dialect.ANTHROPIC: ANTHROPIC.base_url,
+    Dialect.GEMINI: "https://generativelanguage.googleapis.com/v1beta",
+}
+"""Dialects that only their vendor speaks, and where it lives."""
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a test may be asked for."""
 
     model: str = ""
+
+
+def default_base_url(dialect: Dialect, preset: str) -> str:
+    """Where an upstream is found if nothing else is said; empty if it has no fixed place."""
+    if preset in PRESETS:
+        return PRESETS[preset].base_url
+    return _HOMES.get(dialect, "")
 
 
 async def listed(desk: Desk, _: web.Request) -> list[ChannelView]:
@@ -64,13 +78,12 @@ async def show(desk: Desk, request: web.Request) -> ChannelView:
 async def add(desk: Desk, request: web.Request) -> ChannelView:
     """POST /channels: the fields of a channel; ``name`` and ``dialect`` are required.
 
-    Without ``base_url`` that of the ``preset`` is taken, without ``models`` the upstream is asked for its list.
+    Without ``base_url`` that of the preset or dialect is taken, without ``models`` the upstream is asked for its list.
     """
     body = await request.read()
     required(body, "name", "dialect")
     values = fields(body, Channel, (*EDITABLE, "dialect"))
-    if "base_url" not in values and (preset := PRESETS.get(values.get("preset", ""))) is not None:
-        values["base_url"] = preset.base_url
+    values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
     channel = _checked(Channel(id=ChannelId(new_id("ch")), created=desk.now, **values), desk)
     if not channel.models:
         channel = _checked(await _with_models(channel, desk), desk)
@@ -151,7 +164,8 @@ async def _with_models(channel: Channel, desk: Desk) -> Channel:
         try:
             listed = await upstreams.fetch_models(channel)
         except AttemptFailed as failed:
-            if failed.kind in (FailureKind.AUTH, FailureKind.NETWORK, FailureKind.SLOW):
+            unreachable = failed.kind in (FailureKind.AUTH, FailureKind.NETWORK, FailureKind.SLOW)
+            if unreachable or channel.dialect is not Dialect.OPENAI:
                 raise
             root = await upstreams.discover_root(channel.base_url, channel.key)
             channel = msgspec.structs.replace(channel, base_url=root)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from gateway.control.channels import default_base_url
 from gateway.control.desk import Desk
 from gateway.control.inputs import query
 from gateway.core.engine import Engine
@@ -29,16 +30,17 @@ LOCAL = (
 )
 """Model servers and where they listen if nobody told them otherwise, by the defaults of their own documentation."""
 
-VARIABLES = {
-    "openai": "OPENAI_API_KEY",
-    "openrouter": "OPENROUTER_API_KEY",
-    "deepseek": "DEEPSEEK_API_KEY",
-    "groq": "GROQ_API_KEY",
-    "mistral": "MISTRAL_API_KEY",
-    "together": "TOGETHER_API_KEY",
-    "gemini-openai": "GEMINI_API_KEY",
-}
-"""Presets of vendors, and the variable that their own documentation names."""
+VENDORS = (
+    ("openai", Dialect.OPENAI, "OPENAI_API_KEY"),
+    ("anthropic", Dialect.ANTHROPIC, "ANTHROPIC_API_KEY"),
+    ("gemini", Dialect.GEMINI, "GEMINI_API_KEY"),
+    ("openrouter", Dialect.OPENAI, "OPENROUTER_API_KEY"),
+    ("deepseek", Dialect.OPENAI, "DEEPSEEK_API_KEY"),
+    ("groq", Dialect.OPENAI, "GROQ_API_KEY"),
+    ("mistral", Dialect.OPENAI, "MISTRAL_API_KEY"),
+    ("together", Dialect.OPENAI, "TOGETHER_API_KEY"),
+)
+"""Vendors, how they are spoken to, and the variable that their own documentation names."""
 
 CONNECT_S = 0.5
 ANSWER_S = 2.0
@@ -60,14 +62,14 @@ def keys(environ: Mapping[str, str]) -> list[Offer]:
     return [
         Offer(
             name=name,
-            dialect=Dialect.OPENAI.value,
-            preset=name,
-            base_url=PRESETS[name].base_url,
+            dialect=dialect.value,
+            preset=name if name in PRESETS else "",
+            base_url=default_base_url(dialect, name),
             key=f"env:{variable}",
             models=[],
         )
-        for name, variable in VARIABLES.items()
-        if name in PRESETS and environ.get(variable, "").strip() and not environ[variable].startswith(PREFIX)
+        for name, dialect, variable in VENDORS
+        if environ.get(variable, "").strip() and not environ[variable].startswith(PREFIX)
     ]
 
 

@@ -105,6 +105,12 @@ async def test_a_preset_brings_its_address(owner: ControlClient) -> None:
     assert channel.base_url == "https://api.groq.com/openai/v1"
 
 
+@pytest.mark.parametrize("dialect", ["anthropic", "gemini"])
+async def test_a_dialect_of_one_vendor_brings_its_address(owner: ControlClient, dialect: str) -> None:
+    channel = await owner.add_channel({"name": "v", "dialect": dialect, "models": [{"name": "x"}]})
+    assert channel.base_url.startswith("https://")
+
+
 async def test_a_name_is_used_once(owner: ControlClient, body: dict[str, object]) -> None:
     with pytest.raises(Conflict):
         await owner.add_channel(body | {"name": "up"})

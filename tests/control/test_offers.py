@@ -2,7 +2,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.control import offers
-from gateway.control.offers import LOCAL, VARIABLES, keys
+from gateway.control.offers import LOCAL, VENDORS, keys
 from gateway.domain.urls import checked_base_url
 from gateway.upstream.traits import PRESETS
 from tests.fakes.gateway import Gateway
@@ -15,7 +15,7 @@ LIST = reply({"object": "list", "data": [{"id": "llama"}]})
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """No keys in the environment, and no servers on this machine but the tests' own."""
-    for variable in VARIABLES.values():
+    for _, _, variable in VENDORS:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(offers, "LOCAL", ())
 
@@ -73,5 +73,7 @@ def test_a_token_of_our_own_is_not_the_vendor_s() -> None:
 
 def test_what_is_offered_would_be_accepted() -> None:
     assert all(checked_base_url(url) == url for _, url in LOCAL)
-    assert set(VARIABLES) <= set(PRESETS)
-    assert all(checked_base_url(PRESETS[name].base_url) for name in VARIABLES)
+    offered = keys({variable: "secret" for _, _, variable in VENDORS})
+    assert [offer.name for offer in offered] == [name for name, _, _ in VENDORS]
+    assert all(checked_base_url(offer.base_url) == offer.base_url for offer in offered)
+    assert all(offer.preset in ("", *PRESETS) for offer in offered)
