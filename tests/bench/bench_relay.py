@@ -1,6 +1,6 @@
 """What a call through the gateway costs, beside a direct call and a bare aiohttp pass-through, in one run.
 
-    python -m tests.bench.bench_relay [--rounds 5] [--quick] [--json FILE]
+    python -m tests.bench.bench_relay [--rounds 5] [--quick] [--records 1000000] [--json FILE]
 
 The trials of the three are interleaved and short; figures are medians over the rounds, ratios are medians of the
 rounds' own ratios, so that a busy neighbour disturbs both sides of a ratio alike. CPU seconds are the serving process's
@@ -18,6 +18,7 @@ from statistics import median
 
 import msgspec
 
+from tests.bench.bench_store import build
 from tests.bench.load import Job, Result
 from tests.bench.processes import (
     LOAD_CORE,
@@ -111,12 +112,12 @@ def request(target: Target, trial: Trial) -> str:
 
 
 @contextmanager
-def targets(folder: Path) -> Iterator[list[Target]]:
+def targets(folder: Path, records: int) -> Iterator[list[Target]]:
     """Upstream, bare proxy and gateway, all running."""
     with ExitStack() as stack:
         upstream, port = stack.enter_context(module("tests.bench.fast_upstream", core=LOAD_CORE))
         bare, bare_port = stack.enter_context(module("tests.bench.bare_proxy", str(port), core=SERVER_CORE))
-        key, ours_port = furnish(folder / "home", port), free_port()
+        key, ours_port = furnish(folder / "home", port, records), free_port()
         ours = stack.enter_context(serving(folder / "home", ours_port))
         until_answered(ours_port, key)
         yield [
@@ -126,8 +127,8 @@ def targets(folder: Path) -> Iterator[list[Target]]:
         ]
 
 
-def furnish(home: Path, upstream: int) -> str:
-    """A home with everything on: channel, prices, budgets, limits that do not bind; the token's key."""
+def furnish(home: Path, upstream: int, records: int) -> str:
+    """A home with everything on: channel, prices, limits that do not bind, calls of the past; the token's key."""
     url = f"http://127.0.0.1:{upstream}/v1"
     models = f"m,m-{EVENTS}"
     tollkeeper(home, "account", "grant", "100000")
@@ -137,13 +138,21 @@ def furnish(home: Path, upstream: int) -> str:
     for model in models.split(","):
         tollkeeper(home, "price", "set", model, "--input", "2.50", "--output", "10")
     made = tollkeeper(home, "token", "add", "bench", "--rpm", "100000000", "--concurrent", "1000", "--json")
+    remember(home, records)
     return str(json.loads(made)["key"])
 
 
-def start_up(rounds: int, folder: Path) -> Figures:
+def remember(home: Path, records: int) -> None:
+    """Fill the call log of a home that is configured."""
+    if records:
+        build(home / "usage", records)
+
+
+def start_up(rounds: int, folder: Path, records: int) -> Figures:
     """From the command to the first answer, and what the idle server holds."""
     home = folder / "start"
     key = json.loads(tollkeeper(home, "token", "add", "bench", "--json"))["key"]
+    remember(home, records)
     seconds, sizes = [], []
     for _ in range(rounds):
         port = free_port()
@@ -158,14 +167,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="a tenth of the calls: to see that it works")
+    parser.add_argument("--records", type=int, default=0, help="calls in the log before it begins")
     parser.add_argument("--json", type=Path, help="write every figure of every round here")
     options = parser.parse_args()
     trials = [msgspec.structs.replace(t, calls=max(64, t.calls // 10)) if options.quick else t for t in TRIALS]
     print(machine())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        begin = start_up(options.rounds, folder)
-        with targets(folder) as three:
+        begin = start_up(options.rounds, folder, options.records)
+        with targets(folder, options.records) as three:
             rows = run(three, trials, options.rounds)
     report(rows, trials)
     print(f"\nstart to first answered /v1/models: {begin['start s']:.3f} s, idle {begin['idle MiB']:.0f} MiB")
