@@ -42,14 +42,15 @@ class Dialer:
         loop = asyncio.get_running_loop()
         addresses = await self._addresses(where.host, where.port)
         infos = [(family, socket.SOCK_STREAM, proto, "", (host, port)) for family, proto, host, port in addresses]
-        sock = await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=HEAD_START_S)
         try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            name = where.host if where.tls is not None else None
-            _, protocol = await loop.create_connection(make, sock=sock, ssl=where.tls, server_hostname=name)
-        except BaseException:
-            sock.close()
+            sock = await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=HEAD_START_S)
+        except BaseException:  # its host may have moved
+            self._known.pop((where.host, where.port), None)
             raise
+        name = where.host if where.tls is not None else None
+        # From here on the socket is asyncio's, which closes it on failure, too: closing it here as well would let the
+        # loop forget whatever connection got its number meanwhile.
+        _, protocol = await loop.create_connection(make, sock=sock, ssl=where.tls, server_hostname=name)
         return protocol
 
     async def _addresses(self, host: str, port: int) -> list[Address]:

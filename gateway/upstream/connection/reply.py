@@ -11,8 +11,9 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Signs
+from gateway.upstream.connection.answer import Answer
+from gateway.upstream.connection.broken import Broken
 from gateway.upstream.connection.inflate import Inflater
-from gateway.upstream.connection.wire import Answer, Broken
 from gateway.upstream.watch import Watch
 
 STREAM_LIMIT = 256 * 1024 * 1024

@@ -1,6 +1,10 @@
-"""Makers: a pool that asks a provider's scripts one after the other."""
+"""Makers: a pool that asks a provider's scripts one after the other; peers that are written byte by byte."""
 
 import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 
@@ -10,8 +14,14 @@ from gateway.upstream.connection.pool import Pool
 from gateway.upstream.connection.reply import HttpReply
 from gateway.upstream.openai.stream import ChatStream
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.wire import PATIENCE_S
+from tests.fakes.wire import PATIENCE_S, Gone, Socket
 from tests.upstream.makers import channel
+
+OK = b"HTTP/1.1 200 OK\r\n"
+EMPTY = OK + b"Content-Length: 0\r\n\r\n"
+
+Talk = Callable[[Socket], Awaitable[None]]
+"""What a peer does with one connection."""
 
 
 class Asker:
@@ -41,9 +51,7 @@ class Asker:
 
     async def idle(self) -> None:
         """Until the exchange has ended and its bytes have been read."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not self.exchange.ended:  # noqa: ASYNC110 - the provider has no event for it
-                await asyncio.sleep(0.005)
+        await until(lambda: self.exchange.ended)
         await asyncio.sleep(0.02)
 
     async def close(self) -> None:
@@ -55,3 +63,74 @@ async def drain(answer: HttpReply, into: ChatStream) -> None:
     """Feed all that comes."""
     async for data in answer.chunks(into):
         into.feed(data)
+
+
+async def until(true: Callable[[], object]) -> None:
+    """For what tells nobody when it comes about."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def listening(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """A peer that talks so; its port."""
+    loop = asyncio.get_running_loop()
+    tasks: list[asyncio.Task[None]] = []
+    server = await loop.create_server(partial(_Peer, talk, tasks), "127.0.0.1", 0, ssl=tls, backlog=1024)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Peer(Socket):
+    def __init__(self, talk: Talk, tasks: list[asyncio.Task[None]]) -> None:
+        super().__init__()
+        self._talk, self._tasks = talk, tasks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._tasks.append(asyncio.get_running_loop().create_task(self._run()))
+
+    async def _run(self) -> None:
+        try:
+            await self._talk(self)
+        except Gone:
+            pass
+        finally:
+            self.transport.abort()
+
+
+def saying(*answers: bytes) -> Talk:
+    """Each request of a connection gets the next answer; after the last one the peer waits to be left."""
+
+    async def talk(peer: Socket) -> None:
+        for answer in answers:
+            await peer.read_body(await peer.read_head())
+            await peer.write(answer)
+        await peer.gone.wait()
+
+    return talk
+
+
+async def hang(peer: Socket) -> None:
+    """Say nothing."""
+    await peer.gone.wait()
+
+
+def question(port: int, body: bytes = b"{}", *, scheme: str = "http") -> Prepared:
+    """A request to a peer."""
+    return Prepared(url=f"{scheme}://127.0.0.1:{port}/v1/x", headers={}, body=body)
+
+
+@asynccontextmanager
+async def pooled() -> AsyncIterator[Pool]:
+    """A pool, closed at the end, with nothing left over."""
+    pool = Pool(channel(), {})
+    yield pool
+    await pool.close()
+    assert pool.busy == 0

@@ -53,6 +53,29 @@ async def test_only_so_many_may_be_stuck_in_one_channel(stuck: threading.Event) 
         await Names().look_up("slow.test", 80, socket.AF_INET)
 
 
+async def test_many_who_ask_for_one_name_share_a_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def find(*args: object, **_kwargs: object) -> list[Any]:
+        asked.append(args)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", find)
+    mine = Names()
+    await asyncio.gather(*(mine.look_up("busy.test", 80, socket.AF_INET) for _ in range(3 * STUCK_LIMIT)))
+    assert len(asked) == 1
+
+
+async def test_who_leaves_takes_the_look_up_from_nobody(stuck: threading.Event) -> None:
+    mine = Names()
+    loop = asyncio.get_running_loop()
+    first, second = (loop.create_task(mine.look_up("busy.test", 80, socket.AF_INET)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    stuck.set()
+    assert await second == []
+
+
 async def test_a_thread_that_comes_back_makes_room(stuck: threading.Event) -> None:
     mine = Names()
     for _ in range(STUCK_LIMIT):

@@ -1,10 +1,14 @@
 """What can go wrong before an answer's head, told apart; and which connections serve again."""
 
 import asyncio
+import errno
+import os
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import trustme
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Timeouts
@@ -13,7 +17,8 @@ from gateway.upstream.connection.pool import Pool
 from gateway.upstream.connection.reply import HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import fail, reply, silence, slam, speak
-from tests.upstream.connection.makers import Asker
+from tests.fakes.wire import Socket
+from tests.upstream.connection.makers import EMPTY, OK, Asker, hang, listening, pooled, question, saying
 from tests.upstream.makers import channel
 
 K = FailureKind
@@ -47,6 +52,11 @@ async def _failed(ask: Asker, script: Script, **deadlines: float) -> AttemptFail
 async def test_a_refused_connection_was_not_sent() -> None:
     failed = await _failure("http://127.0.0.1:1/v1")
     assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
+
+
+async def test_a_refused_connection_is_told_in_the_systems_words_with_its_address() -> None:
+    failed = await _failure("http://127.0.0.1:1/v1")
+    assert failed.message.endswith(f"{os.strerror(errno.ECONNREFUSED)} (127.0.0.1:1)")
 
 
 async def test_a_name_that_is_none_was_not_sent() -> None:
@@ -245,6 +255,78 @@ async def test_hung_calls_hold_nobody_up(ask: Asker, provider: Provider) -> None
 
 async def _quietly(pool: Pool, asked: Prepared) -> HttpReply:
     return await pool.send("POST", asked, 60)
+
+
+async def test_more_calls_than_connections_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.upstream.connection.pool.CONNECTIONS", 2)
+    opened: list[Socket] = []
+
+    async def echo(peer: Socket) -> None:
+        opened.append(peer)
+        await saying(*[EMPTY] * 50)(peer)
+
+    async def one(pool: Pool, port: int) -> None:
+        await (await pool.send("POST", question(port), 5)).read(10)
+
+    async with listening(echo) as port, pooled() as pool, asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(one(pool, port))
+    assert len(opened) == 2
+
+
+async def test_who_finds_no_place_in_time_has_a_connect_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.upstream.connection.pool.CONNECTIONS", 1)
+    async with listening(hang) as port:
+        pool = Pool(channel(timeouts={"connect": 0.1}), {})
+        first = asyncio.get_running_loop().create_task(_quietly(pool, question(port)))
+        await asyncio.sleep(0.05)
+        with pytest.raises(AttemptFailed, match="connect deadline"):
+            await pool.send("POST", question(port), 5)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await pool.close()
+    assert pool.busy == 0
+
+
+@pytest.mark.parametrize("when", [0.0, 0.01], ids=["at once", "in the handshake"])
+async def test_calls_cancelled_while_dialing_keep_no_places(when: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.upstream.connection.pool.CONNECTIONS", 1)
+    async with listening(hang) as silent, listening(saying(EMPTY)) as port, pooled() as pool:
+        for _ in range(5):
+            task = asyncio.get_running_loop().create_task(pool.send("POST", question(silent, scheme="https"), 5))
+            await asyncio.sleep(when)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        assert (await (await pool.send("POST", question(port), 5)).read(10)) == b""
+
+
+async def test_closing_breaks_what_is_under_way() -> None:
+    async with listening(saying(OK + b"Content-Length: 9\r\n\r\nhalf")) as port, listening(hang) as silent:
+        pool = Pool(channel(), {})
+        begun = await pool.send("POST", question(port), 5)
+        waiting = asyncio.get_running_loop().create_task(pool.send("POST", question(silent), 5))
+        await asyncio.sleep(0.05)
+        await pool.close()
+        assert isinstance(await _raised(waiting), AttemptFailed)
+        with pytest.raises(AttemptFailed, match="broke off"):
+            await begun.read(10)
+        with pytest.raises(AttemptFailed, match="closed"):
+            await pool.send("POST", question(port), 5)
+    assert pool.busy == 0
+
+
+async def _raised(task: "asyncio.Task[HttpReply]") -> BaseException | None:
+    await asyncio.wait([task], timeout=5)
+    return task.exception()
+
+
+async def test_a_certificate_nobody_vouches_for_is_told() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    async with listening(hang, context) as port:
+        failed = await _failure(f"https://127.0.0.1:{port}/v1")
+    assert (failed.sent, failed.code) == (False, "upstream_unreachable")
+    assert "its certificate is not accepted" in failed.message
 
 
 def test_deadlines_are_those_of_the_channel() -> None:

@@ -1,0 +1,128 @@
+"""Answers are found in bytes at any split; what is no HTTP, too much of it, or more than was asked is refused."""
+
+import pytest
+
+from gateway.upstream.connection.answer import Answer
+from gateway.upstream.connection.broken import Broken
+from gateway.upstream.connection.parser import HEAD_LIMIT, HEADERS_LIMIT, INFORMATION_LIMIT, Parser
+from tests.upstream.connection.makers import OK
+
+HI = b"Content-Length: 2\r\n\r\nhi"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n"
+
+
+class _Line:
+    def go_on(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+def _feed(data: bytes, size: int = 1 << 20) -> tuple[Parser, Answer]:
+    parser, answer = Parser(), Answer(_Line())
+    parser.begin(answer)
+    for start in range(0, len(data), size):
+        parser.feed(data[start : start + size])
+    return parser, answer
+
+
+WHOLE: dict[str, bytes] = {
+    "length": OK + HI,
+    "chunks": CHUNKED + b"\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n",
+    "chunks in capitals, with blanks": OK + b"Transfer-Encoding: Chunked \r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+    "chunk extension": CHUNKED + b"\r\n2;a=b\r\nhi\r\n0\r\n\r\n",
+    "trailers": CHUNKED + b"\r\n2\r\nhi\r\n0\r\nContent-Encoding: gzip\r\n\r\n",
+    "continue": b"HTTP/1.1 100 Continue\r\n\r\n" + OK + HI,
+    "early hints": b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * INFORMATION_LIMIT + OK + HI,
+    "offers an upgrade, as Apache does": OK + b"Upgrade: h2,h2c\r\nConnection: Upgrade\r\n" + HI,
+    "no reason": b"HTTP/1.1 200\r\n" + HI,
+    "HTTP/1.0 that stays": b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n" + HI,
+}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1 << 20])
+@pytest.mark.parametrize("case", WHOLE)
+async def test_whole_answers(case: str, size: int) -> None:
+    parser, answer = _feed(WHOLE[case], size)
+    assert (answer.status, answer.complete, await answer.receive(), parser.reusable) == (200, True, b"hi", True)
+    assert "content-encoding" not in answer.headers
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_some_answers_have_no_body_whatever_they_say(status: int) -> None:
+    _, answer = _feed(b"HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\n" % status)
+    assert answer.complete
+
+
+@pytest.mark.parametrize("head", [OK + b"Connection: close\r\n", b"HTTP/1.0 200 OK\r\n"], ids=["close", "1.0"])
+def test_a_connection_that_is_not_kept_is_not_reusable(head: bytes) -> None:
+    parser, answer = _feed(head + HI)
+    assert (answer.complete, parser.reusable) == (True, False)
+
+
+BAD: dict[str, bytes] = {
+    "length and chunks": OK + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+    "two lengths": OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nhi!",
+    "signed length": OK + b"Content-Length: +2\r\n\r\nhi",
+    "huge length": OK + b"Content-Length: 99999999999999999999999\r\n\r\nhi",
+    "other coding": OK + b"Transfer-Encoding: gzip\r\n\r\nhi",
+    "packed chunks": OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+    "101": b"HTTP/1.1 101 X\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\nPRI",
+    "too many hints": b"HTTP/1.1 103 X\r\n\r\n" * (INFORMATION_LIMIT + 1),
+    "HTTP/0.9": b"hello world, this is long",
+    "mail": b"220 mail ready\r\n",
+    "status 999": b"HTTP/1.1 999 X\r\n\r\n",
+    "status 99": b"HTTP/1.1 099 X\r\n\r\n",
+    "status 2000": b"HTTP/1.1 2000 X\r\n\r\n",
+    "bare LF": b"HTTP/1.1 200 OK\nContent-Length: 2\n\nhi",
+    "folded header": OK + b"X: a\r\n b\r\n\r\n",
+    "NUL in a header": OK + b"X: a\0b\r\n\r\n",
+    "blank before the colon": OK + b"X : a\r\n\r\n",
+    "endless reason": b"HTTP/1.1 200 " + b"x" * (HEAD_LIMIT + 2000),
+    "endless header": OK + b"X: " + b"y" * (HEAD_LIMIT + 2000),
+    "one long header": OK + b"X: " + b"y" * (HEAD_LIMIT + 100) + b"\r\n" + HI,
+    "many headers": OK + b"".join(b"X%d: y\r\n" % n for n in range(HEADERS_LIMIT + 1)) + HI,
+    "the same header for ever": OK + b"X: y\r\n" * HEAD_LIMIT + HI,
+    "chunk without CR": CHUNKED + b"\r\n2\nhi\n0\n\n",
+    "chunk too large": CHUNKED + b"\r\nfffffffffffffffff\r\nhi",
+    "negative chunk": CHUNKED + b"\r\n-2\r\nhi",
+    "chunk longer than it says": CHUNKED + b"\r\n2\r\nhiX\r\n0\r\n\r\n",
+    "no chunk": CHUNKED + b"\r\nzz\r\n",
+    "endless chunk extension": CHUNKED + b"\r\n2;" + b"y" * (HEAD_LIMIT + 2000),
+    "endless trailer": CHUNKED + b"\r\n2\r\nhi\r\n0\r\nX: " + b"y" * (HEAD_LIMIT + 2000),
+    "endless trailers": CHUNKED + b"\r\n0\r\n" + b"X: y\r\n" * HEAD_LIMIT,
+    "two answers": OK + HI + OK + HI,
+    "a body where there is none": b"HTTP/1.1 204 X\r\nContent-Length: 2\r\n\r\nhi",
+    "words after the last": OK + b"Connection: close\r\n" + HI + b"HTTP",
+}
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("case", BAD)
+def test_bad_answers(case: str, size: int) -> None:
+    with pytest.raises(Broken) as caught:
+        _feed(BAD[case], size)
+    assert (caught.value.malformed, caught.value.spoke) == (True, True)
+
+
+def test_headers_are_lower_case_and_repeated_ones_joined() -> None:
+    _, answer = _feed(OK + b"X-A: 1\r\nx-a: 2\r\nX-B:  \xe4 \r\n" + HI)
+    assert answer.headers == {"x-a": "1, 2", "x-b": "\xe4", "content-length": "2"}
+
+
+def test_hints_leave_no_headers() -> None:
+    _, answer = _feed(b"HTTP/1.1 103 X\r\nLink: x\r\n\r\n" + OK + HI)
+    assert answer.headers == {"content-length": "2"}
+
+
+def test_only_a_body_of_unknown_length_ends_with_its_connection() -> None:
+    heads = [OK + b"\r\nhi", OK, OK + b"Content-Length: 3\r\n\r\nhi", CHUNKED + b"\r\n2\r\nhi\r\n"]
+    assert [_feed(head)[0].ends() for head in heads] == [True, False, False, False]
+
+
+async def test_one_answer_after_the_other() -> None:
+    parser, first = _feed(OK + HI)
+    second = Answer(_Line())
+    parser.begin(second)
+    assert not parser.spoke
+    parser.feed(b"HTTP/1.1 201 X\r\nContent-Length: 3\r\n\r\nyou")
+    assert (first.status, second.status, await second.receive()) == (200, 201, b"you")
