@@ -1,12 +1,53 @@
-"""Every dialect has an adapter and a way to list models."""
+"""Every dialect has an adapter that takes whatever comes, and a way to list models."""
+
+import json
+from contextlib import suppress
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from gateway.domain.channel import Dialect
+from gateway.domain.channel import Dialect, Served
+from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.anthropic.listing import AnthropicListing
 from gateway.upstream.dialects import adapter, adapters, listing
 from gateway.upstream.gemini.listing import GeminiListing
+from gateway.upstream.lessons import NOTHING
 from gateway.upstream.pages import PlainListing
+from tests.cases.answers import chunks_in
+from tests.cases.conversations import TOOLS_AND_IMAGE
+from tests.cases.same import PLAIN, STREAMED
+from tests.upstream.makers import channel, order
+
+THOUGHT = {"type": "thinking", "thinking": "a", "signature": "b"}
+FULL: dict[str, Any] = {
+    **TOOLS_AND_IMAGE,
+    "messages": [
+        *TOOLS_AND_IMAGE["messages"],
+        {
+            "role": "assistant",
+            "content": "a",
+            "thinking_blocks": [{"type": "thinking", "thinking": "a", "signature": "b"}],
+        },
+    ],
+    "thinking": {"type": "enabled", "budget_tokens": 2000},
+    "output_config": {"effort": "low"},
+    "metadata": {"user_id": "u"},
+    "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}},
+    "reasoning_effort": "low",
+    "parallel_tool_calls": False,
+    "service_tier": "auto",
+    "stop": ["a"],
+    "temperature": 1,
+    "logprobs": False,
+    "user": "u",
+}
+DIALECTS = st.sampled_from([Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI])
+ODD = st.sampled_from([None, True, -1, 1.5, "", "x", [], {}, [None], [{}], {"type": "text"}, {"a": {}}])
+BROKEN = st.just("\ud83d")
+"""Half a surrogate pair, which upstreams may send; in requests it is masked."""
+MODELS = st.sampled_from(["claude-opus-5-5", "claude-sonnet-4-5", "gemini-3.8-flash", "gemini-2.0-flash", "x"])
 
 
 @pytest.mark.parametrize("dialect", Dialect)
@@ -24,3 +65,49 @@ def test_every_dialect_lists_models_its_way() -> None:
     ways = {dialect: type(listing(dialect)) for dialect in (Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI)}
     own = {Dialect.ANTHROPIC: AnthropicListing, Dialect.GEMINI: GeminiListing}
     assert ways == {Dialect.OPENAI: PlainListing, **own}
+
+
+def _places(doc: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a document."""
+    inner = doc.items() if isinstance(doc, dict) else enumerate(doc) if isinstance(doc, list) else ()
+    return [place, *(deeper for key, value in inner for deeper in _places(value, (*place, key)))]
+
+
+def _with(doc: Any, place: tuple[Any, ...], value: Any) -> Any:
+    """A copy with something else at a place."""
+    copy = json.loads(json.dumps(doc))
+    holder = copy
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = value
+    return copy
+
+
+@settings(max_examples=300, deadline=None)
+@given(DIALECTS, MODELS, st.sampled_from(_places(FULL)[1:]), ODD)
+def test_an_odd_request_is_translated_or_refused(dialect: Dialect, model: str, place: Any, value: Any) -> None:
+    asked = order(_with(FULL, place, value))
+    served = Served(name="m", upstream=model)
+    with suppress(AttemptFailed):
+        assert json.loads(adapter(dialect).prepare(asked, channel(), served, NOTHING).body).keys()
+
+
+@settings(max_examples=300, deadline=None)
+@given(DIALECTS, st.integers(0, 10_000), st.binary(max_size=3), st.integers(0, 20))
+def test_a_damaged_stream_ends_well_or_as_a_failure(dialect: Dialect, at: int, dirt: bytes, gone: int) -> None:
+    data = STREAMED[dialect]
+    at %= len(data)
+    stream = adapter(dialect).stream(order(), channel())
+    out = stream.feed(data[:at] + dirt + data[at + gone :]) + stream.end()
+    assert stream.finished is (stream.failure is None)
+    assert all(chunk["object"] == "chat.completion.chunk" for chunk in chunks_in(out))
+
+
+@settings(max_examples=300, deadline=None)
+@given(DIALECTS, st.data(), ODD | BROKEN)
+def test_an_odd_answer_is_translated_or_a_failure(dialect: Dialect, data: st.DataObject, value: Any) -> None:
+    doc = json.loads(PLAIN[dialect])
+    place = data.draw(st.sampled_from(_places(doc)[1:]))
+    odd = json.dumps(_with(doc, place, value)).encode()
+    with suppress(AttemptFailed):
+        assert json.loads(adapter(dialect).whole(odd, order(), channel()).body)["object"] == "chat.completion"

@@ -35,9 +35,9 @@ def read_answer(body: bytes, channel: Channel, calls: Calls) -> bytes:
 def _message(blocks: list[dict[str, Any]], calls: Calls) -> Json:
     texts: list[str] = []
     made: list[Json] = []
-    thoughts = [block for block in blocks if block.get("type") in THOUGHTS]
+    thoughts = [block for block in blocks if _string(block, "type") in THOUGHTS]
     for block in blocks:
-        kind = block.get("type")
+        kind = _string(block, "type")
         if kind == "text":
             texts.append(_string(block, "text"))
         elif kind in THOUGHTS:

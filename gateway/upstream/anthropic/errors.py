@@ -24,8 +24,11 @@ STATUSES = {
 }
 """The status of an error that comes inside an answer; from the vendor's list of errors."""
 
-_OWN_NAMES = {"thinking": "reasoning_effort", "output_config": "reasoning_effort", "stop_sequences": "stop"}
-"""Fields of the request that the client knows by another name."""
+_OWN_NAMES = {
+    **dict.fromkeys(("thinking", "enabled", "adaptive", "disabled", "effort", "output_config"), "reasoning_effort"),
+    "stop_sequences": "stop",
+}
+"""Fields of the request that the client knows by another name; of ``thinking.type.enabled`` the last part is told."""
 
 
 def failure(channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:

@@ -126,4 +126,4 @@ class _Writer:
 
 def _is_thought(block: msgspec.Raw) -> bool:
     found = rawjson.maybe(block)
-    return isinstance(found, dict) and found.get("type") in {"thinking", "redacted_thinking"}
+    return isinstance(found, dict) and found.get("type") in ("thinking", "redacted_thinking")

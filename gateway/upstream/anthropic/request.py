@@ -124,7 +124,7 @@ def _thinks(body: dict[str, Any]) -> bool:
     found = body.get("thinking")
     if isinstance(found, msgspec.Raw):
         found = rawjson.maybe(found)
-    return isinstance(found, dict) and found.get("type") in {"enabled", "adaptive"}
+    return isinstance(found, dict) and found.get("type") in ("enabled", "adaptive")
 
 
 def _sampling(request: Request, row: Row, dropped: list[str], *, thinking: bool) -> dict[str, Any]:

@@ -53,8 +53,15 @@ ROWS = (
     Row(patterns=("*claude-fable-5*", "*claude-mythos-5*", "*claude-opus-4-8*")),
     Row(patterns=("*claude-opus-4-7*", "*claude-mythos-*"), system_inside=False),
     Row(
-        patterns=("*claude-opus-4-6*", "*claude-sonnet-4-6*"),
+        patterns=("*claude-opus-4-6*",),
         efforts=("low", "medium", "high", "max"),
+        sampling=True,
+        one_sampler=True,
+        system_inside=False,
+    ),
+    Row(
+        patterns=("*claude-sonnet-4-6*",),
+        efforts=("low", "medium", "high"),
         sampling=True,
         one_sampler=True,
         system_inside=False,

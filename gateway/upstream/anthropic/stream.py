@@ -58,7 +58,7 @@ class MessageDecoder:
         fields = rawjson.fields(event.data)
         match rawjson.value(fields.get("type")):
             case "message_start":
-                return [self._start(rawjson.fields(fields["message"]))]
+                return [self._start(_inner(fields, "message"))]
             case "content_block_start":
                 return self._open(_inner(fields, "content_block"))
             case "content_block_delta":
@@ -132,8 +132,8 @@ class MessageDecoder:
         return []
 
     def _keep(self, name: str, piece: msgspec.Raw) -> None:
-        thought = self._block.thought
-        thought[name] = (thought.get(name) or "") + rawjson.text(piece)
+        known = self._block.thought.get(name)
+        self._block.thought[name] = (known if isinstance(known, str) else "") + rawjson.text(piece)
 
     def _finish(self, fields: Fields) -> Json:
         usage = self._report.see(fields.get("usage"))

@@ -33,7 +33,8 @@ class Report:
 
 def _summed(told: dict[str, Any]) -> dict[str, Any]:
     """With ``iterations`` the sum over these is what was used: the total leaves out that of a compaction."""
-    steps = [step for step in told.get("iterations") or () if isinstance(step, dict)]
+    found = told.get("iterations")
+    steps = [step for step in found if isinstance(step, dict)] if isinstance(found, list) else []
     if not steps:
         return told
     sums = {name: _sum(step.get(name) for step in steps) for name in _SUMMED}

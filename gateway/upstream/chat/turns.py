@@ -97,7 +97,7 @@ class _Reader:
         self._names |= {call.id: call.name for call in calls}
         parts = _parts(message, where)
         if not parts and not rawjson.is_null(message.refusal):
-            parts = (Text(raw=message.refusal),)
+            parts = (_text(message.refusal, NULL, f"{where}.refusal"),)
         return Turn(role="assistant", parts=parts, calls=tuple(calls), thoughts=tuple(message.thinking_blocks or ()))
 
     def _result(self, message: Message, where: str) -> Turn:
@@ -148,12 +148,18 @@ def _parts(message: Message, where: str) -> tuple[Text | Media, ...]:
     return tuple(_part(part, f"{where}[{i}]") for i, part in enumerate(read_parts(message.content, where)))
 
 
+def _text(raw: msgspec.Raw, cache: msgspec.Raw, where: str) -> Text:
+    if bytes(raw)[:1] != b'"':
+        raise BadRequest(f"{where}: must be a string", code="invalid_type", param=where)
+    return Text(raw=raw, cache=cache)
+
+
 def _part(part: Part, where: str) -> Text | Media:
     match part.type:
-        case "text" if not rawjson.is_null(part.text):
-            return Text(raw=part.text, cache=part.cache_control)
-        case "refusal" if not rawjson.is_null(part.refusal):
-            return Text(raw=part.refusal)
+        case "text":
+            return _text(part.text, part.cache_control, f"{where}.text")
+        case "refusal":
+            return _text(part.refusal, NULL, f"{where}.refusal")
         case "image_url" if part.image_url is not None:
             return image_of(part.image_url, part.cache_control, where)
         case "input_audio" if part.input_audio is not None:

@@ -41,7 +41,7 @@ class Choice:
         texts = content.count(fields, tally)
         said, opened = self._take_tools(fields, tally)
         reason = rawjson.value(choice.get("finish_reason"))
-        if reason in BROKEN:
+        if isinstance(reason, str) and reason in BROKEN:
             self.broken = str(reason)
             return False
         if self.finish and not (texts or said):

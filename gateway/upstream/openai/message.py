@@ -33,7 +33,7 @@ def mend(choice: Fields, position: int, seed: str, tally: Tally, channel: Channe
         message["role"] = _ASSISTANT
     tools = _mend_calls(message, f"{seed}/{position}", tally)
     reason = rawjson.value(choice.get("finish_reason"))
-    if reason in BROKEN:
+    if isinstance(reason, str) and reason in BROKEN:
         raise AttemptFailed(failure_word(str(reason), channel))
     finish = finish_reason(reason if isinstance(reason, str) else "", tools=tools)
     changed = message != before

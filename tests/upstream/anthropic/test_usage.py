@@ -33,6 +33,10 @@ def test_iterations_are_summed() -> None:
     assert usage == Usage(input=105, output=12, source=Source.REPORTED)
 
 
+def test_odd_iterations_are_passed_over() -> None:
+    assert _seen({"input_tokens": 5, "output_tokens": 2, "iterations": 3})[0] is not None
+
+
 def test_without_an_input_count_there_is_no_report() -> None:
     assert _seen({"output_tokens": 4}) == (None, False)
     assert _seen(None) == (None, False)

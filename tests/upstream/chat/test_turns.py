@@ -57,11 +57,26 @@ def test_a_refusal_is_what_was_said() -> None:
     assert _texts(turn) == ["No."]
 
 
-@pytest.mark.parametrize("part", [{"type": "video"}, {"type": "text"}, {"type": "image_url"}, {"type": "input_audio"}])
+@pytest.mark.parametrize("part", [{"type": "video"}, {"type": "image_url"}, {"type": "input_audio"}, {"type": "file"}])
 def test_other_parts_are_refused(part: Any) -> None:
     with pytest.raises(BadRequest) as caught:
         _turns({"role": "user", "content": [{"type": "text", "text": "a"}, part]})
     assert caught.value.param == "messages[0].content[1]"
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        ({"content": [{"type": "text", "text": 5}]}, "messages[0].content[0].text"),
+        ({"content": [{"type": "text"}]}, "messages[0].content[0].text"),
+        ({"content": [{"type": "refusal", "refusal": {}}]}, "messages[0].content[0].refusal"),
+        ({"content": None, "refusal": 3}, "messages[0].refusal"),
+    ],
+)
+def test_texts_are_strings(message: Any, param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        _turns({"role": "assistant", **message})
+    assert (caught.value.code, caught.value.param) == ("invalid_type", param)
 
 
 def test_results_know_their_calls() -> None:
