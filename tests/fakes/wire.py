@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import cast
 
 HEAD_END = b"\r\n\r\n"
-PATIENCE_S = 10.0
-"""How long any single wait of a test may last before it fails."""
+PATIENCE_S = 30.0
+"""How long any single wait of a test may last, in loop time, before it fails."""
 
 
 class Gone(Exception):
