@@ -168,6 +168,8 @@ Restart=on-failure
 RestartSec=2
 TimeoutStopSec=60
 UMask=0077
+# What is printed at the first start holds a key: it must not get into the journal.
+StandardOutput=null
 
 [Install]
 WantedBy=default.target
@@ -189,7 +191,7 @@ def plist(words: Sequence[str], config: Config) -> str:
   </array>
   <key>RunAtLoad</key><true/>
   <key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>
-  <key>StandardOutPath</key><string>{log}</string>
+  <key>StandardOutPath</key><string>/dev/null</string>
   <key>StandardErrorPath</key><string>{log}</string>
 </dict>
 </plist>

@@ -99,3 +99,8 @@ def test_words_of_a_unit_mean_themselves(word: str, written: str) -> None:
 
 def test_words_of_an_agent_are_escaped(config: Config) -> None:
     assert "<string>/a&amp;b</string>" in plist(["/a&b"], config)
+
+
+def test_the_first_key_gets_into_no_journal(config: Config) -> None:
+    assert "StandardOutput=null" in unit(["serve"])
+    assert "<key>StandardOutPath</key><string>/dev/null</string>" in plist(["serve"], config)
