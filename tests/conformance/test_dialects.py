@@ -6,14 +6,17 @@ import pytest
 
 from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.units import ChannelId
+from gateway.domain.usage import Source
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE
+from tests.cases.gemini import streams as gemini
 from tests.cases.same import PLAIN, STREAMED
 from tests.conformance.meaning import HEARD, Said
 from tests.conformance.sdk import openai
 from tests.conformance.shapes import completion_faults, error_faults, stream_faults
+from tests.fakes.client import HELLO
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Bill, Exchange, Provider, Script
-from tests.fakes.replies import dumps, reply
+from tests.fakes.replies import dumps, reply, stream_bytes
 
 MODEL = {Dialect.OPENAI: "gpt-4o", Dialect.ANTHROPIC: "claude-sonnet-4-5", Dialect.GEMINI: "gemini-3.8-flash"}
 DIALECTS = pytest.mark.parametrize("dialect", MODEL)
@@ -177,3 +180,39 @@ async def test_models_are_listed_page_by_page(
     found = await gateway.engine.upstreams.fetch_models(gateway.engine.catalog.channel("ch_up"))
     assert [model.name[-1] for model in found] == ["a", "b"]
     assert [exchange.path for exchange in provider.exchanges] == paths
+
+
+@FOREIGN
+async def test_61_a_cut_stream_is_an_error_and_books_what_is_known(
+    gateway: Gateway, provider: Provider, dialect: Dialect
+) -> None:
+    _channel(gateway, provider, dialect)
+    whole = STREAMED[dialect]
+    provider.other = stream_bytes(whole[: whole.index(b"locate")])
+    answer = await gateway.client.chat(stream=True)
+    assert stream_faults(answer.body, error=True) == []
+    assert answer.chunks[-1]["error"]["code"] == "upstream_stream_truncated"
+    assert (gateway.record.input, gateway.record.source) == (30, Source.PARTIAL)
+    assert gateway.record.output >= 2
+
+
+async def test_66_signatures_survive_a_client_that_drops_them(gateway: Gateway, provider: Provider) -> None:
+    _channel(gateway, provider, Dialect.GEMINI)
+    provider.other = stream_bytes(gemini.TWO_CALLS)
+    first = await gateway.client.chat(stream=True)
+    (call,) = next(
+        c["delta"]["tool_calls"] for doc in first.chunks for c in doc["choices"] if "tool_calls" in c["delta"]
+    )
+    made = {"role": "assistant", "tool_calls": [{key: call[key] for key in ("id", "type", "function")}]}
+    provider.other = _answers(PLAIN[Dialect.GEMINI], stream=False)
+    await gateway.client.chat(messages=[*HELLO, made, {"role": "tool", "tool_call_id": call["id"], "content": "x"}])
+    assert provider.last.json["contents"][1]["parts"][0]["thoughtSignature"] == "U0lH"
+
+
+async def test_68_a_delay_in_the_body_is_told_as_a_header(gateway: Gateway, provider: Provider) -> None:
+    _channel(gateway, provider, Dialect.GEMINI)
+    error = {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED", "details": [{"retryDelay": "34s"}]}
+    provider.other = reply(dumps([{"error": error}]), status=429)
+    answer = await gateway.client.chat()
+    assert (answer.status, answer.head.get("retry-after")) == (429, "34")
+    assert "Slow down." in answer.error["message"]
