@@ -8,6 +8,7 @@ from math import ceil, isfinite
 
 import msgspec
 
+from gateway.core.ratelimit import duration
 from gateway.domain.errors import (
     BadRequest,
     Conflict,
@@ -133,13 +134,26 @@ _METADATA = frozenset({"upstream", "resets_at"})
 
 def answer(error: GatewayError, call: str = "") -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of the answer to a request that failed before its answer began."""
-    headers = retry_headers(error)
+    headers = {**retry_headers(error), **_limit_headers(error)}
     status = status_of(error)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if allow := error.details.get("allow"):
         headers["Allow"] = str(allow)
     return status, headers, msgspec.json.encode(body_of(error, call))
+
+
+def _limit_headers(error: GatewayError) -> dict[str, str]:
+    """``x-ratelimit-*`` of the limit that was reached; good answers tell those of the tightest one."""
+    limit, used = error.details.get("limit"), error.details.get("used")
+    kind = str(error.details.get("limit_name", "")).partition(" ")[0]
+    if not isinstance(limit, int) or not isinstance(used, int) or kind not in ("requests", "tokens"):
+        return {}
+    return {
+        f"x-ratelimit-limit-{kind}": str(limit),
+        f"x-ratelimit-remaining-{kind}": str(max(0, limit - used)),
+        f"x-ratelimit-reset-{kind}": duration(error.retry_after_s or 0.0),
+    }
 
 
 def event(error: GatewayError, call: str = "") -> bytes:
