@@ -92,7 +92,8 @@ class Books:
         """
         if self._holds.remove(record.id):
             return self._book(record)
-        first = _writer(self._recorder).pending(record.id) or self._calls.get(record.id)
+        waiting = {waiting.id: waiting for waiting in _writer(self._recorder).waiting()}
+        first = waiting.get(record.id) or self._calls.get(record.id)
         if first is None:
             raise InternalError(f"call {record.id} was settled but never opened")
         return first

@@ -1,7 +1,7 @@
 """Log: all calls that ended, in segments. Appending costs the same at any size, opening reads the open segment only.
 
 A segment is closed at the end of a day (UTC) or when it is big, and the next one begun at once. Closed segments are
-sealed by whoever calls ``sync``: their sums enter the ledger. Calls come from one thread, syncs may come from another.
+sealed later: their sums enter the ledger. Calls come from one thread; ``sync`` and ``seal`` may come from another.
 """
 
 import calendar
@@ -28,7 +28,7 @@ LIMIT = 32 << 20
 """Bytes of a segment, about 60,000 calls: bounds what is read at start, and what stock TinyDB must hold."""
 
 SEAL_AGAIN = 100
-"""Syncs to wait after a seal failed: a full disk is not to be asked ten times a second for the same."""
+"""Opportunities to let go by after a seal failed: a full disk is not to be asked ten times a second for the same."""
 
 _NAME = re.compile(r"calls-(\d{8})-(\d{4,9})\.json")
 
@@ -71,7 +71,8 @@ class Log:
         self._closed: list[Tail] = []
         self._tail: Tail | None = None
         self._day_end = 0
-        self._new_names = writer
+        self._files, self._files_safe = 1, 0
+        """How many were made, at least, and how many of their names are safe from a power cut."""
         self._wait_with_seal = 0
         self.segments: tuple[Segment, ...] = ()
         self.last = 0
@@ -103,37 +104,42 @@ class Log:
                 self.last = max(self.last, segment.last)
 
     def sync(self) -> None:
-        """Make everything appended before survive a power cut, and seal what is closed.
+        """Make everything appended before survive a power cut.
 
         A file whose sync failed is written anew from memory; OSError if that fails, too.
         """
         with self._sync_lock:
             with self._lock:
                 due = [(tail, tail.mark()) for tail in (*self._closed, self._tail) if tail and tail.dirty]
-                new_names, self._new_names = self._new_names, False
-            if new_names:
-                self._sync_names()
+                made = self._files
+            if made != self._files_safe:
+                files.sync_folder(self.folder)
+                self._files_safe = made
             for tail, mark in due:
                 self._sync(tail, mark)
-            if self._closed:
-                self._seal_closed()
+
+    def seal(self) -> None:
+        """Enter the sums of closed segments into the ledger, if they are synced, and delete what is too old.
+
+        If the disk refuses, it is asked again some time later.
+        """
+        with self._sync_lock:
+            ready = [tail for tail in self._closed if not tail.dirty]
+            if ready and self._wait_with_seal:
+                self._wait_with_seal -= 1
+            elif ready:
+                self._seal(ready)
 
     def close(self) -> None:
         """Sync and let go. Raises OSError if the sync fails; the files are closed anyway."""
         try:
             self.sync()
+            self.seal()
         finally:
             for tail in (*self._closed, self._tail):
                 if tail:
                     tail.close()
             self._closed, self._tail = [], None
-
-    def _sync_names(self) -> None:
-        try:
-            files.sync_folder(self.folder)
-        except OSError:
-            self._new_names = True
-            raise
 
     def _sync(self, tail: Tail, mark: tuple[int, int]) -> None:
         try:
@@ -146,13 +152,7 @@ class Log:
             with self._lock:
                 tail.covered(mark)
 
-    def _seal_closed(self) -> None:
-        if self._wait_with_seal > 0:
-            self._wait_with_seal -= 1
-            return
-        ready = [tail for tail in self._closed if not tail.dirty]
-        if not ready:
-            return
+    def _seal(self, ready: list[Tail]) -> None:
         sealed = [tail.segment.seal() for tail in ready]
         try:
             self.ledger.put(*sealed)
@@ -189,7 +189,7 @@ class Log:
     def _rotate(self, ts: int) -> Tail:
         segment = Segment(self.folder / _next_name(self.segments, ts))
         files.create(segment.path, EMPTY)
-        self._new_names = True
+        self._files += 1
         try:
             tail = Tail(segment)
         except OSError:

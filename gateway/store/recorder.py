@@ -28,12 +28,13 @@ class Recorder:
         self._lock = threading.Lock()
         self._backlog: dict[CallId, Record] = {}
         self._ended: list[CallId] = []
-        """Calls whose records are written, but perhaps not yet safe from a power cut."""
+        """Calls whose records are written; the first ``_safe`` of them are safe from a power cut."""
+        self._safe = 0
         self._full = ""
         self._unsynced = ""
         with suppress(OSError):
             self._take_ballast()
-        self._syncer = Syncer(self.sync, sync_s) if sync_s > 0 else None
+        self._syncer = Syncer(self._make_safe, self._tidy, sync_s) if sync_s > 0 else None
 
     @property
     def trouble(self) -> str:
@@ -56,7 +57,8 @@ class Recorder:
             except OSError as exc:
                 self._full = f"the disk refuses to write: {exc}"
                 raise
-        self._dirty()
+        if self._syncer:
+            self._syncer.dirty()
 
     def end(self, record: Record) -> None:
         """Write the record of a call, and then that it is no longer running. Raises nothing."""
@@ -66,11 +68,8 @@ class Recorder:
             if not waiting:  # else the next hold or sync will try, and not every record again
                 with suppress(OSError):
                     self._flush()
-        self._dirty()
-
-    def pending(self, call_id: CallId) -> Record | None:
-        """A record that is not on the disk."""
-        return self._backlog.get(call_id)
+        if self._syncer:
+            self._syncer.dirty()
 
     def forget(self, call_ids: Iterable[CallId]) -> None:
         """Take calls off the running ones at the next sync: their records are there."""
@@ -78,24 +77,9 @@ class Recorder:
             self._ended += call_ids
 
     def sync(self) -> bool:
-        """Wait for the disk; whether all is well. Raises OSError if it refuses."""
-        ended = self._ended
-        count = len(ended)
-        try:
-            self._calls.log.sync()
-            with self._lock:
-                self._inflight.end(ended[:count])
-                del ended[:count]
-            self._inflight.sync()
-        except OSError as exc:
-            self._unsynced = f"the disk refuses to sync: {exc}"
-            raise
-        self._unsynced = ""
-        if not self._full:
-            return True
-        with self._lock, suppress(OSError):
-            self._recover()
-        return False  # what was written just now is to be synced, too
+        """Make everything survive a power cut; whether all is well. Raises OSError if the disk refuses."""
+        self._make_safe()
+        return self._tidy()
 
     async def synced(self) -> None:
         """Until everything written before is safe from a power cut. Raises OSError."""
@@ -112,6 +96,35 @@ class Recorder:
             with suppress(OSError):
                 self.sync()
         self._inflight.close()
+
+    def _make_safe(self) -> None:
+        """Sync the records: this is what those wait for who want to be sure."""
+        count = len(self._ended)
+        try:
+            self._calls.log.sync()
+        except OSError as exc:
+            self._unsynced = f"the disk refuses to sync: {exc}"
+            raise
+        self._safe = count
+
+    def _tidy(self) -> bool:
+        """All the rest: ends of holds, seals, and what the disk refused before. Whether nothing is left to do."""
+        try:
+            with self._lock:
+                self._inflight.end(self._ended[: self._safe])
+                del self._ended[: self._safe]
+                self._safe = 0
+            self._inflight.sync()
+        except OSError as exc:
+            self._unsynced = f"the disk refuses to sync: {exc}"
+            raise
+        self._unsynced = ""
+        self._calls.log.seal()
+        if not self._full:
+            return True
+        with self._lock, suppress(OSError):
+            self._recover()
+        return False  # what was written just now is to be synced, too
 
     def _flush(self) -> None:
         records = self.waiting()
@@ -146,7 +159,3 @@ class Recorder:
         except OSError as exc:
             self._full = f"the disk is full: {exc}"
             raise
-
-    def _dirty(self) -> None:
-        if self._syncer:
-            self._syncer.dirty()

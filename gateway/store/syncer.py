@@ -16,10 +16,14 @@ Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class Syncer:
-    """Calls ``work`` in its own thread. ``work`` tells whether all is done; what it raises is for those who wait."""
+    """Calls ``work`` in its own thread, and ``tidy`` when those who waited have been told.
 
-    def __init__(self, work: Callable[[], bool], interval_s: float) -> None:
-        self._work, self._interval_s = work, interval_s
+    What ``work`` raises is for those who wait. When one of them fails, or ``tidy`` says that not all is done, they are
+    called again a second later.
+    """
+
+    def __init__(self, work: Callable[[], None], tidy: Callable[[], bool], interval_s: float) -> None:
+        self._work, self._tidy, self._interval_s = work, tidy, interval_s
         self._lock = threading.Lock()
         self._waiters: list[Waiter] = []
         self._dirty = threading.Event()
@@ -65,16 +69,20 @@ class Syncer:
         self._urgent.clear()
         with self._lock:
             waiters, self._waiters = self._waiters, []
-        done = False
-        error: Exception | None = None
-        try:
-            done = self._work()
-        except Exception as exc:  # noqa: BLE001 - the thread's outermost frame: who waits must be told of anything
-            error = exc
+        error = _error_of(self._work)
         for loop, waiting in waiters:
             with suppress(RuntimeError):  # its loop has ended; nobody waits any more
                 loop.call_soon_threadsafe(_tell, waiting, error)
-        return done
+        done: list[bool] = []
+        return not (error or _error_of(lambda: done.append(self._tidy()))) and all(done)
+
+
+def _error_of(do: Callable[[], None]) -> Exception | None:
+    try:
+        do()
+    except Exception as exc:  # noqa: BLE001 - the thread's outermost frame: it must go on, and who waits must be told
+        return exc
+    return None
 
 
 def _tell(waiting: "asyncio.Future[None]", error: Exception | None) -> None:

@@ -125,6 +125,7 @@ def build(folder: Path, count: int) -> None:
         for call in chunk:
             log.append([call])
         log.log.sync()
+        log.log.seal()
     for call in calls(OPEN_CALLS, start=T0 + DAYS * DAY, days=0.5):
         log.append([call])
     log.log.close()

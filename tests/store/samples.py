@@ -71,6 +71,12 @@ def log_of(folder: Path, count: int = 0, **options: Any) -> CallLog:
     return calls
 
 
+def seal(calls: CallLog) -> None:
+    """Sync, and seal what is closed."""
+    calls.log.sync()
+    calls.log.seal()
+
+
 def sums_of(calls: CallLog, by: Dimension, step: Literal["hour", "day", ""] = "") -> Sums:
     """Over all time."""
     return calls.sums(by, Millis(0), Millis(FOREVER), step)

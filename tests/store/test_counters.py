@@ -11,7 +11,7 @@ from gateway.store.calls import CallLog
 from gateway.store.counters import KEPT, Counters, Spent
 from gateway.store.holds import ACCOUNT, Scope, scopes
 from gateway.store.rollup import HOUR
-from tests.store.samples import T0, busy, log_of, record, token
+from tests.store.samples import T0, busy, log_of, record, seal, token
 
 SCOPES: list[Scope] = [ACCOUNT, ("token", "tok_1"), ("group", "vip"), ("channel", "ch_0"), ("token", "none")]
 
@@ -78,7 +78,7 @@ def test_any_order_of_questions_and_calls_is_right(seed: int, questions: list[tu
             calls.append([call])
             counters.add(call)
             if i % 13 == 0:
-                calls.log.sync()
+                seal(calls)
         for scope, hours in questions:
             since = T0 + hours * HOUR
             assert counters.spent(scope, Millis(since)) == added(calls, scope, since)

@@ -12,7 +12,7 @@ from gateway.store.ledger import Ledger
 from gateway.store.lines import TAIL
 from gateway.store.log import Log
 from gateway.store.rollup import DAY
-from tests.store.samples import T0, busy, log_of, record, segments, stock, sums_of
+from tests.store.samples import T0, busy, log_of, record, seal, segments, stock, sums_of
 
 SMALL = 3000
 """Bytes: about ten calls."""
@@ -56,7 +56,7 @@ def test_a_clock_set_far_ahead_ends_no_earlier_than_the_calendar(tmp_path: Path)
 def test_syncing_seals_what_is_closed(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 25, limit=SMALL)
     assert list(Ledger(tmp_path).sealed) == []
-    calls.log.sync()
+    seal(calls)
     assert list(Ledger(tmp_path).sealed) == names(tmp_path)[:2]
     assert sum(one.n for one in Ledger(tmp_path).sealed.values()) + calls.log.segments[-1].n == 25
 
@@ -66,13 +66,13 @@ def test_sealing_changes_no_sum(tmp_path: Path) -> None:
     for call in busy(3, 80, days=4):
         calls.append([call])
     before = [sums_of(calls, by, "hour") for by in ("token", "token|model")]
-    calls.log.sync()
+    seal(calls)
     assert [sums_of(calls, by, "hour") for by in ("token", "token|model")] == before
 
 
 def test_opening_gives_the_same_calls_and_sums(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 45, limit=SMALL)
-    calls.log.sync()
+    seal(calls)
     calls.append([record(45)])
     calls.log.close()
     again = reopened(tmp_path)
@@ -94,7 +94,7 @@ def test_a_crash_before_the_seal_leaves_it_to_the_next_start(tmp_path: Path) -> 
     calls = reopened(tmp_path)
     assert (calls.count, len(Ledger(tmp_path).sealed)) == (25, 0)
     calls.append([record(25)])
-    calls.log.sync()
+    seal(calls)
     assert len(Ledger(tmp_path).sealed) == 2
     assert reopened(tmp_path).count == 26
 
@@ -111,9 +111,9 @@ def test_what_was_closed_while_a_sync_ran_is_sealed_by_the_next(
         real(fd)
 
     monkeypatch.setattr(os, "fdatasync", slow)
-    calls.log.sync()
+    seal(calls)
     assert (len(names(tmp_path)), len(Ledger(tmp_path).sealed)) == (2, 0)
-    calls.log.sync()
+    seal(calls)
     assert len(Ledger(tmp_path).sealed) == 1
 
 
@@ -125,10 +125,10 @@ def test_names_that_could_not_be_synced_are_synced_the_next_time(
     with monkeypatch.context() as patch:
         patch.setattr(files, "sync_folder", lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
         with pytest.raises(OSError, match="refused"):
-            calls.log.sync()
+            seal(calls)
     monkeypatch.setattr(files, "sync_folder", synced.append)
-    calls.log.sync()
-    calls.log.sync()
+    seal(calls)
+    seal(calls)
     assert synced == [tmp_path]
 
 
@@ -144,9 +144,9 @@ def test_a_seal_that_fails_is_tried_again_later(tmp_path: Path, monkeypatch: pyt
     calls = log_of(tmp_path, 25, limit=SMALL)
     with monkeypatch.context() as patch:
         patch.setattr(files, "replace", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "full")))
-        calls.log.sync()
+        seal(calls)
     for _ in range(101):
-        calls.log.sync()
+        seal(calls)
     assert len(Ledger(tmp_path).sealed) == 2
 
 
@@ -185,7 +185,7 @@ def test_an_edited_sealed_segment_is_taken_back_and_changes_no_sum(tmp_path: Pat
 @pytest.mark.parametrize("lost", ["ledger.json", "ledger.old.json"])
 def test_a_lost_ledger_is_made_anew_from_the_segments(tmp_path: Path, lost: str) -> None:
     calls = log_of(tmp_path, 25, limit=SMALL)
-    calls.log.sync()
+    seal(calls)
     calls.append([record(i) for i in range(25, 40)])
     calls.append([record(40)])
     calls.log.close()
@@ -231,7 +231,7 @@ def test_a_reader_sees_what_the_writer_adds(tmp_path: Path) -> None:
     for i in range(5, 60):
         writer.append([record(i)])
         if i % 7 == 0:
-            writer.log.sync()
+            seal(writer)
         reader.log.refresh()
         assert (reader.count, reader.log.last) == (i + 1, i + 1)
         assert reader.newest(1) == [record(i)]
@@ -252,3 +252,29 @@ def test_a_reader_of_nothing_finds_nothing(tmp_path: Path) -> None:
     reader = CallLog(Log(tmp_path / "none", writer=False))
     reader.log.refresh()
     assert (reader.count, (tmp_path / "none").exists()) == (0, False)
+
+
+def test_a_segment_that_cannot_be_opened_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = log_of(tmp_path, 12, limit=SMALL)
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.store.log.Tail", lambda _: (_ for _ in ()).throw(OSError(24, "too many files")))
+        calls.append([record(12)])
+    assert len(names(tmp_path)) == 1
+    calls.append([record(13)])
+    assert (len(names(tmp_path)), calls.count) == (2, 14)
+
+
+def test_a_segment_before_a_sealed_one_grows_no_more(tmp_path: Path) -> None:
+    """Ids would no longer grow from one file to the next."""
+    calls = log_of(tmp_path, 24, limit=SMALL)
+    calls.append([record(24)])
+    calls.log.close()
+    ledger = Ledger(tmp_path)
+    ledger.sealed = {name: one for name, one in ledger.sealed.items() if name != names(tmp_path)[0]}
+    segments(tmp_path)[2].unlink()
+    ledger.put()
+    again = reopened(tmp_path)
+    again.append([record(25)])
+    again.log.close()
+    assert [len(stock(path)) for path in segments(tmp_path)] == [12, 12, 1]
+    assert sums_of(reopened(tmp_path), "app").total.calls == 25

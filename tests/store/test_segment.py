@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tinydb import TinyDB
 
 from gateway.store import segment as module
 from gateway.store.errors import StoreTooNew
@@ -95,3 +96,21 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 def test_stock_tinydb_reads_it(tmp_path: Path) -> None:
     assert [call["cost"] for call in stock(segment_of(tmp_path, 3).path)] == [1000, 1001, 1002]
+
+
+@pytest.mark.parametrize("size", [300, 1 << 20])
+def test_the_newest_lines_can_be_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(module, "BLOCK", size)
+    segment = segment_of(tmp_path, 20)
+    segment.scan()
+    for skip in (0, 1, 7, 19, 20, 25):
+        assert [id_of(line) for line in segment.newest_after(skip)] == list(range(20 - skip, 0, -1))
+
+
+def test_a_file_that_stock_tinydb_rewrites_meanwhile_is_still_read(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, 5)
+    segment.scan()
+    with TinyDB(segment.path) as tinydb:
+        tinydb.table("calls").remove(doc_ids=[2])
+    assert [id_of(line) for line in segment.lines()] == [1, 3, 4, 5]
+    assert [id_of(line) for line in segment.newest([b'"cost":1003'])] == [4]

@@ -176,3 +176,16 @@ def test_the_configuration_is_readable_json(home: Path) -> None:
     grant(store)
     store.close()
     assert json.loads((home / "config.json").read_bytes())["grants"]["1"]["nanos"] == 10 * DOLLAR
+
+
+def test_a_last_sync_that_fails_is_told_and_the_lock_is_let_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = store_of(home)
+    settle(store, 1)
+    with monkeypatch.context() as patch:
+        for name in ("os.fsync", "os.fdatasync"):
+            patch.setattr(name, lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
+        with pytest.raises(StoreError, match=r"may not survive a power cut: .*refused"):
+            store.close()
+    again = store_of(home)
+    assert again.calls.count == 1
+    again.close()

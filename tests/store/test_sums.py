@@ -8,7 +8,7 @@ import pytest
 from gateway.store.calls import CallLog
 from gateway.store.rollup import DAY, DIMENSIONS, HOUR, Counts, Dimension, Entry
 from gateway.store.sums import FOREVER, Span, by_value, entries, over_time, total, value_of
-from tests.store.samples import T0, busy, log_of
+from tests.store.samples import T0, busy, log_of, seal
 
 CALLS = list(busy(11, 600, days=4))
 HALF = HOUR // 2
@@ -34,7 +34,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> CallLog:
     for i, call in enumerate(CALLS):
         found.append([call])
         if i == 450:
-            found.log.sync()
+            seal(found)
     return found
 
 
@@ -58,7 +58,7 @@ def test_entries_of_a_span_are_all_that_began_in_it(calls: CallLog, span: Span) 
 
 def test_of_deleted_calls_an_hour_counts_where_it_begins(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 20, limit=3000)
-    calls.log.sync()
+    seal(calls)
     calls.log.segments[0].gone = True
     whole = total(by_value(calls.log.segments, "app", Span(T0 // HOUR * HOUR)).values())
     none = total(by_value(calls.log.segments[:1], "app", Span(T0 // HOUR * HOUR + 1)).values())

@@ -21,19 +21,22 @@ class Work:
         self.error: Exception | None = None
         self.thread = ""
 
-    def __call__(self) -> bool:
+    def __call__(self) -> None:
         self.rounds += 1
         self.thread = threading.current_thread().name
         self.begun.set()
         assert self.go_on.wait(LONG)
         if self.error:
             raise self.error
-        return True
+
+
+def done() -> bool:
+    return True
 
 
 async def test_who_waits_is_served_at_once_by_another_thread() -> None:
     work = Work()
-    syncer = Syncer(work, LONG)
+    syncer = Syncer(work, done, LONG)
     await syncer.wait()
     assert (work.rounds, work.thread) == (1, "tollkeeper-sync")
     syncer.close()
@@ -41,7 +44,7 @@ async def test_who_waits_is_served_at_once_by_another_thread() -> None:
 
 async def test_all_who_wait_are_served_by_one_round() -> None:
     work = Work()
-    syncer = Syncer(work, LONG)
+    syncer = Syncer(work, done, LONG)
     work.go_on.clear()
     first = asyncio.ensure_future(syncer.wait())
     await asyncio.to_thread(work.begun.wait, LONG)
@@ -55,7 +58,7 @@ async def test_all_who_wait_are_served_by_one_round() -> None:
 
 async def test_who_comes_during_a_round_waits_for_the_next() -> None:
     work = Work()
-    syncer = Syncer(work, LONG)
+    syncer = Syncer(work, done, LONG)
     work.go_on.clear()
     first = asyncio.ensure_future(syncer.wait())
     await asyncio.to_thread(work.begun.wait, LONG)
@@ -73,7 +76,7 @@ async def test_who_comes_during_a_round_waits_for_the_next() -> None:
 @pytest.mark.parametrize("error", [OSError(5, "refused"), ValueError("a bug")])
 async def test_an_error_is_told_to_who_waits_and_the_next_round_may_succeed(error: Exception) -> None:
     work = Work()
-    syncer = Syncer(work, LONG)
+    syncer = Syncer(work, done, LONG)
     work.error = error
     with pytest.raises(type(error), match=str(error.args[-1])):
         await syncer.wait()
@@ -84,7 +87,7 @@ async def test_an_error_is_told_to_who_waits_and_the_next_round_may_succeed(erro
 
 async def test_who_no_longer_waits_is_no_trouble() -> None:
     work = Work()
-    syncer = Syncer(work, LONG)
+    syncer = Syncer(work, done, LONG)
     work.go_on.clear()
     waiting = asyncio.ensure_future(syncer.wait())
     await asyncio.to_thread(work.begun.wait, LONG)
@@ -97,7 +100,7 @@ async def test_who_no_longer_waits_is_no_trouble() -> None:
 
 def test_what_is_dirty_is_worked_on_after_the_interval() -> None:
     work = Work()
-    syncer = Syncer(work, 0.001)
+    syncer = Syncer(work, done, 0.001)
     syncer.dirty()
     syncer.dirty()
     assert work.begun.wait(LONG)
@@ -106,31 +109,46 @@ def test_what_is_dirty_is_worked_on_after_the_interval() -> None:
 
 def test_nothing_written_is_no_work_and_the_end_works_once_more() -> None:
     work = Work()
-    syncer = Syncer(work, 0.001)
+    syncer = Syncer(work, done, 0.001)
     assert not work.begun.wait(0.05)
     syncer.close()
     assert work.rounds == 1
 
 
-def test_an_unfinished_round_is_repeated_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failure", ["work", "tidy", "unfinished"])
+def test_an_unfinished_round_is_repeated_without_being_asked(monkeypatch: pytest.MonkeyPatch, failure: str) -> None:
     monkeypatch.setattr("gateway.store.syncer.AGAIN_S", 0.001)
     rounds: list[int] = []
     enough = threading.Event()
 
-    def work() -> bool:
+    def work() -> None:
         rounds.append(1)
+        if failure == "work" and len(rounds) < 3:
+            raise OSError(5, "refused")
+
+    def tidy() -> bool:
+        if failure == "tidy" and len(rounds) < 3:
+            raise OSError(5, "refused")
         if len(rounds) == 3:
             enough.set()
         return len(rounds) >= 3
 
-    syncer = Syncer(work, 0.001)
+    syncer = Syncer(work, tidy, 0.001)
     syncer.dirty()
     assert enough.wait(LONG)
     syncer.close()
 
 
+async def test_who_waits_does_not_wait_for_the_tidying() -> None:
+    go_on = threading.Event()
+    syncer = Syncer(Work(), lambda: go_on.wait(LONG), LONG)
+    await syncer.wait()
+    go_on.set()
+    syncer.close()
+
+
 def test_it_ends_whatever_it_is_doing() -> None:
     for _ in range(200):
-        syncer = Syncer(Work(), 0.0001)
+        syncer = Syncer(Work(), done, 0.0001)
         syncer.dirty()
         syncer.close()

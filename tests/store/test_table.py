@@ -90,3 +90,8 @@ def test_stock_tinydb_reads_every_segment(tmp_path: Path) -> None:
     db.close()
     assert [call["n"] for path in segments(tmp_path) for call in stock(path)] == list(range(20))
     assert [document["n"] for document in Calls(tmp_path)] == list(range(20))
+
+
+def test_ids_can_be_listed_without_the_documents(db: Calls) -> None:
+    db.insert_multiple([{"n": 1}, {"n": 2}])
+    assert list(SegmentStorage(db.storage.log)) == ["1", "2"]  # type: ignore[attr-defined]

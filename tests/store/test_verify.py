@@ -97,3 +97,10 @@ def test_a_call_that_is_recorded_twice_is_found(store: Store) -> None:
 
 def test_counts_compare_by_value() -> None:
     assert Counts(calls=1) == Counts(calls=1) != Counts(calls=2)
+
+
+def test_calls_that_changed_places_are_found(store: Store, home: Path) -> None:
+    path = segments(home / "usage")[0]
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([*lines[:2], lines[3], lines[2], *lines[4:]]))
+    assert "document 2 follows 3" in verify(store).difference
