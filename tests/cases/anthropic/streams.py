@@ -15,8 +15,8 @@ def event(kind: str, **fields: Any) -> bytes:
 def start(usage: dict[str, Any] | None = None, **more: Any) -> bytes:
     """The beginning of a message."""
     spent = {"input_tokens": 10, "output_tokens": 1} if usage is None else usage
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "usage": spent, **more}
-    return event("message_start", message=message)
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": []}
+    return event("message_start", message={**message, "stop_reason": None, "usage": spent, **more})
 
 
 def block(kind: str, *deltas: dict[str, Any], index: int = 0, **fields: Any) -> bytes:

@@ -4,16 +4,21 @@ import json
 from typing import Any
 
 import pytest
+from anthropic.types import RawMessageStreamEvent
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
+from pydantic import TypeAdapter
 
 from gateway.domain.channel import Served
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.lessons import NOTHING
+from gateway.upstream.sse import BLANK, parse
+from tests.cases.anthropic.streams import HELLO, TWO_TOOLS
 from tests.cases.conversations import TOOLS_AND_IMAGE, function
 from tests.upstream.makers import channel, order
 from tests.upstream.typed import faults
 
+EVENTS: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
 PDF = {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}}
 TEXT = {"type": "file", "file": {"file_data": "data:text/plain;base64,SGk="}}
 PHOTO = {"type": "image_url", "image_url": {"url": "https://host/a.png"}, "cache_control": {"type": "ephemeral"}}
@@ -47,6 +52,13 @@ def test_the_sdk_would_send_it(body: dict[str, Any], model: str) -> None:
     prepared = AnthropicDialect(Signatures()).prepare(asked, channel(), Served(name="m", upstream=model), NOTHING)
     hint = MessageCreateParamsStreaming if asked.stream else MessageCreateParamsNonStreaming
     assert faults(json.loads(prepared.body), hint) == []
+
+
+@pytest.mark.parametrize("stream", [HELLO, TWO_TOOLS])
+def test_what_we_read_is_what_the_sdk_reads(stream: bytes) -> None:
+    events = [parse(block) for block in stream.split(BLANK)]
+    read = [EVENTS.validate_json(event.data).type for event in events if event and event.name != b"ping"]
+    assert (read[0], read[-1]) == ("message_start", "message_stop")
 
 
 def test_the_check_finds_faults() -> None:

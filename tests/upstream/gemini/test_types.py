@@ -11,7 +11,9 @@ from gateway.domain.channel import Served
 from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.lessons import NOTHING
+from gateway.upstream.sse import BLANK, parse
 from tests.cases.conversations import TOOLS_AND_IMAGE, call, function
+from tests.cases.gemini.streams import HELLO, TWO_CALLS
 from tests.upstream.makers import channel, order
 
 MODELS: dict[str, type[BaseModel]] = {
@@ -55,6 +57,13 @@ def test_the_sdk_would_send_it(body: dict[str, Any], model: str) -> None:
     served = Served(name="m", upstream=model)
     prepared = GeminiDialect(Signatures()).prepare(order({"model": "m", **body}), channel(), served, NOTHING)
     _check(json.loads(prepared.body))
+
+
+@pytest.mark.parametrize("stream", [HELLO, TWO_CALLS])
+def test_what_we_read_is_what_the_sdk_reads(stream: bytes) -> None:
+    events = [parse(block) for block in stream.replace(b"\r\n", b"\n").split(BLANK)]
+    read = [types.GenerateContentResponse.model_validate_json(event.data) for event in events if event]
+    assert {response.response_id for response in read} == {"r1"}
 
 
 @pytest.mark.parametrize(
