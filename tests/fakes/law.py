@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gateway.config import Config
 from gateway.domain.call import Outcome, Record
+from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
 from gateway.domain.usage import Source
 from gateway.store.store import Store
@@ -97,7 +98,10 @@ def _witness(records: list[Record], bills: list[Bill]) -> Iterator[str]:
 
 def on_disk(home: Path) -> list[str]:
     """What the store says of itself, read anew after the gateway has closed it."""
-    store = Store.open(Config(home=home), writer=False, now=lambda: Millis(0))
+    try:
+        store = Store.open(Config(home=home), writer=False, now=lambda: Millis(0))
+    except GatewayError as error:
+        return [f"verify: {error.message}"]
     try:
         verdict = verify(store)
     finally:
