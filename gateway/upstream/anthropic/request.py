@@ -20,7 +20,7 @@ from gateway.upstream.chat.turns import read_turns
 from gateway.upstream.openai.request import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 
 VERSION = "2023-06-01"
-"""Of the API. For what is sent here, 2026-10-21 differs only by refusing sampling parameters, which older models take."""
+"""Of the API. For what is sent here 2026-10-21 differs only by refusing sampling parameters; older models take them."""
 
 UNDERSTOOD = frozenset(
     {
