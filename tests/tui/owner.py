@@ -1,5 +1,6 @@
 """Owner: a fake server whose tables can be changed, and the console in front of it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,25 +11,33 @@ from textual.widgets import Static
 
 from gateway.domain.channel import Check, Served
 from gateway.domain.errors import BadRequest
-from gateway.domain.events import Changed
+from gateway.domain.events import Changed, Snapshot
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import (
     AccountView,
+    CallView,
     ChannelView,
     GroupView,
     ModelView,
     NewToken,
     Offer,
     PriceView,
+    Status,
     TokenView,
 )
-from tests.tui.stage import NOW, FakeClient, calls, channel, console, group, token
+from tests.tui.stage import ADDRESS, NOW, FakeClient, calls, channel, console, group, token
 from tui.app import Console
 from tui.farewell import Farewell
 from tui.glyphs import UNICODE, Glyphs
 from tui.state import Remembered
 
 KEY = "sk-tk-" + "k" * 43
+
+
+ANSWER = b"".join(
+    b"data: " + data + b"\n\n" for data in (b'{"choices":[{"index":0,"delta":{"content":"ok"}}]}', b"[DONE]")
+)
+WHOLE = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"ok"}}]}'
 
 
 class Owner(FakeClient):
@@ -42,6 +51,7 @@ class Owner(FakeClient):
         self.lists = [Served(name="claude-sonnet-4-5"), Served(name="claude-opus-5", context=1_000_000)]
         self.check = Check(time=NOW, ok=True, ms=Millis(412), text="it lists 2 models")
         self.offered: list[Offer] = []
+        self.address = ADDRESS
 
     def note(self, *what: Any) -> None:
         """Remember what was asked, or refuse it."""
@@ -49,6 +59,10 @@ class Owner(FakeClient):
             refusal, self.refuses = self.refuses, None
             raise refusal
         self.did.append(what)
+
+    def snapshot(self) -> Snapshot:
+        made = super().snapshot()
+        return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, address=self.address))
 
     def changed(self) -> None:
         """Tell the tables."""
@@ -62,6 +76,24 @@ class Owner(FakeClient):
                 models=list(self.models_now),
             )
         )
+
+    async def status(self) -> Status:
+        return self.snapshot().status
+
+    async def account(self) -> AccountView:
+        return self.account_now
+
+    async def tokens(self) -> list[TokenView]:
+        return self.tokens_now
+
+    async def group(self, name: str) -> GroupView:
+        return next(one for one in self.groups_now if one.name == name)
+
+    async def channels(self) -> list[ChannelView]:
+        return self.channels_now
+
+    async def call(self, call_id: str) -> CallView:
+        return next(one for one in self.records if one.id == call_id)
 
     async def add_token(self, body: Any) -> NewToken:
         self.note("add_token", body)
@@ -154,6 +186,34 @@ class Owner(FakeClient):
 
 
 @asynccontextmanager
+async def public(owner: Owner, status: str = "200 OK") -> AsyncIterator[list[str]]:
+    """A /v1 of the fake server: every call is its newest record; the request lines and keys that came."""
+    asked: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        fields = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
+        lower = {name.lower(): value for name, value in fields.items()}
+        body = await reader.readexactly(int(lower.get("content-length", "0")))
+        asked.append(f"{head.splitlines()[0].split()[1]} {lower.get('authorization', '')}")
+        data = ANSWER if b'"stream":true' in body else WHOLE
+        if "/models" in head:
+            data = msgspec.json.encode({"data": [{"id": name} for name in ("claude-sonnet-4-5", "gpt-5-mini")]})
+        if status != "200 OK":
+            data = b'{"error":{"message":"no channel takes calls","code":"no_channel_available"}}'
+        writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(data)}\r\n".encode())
+        writer.write(f"x-request-id: {owner.records[0].id}\r\nconnection: close\r\n\r\n".encode() + data)
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    owner.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    async with server:
+        yield asked
+
+
+@asynccontextmanager
 async def shown(
     page: str,
     client: Owner | None = None,
@@ -185,6 +245,13 @@ async def press(app: Console, pilot: Pilot[Farewell], *keys: str) -> None:
         await pilot.press(*(key[1:] if key.startswith("=") else [key]))
         await pilot.pause()
     await settle(app, pilot)
+
+
+async def until(app: Console, pilot: Pilot[Farewell], text: str) -> None:
+    """Wait until a text is on the screen."""
+    async with asyncio.timeout(20):
+        while text not in screen(app):
+            await pilot.pause(0.02)
 
 
 def screen(app: Console) -> str:

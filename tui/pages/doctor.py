@@ -9,6 +9,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
+from gateway.client.control import ControlClient
 from gateway.client.doctor import QUESTIONS, examine
 from gateway.domain.views import Step
 from tui import format as fmt
@@ -112,11 +113,12 @@ class Doctor(Page):
         return values[0] if values[0] != LAST_USED else "", values[1] if values[1] != FIRST_SEEN else ""
 
     def examine(self) -> None:
-        """Ask, beside the screen; an examination that runs is not disturbed."""
+        """Ask, beside the screen; an examination that runs is not disturbed. Raises Unavailable."""
         if self._began is None:
+            client = self.session.client
             self._steps, self._began = [], self.session.now()
             self.draw()
-            self.run_worker(self._examine(), group="doctor", exit_on_error=True)
+            self.run_worker(self._examine(client), group="doctor", exit_on_error=True)
         else:
             tell(self, "it is still asking")
 
@@ -125,10 +127,10 @@ class Doctor(Page):
             self._steps = []
         self.draw()
 
-    async def _examine(self) -> None:
+    async def _examine(self, client: ControlClient) -> None:
         token, model = self.asked()
         try:
-            async for step in examine(self.session.client, token=token, model=model):
+            async for step in examine(client, token=token, model=model):
                 self._steps.append(step)
                 self.draw()
         finally:

@@ -1,0 +1,83 @@
+from typing import Any
+
+import pytest
+
+from gateway.domain.channel import Served
+from gateway.domain.errors import BadRequest
+from gateway.domain.views import ChannelView
+from tests.tui.stage import FakeClient, channel, console
+from tui.pages.channel_form import (
+    ABANDONED,
+    REFUSED,
+    add_twin,
+    body,
+    edit_twin,
+    fields,
+    served,
+    warning,
+    written_models,
+)
+
+
+def form(view: ChannelView | None = None, copy: Any = False, **typed: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """What stands in the fields, and what it is parsed to."""
+    session = console().session
+    session.board.apply(FakeClient().snapshot())
+    made = fields(session, view, copy=copy)
+    texts = {field.id: field.value for field in made} | typed
+    return texts, {field.id: field.parse(texts[field.id]) for field in made}
+
+
+def test_a_form_that_is_left_as_it_is_changes_nothing() -> None:
+    view = channel("x", options={"latency": 200}, key="env:KEY")
+    assert edit_twin(view, form(view)[0]) == "channel edit x"
+
+
+def test_the_command_names_what_changed() -> None:
+    typed = form(
+        channel("x"),
+        models="a, fast=b",
+        groups="default, batch",
+        priority="5",
+        timeouts="head=60",
+        strict=REFUSED[1],
+        finish_abandoned=ABANDONED[1],
+        key="env:K",
+    )[0]
+    assert edit_twin(channel("x"), typed).startswith(
+        "channel edit x --key env:K --models a,fast --group default,batch --priority 5 --map fast=b"
+    )
+    assert edit_twin(channel("x"), typed).endswith("--strict --cancel-abandoned")
+
+
+def test_the_demo_needs_no_address() -> None:
+    texts, values = form(name="slow", dialect="mock", options="latency=200")
+    assert add_twin(texts) == "channel add slow --dialect mock --option latency=200"
+    made = body(values)
+    assert (made["dialect"], made["options"], "base_url" in made) == ("mock", {"latency": 200}, False)
+
+
+def test_a_copy_asks_for_the_key_again_unless_it_is_a_reference() -> None:
+    assert form(channel("x"), copy=True)[0]["key"] == ""
+    texts, _ = form(channel("x", key="env:KEY"), copy=True)
+    assert (texts["key"], texts["name"]) == ("env:KEY", "x-2")
+
+
+def test_models_keep_what_is_known_of_them() -> None:
+    known = [Served(name="a", context=8_000), Served(name="b", upstream="bb")]
+    assert served("a, b=bb, c", known) == [*known, Served(name="c")]
+    assert written_models(known) == "a, b=bb"
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [("models", "=x"), ("timeouts", "head"), ("timeouts", "head=0"), ("timeouts", "hat=3"), ("timeouts", "head=x")],
+)
+def test_what_makes_no_sense_is_refused(field: str, text: str) -> None:
+    with pytest.raises(BadRequest):
+        form(None, **{field: text})
+
+
+def test_an_address_without_encryption_is_spoken_of() -> None:
+    assert "is not encrypted" in warning(form(base_url="http://example.com/v1", name="x")[1])
+    assert warning(form(base_url="https://example.com/v1", name="x", models="a")[1]) == ""

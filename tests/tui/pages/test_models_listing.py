@@ -1,0 +1,56 @@
+import msgspec
+
+from gateway.domain.units import Nanos
+from gateway.domain.views import ModelView
+from tests.tui.stage import FakeClient, console, model
+from tui.pages.models_listing import ModelListing, example
+
+
+def listing(*models: ModelView) -> ModelListing:
+    session = console().session
+    client = FakeClient()
+    client.models_now = list(models)
+    session.board.apply(client.snapshot())
+    return ModelListing(session)
+
+
+def test_an_example_counts_the_price_a_call() -> None:
+    price = model("claude-sonnet-4-5").price
+    assert price is not None
+    assert example(price) == 45_000_000
+    assert example(msgspec.structs.replace(price, per_call_nanos=Nanos(5_000_000)), 500_000) == 25_000_000
+
+
+def test_the_command_sets_the_price_there_is() -> None:
+    made = listing(model("claude-sonnet-4-5"), model("gpt-5-mini", price=None))
+    assert [made.twin(row) for row in made.rows()] == [
+        "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15",
+        "tollkeeper price set gpt-5-mini --input DOLLARS --output DOLLARS",
+    ]
+
+
+def test_prices_are_told_in_words() -> None:
+    price = model("claude-sonnet-4-5").price
+    assert price is not None
+    whole = msgspec.structs.replace(price, cache_write_nanos=Nanos(10**9), per_call_nanos=Nanos(10**7), tiers=2)
+    made = listing(
+        model("claude-sonnet-4-5", price=whole), model("qwen3-coder:30b"), model("gpt-5-mini", price=None, channels=[])
+    )
+    first, free, none = [made.detail(row, 100).plain for row in made.rows()]
+    assert "in 3   out 15   cached 0.30   cache write 1   $0.01 a call" in first
+    assert "2 tiers for longer inputs" in first
+    assert "free" in free
+    assert "none: calls are counted and not charged" in none
+    assert "by no channel" in none
+
+
+def test_a_channel_that_rests_is_marked() -> None:
+    made = listing(model("deepseek-chat"))
+    served = next(column for column in made.columns() if column.id == "served")
+    assert served.text(made.rows()[0]) == "deepseek ▲"
+    assert served.tone is not None
+    assert served.tone(made.rows()[0]) == "warn"
+
+
+def test_no_models_say_what_to_do() -> None:
+    assert "no channel offers any" in listing().empty().plain

@@ -1,0 +1,50 @@
+import pytest
+
+from tests.tui.owner import Owner, press, said, screen, shown
+from tests.tui.stage import words
+
+
+async def test_a_price_is_set_with_an_example_beside_it() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "G", "e", "=1.5", "down", "=6")
+        assert said(app, ".live") == "10k in + 1k out = $0.021   $0.0105 in batch   $0.00 in free"
+        assert said(app, ".twin") == "$ tollkeeper price set my-finetune-7 --input 1.5 --output 6"
+        await press(app, pilot, "enter")
+        assert owner.did == [("set_price", "my-finetune-7", {"input": 1_500_000_000, "output": 6_000_000_000})]
+
+
+async def test_a_price_is_no_negative_number_and_no_word() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "G", "e", "=-1", "down", "=six", "enter")
+        assert said(app, "#wrong-input") == "a price is not negative"
+        assert said(app, "#wrong-output").startswith("'six' is not an amount of dollars")
+        assert owner.did == []
+
+
+async def test_one_key_makes_it_free_after_asking() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "0", "y")
+        assert owner.did == [("set_price", "claude-haiku-4-5", {"input": 0, "output": 0})]
+
+
+async def test_a_price_is_taken_away_after_asking() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "d")
+        assert "counted and not charged" in screen(app)
+        await press(app, pilot, "y")
+        assert owner.did == [("remove_price", "claude-haiku-4-5")]
+
+
+async def test_what_has_no_price_has_none_to_lose() -> None:
+    async with shown("models") as (app, pilot, _):
+        await press(app, pilot, "G", "d")
+        assert words(app) == ["my-finetune-7 has no price"]
+
+
+@pytest.mark.parametrize("key", ["e", "0", "d"])
+async def test_without_a_model_there_is_nothing_to_do(key: str) -> None:
+    owner = Owner()
+    owner.models_now = []
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, key)
+        assert words(app) == ["there is no model here; 4 shows the channels"]

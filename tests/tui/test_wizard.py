@@ -1,0 +1,125 @@
+import pytest
+
+from gateway.domain.channel import Served
+from gateway.domain.views import Offer
+from tests.tui.owner import KEY, Owner, press, public, said, screen, settle, shown, until
+from tests.tui.stage import DOLLAR, channel, token, words
+from tui.pages.live import Live
+from tui.widgets.connect import Connect
+from tui.widgets.form import Form
+from tui.wizard import _name_of as name_of
+from tui.wizard import is_fresh
+
+
+def fresh() -> Owner:
+    """A home in which nothing was done yet."""
+    owner = Owner(0)
+    owner.channels_now = [channel("demo", dialect="mock", models=[Served(name="claude-sonnet-4-5")])]
+    owner.tokens_now = [token("first", last_used_ms=None)]
+    owner.now_running = []
+    return owner
+
+
+async def test_it_comes_by_itself_in_a_fresh_home_and_only_once() -> None:
+    async with shown("live", fresh()) as (app, pilot, owner):
+        assert "First steps, 1 of 4" in screen(app)
+        await press(app, pilot, "escape")
+        assert words(app)[0].startswith("left; everything can be done later")
+        owner.end()
+        await settle(app, pilot)
+        assert not isinstance(app.screen, Form)
+        assert app.session.remembered.view("wizard").choices == {"seen": "yes"}
+
+
+async def test_it_does_not_come_where_work_is_done() -> None:
+    async with shown("live") as (app, _, _):
+        assert not isinstance(app.screen, Form)
+        assert not is_fresh(app.session.board)
+
+
+async def test_the_demo_leads_to_a_call_with_its_receipt_in_four_steps() -> None:
+    owner = fresh()
+    async with public(owner), shown("live", owner) as (app, pilot, _):
+        owner.records = Owner().records
+        await press(app, pilot, "=25", "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        assert said(app, ".twin") == "$ tollkeeper channel show demo"
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 4 of 4")
+        await press(app, pilot, "enter")
+        await until(app, pilot, owner.records[0].id)
+        assert isinstance(app.screen, Connect)
+        assert KEY in screen(app)
+        assert owner.did == [("grant", 13 * DOLLAR, "first steps"), ("add_token", {"name": "laptop"})]
+        await press(app, pilot, "escape")
+        assert isinstance(app.page, Live)
+
+
+async def test_an_address_makes_a_channel_and_its_models_are_chosen() -> None:
+    async with shown("live", fresh()) as (app, pilot, owner):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "right", "enter")
+        assert said(app, "#wrong-base_url").startswith("the address is needed")
+        await press(app, pilot, "=https://api.acme.com/v1", "down", "=sk-1")
+        assert said(app, ".twin") == "$ tollkeeper channel add acme --base-url https://api.acme.com/v1 --key -"
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        assert "model-a   no price yet" in screen(app)
+        await press(app, pilot, "space", "enter")
+        made = {"name": "acme", "dialect": "openai", "base_url": "https://api.acme.com/v1", "key": "sk-1"}
+        assert owner.did == [
+            ("add_channel", made),
+            ("edit_channel", "ch_acme", {"models": [{"name": "model-b"}]}),
+        ]
+
+
+async def test_what_is_found_on_this_machine_comes_first() -> None:
+    owner = fresh()
+    local, key = "http://127.0.0.1:11434/v1", "env:OPENAI_API_KEY"
+    served = [Served(name="qwen3:8b")]
+    owner.offered = [
+        Offer(name="ollama", dialect="openai", preset="ollama", base_url=local, key="", models=served),
+        Offer(
+            name="openai", dialect="openai", preset="openai", base_url="https://api.openai.com/v1", key=key, models=[]
+        ),
+    ]
+    async with shown("live", owner) as (app, pilot, _):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "< ollama on this machine, 1 models >")
+        await press(app, pilot, "right")
+        assert said(app, ".live") == (
+            "openai at https://api.openai.com/v1: its key stays in the environment, as env:OPENAI_API_KEY"
+        )
+        await press(app, pilot, "left", "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        ((verb, body),) = owner.did
+        assert (verb, body["name"], body["preset"], body["models"]) == (
+            "add_channel",
+            "ollama",
+            "ollama",
+            [{"name": "qwen3:8b"}],
+        )
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://api.openai.com/v1", "openai"),
+        ("http://127.0.0.1:11434/v1", "127.0.0.1"),
+        ("http://box/v1", "box"),
+        ("http://[::1]:80/v1", "::1"),
+        ("http://[", ""),
+    ],
+)
+def test_a_channel_is_named_after_its_host(url: str, name: str) -> None:
+    assert name_of(url) == name
+
+
+async def test_a_purse_cannot_be_negative() -> None:
+    async with shown("live", fresh()) as (app, pilot, owner):
+        await press(app, pilot, "=-1", "enter")
+        assert said(app, "#wrong-balance") == "a purse holds nothing or more"
+        assert owner.did == []
