@@ -45,13 +45,37 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Replace a file: a reader finds the old bytes or the new ones; if durable, also after a power cut."""
     new = path.with_name(path.name + ".tmp")
     try:
-        _write_new(new, data, durable=durable)
-        _patiently_replace(new, path)
+        write_new(new, data, durable=durable)
+        rename(new, path)
     except OSError:
         new.unlink(missing_ok=True)
         raise
     if durable:
         sync_folder(path.parent)
+
+
+def write_new(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write a file from its beginning; what it held before is gone. If durable, its content is on the disk then."""
+    fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        write_all(fd, data)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def rename(new: Path, path: Path) -> None:
+    """Put a file in the place of another one."""
+    for left in reversed(range(WINDOWS_TRIES)):
+        try:
+            os.replace(new, path)  # noqa: PTH105 - the tests of crashes count the system calls of `os`
+        except PermissionError:
+            if os.name != "nt" or not left:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def create(path: Path, data: bytes) -> None:
@@ -107,25 +131,3 @@ def sync_folder(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def _write_new(path: Path, data: bytes, *, durable: bool) -> None:
-    fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        write_all(fd, data)
-        if durable:
-            os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _patiently_replace(new: Path, path: Path) -> None:
-    for left in reversed(range(WINDOWS_TRIES)):
-        try:
-            os.replace(new, path)  # noqa: PTH105 - the tests of crashes count the system calls of `os`
-        except PermissionError:
-            if os.name != "nt" or not left:
-                raise
-            time.sleep(0.01)
-        else:
-            return

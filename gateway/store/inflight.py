@@ -23,12 +23,17 @@ LIMIT = 4 << 20
 PROBE = 8192
 """Bytes; more than what a file may take without asking for new space."""
 
+_FLAGS = os.O_RDWR | os.O_APPEND
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Running | str).decode
 
 
 class Inflight:
-    """``running`` is what the file says. Every line begins and ends with a newline, so a torn one spoils no other."""
+    """``running`` is what the file says. Every line begins and ends with a newline, so a torn one spoils no other.
+
+    Calls begin in one thread; all else may happen in another one.
+    """
 
     def __init__(self, path: Path, *, writer: bool = True, limit: int = LIMIT) -> None:
         self.path, self._limit = path, limit
@@ -39,49 +44,54 @@ class Inflight:
         self._size = 0
         self._dirty = False
         self._lock = threading.Lock()
-        """Between closing the file and syncing it."""
         if writer:
             if self.unreadable:
                 files.replace(path.with_name(path.name + ".damaged"), files.read(path))
-            self.rewrite()
+            self._fd = files.open_file(path, _FLAGS | os.O_CREAT)
+            self._size = os.fstat(self._fd).st_size
+            self.compact()
+
+    @property
+    def grown(self) -> bool:
+        """Whether it is time to ``compact``."""
+        return self._size > self._limit
 
     def begin(self, call: Running) -> None:
-        """Note a call before it starts. Raises OSError, and then nothing is noted."""
-        self._write(b"\n%s\n" % _encode(call))
-        self.running[call.id] = call
+        """Note a call before it starts, or anew. Raises OSError, and then nothing is noted."""
+        with self._lock:
+            self._write(b"\n%s\n" % _encode(call))
+            self.running[call.id] = call
 
     def probe(self) -> None:
         """See whether there is room for more. Raises OSError if not."""
-        self._write(b"\n" * PROBE)
-        self._size -= PROBE
-        os.ftruncate(self._fd, self._size)
+        with self._lock:
+            self._write(b"\n" * PROBE)
+            self._size -= PROBE
+            os.ftruncate(self._fd, self._size)
 
     def end(self, call_ids: Iterable[CallId]) -> None:
         """Note that calls have their records. If this cannot be written, the records will tell at the next start."""
-        ended = [call_id for call_id in call_ids if self.running.pop(call_id, None)]
-        with suppress(OSError):
-            if not self.running:
-                if self._size:
-                    os.ftruncate(self._fd, 0)
-                    self._size = 0
-            elif ended:
+        with self._lock, suppress(OSError):
+            ended = [call_id for call_id in call_ids if self.running.pop(call_id, None)]
+            if self.running and ended:
                 self._write(b"".join(b'\n"%s"\n' % call_id.encode() for call_id in ended))
-                if self._size > self._limit:
-                    self.rewrite()
+            elif not self.running and self._size:
+                os.ftruncate(self._fd, 0)
+                self._size = 0
 
-    def rewrite(self) -> None:
-        """Write the file anew with what runs now. Raises OSError."""
-        data = b"".join(b"\n%s\n" % _encode(call) for call in self.running.values())
+    def compact(self) -> None:
+        """Write the file anew with what runs now; calls may begin meanwhile. Raises OSError."""
+        new = self.path.with_name(self.path.name + ".tmp")
         with self._lock:
-            self._close()  # Windows replaces no open file
-            try:
-                files.replace(self.path, data)
-                self._size, self._dirty = len(data), False
-            finally:
-                self._fd = files.open_file(self.path, os.O_WRONLY | os.O_APPEND)
+            size, data = self._size, b"".join(b"\n%s\n" % _encode(call) for call in self.running.values())
+        files.write_new(new, data)
+        with self._lock:
+            os.lseek(self._fd, size, os.SEEK_SET)
+            self._put_in_place(new, os.read(self._fd, self._size - size))
+        files.sync_folder(self.path.parent)
 
     def sync(self) -> None:
-        """Make what was noted survive a power cut. May run beside the others in another thread; raises OSError."""
+        """Make what was noted survive a power cut. Raises OSError."""
         with self._lock:
             if not self._dirty or self._fd < 0:
                 return
@@ -95,6 +105,21 @@ class Inflight:
     def close(self) -> None:
         with self._lock:
             self._close()
+
+    def _put_in_place(self, new: Path, begun: bytes) -> None:
+        """Add what began meanwhile, which is as little synced as it was in the old file, and let the new one be it."""
+        fd = files.open_file(new, os.O_WRONLY | os.O_APPEND)
+        try:
+            files.write_all(fd, begun)
+            size = os.fstat(fd).st_size
+        finally:
+            os.close(fd)
+        self._close()  # Windows replaces no open file
+        try:
+            files.rename(new, self.path)
+            self._size, self._dirty = size, True
+        finally:
+            self._fd = files.open_file(self.path, _FLAGS)
 
     def _close(self) -> None:
         if self._fd >= 0:

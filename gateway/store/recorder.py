@@ -114,6 +114,9 @@ class Recorder:
                 self._inflight.end(self._ended[: self._safe])
                 del self._ended[: self._safe]
                 self._safe = 0
+            if self._inflight.grown:
+                with suppress(OSError):  # no room for another file; this one will do
+                    self._inflight.compact()
             self._inflight.sync()
         except OSError as exc:
             self._unsynced = f"the disk refuses to sync: {exc}"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.store import files
 from gateway.store.inflight import Inflight
 from tests.store.samples import running
 
@@ -38,8 +39,39 @@ def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
     for i in range(1, 100):
         inflight.begin(running(i))
         inflight.end([running(i).id])
+        if inflight.grown:
+            inflight.compact()
     assert inflight.path.stat().st_size < 2500
     assert read(inflight.path) == [running(0).id]
+
+
+def test_calls_may_begin_while_the_file_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    for i in range(5):
+        inflight.begin(running(i))
+    inflight.end([running(i).id for i in range(3)])
+    real = files.write_new
+
+    def slow(path: Path, data: bytes) -> None:
+        real(path, data)
+        inflight.begin(running(7))
+
+    monkeypatch.setattr(files, "write_new", slow)
+    inflight.compact()
+    inflight.begin(running(8))
+    assert read(inflight.path) == [running(i).id for i in (3, 4, 7, 8)]
+    assert b"0000001" not in inflight.path.read_bytes()
+
+
+def test_a_file_that_cannot_be_written_anew_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    inflight.begin(running(0))
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "rename", lambda *_: (_ for _ in ()).throw(OSError(5, "refused")))
+        with pytest.raises(OSError, match="refused"):
+            inflight.compact()
+    inflight.begin(running(1))
+    assert read(inflight.path) == [running(0).id, running(1).id]
 
 
 def test_ending_what_does_not_run_writes_nothing(tmp_path: Path) -> None:
@@ -107,6 +139,7 @@ def test_an_end_that_could_not_be_written_is_no_error(tmp_path: Path, monkeypatc
 
 def test_syncing_waits_only_if_something_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
+    inflight.sync()
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
     inflight.sync()
