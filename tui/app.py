@@ -103,7 +103,9 @@ class Console(CrashSafe[Farewell]):
             await switcher.mount(MAKERS[page](self.session))
         switcher.current = self.session.remembered.page = page
         self.query_one(Header).page = page
-        self.query_one(Footer).actions = offered(self.page)
+        footer = self.query_one(Footer)
+        footer.actions = offered(self.page)
+        footer.refresh()
         self._drawn = (-1, -1)
         self.page.take_focus()
         self.renew()
@@ -123,8 +125,7 @@ class Console(CrashSafe[Farewell]):
         if stamp == self._drawn:
             return
         self._drawn = stamp
-        self.query_one(Header).refresh()
-        self.query_one(Footer).refresh()
+        self.query_one(Header).renew()
         if not self.screen.is_modal:
             self.page.renew()
 

@@ -69,7 +69,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     ]
 
     class Moved(Message):
-        """The cursor is on another row, or on none."""
+        """The cursor was moved."""
 
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, LiveTable.Moved)
@@ -118,14 +118,14 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
             return  # what is being selected must not move
         count, moved = self.source.count, self._follow_key()
         if (size := Size(self.wide, count + HEAD)) != self.virtual_size:
-            self.virtual_size = size
+            self.set_reactive(LiveTable.virtual_size, size)  # the scrollbar is always there: no new layout is needed
+            self._scroll_update(size)
         if moved:
             self.scroll_to(y=self.scroll_offset.y + moved, animate=False, immediate=True)
         self._count = count
         for y in range(self.size.height - HEAD):
             if self._shown.get(y) is not self._line(y):
                 self.refresh_line(self.scroll_offset.y + y + HEAD)
-        self.post_message(self.Moved())
 
     def rearrange(self) -> None:
         """Columns, marks or the sorting changed."""

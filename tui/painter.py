@@ -31,7 +31,8 @@ class Painter(Generic[R]):
     """``style`` gives a style by the name of a table's part: ``cursor``, ``head``, or a tone."""
 
     def __init__(self, style: Callable[[str], Style], glyphs: Glyphs) -> None:
-        self._style = style
+        self._make_style = style
+        self._styles: dict[str, Style] = {}
         self._glyphs = glyphs
         self._strips: LRUCache[Hashable, tuple[R, Look, Strip]] = LRUCache(STRIPS)
         self._empty: dict[Look | None, Strip] = {}
@@ -47,6 +48,7 @@ class Painter(Generic[R]):
         """Forget what was painted: styles changed."""
         self._strips.clear()
         self._empty.clear()
+        self._styles.clear()
 
     def head(self, sort: str, *, reverse: bool) -> Strip:
         """The line of titles."""
@@ -92,6 +94,12 @@ class Painter(Generic[R]):
             text = cell(place.column.text(row), place.width, right=place.column.right, ellipsis=self._glyphs.ellipsis)
             segments.append(Segment(text + " ", self._toned(place, row, base, look)))
         return Strip(segments).adjust_cell_length(self.width, base)
+
+    def _style(self, name: str) -> Style:
+        """Asking for it walks the style sheet; so it is asked for once."""
+        if name not in self._styles:
+            self._styles[name] = self._make_style(name)
+        return self._styles[name]
 
     def _toned(self, place: Placed[R], row: R, base: Style, look: Look) -> Style:
         """On the cursor's line everything has the cursor's colours, so that it can be read in every theme."""

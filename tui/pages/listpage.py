@@ -108,7 +108,7 @@ class ListPage(Page, Generic[R]):
     def draw_lead(self) -> None:
         """The line above the table."""
         lead = content((f" {safe(self.complaint)}", "bad")) if self.complaint else self.listing.lead(self.size.width)
-        self.query_one(".lead", Static).update(lead)
+        self.query_one(".lead", Static).update(lead, layout=False)
 
     def draw_detail(self) -> None:
         """Show the row under the cursor in the pane, if the pane is open."""

@@ -68,7 +68,7 @@ class Live(ListPage[CallView]):
             return
         standing = self.standing()
         rest = self.listing.lead(self.size.width - standing.cell_length)
-        self.query_one(".lead", Static).update(Content.assemble(standing, rest))
+        self.query_one(".lead", Static).update(Content.assemble(standing, rest), layout=False)
 
     def standing(self) -> Content:
         """Whether it follows, how many calls there are, and what is out of sight."""
@@ -81,7 +81,9 @@ class Live(ListPage[CallView]):
             mode, tone = f" {glyphs.stay} {'sorted' if self.view.sort else 'not following'}", "warn"
         new = calls.missed if calls.paused else table.unseen
         unseen = f" {glyphs.dot} {new:,} new {glyphs.up} (g)" if new else ""
-        return content((mode, tone), f"  {calls.count:,} calls{self.searching()}{unseen}")
+        return content(
+            (mode, tone), f"  {calls.count:,} call{'s' if calls.count != 1 else ''}{self.searching()}{unseen}"
+        )
 
     def searching(self) -> str:
         """How far a filter has looked back, if there is more to look at."""

@@ -45,9 +45,20 @@ class Header(Widget):
         super().__init__(id="header")
         self._session = session
         self.page = PAGES[0].id
+        self._drawn = Content("")
+
+    def renew(self) -> None:
+        """Draw anew if anything is different."""
+        if self._content() != self._drawn:
+            self.refresh()
 
     def render(self) -> Content:
-        return lines(state_line(self._session, self.size.width), tabs_line(self.page, self.size.width))
+        self._drawn = self._content()
+        return self._drawn
+
+    def _content(self) -> Content:
+        width = self.size.width
+        return lines(state_line(self._session, width), tabs_line(self.page, width))
 
     def on_click(self, event: events.Click) -> None:
         if event.y == 1 and (page := page_at(event.x, self.size.width)):

@@ -1,0 +1,221 @@
+"""What the console costs: ``python -m tests.bench.bench_console [load] [history]``.
+
+``load``: 200 calls a second arrive while a console watches; its processor time, what it writes to the terminal, and
+the gateway's own times with and without it, in turns. ``history``: a console in front of a million records: its first
+frame, scrolling, jumping and filtering, as a person sees them in a terminal.
+"""
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import aiohttp
+import pexpect
+import psutil
+
+from gateway.client import launch
+from gateway.client.control import ControlClient
+from gateway.client.launch import Server
+from gateway.config import Config
+from gateway.domain.call import Record
+from gateway.store.calls import CallLog
+from gateway.store.log import Log
+from tests.bench.bench_store import calls
+from tests.house import ROOT
+from tests.tui.terminal import Terminal, terminal
+
+RATE = 200
+SECONDS = 12.0
+ROUNDS = 3
+RECORDS = 1_000_000
+DAY = 86_400_000
+
+
+def main(*what: str) -> None:
+    for name, run in (("load", load), ("history", history)):
+        if not what or name in what:
+            with tempfile.TemporaryDirectory() as folder:
+                asyncio.run(run(Config(home=Path(folder) / "home", port=0)))
+
+
+async def load(config: Config) -> None:
+    """200 calls a second, with and without a console."""
+    server = await launch.start(config)
+    client = ControlClient(server.endpoint)
+    try:
+        key = (await client.add_token({"name": "load"})).key
+        await fire(server, key, 3)
+        alone: list[float] = []
+        watched: list[float] = []
+        shares, rates, memory = [], [], 0.0
+        gateway = psutil.Process(server.endpoint.pid)
+        costs: dict[bool, float] = {False: 0.0, True: 0.0}
+        pin(gateway, 0)
+        pin(psutil.Process(), 1)
+        for _ in range(ROUNDS):
+            before = busy(gateway)
+            alone += await fire(server, key, SECONDS)
+            costs[False] += busy(gateway) - before
+            with console(config) as shown:
+                await asyncio.sleep(3)
+                own, before, wrote, start = busy(shown.process), busy(gateway), shown.wrote, time.monotonic()
+                watched += await fire(server, key, SECONDS)
+                spent = time.monotonic() - start
+                costs[True] += busy(gateway) - before
+                shares.append((busy(shown.process) - own) / spent)
+                rates.append((shown.wrote - wrote) / spent / 1024)
+                memory = shown.process.memory_info().rss / 2**20
+        share, rate = statistics.median(shares), statistics.median(rates)
+        print(f"console: {share:.1%} of a core, {memory:.0f} MiB, {rate:.0f} KiB/s to the terminal")
+        for name, times, cost in (("alone", alone, costs[False]), ("watched", watched, costs[True])):
+            tail = f"p50 {percentile(times, 0.5):.2f} ms, p99 {percentile(times, 0.99):.2f} ms"
+            print(f"gateway {name}: {tail}, {cost / len(times) * 1000:.2f} ms of processor time a call")
+        print(f"p99 watched / alone: {percentile(watched, 0.99) / percentile(alone, 0.99):.2f}")
+    finally:
+        await launch.stop(server.endpoint, now=True)
+
+
+async def fire(server: Server, key: str, seconds: float) -> list[float]:
+    """Calls at the rate for so long; the milliseconds each took."""
+    times: list[float] = []
+    url = server.endpoint.address + "/chat/completions"
+    body = {"model": "demo-echo", "messages": [{"role": "user", "content": "Hello, how much is this?"}]}
+
+    async def one(session: aiohttp.ClientSession) -> None:
+        start = time.perf_counter()
+        async with session.post(url, json=body) as answer:
+            await answer.read()
+            assert answer.status == 200, await answer.text()
+        times.append((time.perf_counter() - start) * 1000)
+
+    connector = aiohttp.TCPConnector(limit=0)
+    headers = {"Authorization": f"Bearer {key}"}
+    async with aiohttp.ClientSession(connector=connector, headers=headers) as session, asyncio.TaskGroup() as group:
+        start = time.monotonic()
+        for number in range(int(RATE * seconds)):
+            await asyncio.sleep(max(0.0, start + number / RATE - time.monotonic()))
+            group.create_task(one(session))
+    return times
+
+
+class Shown:
+    """A console in a terminal that only counts what is written to it."""
+
+    def __init__(self, child: pexpect.spawn) -> None:
+        self.process = psutil.Process(child.pid)
+        self.wrote = 0
+        self._child = child
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with suppress(pexpect.EOF, OSError):
+            while True:
+                with suppress(pexpect.TIMEOUT):
+                    self.wrote += len(self._child.read_nonblocking(65536, timeout=1))
+
+
+@contextmanager
+def console(config: Config) -> Iterator[Shown]:
+    """A console on a home, 140 by 40."""
+    environ = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+    arguments = ["cli.py", "--home", str(config.home)]
+    child = pexpect.spawn(sys.executable, arguments, cwd=str(ROOT), env=environ, dimensions=(40, 140))
+    try:
+        yield Shown(child)
+    finally:
+        child.close(force=True)
+
+
+def pin(process: psutil.Process, core: int) -> None:
+    """Keep a process, and what it will start, on one core, so that watching costs no core of the gateway's."""
+    if hasattr(process, "cpu_affinity") and (psutil.cpu_count() or 1) > 1:
+        process.cpu_affinity([core])
+
+
+def busy(process: psutil.Process) -> float:
+    """Seconds of processor time so far."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def percentile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+async def history(config: Config) -> None:
+    """A million records."""
+    server = await launch.start(config)
+    await launch.stop(server.endpoint)
+    build(config.home, RECORDS)
+    server = await launch.start(config)
+    try:
+        await asyncio.to_thread(look, config)
+    finally:
+        await launch.stop(server.endpoint, now=True)
+
+
+def build(home: Path, count: int) -> None:
+    """The same records as the store's benchmark, ending today."""
+    log = CallLog(Log(home / "usage"))
+    start = time.time_ns() // 1_000_000 - 60 * DAY
+    batch: list[Record] = []
+    for call in calls(count, start=start, days=59.9):
+        batch.append(call)
+        if len(batch) == 5_000:
+            log.append(batch)
+            batch = []
+            log.log.sync()
+    log.log.close()
+
+
+def look(config: Config) -> None:
+    """What a person waits for."""
+    for _ in range(3):
+        start = time.perf_counter()
+        with terminal("cli.py", "--home", str(config.home), columns=140, rows=40) as shown:
+            shown.wait("following")
+            framed = time.perf_counter() - start
+            shown.wait(f"{RECORDS:,} calls", "✓200")
+            print(f"first frame {framed * 1000:.0f} ms, with its calls {(time.perf_counter() - start) * 1000:.0f} ms")
+            shown.keys("q")
+            shown.ended()
+    with terminal("cli.py", "--home", str(config.home), columns=140, rows=40) as shown:
+        shown.wait(f"{RECORDS:,} calls", "✓200")
+        timed(shown, "to the oldest (G)", "G", lambda: "…" not in rows(shown) and "not following" in shown.text)
+        timed(shown, "a page up", "\x02", changed(shown))
+        timed(shown, "a page up", "\x02", changed(shown))
+        timed(shown, "to the newest (g)", "g", lambda: "▸ following" in shown.text)
+        shown.keys("w").wait("Jump to")
+        timed(shown, "jump to 30 days ago", "30d\r", changed(shown))
+        shown.keys("g").wait("▸ following")
+        timed(shown, "filter st:429, screen full", "/st:429\r", lambda: shown.text.count("✗429") > 20)
+        shown.keys("\x1b").wait(f"{RECORDS:,} calls")
+        timed(shown, "filter for what is nowhere (st:418), to the end", "/st:418\r", lambda: "0 calls " in shown.text)
+        shown.keys("\x1b").wait(f"{RECORDS:,} calls").keys("q")
+        shown.ended()
+
+
+def rows(shown: Terminal) -> str:
+    return "\n".join(shown.screen.display[4:-1])
+
+
+def changed(shown: Terminal) -> Callable[[], bool]:
+    before = rows(shown)
+    return lambda: rows(shown) != before and "…" not in rows(shown) and "Jump to" not in shown.text
+
+
+def timed(shown: Terminal, what: str, keys: str, there: Callable[[], bool]) -> None:
+    start = time.perf_counter()
+    shown.keys(keys).until(there, f"{what} did not happen")
+    print(f"{what}: {(time.perf_counter() - start) * 1000:.0f} ms")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
