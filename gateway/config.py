@@ -27,6 +27,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """0: any free port."""
     drain_s: float = 30.0
     """How long a stopping server waits for running calls."""
+    first_token: bool = True
+    """Make a token at the start if there is none; for who starts a server and reads what it prints."""
 
     @property
     def runfile(self) -> Path:

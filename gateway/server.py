@@ -129,7 +129,11 @@ def _begin(engine: Engine) -> str:
     now = engine.now()
     changes = beginnings(now) if is_fresh(engine.catalog.registry) else []
     key = ""
-    if not engine.catalog.registry.tokens and (changes or "default" in engine.catalog.registry.groups):
+    if (
+        engine.config.first_token
+        and not engine.catalog.registry.tokens
+        and (changes or "default" in engine.catalog.registry.groups)
+    ):
         key = new_key()
         changes.append(first_token(key, new_id("tok"), now))
     if changes:

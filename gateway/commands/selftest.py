@@ -46,6 +46,7 @@ async def _examine(where: Config) -> None:
     """Raises Quit at the first thing that does not work."""
     async with _server(where) as client:
         _say("a server starts", (await client.status()).address)
+        await client.add_token({"name": "selftest", "group": "default"})
         settled = asyncio.create_task(_settled(client))  # noqa: TID251 - awaited below
         await asyncio.sleep(0)
         async for step in doctor.examine(client):

@@ -34,9 +34,11 @@ def serve_here(where: Config) -> int:
 @click.option("--host", help="Address to listen on (default: TOLLKEEPER_HOST, else 127.0.0.1).")
 @click.option("--port", type=int, help="Port of /v1 (default: TOLLKEEPER_PORT, else 8655); 0 for any free one.")
 @click.option("--drain", type=click.FloatRange(0, 86_400), help="Seconds that running calls get when it stops.")
-def serve(host: str | None, port: int | None, drain: float | None) -> None:
+@click.option("--no-token", is_flag=True, help="Make no first token: nobody reads what is printed.")
+def serve(host: str | None, port: int | None, drain: float | None, *, no_token: bool) -> None:
     """Run the gateway in the foreground, until Ctrl-C or 'tollkeeper stop'."""
     where = load(home=str(config().home), host=host, port=port)
+    where = msgspec.structs.replace(where, first_token=not no_token)
     if drain is not None:
         where = msgspec.structs.replace(where, drain_s=drain)
     click.get_current_context().exit(serve_here(where))

@@ -105,8 +105,9 @@ class Attempts:
         failures: list[Failure] = []
         while choice.route is not None and len(failures) < MOST:
             tried.add(choice.route.channel.id)
-            call.take_route(choice.route, choice.why, len(failures) + 1)
-            self._progress.routed(call)
+            if call.route is not choice.route:  # the first one was taken, and told, with the hold
+                call.take_route(choice.route, choice.why, len(failures) + 1)
+                self._progress.routed(call)
             try:
                 return await self._ask(call, order, choice.route)
             except AttemptFailed as failed:
@@ -225,8 +226,11 @@ class Attempts:
 
 
 def _final(failures: list[Failure]) -> bool:
-    """Whether no other channel may be asked after these failures."""
-    if failures[-1].kind is FailureKind.CLIENT:
+    """Whether no other channel may be asked after these failures.
+
+    What a dialect cannot say was never sent: another channel may speak another one.
+    """
+    if failures[-1].kind is FailureKind.CLIENT and failures[-1].sent:
         return True
     return sum(billed_unseen(f.kind, sent=f.sent) for f in failures) > 1
 
