@@ -63,6 +63,7 @@ class HttpClient:
 
     def leave(self) -> None:
         """The answer is complete: a loss of the connection no longer concerns the call."""
+        self.on_gone = None  # it leads back here: a ring would keep the call's body until the garbage collector looks
         if isinstance(self._request.protocol, Connection):
             self._request.protocol.on_lost = None
 

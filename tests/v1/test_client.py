@@ -1,15 +1,20 @@
 """The answering side of one request, as the pipeline sees it."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 
 import pytest
 from aiohttp import web
 
+from gateway.core.call import Call
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId
 from gateway.v1.client import HttpClient
 from tests.fakes.client import Answer, read_answer
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import speak
 from tests.web.door import opened
 
 Act = Callable[[HttpClient], Awaitable[None]]
@@ -166,3 +171,17 @@ async def test_a_connection_can_be_cut() -> None:
         await peer.write(visitor.request("GET", "/"))
         async with asyncio.timeout(5):
             await peer.gone.wait()
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+async def test_a_call_leaves_no_ring(gateway: Gateway, provider: Provider, stream: bool) -> None:
+    """A ring would keep the request's body until the garbage collector looks, which is seldom."""
+    provider.on("m", speak())
+    gc.collect()
+    gc.disable()
+    try:
+        await gateway.client.chat(stream=stream)
+        kept = [thing for thing in gc.get_objects() if isinstance(thing, (Call, HttpClient))]
+    finally:
+        gc.enable()
+    assert kept == []
