@@ -13,7 +13,7 @@ from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.store import sums
 from gateway.store.calls import CallLog
 from gateway.store.holds import ACCOUNT, Scope, Tally, scopes
-from gateway.store.rollup import Counts, Dimension
+from gateway.store.rollup import Counts, Dimension, is_refused
 from gateway.store.sums import Span
 
 KEPT = 8
@@ -26,7 +26,7 @@ DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group"
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What settled calls used; ``tokens`` are input and output tokens."""
+    """What settled calls used; ``tokens`` are input and output tokens, ``calls`` those that were not refused."""
 
     nanos: Nanos = Nanos(0)
     tokens: int = 0
@@ -65,6 +65,7 @@ class Counters:
     def add(self, record: Record) -> None:
         """Book a call that has just ended and is in the log or in the backlog."""
         ts, cost, tokens = record.ts, record.cost, record.input + record.output
+        calls = 0 if is_refused(record) else 1
         for scope in scopes(record):
             moments = self._spent.get(scope)
             if moments:
@@ -72,7 +73,7 @@ class Counters:
                     if ts >= since:
                         tally.nanos += cost
                         tally.tokens += tokens
-                        tally.calls += 1
+                        tally.calls += calls
         used = self._used
         if used is not None and ts > used.get(record.token, 0):
             used[record.token] = ts
@@ -85,10 +86,10 @@ class Counters:
         kind, value = scope
         rows = sums.by_value(self._calls.log.segments, DIMENSION[kind], Span(since))
         counts = sums.total(rows.values()) if scope == ACCOUNT else rows.get(value, Counts())
-        tally = Tally(counts.cost, counts.input + counts.output, counts.calls)
+        tally = Tally(counts.cost, counts.input + counts.output, counts.admitted)
         for record in self.backlog():
             if record.ts >= since and scope in scopes(record):
                 tally.nanos += record.cost
                 tally.tokens += record.input + record.output
-                tally.calls += 1
+                tally.calls += not is_refused(record)
         return tally

@@ -9,6 +9,8 @@ from typing import Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
+from gateway.domain.call import Outcome
+
 _K = TypeVar("_K")
 
 HOUR = 3_600_000
@@ -32,6 +34,7 @@ class Entry(msgspec.Struct, gc=False):
     group: str = ""
     app: str = ""
     status: int = 0
+    outcome: str = "done"
     input: int = 0
     cached: int = 0
     output: int = 0
@@ -58,6 +61,8 @@ class Countable(Protocol):
     def app(self) -> str: ...
     @property
     def status(self) -> int: ...
+    @property
+    def outcome(self) -> str: ...
     @property
     def input(self) -> int: ...
     @property
@@ -88,11 +93,19 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     ttft: int = 0
     firsts: int = 0
     """How many calls had a first byte: ``ttft / firsts`` is the average."""
+    refused: int = 0
+    """How many of the calls were refused before any upstream was asked: limits by the day do not count them."""
+
+    @property
+    def admitted(self) -> int:
+        """Calls that were not refused."""
+        return self.calls - self.refused
 
     def book(self, call: Countable) -> None:
         """Add one call."""
         self.calls += 1
         self.errors += not 200 <= call.status < 300
+        self.refused += is_refused(call)
         self.input += call.input
         self.cached += call.cached
         self.output += call.output
@@ -115,6 +128,12 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         self.ms += other.ms
         self.ttft += other.ttft
         self.firsts += other.firsts
+        self.refused += other.refused
+
+
+def is_refused(call: Countable) -> bool:
+    """Whether no upstream was asked."""
+    return call.outcome == Outcome.REFUSED
 
 
 Totals = dict[str, Counts]

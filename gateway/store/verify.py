@@ -86,7 +86,7 @@ class _Audit:
             yield from self._call(record, record.id)
         for scope, since, spent in self._snapshot.counters:
             anew = self._spent[scope][since]
-            found = Spent(Nanos(anew.cost), anew.input + anew.output, anew.calls)
+            found = Spent(Nanos(anew.cost), anew.input + anew.output, anew.admitted)
             yield from self._same(f"what {' '.join(scope).strip()} spent since {since}", spent, found)
         balance = self._snapshot.granted - self.cost
         yield from self._same("the balance", self._snapshot.balance, balance)

@@ -6,6 +6,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.domain.call import Outcome
 from gateway.domain.units import Millis, Nanos
 from gateway.store.calls import CallLog
 from gateway.store.counters import KEPT, Counters, Spent
@@ -83,3 +84,14 @@ def test_any_order_of_questions_and_calls_is_right(seed: int, questions: list[tu
             since = T0 + hours * HOUR
             assert counters.spent(scope, Millis(since)) == added(calls, scope, since)
         calls.log.close()
+
+
+def test_a_refused_call_is_no_call_of_a_daily_limit(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, 0)
+    counters = Counters(calls, list)
+    refused, asked = record(1, outcome=Outcome.REFUSED, cost=0), record(2)
+    assert counters.spent(ACCOUNT, Millis(0)).calls == 0
+    for call in (refused, asked):
+        calls.append([call])
+        counters.add(call)
+    assert [known.spent(ACCOUNT, Millis(0)).calls for known in (counters, Counters(calls, list))] == [1, 1]
