@@ -146,12 +146,14 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.post_message(self.Moved())
 
     def action_cursor(self, what: str) -> None:
-        """Move, or open the row."""
+        """Move, or open the row. A page moves the view along with the cursor."""
         page, last = max(1, self.size.height - HEAD - 1), self.source.count - 1
         to = {"up": self.cursor - 1, "down": self.cursor + 1, "first": 0, "last": last}
-        to |= {"page up": self.cursor - page, "page down": self.cursor + page}
-        if what in to:
-            self.go(to[what])
+        by = {"page up": -page, "page down": page}.get(what, 0)
+        if by:
+            self.scroll_to(y=self.scroll_offset.y + by, animate=False, immediate=True)
+        if by or what in to:
+            self.go(to.get(what, self.cursor + by))
         elif self.source.count:
             self.post_message(self.Opened())
 

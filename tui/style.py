@@ -9,13 +9,13 @@ Page { height: 1fr; }
     scrollbar-color: $border; scrollbar-color-hover: $primary; scrollbar-color-active: $primary; }
 .lead { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
 .filter { height: 1; background: $panel; border: none; }
-.body { height: 1fr; layout: vertical; }
-.empty { height: 1fr; content-align: center middle; }
+.body { height: 1fr; layout: vertical; layers: rows words; }
+.empty { layer: words; width: 100%; height: 100%; margin: 1 0 0 0; content-align: center middle; background: $surface; }
 .detail { height: 11; border-top: heavy $border; padding: 0; }
 .detail.full { height: 4fr; }
 .detail Static { width: 1fr; }
 .-wide .body { layout: horizontal; }
-.-wide .body LiveTable, .-wide .body .empty { width: 1fr; }
+.-wide .body LiveTable { width: 1fr; }
 .-wide .detail { width: 72; height: 1fr; border-top: none; border-left: heavy $border; }
 .-wide .detail.full { width: 3fr; height: 1fr; }
 .-short .detail { height: 9; }

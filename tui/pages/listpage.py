@@ -81,8 +81,7 @@ class ListPage(Page, Generic[R]):
         if empty:
             words = content(("Nothing fits the filter. esc clears it.", "dim")) if self.view.filter else None
             self.query_one(".empty", Static).update(words or self.listing.empty())
-        self.query_one(".empty").display = empty
-        self.table.display = not empty
+        self.query_one(".empty").display = empty  # over the table, which keeps the focus: its page's keys still work
         self.draw_lead()
         self.draw_detail()
 

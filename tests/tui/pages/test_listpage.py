@@ -132,7 +132,7 @@ async def test_an_empty_page_says_what_to_do() -> None:
         app.fruits.listing.there = []
         app.fruits.renew()
         assert app.drawn(".empty") == "No fruits yet."
-        assert not app.fruits.table.display
+        assert app.fruits.table.has_focus
 
 
 async def test_the_pane_shows_the_row_under_the_cursor() -> None:
