@@ -86,6 +86,9 @@ class Owner(FakeClient):
     async def tokens(self) -> list[TokenView]:
         return self.tokens_now
 
+    async def token(self, ref: str) -> TokenView:
+        return next(one for one in self.tokens_now if ref in (one.id, one.name))
+
     async def group(self, name: str) -> GroupView:
         return next(one for one in self.groups_now if one.name == name)
 

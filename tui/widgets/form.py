@@ -27,6 +27,10 @@ Values = Mapping[str, Any]
 """What the fields' parsers gave, by the ids of the fields."""
 
 
+VALUE_LIMIT = 200_000
+"""Characters of what stands in a field: the names of thousands of models."""
+
+
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is asked."""
 
@@ -183,7 +187,6 @@ def _row(field: Field) -> ComposeResult:
         if field.options:
             yield Choice(field.options, field.value, id=f"field-{field.id}")
         else:
-            yield Input(
-                field.value, placeholder=field.hint, password=field.secret, compact=True, id=f"field-{field.id}"
-            )
+            value = safe(field.value, VALUE_LIMIT)
+            yield Input(value, placeholder=field.hint, password=field.secret, compact=True, id=f"field-{field.id}")
     yield Static(classes="complaint wrong", id=f"wrong-{field.id}")

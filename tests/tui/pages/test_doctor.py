@@ -1,0 +1,54 @@
+from tests.tui.owner import Owner, press, public, screen, settle, shown, until
+from tests.tui.stage import words
+
+
+async def test_all_questions_stand_there_before_they_are_asked() -> None:
+    async with shown("doctor") as (app, _, _):
+        text = screen(app)
+        assert "the gateway answers" in text
+        assert "a real call works" in text
+        assert "enter asks; the last question is a real call" in text
+
+
+async def test_it_asks_step_by_step_to_the_end() -> None:
+    owner = Owner()
+    async with public(owner) as asked, shown("doctor", owner) as (app, pilot, _):
+        await press(app, pilot, "right", "right", "enter")
+        await until(app, pilot, "all is well: calls work")
+        assert "✓ token 'editor' is accepted; it sees 2 models" in screen(app)
+        assert asked[0] == "/v1/health "
+        assert asked[-1] == "/v1/chat/completions Bearer sk-tk-pass"
+
+
+async def test_the_first_bad_answer_says_what_to_do_and_ends_it() -> None:
+    owner = Owner()
+    async with public(owner, "503 Service Unavailable"), shown("doctor", owner) as (app, pilot, _):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "mend that, then ask again with enter")
+        assert "not asked: mend the failure above first" in screen(app)
+
+
+async def test_token_and_model_are_chosen_and_stand_in_the_command() -> None:
+    async with shown("doctor") as (app, pilot, _):
+        await press(app, pilot, "right", "right", "down", "right")
+        assert "$ tollkeeper doctor --token editor --model claude-haiku-4-5" in screen(app)
+
+
+async def test_what_was_chosen_stays_when_the_tables_change() -> None:
+    async with shown("doctor") as (app, pilot, owner):
+        await press(app, pilot, "right", "right")
+        owner.tokens_now = [one for one in owner.tokens_now if one.name != "ci"]
+        owner.changed()
+        await settle(app, pilot)
+        assert "--token editor" in screen(app)
+        owner.tokens_now = []
+        owner.changed()
+        await settle(app, pilot)
+        assert "--token" not in screen(app)
+
+
+async def test_without_a_server_it_says_so() -> None:
+    async with shown("doctor") as (app, pilot, _):
+        app.session.lose("it was stopped")
+        await press(app, pilot, "enter")
+        assert words(app) == ["the server is gone; r starts it again"]
