@@ -11,6 +11,8 @@ MAX_BODY = 32 << 20
 BODY_S = 60.0
 """A body must be complete within this, however steadily it trickles."""
 GRACE_S = 5.0
+STEP_S = 1.0
+"""The timer is put off by no less."""
 LEAST_RATE = 1024
 """Bytes a second that a body must bring on average once the grace is over."""
 
@@ -80,38 +82,39 @@ async def read_body(request: web.BaseRequest) -> bytes:
     if "Expect" in request.headers:
         await _continue(request)
     try:
-        async with asyncio.timeout(BODY_S):
-            return await _gather(request)
+        return await _gather(request)
     except TimeoutError as error:
         msg = f"the body came too slowly: it must be complete within {BODY_S:.0f} s, at {LEAST_RATE} bytes a second"
         raise BadRequest(msg, code="request_timeout") from error
 
 
 async def _gather(request: web.BaseRequest) -> bytes:
+    """The body in its parts. One timer is put off as they come; a timer a part would cost more than reading it."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     parts: list[bytes] = []
     size = 0
-    while True:
-        async with asyncio.timeout(_patience(began, size, loop.time())):
-            part = await request.content.readany()
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
-        size += len(part)
-        if size > MAX_BODY:
-            raise _too_large()
+    async with asyncio.timeout_at(_deadline(began, size)) as limit:
+        while part := await request.content.readany():
+            parts.append(part)
+            size += len(part)
+            if size > MAX_BODY:
+                raise _too_large()
+            deadline = _deadline(began, size)
+            if deadline - (limit.when() or 0) > STEP_S:
+                limit.reschedule(deadline)
+    return b"".join(parts)
+
+
+def _deadline(began: float, size: int) -> float:
+    """When the average rate falls below the least if nothing more comes, and in any case when the time is over."""
+    return began + min(BODY_S, GRACE_S + size / LEAST_RATE)
 
 
 def _whole(body: bytes) -> bytes:
     if len(body) > MAX_BODY:
         raise _too_large()
     return body
-
-
-def _patience(began: float, size: int, now: float) -> float:
-    """Seconds the next bytes may take before the average rate falls below the least."""
-    return max(0.0, GRACE_S + size / LEAST_RATE - (now - began))
 
 
 async def _continue(request: web.BaseRequest) -> None:
