@@ -212,7 +212,8 @@ def _about(values: Values, found: Mapping[str, Offer]) -> str:
 def _offered(offer: Offer) -> str:
     if offer.key:
         return safe(f"{offer.name}, by {offer.key.removeprefix('env:')} of the environment", 60)
-    return safe(f"{offer.name} on this machine, {len(offer.models)} models", 60)
+    count = f"{len(offer.models)} model{'' if len(offer.models) == 1 else 's'}"
+    return safe(f"{offer.name} on this machine, {count}", 60)
 
 
 def _option(name: str, context: int | None, priced: set[str]) -> str:

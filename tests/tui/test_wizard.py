@@ -88,7 +88,7 @@ async def test_what_is_found_on_this_machine_comes_first() -> None:
     ]
     async with shown("live", owner) as (app, pilot, _):
         await press(app, pilot, "enter")
-        await until(app, pilot, "< ollama on this machine, 1 models >")
+        await until(app, pilot, "< ollama on this machine, 1 model >")
         await press(app, pilot, "right")
         assert said(app, ".live") == (
             "openai at https://api.openai.com/v1: its key stays in the environment, as env:OPENAI_API_KEY"

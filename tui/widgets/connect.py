@@ -13,20 +13,16 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gateway.client import connect
-from gateway.domain.errors import GatewayError
 from gateway.domain.views import TokenView
 from tui.apps import guide
 from tui.clipboard import copy
-from tui.receipt import receipt
 from tui.safe import safe, safe_lines
 from tui.session import Session
 from tui.tones import Part, content, lines
-from tui.trial import trial
 from tui.widgets.toast import tell
+from tui.widgets.tried import Tried
 
 PLACEHOLDER_MODEL = "MODEL"
-TICK_S = 0.2
-
 KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
 
 
@@ -38,7 +34,7 @@ class Connect(ModalScreen[None]):
     Connect .kinds { height: 1; margin: 1 0 0 0; }
     Connect .said { height: auto; margin: 1 0 0 0; }
     Connect .keys { height: 1; margin: 1 0 0 0; }
-    Connect .inside { height: auto; max-height: 82vh; scrollbar-size-vertical: 1; }
+    Connect .inside { height: auto; max-height: 82vh; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave", "Close"),
@@ -61,7 +57,6 @@ class Connect(ModalScreen[None]):
         self._at_once = bool(first)
         self._kind = 0
         self._model = first if first in token.sees else token.sees[0] if token.sees else ""
-        self._began: int | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog big"):
@@ -71,12 +66,11 @@ class Connect(ModalScreen[None]):
                 yield Static(classes="model")
                 yield Static(classes="kinds")
                 yield Static(classes="text")
-                yield Static(classes="said")
+                yield Tried(self._session, self._token, self._key)
             yield Static(_keys(known=bool(self._key)), classes="keys")
 
     def on_mount(self) -> None:
         self.draw_text()
-        self.set_interval(TICK_S, self._draw_waiting)
         if self._at_once:
             self.action_try()
 
@@ -152,34 +146,11 @@ class Connect(ModalScreen[None]):
         self.dismiss(None)
 
     def action_try(self) -> None:
-        if not self._model:
-            self._say(content(("this token sees no model: 'e' on the page changes its group", "bad")))
-        elif self._began is None and self._session.link == "attached":
-            self._began = self._session.now()
-            self._draw_waiting()
-            self.run_worker(self._try(), group="trial", exit_on_error=True)
+        self.query_one(Tried).call(self._model)
 
-    async def _try(self) -> None:
-        session = self._session
-        try:
-            call = await trial(session, self._token, self._model, self._key)
-        except GatewayError as error:
-            what = f"{session.glyphs.failed} the test call failed: {safe_lines(error.message)}"
-            self._say(lines(content((what, "bad")), content(("8 runs the doctor: it finds out why", "dim"))))
-        else:
-            width = max(20, self.query_one(".inside").size.width - 1)
-            self._say(receipt(call, session.now(), session.glyphs, width))
-            self.query_one(".said").scroll_visible(animate=False)
-        finally:
-            self._began = None
-
-    def _draw_waiting(self) -> None:
-        if self._began is not None:
-            passed = (self._session.now() - self._began) / 1000
-            self._say(content((f"asking {safe(self._model, 60)} through the gateway ... {passed:.1f} s", "live")))
-
-    def _say(self, what: Content) -> None:
-        self.query_one(".said", Static).update(what)
+    def on_tried_done(self) -> None:
+        """The receipt is longer than a small screen; its end tells the cost."""
+        self.call_after_refresh(self.query_one(".inside").scroll_end, animate=False)
 
     def _about_key(self) -> Content:
         if self._key:
