@@ -37,7 +37,7 @@ def wear(app: Console, name: str) -> None:
 
 def help(app: Console) -> None:  # noqa: A001 - the verb's name
     """The keys of this page."""
-    app.push_screen(Help(app.page.scopes, app.page.verbs))
+    app.push_screen(Help(app.page.scopes, app.page.verbs, app.page.id.removesuffix("s")))
 
 
 async def undo(app: Console) -> None:

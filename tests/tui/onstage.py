@@ -1,9 +1,10 @@
-"""Onstage: the console in front of the fake server, as a program: ``python -m tests.tui.onstage HOME [crash]``."""
+"""Onstage: the console in front of the fake server, as a program: ``python -m tests.tui.onstage HOME [WHAT]``."""
 
 import sys
 from pathlib import Path
 
 from gateway.config import Config
+from tests.tui.hostile import owner, strings
 from tests.tui.stage import FakeClient, FakeLink, calls
 from tui.app import show
 from tui.link import Attached
@@ -18,7 +19,7 @@ class Broken(FakeLink):
 
 
 def main(home: str, what: str = "") -> int:
-    client = FakeClient(calls(400))
+    client = owner(strings()) if what == "hostile" else FakeClient(calls(400))
     return show(Config(home=Path(home)), Broken(client) if what == "crash" else FakeLink(client))
 
 

@@ -48,11 +48,18 @@ class Terminal:
             self._read()
         return self
 
+    def drained(self) -> "Terminal":
+        """Until it has written nothing for a moment."""
+        end = time.monotonic() + LIMIT_S
+        while self._read(quiet_s=0.15) == "data":
+            assert time.monotonic() < end, f"it never stops writing:\n{self.text}"
+        return self
+
     def ended(self) -> int:
         """Wait for the end; the exit code, or minus the signal."""
         self.until(lambda: not self.child.isalive(), "it did not end")
         for _ in range(50):
-            if not self._read():
+            if self._read() == "end":
                 break
         return int(self.child.exitstatus if self.child.exitstatus is not None else -self.child.signalstatus)
 
@@ -60,16 +67,17 @@ class Terminal:
         self.child.kill(number)
         return self
 
-    def _read(self) -> bool:
+    def _read(self, quiet_s: float = 0.05) -> str:
+        """What came: ``data``, ``nothing``, or the ``end``."""
         try:
-            data = self.child.read_nonblocking(65536, timeout=0.05)
+            data = self.child.read_nonblocking(65536, timeout=quiet_s)
         except pexpect.TIMEOUT:
-            return True
+            return "nothing"
         except pexpect.EOF:
-            return False
+            return "end"
         self.raw += data
         self._stream.feed(data)
-        return True
+        return "data"
 
 
 @contextmanager

@@ -21,8 +21,8 @@ COLOUR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:[349][0-7]|10[0-7]|[34]8;[25];[0-9;
 
 
 @contextmanager
-def console(home: Path, *what: str, environ: Mapping[str, str] | None = None) -> Iterator[Terminal]:
-    with terminal("-m", "tests.tui.onstage", str(home), *what, environ=environ) as shown:
+def console(home: Path, *what: str, rows: int = 30, environ: Mapping[str, str] | None = None) -> Iterator[Terminal]:
+    with terminal("-m", "tests.tui.onstage", str(home), *what, rows=rows, environ=environ) as shown:
         yield shown
 
 

@@ -47,8 +47,10 @@ class Help(ModalScreen[None]):
         Binding("k,up,pageup,ctrl+b", "scroll(-1)", show=False),
     ]
 
-    def __init__(self, scopes: Collection[str], verbs: Collection[str]) -> None:
+    def __init__(self, scopes: Collection[str], verbs: Collection[str], noun: str) -> None:
+        """``noun`` is what the commands call the page's rows."""
         super().__init__()
+        self._noun = noun
         here = [a for a in of(*scopes) if a.verb in verbs]
         self._page = [a for a in here if a.scope != "list"]
         self._rows = [a for a in here if a.scope == "list"]
@@ -60,7 +62,7 @@ class Help(ModalScreen[None]):
             yield Static(Content("shift (in some terminals option) selects with the mouse; esc closes"), classes="hint")
 
     def on_mount(self) -> None:
-        self.query_one(Detail).show(lambda width: text(self._page, self._rows, width))
+        self.query_one(Detail).show(lambda width: text(self._page, self._rows, width, self._noun))
 
     def action_scroll(self, by: int) -> None:
         """Down or up, by half a page."""
@@ -68,10 +70,10 @@ class Help(ModalScreen[None]):
         pane.scroll_relative(y=by * max(1, pane.size.height // 2), animate=False)
 
 
-def text(page: Collection[Action], rows: Collection[Action], width: int) -> Content:
+def text(page: Collection[Action], rows: Collection[Action], width: int, noun: str = "") -> Content:
     """The whole page of help."""
     card = HelpCard(width, KEY_WIDTH)
-    _section(card, "This page", [_row(a) for a in page])
+    _section(card, "This page", [_row(a, noun) for a in page])
     _section(card, "Lists", [_row(a) for a in rows])
     _section(card, "Moving", MOVES)
     _section(card, "Everywhere", [_row(a) for a in of("app")])
@@ -85,8 +87,8 @@ class HelpCard(Card):
     tone = "key"
 
 
-def _row(action: Action) -> tuple[str, Content]:
-    twin = f"   tollkeeper {action.twin}" if action.twin else ""
+def _row(action: Action, noun: str = "") -> tuple[str, Content]:
+    twin = f"   tollkeeper {action.twin.replace('NOUN', noun)}" if action.twin else ""
     return key_text(action) or "in ^p", content(f"{action.label}: {action.help}", (twin, "dim"))
 
 

@@ -11,6 +11,10 @@ def test_every_key_of_the_page_is_there_with_its_command() -> None:
     assert "tollkeeper usage tail" in shown
 
 
+def test_commands_name_what_the_page_is_about() -> None:
+    assert "tollkeeper channel enable NAME" in " ".join(text(list(of("entity")), [], 90, "channel").plain.split())
+
+
 def test_the_filters_words_are_explained() -> None:
     assert "tok: grp: ch:" in text([], [], 90).plain
 
@@ -22,7 +26,7 @@ def test_it_fits_its_width() -> None:
 async def test_it_scrolls_and_closes() -> None:
     app = WidgetStage()
     async with app.run_test(size=(80, 24)) as pilot:
-        app.ask(Help(["live"], ["pause"]))
+        app.ask(Help(["live"], ["pause"], "call"))
         await pilot.pause()
         await pilot.press("j")
         await pilot.pause()
