@@ -49,13 +49,12 @@ class Gateway:
     def channel(self, base_url: str, *models: str, name: str = "up", **fields: Any) -> Channel:
         """Add or replace a channel; a model is ``public`` or ``public=upstream``."""
         pairs = [model.partition("=") for model in models or ("m",)]
+        served = tuple(Served(name=public, upstream=upstream) for public, _, upstream in pairs)
         channel = Channel(
             id=ChannelId(f"ch_{name}"),
             name=name,
-            dialect=Dialect.OPENAI,
             base_url=base_url,
-            models=tuple(Served(name=public, upstream=upstream) for public, _, upstream in pairs),
-            **{"key": "sk-upstream-canary", **fields},
+            **{"dialect": Dialect.OPENAI, "key": "sk-upstream-canary", "models": served, **fields},
         )
         self.change("channels", channel.id, channel)
         return channel

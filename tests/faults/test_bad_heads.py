@@ -1,14 +1,16 @@
-"""F-B9, B10, B15 to B18, B20, B22, B23: wrong headers, keys, hosts, origins, paths and methods."""
+"""F-B9, B10, B15 to B20, B22, B23: wrong headers, keys, hosts, origins, paths and methods."""
 
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
+from gateway.domain.channel import Dialect, Served
 from gateway.domain.units import Millis
 from tests.fakes.client import HELLO, Client, read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import speak
+from tests.fakes.replies import fail, speak
 from tests.faults.refusals import nothing_happened, plainly
 
 BODY: dict[str, Any] = {"model": "m", "messages": HELLO}
@@ -229,6 +231,25 @@ async def test_b18_head_is_answered_without_a_body(gateway: Gateway) -> None:
         await peer.write(gateway.client.request("GET", "/health"))
         assert (await read_answer(peer)).status == 200
         peer.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "../../v1/keys", "..", "a?key=x", "a#b", "a b", "%2e%2e", "ü", "a:b@c", "a\\b"]
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_b19_a_model_name_cannot_leave_its_place_in_a_path(
+    gateway: Gateway, provider: Provider, name: str, stream: bool
+) -> None:
+    """Gemini's own interface names the model in the path."""
+    gateway.channel(provider.base_url, dialect=Dialect.GEMINI, models=(Served(name="m", upstream=name),))
+    provider.other = fail(400, "seen")
+    assert "seen" in (await gateway.client.chat(stream=stream)).error["message"]
+    path, _, query = provider.last.path.partition("?")
+    root, _, rest = path.partition("/models/")
+    model, _, verb = rest.rpartition(":")
+    assert (root, unquote(model)) == ("/v1", name)
+    assert verb in {"generateContent", "streamGenerateContent"}
+    assert "key=x" not in query
 
 
 @pytest.mark.parametrize("agent", ["\xff\xfe", "caf\xe9/1.0", "x" * 4000, "a\tb", "", "/", "<script>/1"])
