@@ -30,10 +30,14 @@ class Recorder:
         self._ended: list[CallId] = []
         """Calls whose records are written; the first ``_safe`` of them are safe from a power cut."""
         self._safe = 0
+        self._sync_lock = threading.Lock()
+        """Between several who sync at a time."""
         self._full = ""
         self._unsynced = ""
-        with suppress(OSError):
-            self._take_ballast()
+        try:
+            ballast.take()
+        except OSError as exc:
+            self._full = f"the disk is full: {exc}"
         self._syncer = Syncer(self._make_safe, self._tidy, sync_s) if sync_s > 0 else None
 
     @property
@@ -99,21 +103,33 @@ class Recorder:
 
     def _make_safe(self) -> None:
         """Sync the records: this is what those wait for who want to be sure."""
-        count = len(self._ended)
-        try:
-            self._calls.log.sync()
-        except OSError as exc:
-            self._unsynced = f"the disk refuses to sync: {exc}"
-            raise
-        self._safe = count
+        with self._sync_lock:
+            count = len(self._ended)
+            try:
+                self._calls.log.sync()
+            except OSError as exc:
+                self._unsynced = f"the disk refuses to sync: {exc}"
+                raise
+            self._safe = count
 
     def _tidy(self) -> bool:
         """All the rest: ends of holds, seals, and what the disk refused before. Whether nothing is left to do."""
+        with self._sync_lock:
+            self._end_holds()
+            self._unsynced = ""
+            self._calls.log.seal()
+            if not self._full:
+                return True
+            with self._lock, suppress(OSError):
+                self._recover()
+            return False  # what was written just now is to be synced, too
+
+    def _end_holds(self) -> None:
+        with self._lock:
+            safe, self._safe = self._ended[: self._safe], 0
+            del self._ended[: len(safe)]
         try:
-            with self._lock:
-                self._inflight.end(self._ended[: self._safe])
-                del self._ended[: self._safe]
-                self._safe = 0
+            self._inflight.end(safe)
             if self._inflight.grown:
                 with suppress(OSError):  # no room for another file; this one will do
                     self._inflight.compact()
@@ -121,13 +137,6 @@ class Recorder:
         except OSError as exc:
             self._unsynced = f"the disk refuses to sync: {exc}"
             raise
-        self._unsynced = ""
-        self._calls.log.seal()
-        if not self._full:
-            return True
-        with self._lock, suppress(OSError):
-            self._recover()
-        return False  # what was written just now is to be synced, too
 
     def _flush(self) -> None:
         records = self.waiting()
@@ -152,13 +161,6 @@ class Recorder:
         """Do what could not be done. Raises OSError while the disk is as it was."""
         if self._backlog:
             self._flush()
-        self._take_ballast()
+        self._ballast.take()
         self._inflight.probe()
         self._full = ""
-
-    def _take_ballast(self) -> None:
-        try:
-            self._ballast.take()
-        except OSError as exc:
-            self._full = f"the disk is full: {exc}"
-            raise

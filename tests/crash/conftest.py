@@ -14,9 +14,13 @@ MEMORY = Path("/dev/shm")
 """A disk that syncs for nothing, where there is one."""
 
 
+FULL = bool(os.environ.get("TOLLKEEPER_FULL"))
+"""Whether there is time for everything."""
+
+
 def amount(fast: int, full: int) -> int:
     """The usual number of cases, or with TOLLKEEPER_FULL=1 that of the goals."""
-    return full if os.environ.get("TOLLKEEPER_FULL") else fast
+    return full if FULL else fast
 
 
 @pytest.fixture

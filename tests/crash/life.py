@@ -38,11 +38,13 @@ def small_inflight() -> None:
     defaults["limit"] = INFLIGHT_BYTES
 
 
-def live(home: Path, tell: Tell, *, seed: int, calls: int, sync_s: float = 0.0) -> None:
+def live(
+    home: Path, tell: Tell, *, seed: int, calls: int, sync_s: float = 0.0, segment_bytes: int = SEGMENT_BYTES
+) -> None:
     """Open the store, let calls begin and end in random order, and leave without closing it."""
     rng = random.Random(seed)
     clock = T0 + seed * 3_600_000
-    store = Store.open(Config(home=home), now=lambda: Millis(clock), sync_s=sync_s, segment_bytes=SEGMENT_BYTES)
+    store = Store.open(Config(home=home), now=lambda: Millis(clock), sync_s=sync_s, segment_bytes=segment_bytes)
     open_calls: list[int] = []
     for step in range(calls):
         number = seed * 100_000 + step
@@ -58,7 +60,7 @@ def live(home: Path, tell: Tell, *, seed: int, calls: int, sync_s: float = 0.0) 
         if step % 7 == 3:
             store.books.sync()
             tell("Y", b"")
-        if step % 11 == 5:
+        if step % 200 in {5, 16, 27}:
             _grant(store, tell, f"g{number}")
         if step % 13 == 8:
             _note(store, tell, number + 50_000)

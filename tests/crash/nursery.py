@@ -19,7 +19,7 @@ from typing import Any, Self
 import msgspec
 import pytest
 
-from tests.crash.life import live, small_inflight
+from tests.crash.life import SEGMENT_BYTES, live, small_inflight
 from tests.crash.mutants import MUTANTS
 
 WRITING = (
@@ -43,10 +43,11 @@ class Order(msgspec.Struct, kw_only=True):
 
     home: str
     seed: int
-    calls: int = 3000
+    calls: int = 100_000
     kill_at: int = 0
     kill_after_s: float = 0.0
     sync_s: float = 0.0
+    segment_bytes: int = SEGMENT_BYTES
     mutant: str = ""
 
 
@@ -114,6 +115,7 @@ def _live(order: Order, mouth: int) -> None:
             seed=order.seed,
             calls=order.calls,
             sync_s=order.sync_s,
+            segment_bytes=order.segment_bytes,
         )
         leave(0)
     except BaseException as exc:  # noqa: BLE001 - whatever it is, the test is to see it

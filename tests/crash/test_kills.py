@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.conftest import amount
+from tests.crash.conftest import FULL, amount
 from tests.crash.judge import judge
 from tests.crash.nursery import Nursery
 
 POINTS = amount(240, 2000)
+LATEST_S = 0.4 if FULL else 0.05
+"""When a life in the midst of work is over, at the latest."""
+
+MANY_CALLS = 100_000
+"""Bytes of a segment: a few hundred calls, so that more time goes into calls than into sealing."""
+
 SHARDS = 4
 """So that both cores have something to do."""
 
@@ -53,7 +59,13 @@ def test_random_kills_in_the_midst_of_work(nursery: Nursery, tmp_path: Path) -> 
     rng = random.Random(9)
     acks: list[tuple[str, str]] = []
     for life in range(amount(20, 200)):
-        death = nursery.bear(tmp_path / "home", seed=500 + life, kill_after_s=rng.uniform(0.001, 0.05), sync_s=0.01)
+        death = nursery.bear(
+            tmp_path / "home",
+            seed=500 + life,
+            kill_after_s=rng.uniform(0.001, LATEST_S),
+            sync_s=0.01,
+            segment_bytes=MANY_CALLS,
+        )
         assert death.status == -signal.SIGKILL, death.error
         acks += death.acks
         if life % 20 == 19:
