@@ -6,7 +6,7 @@ before an upstream is asked; the record is on disk before the last byte of the a
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import msgspec
 
@@ -19,6 +19,8 @@ from gateway.store.entities import Entities
 from gateway.store.errors import StoreError, unavailable
 from gateway.store.holds import ACCOUNT, Held, Holds, Scope
 from gateway.store.recorder import Recorder
+
+_FREE = nullcontext()
 
 BACKLOG = 1000
 """Refused calls are no longer noted when so many records wait for the disk."""
@@ -35,7 +37,7 @@ class Books:
         self._holds = Holds()
         self.running: Mapping[CallId, Running] = self._holds.running
         """The calls that hold something."""
-        self.counters = Counters(calls, recorder.waiting if recorder else list)
+        self.counters = Counters(calls, recorder.waiting, recorder.lock) if recorder else Counters(calls, list, _FREE)
 
     @property
     def healthy(self) -> bool:

@@ -5,6 +5,7 @@ so that asking again costs nothing. Calls are booked by their start.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import msgspec
 
@@ -34,10 +35,12 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class Counters:
-    """Counts the log and the records that still wait for the disk, which ``backlog`` tells."""
+    """Counts the log, and the records that still wait for the disk: ``backlog`` tells them, ``lock`` keeps them so."""
 
-    def __init__(self, calls: CallLog, backlog: Callable[[], list[Record]]) -> None:
-        self._calls, self.backlog = calls, backlog
+    def __init__(
+        self, calls: CallLog, backlog: Callable[[], list[Record]], lock: AbstractContextManager[object]
+    ) -> None:
+        self._calls, self.backlog, self.lock = calls, backlog, lock
         self._spent: dict[Scope, dict[Millis, Tally]] = {}
         self._used: dict[str, int] | None = None
 
@@ -45,7 +48,8 @@ class Counters:
         moments = self._spent.setdefault(scope, {})
         found = moments.get(since)
         if found is None:
-            found = self._count(scope, since)
+            with self.lock:
+                found = self._count(scope, since)
             if len(moments) >= KEPT:
                 del moments[next(iter(moments))]
             moments[since] = found
@@ -55,8 +59,10 @@ class Counters:
         """When the token's latest call began."""
         if self._used is None:
             self._used = {}
-            latest = [segment.sums.used() for segment in self._calls.log.segments]
-            for moments in [*latest, *({record.token: int(record.ts)} for record in self.backlog())]:
+            with self.lock:
+                latest = [segment.sums.used() for segment in self._calls.log.segments]
+                latest += [{record.token: int(record.ts)} for record in self.backlog()]
+            for moments in latest:
                 for key, moment in moments.items():
                     self._used[key] = max(moment, self._used.get(key, 0))
         found = self._used.get(token)

@@ -25,7 +25,8 @@ class Recorder:
 
     def __init__(self, calls: CallLog, inflight: Inflight, ballast: Ballast, *, sync_s: float) -> None:
         self._calls, self._inflight, self._ballast = calls, inflight, ballast
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """While it is held, no record moves from memory to the disk."""
         self._backlog: dict[CallId, Record] = {}
         self._ended: list[CallId] = []
         """Calls whose records are written; the first ``_safe`` of them are safe from a power cut."""
@@ -51,7 +52,7 @@ class Recorder:
 
     def begin(self, call: Running) -> None:
         """Write the hold of a call. Raises OSError; then nothing is held. First tries to end what is in the way."""
-        with self._lock:
+        with self.lock:
             if self._unsynced:
                 raise OSError(errno.EIO, self._unsynced)
             if self._full:
@@ -66,7 +67,7 @@ class Recorder:
 
     def end(self, record: Record) -> None:
         """Write the record of a call, and then that it is no longer running. Raises nothing."""
-        with self._lock:
+        with self.lock:
             waiting = bool(self._backlog)
             self._backlog[record.id] = record
             if not waiting:  # else the next hold or sync will try, and not every record again
@@ -77,7 +78,7 @@ class Recorder:
 
     def forget(self, call_ids: Iterable[CallId]) -> None:
         """Take calls off the running ones at the next sync: their records are there."""
-        with self._lock:
+        with self.lock:
             self._ended += call_ids
 
     def sync(self) -> bool:
@@ -120,12 +121,12 @@ class Recorder:
             self._calls.log.seal()
             if not self._full:
                 return True
-            with self._lock, suppress(OSError):
+            with self.lock, suppress(OSError):
                 self._recover()
             return False  # what was written just now is to be synced, too
 
     def _end_holds(self) -> None:
-        with self._lock:
+        with self.lock:
             safe, self._safe = self._ended[: self._safe], 0
             del self._ended[: len(safe)]
         try:

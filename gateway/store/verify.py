@@ -47,10 +47,12 @@ def take(store: Store) -> Snapshot:
     books = store.books
     balance = books.balance()
     parts = []
-    for segment in store.calls.log.segments:
-        sums = segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums
-        parts.append(Part(segment, segment.n, segment.last, sums))
-    return Snapshot(parts, books.counters.backlog(), books.counters.known(), store.entities.granted, balance)
+    with books.counters.lock:
+        for segment in store.calls.log.segments:
+            sums = segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums
+            parts.append(Part(segment, segment.n, segment.last, sums))
+        backlog = books.counters.backlog()
+    return Snapshot(parts, backlog, books.counters.known(), store.entities.granted, balance)
 
 
 def check(snapshot: Snapshot) -> Verdict:

@@ -1,12 +1,13 @@
 """Counters say at any time what adding up all records would."""
 
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.domain.call import Outcome
+from gateway.domain.call import Outcome, Record
 from gateway.domain.units import Millis, Nanos
 from gateway.store.calls import CallLog
 from gateway.store.counters import KEPT, Counters, Spent
@@ -17,6 +18,10 @@ from tests.store.samples import T0, busy, log_of, record, seal, token
 SCOPES: list[Scope] = [ACCOUNT, ("token", "tok_1"), ("group", "vip"), ("channel", "ch_0"), ("token", "none")]
 
 
+def counters_of(calls: CallLog, *waiting: Record) -> Counters:
+    return Counters(calls, lambda: list(waiting), nullcontext())
+
+
 def added(calls: CallLog, scope: Scope, since: int) -> Spent:
     mine = [call for call in calls.newest(10_000) if call.ts >= since and scope in scopes(call)]
     return Spent(Nanos(sum(c.cost for c in mine)), sum(c.input + c.output for c in mine), len(mine))
@@ -24,7 +29,7 @@ def added(calls: CallLog, scope: Scope, since: int) -> Spent:
 
 def test_the_first_answer_comes_from_the_log(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 30)
-    counters = Counters(calls, list)
+    counters = counters_of(calls)
     for scope in SCOPES:
         for since in (0, T0 + 7, T0 + 29, T0 + 30):
             assert counters.spent(scope, Millis(since)) == added(calls, scope, since)
@@ -32,7 +37,7 @@ def test_the_first_answer_comes_from_the_log(tmp_path: Path) -> None:
 
 def test_later_answers_are_kept_up_by_the_start_of_the_call(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 10)
-    counters = Counters(calls, list)
+    counters = counters_of(calls)
     moments = [Millis(since) for since in (0, T0 + 5, T0 + HOUR)]
     before = {(scope, since): counters.spent(scope, since) for scope in SCOPES for since in moments}
     for call in (record(10), record(11, ts=T0 + 2 * HOUR), record(12, ts=T0 - HOUR)):
@@ -44,7 +49,7 @@ def test_later_answers_are_kept_up_by_the_start_of_the_call(tmp_path: Path) -> N
 
 
 def test_records_that_wait_for_the_disk_count(tmp_path: Path) -> None:
-    counters = Counters(log_of(tmp_path, 10), lambda: [record(11), record(12)])
+    counters = counters_of(log_of(tmp_path, 10), record(11), record(12))
     assert counters.spent(ACCOUNT, Millis(0)).calls == 12
     assert counters.spent(("token", "tok_2"), Millis(0)).calls == 3
     assert counters.last_used(token(2)) == T0 + 12
@@ -52,7 +57,7 @@ def test_records_that_wait_for_the_disk_count(tmp_path: Path) -> None:
 
 def test_old_moments_are_forgotten_and_found_again(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 20)
-    counters = Counters(calls, list)
+    counters = counters_of(calls)
     for since in range(T0, T0 + 15):
         counters.spent(ACCOUNT, Millis(since))
     assert len(counters.known()) == KEPT
@@ -60,7 +65,7 @@ def test_old_moments_are_forgotten_and_found_again(tmp_path: Path) -> None:
 
 
 def test_the_last_use_of_a_token(tmp_path: Path) -> None:
-    counters = Counters(log_of(tmp_path, 7), list)
+    counters = counters_of(log_of(tmp_path, 7))
     assert (counters.last_used(token(1)), counters.last_used(token(9))) == (T0 + 6, None)
     counters.add(record(9))
     counters.add(record(4))
@@ -72,7 +77,7 @@ def test_the_last_use_of_a_token(tmp_path: Path) -> None:
 def test_any_order_of_questions_and_calls_is_right(seed: int, questions: list[tuple[Scope, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         calls = log_of(Path(folder), limit=4000)
-        counters = Counters(calls, list)
+        counters = counters_of(calls)
         for i, call in enumerate(busy(seed, 40, days=3)):
             if i < len(questions):
                 counters.spent(questions[i][0], Millis(T0 + questions[i][1] * HOUR))
@@ -88,10 +93,10 @@ def test_any_order_of_questions_and_calls_is_right(seed: int, questions: list[tu
 
 def test_a_refused_call_is_no_call_of_a_daily_limit(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 0)
-    counters = Counters(calls, list)
+    counters = counters_of(calls)
     refused, asked = record(1, outcome=Outcome.REFUSED, cost=0), record(2)
     assert counters.spent(ACCOUNT, Millis(0)).calls == 0
     for call in (refused, asked):
         calls.append([call])
         counters.add(call)
-    assert [known.spent(ACCOUNT, Millis(0)).calls for known in (counters, Counters(calls, list))] == [1, 1]
+    assert [known.spent(ACCOUNT, Millis(0)).calls for known in (counters, counters_of(calls))] == [1, 1]
