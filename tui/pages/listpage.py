@@ -102,6 +102,7 @@ class ListPage(Page, Generic[R]):
         self.view.sort, self.view.reverse = (column, reverse) if found else ("", False)
         self.table.sort, self.table.reverse = self.view.sort, self.view.reverse
         self.source.order(found, reverse=reverse)
+        self.table.unseen = 0
         self.table.rearrange()
 
     def draw_lead(self) -> None:

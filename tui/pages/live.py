@@ -73,17 +73,24 @@ class Live(ListPage[CallView]):
     def standing(self) -> Content:
         """Whether it follows, how many calls there are, and what is out of sight."""
         glyphs, table, calls = self.session.glyphs, self.table, self.calls
+        count = f"{calls.count:,} call{'s' if calls.count != 1 else ''}"
         if calls.paused:
-            mode, tone = f" {glyphs.pause} paused", "warn"
-        elif table.following:
-            mode, tone = f" {glyphs.follow} following", "live"
-        else:
-            mode, tone = f" {glyphs.stay} {'sorted' if self.view.sort else 'not following'}", "warn"
-        new = calls.missed if calls.paused else table.unseen
-        unseen = f" {glyphs.dot} {new:,} new {glyphs.up} (g)" if new else ""
+            return content((f" {glyphs.pause} paused", "warn"), f"  {count}{self.searching()}{self.new(calls.missed)}")
+        if self.only_marked:
+            return content((f" {glyphs.marked} marked", "warn"), f"  {count}")
+        if self.view.sort:
+            newest = f"the newest {calls.count:,} calls" if calls.query is None else count
+            return content((f" {glyphs.stay} sorted", "warn"), f"  {newest}{self.searching()}")
+        if table.following:
+            return content((f" {glyphs.follow} following", "live"), f"  {count}{self.searching()}")
         return content(
-            (mode, tone), f"  {calls.count:,} call{'s' if calls.count != 1 else ''}{self.searching()}{unseen}"
+            (f" {glyphs.stay} not following", "warn"), f"  {count}{self.searching()}{self.new(table.unseen)}"
         )
+
+    def new(self, count: int) -> str:
+        """How many calls came out of sight."""
+        glyphs = self.session.glyphs
+        return f" {glyphs.dot} {count:,} new {glyphs.up} (g)" if count else ""
 
     def searching(self) -> str:
         """How far a filter has looked back, if there is more to look at."""
