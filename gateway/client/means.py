@@ -108,6 +108,8 @@ async def ready(case: Case) -> str:
     told = "; ".join(f"{channel.name} is {channel.state} ({plain(channel.reason)})" for channel in rests)
     if takes:
         return ", ".join(channel.name for channel in takes) + " takes calls" + (f"; {told}" if told else "")
+    if not case.routes:
+        raise Ill(f"no channel serves '{case.model}' any more", "'tollkeeper channel list' shows what there is")
     first = case.routes[0]
     until = f" until {iso(first.until_ms)}" if first.until_ms else ""
     raise Ill(

@@ -77,6 +77,8 @@ def _unseen(
     model: str, token: TokenView, group: GroupView, inside: list[ChannelView] | None, enabled: list[ChannelView]
 ) -> Ill:
     """Why a token does not see a model that somebody serves."""
+    if not enabled:
+        return Ill(f"every channel that serves '{model}' is off", "'tollkeeper channel enable NAME' turns one on")
     if inside is None:
         other = enabled[0]
         groups = ",".join([*other.groups, group.name])
