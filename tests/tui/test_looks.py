@@ -1,6 +1,6 @@
 """How the console looks: one picture a state; ``pytest --snapshot-update`` takes them anew. Look at what changed."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 from textual.pilot import Pilot
@@ -29,7 +29,7 @@ STATES = {
 }
 
 
-def doing(app: Console, *keys: str) -> Callable[[Pilot[Farewell]], object]:
+def doing(app: Console, *keys: str) -> Callable[[Pilot[Farewell]], Awaitable[None]]:
     async def run(pilot: Pilot[Farewell]) -> None:
         await settled(app, pilot)
         for key in keys:

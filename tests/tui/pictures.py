@@ -1,0 +1,76 @@
+"""Pictures of three screens for the README: ``python -m tests.tui.pictures`` (needs ``pip install resvg_py``).
+
+They show the console in front of the fake server, so they are the same on every machine with the same font.
+"""
+
+import asyncio
+import importlib
+import os
+import random
+import re
+import sys
+import time
+from pathlib import Path
+
+from gateway.domain.views import CallView
+from tests.house import ROOT
+from tests.tui.owner import Owner
+from tests.tui.stage import NOW, call, console
+from tests.tui.test_looks import doing
+from tui.state import Remembered
+
+FOLDER = ROOT / "tui" / "pictures"
+FONT = "DejaVu Sans Mono"
+PIXELS = 1400
+SIZE = (104, 30)
+SCREENS = {
+    "live": ("live", ("j", "j", "j", "j", "enter")),
+    "connect": ("tokens", ("j", "c")),
+    "usage": ("usage", ()),
+}
+
+
+async def picture(page: str, keys: tuple[str, ...]) -> str:
+    """The screen as SVG, after these keys."""
+    owner = Owner(400)
+    owner.records += month()
+    app = console(owner, remembered=Remembered(page=page, theme="dark"))
+    async with app.run_test(size=SIZE) as pilot:
+        await doing(app, *keys)(pilot)
+        svg = app.export_screenshot(title="tollkeeper")
+    return local(svg)
+
+
+def month() -> list[CallView]:
+    """Thirty days of calls, newest first; fewer at the week's end."""
+    chance, day = random.Random(5), 86_400_000
+    busy = [(back, chance.randrange(140, 420) // (3 if back % 7 > 4 else 1)) for back in range(1, 30)]
+    ats = [NOW - back * day - chance.randrange(day // 2) for back, count in busy for _ in range(count)]
+    return [call(i, at, chance) for i, at in enumerate(sorted(ats, reverse=True), 1_000)]
+
+
+def local(svg: str) -> str:
+    """The picture with a font of this machine in place of one from the network."""
+    svg = re.sub(r"@font-face\s*{.*?}", "", svg, flags=re.DOTALL)
+    return re.sub(r"font-family:\s*Fira Code[^;}]*", f"font-family: {FONT}", svg)
+
+
+def save(path: Path, svg: str) -> None:
+    """Write it as PNG."""
+    resvg = importlib.import_module("resvg_py")
+    data = resvg.svg_to_bytes(svg_string=svg, font_family=FONT, monospace_family=FONT, width=PIXELS)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(bytes(data))
+
+
+def main() -> None:
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    for name, (page, keys) in SCREENS.items():
+        path = FOLDER / f"{name}.png"
+        save(path, asyncio.run(picture(page, keys)))
+        sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+
+
+if __name__ == "__main__":
+    main()
