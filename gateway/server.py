@@ -47,7 +47,7 @@ _log = logging.getLogger("tollkeeper")
 
 BACKLOG = 1024
 """Connections the system may hold for us while we are busy."""
-GC_THRESHOLD = 20_000
+GC_THRESHOLD = 3_000
 """Objects made, beyond those freed, between two looks of the garbage collector: calls leave no rings."""
 LAST_WORDS_S = 3.0
 """For streams that are cut at the end of the drain to get their error event."""
@@ -116,6 +116,8 @@ async def embedded(config: Config, *, listen: bool = False) -> AsyncIterator[End
     """
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(open_engine(config))
+        for note in engine.store.notes:  # a repair is never silent
+            _log.warning("%s", note)
         if is_fresh(engine.catalog.registry):
             engine.change(beginnings(engine.now()))
         if listen:

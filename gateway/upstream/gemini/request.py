@@ -39,6 +39,7 @@ UNDERSTOOD = frozenset(
 )
 """Fields with a counterpart, and those that are refused instead of left out."""
 
+_COLLECTIONS = frozenset({"models", "tunedModels"})
 _VERSION = re.compile(r"/v\d\w*\Z")
 
 
@@ -69,9 +70,12 @@ def root(channel: Channel) -> str:
 
 
 def _path(model: str, *, stream: bool) -> str:
-    place = model if "/" in model else f"models/{model}"
+    """A model keeps its place in the path whatever it is called; only tuned ones have a collection of their own."""
+    collection, slash, name = model.partition("/")
+    if not slash or collection not in _COLLECTIONS or "/" in name or name in {".", ".."}:
+        collection, name = "models", model
     verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    return f"/{quote(place, safe='/')}:{verb}"
+    return f"/{collection}/{quote(name, safe='')}:{verb}"
 
 
 def _body(request: Request, row: Row, signatures: Signatures, dropped: list[str]) -> dict[str, Any]:
