@@ -56,6 +56,15 @@ def test_calls_that_an_earlier_segment_has_are_repeats(segment: Segment) -> None
     assert (segment.n, segment.first, len(damaged(segment))) == (6, 5, 1)
 
 
+def test_an_altered_call_is_not_accepted_though_it_is_the_only_one(tmp_path: Path) -> None:
+    log_of(tmp_path, 1).log.close()
+    alone = Segment(segments(tmp_path)[0])
+    broken = alone.path.read_bytes().replace(b'"cost":1000', b'"cost":9000')
+    alone.path.write_bytes(broken)
+    assert "0 calls of it are good" in restore(alone, 0, 7)
+    assert damaged(alone) == [broken]
+
+
 def test_what_stock_tinydb_wrote_is_taken_over(segment: Segment) -> None:
     with TinyDB(segment.path) as tinydb:
         tinydb.table("calls").remove(doc_ids=[5])
