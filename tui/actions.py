@@ -59,7 +59,7 @@ ACTIONS: tuple[Action, ...] = (
     # Live
     _act("live", "pause", "space", "Pause", "hold the list still; what comes is counted"),
     _act("live", "errors", "e", "Errors", "only calls that failed, and back", "usage list st:err"),
-    _act("live", "cancel", "x", "Cancel", "end the running call under the cursor", shown=False),
+    _act("live", "cancel", "x", "Cancel", "end the running call under the cursor", "usage cancel ID", shown=False),
     _act("live", "follow", "F", "Follow", "to the newest call, and stay there", "usage tail", shown=False),
     _act("live", "when", "w", "When", "jump to a time", "usage list --until TIME", shown=False),
     _act("live", "previous_error", "left_square_bracket", "Error before", "to the next newer error", shown=False),
@@ -126,6 +126,8 @@ ACTIONS: tuple[Action, ...] = (
     _act("app", "undo", "u", "Undo", "take the last change of the configuration back", "undo", shown=False),
     _act("app", "theme", "T", "Theme", "dark, light, high contrast, no colour", shown=False),
     _act("app", "start", "r", "Restart", "start the server again when it is gone", "serve", shown=False),
+    _act("app", "mouse", "", "Mouse", "use the mouse here, or leave it to the terminal for selecting"),
+    _act("app", "ascii", "", "ASCII", "draw with ASCII only, or with all of Unicode"),
     _act("app", "wizard", "", "First steps", "set up a channel and a token, step by step"),
     _act("app", "suspend", "ctrl+z", "Suspend", "back to the shell; 'fg' returns", shown=False),
     _act("app", "stop", "Q", "Stop", "let running calls end, stop the server and leave", "stop", shown=False),

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import ClassVar
 
@@ -31,11 +30,15 @@ from tui.glyphs import ASCII, UNICODE, wants_ascii
 from tui.link import Launcher, Link
 from tui.pages.base import Page
 from tui.pages.registry import MAKERS
+from tui.palette import Things
 from tui.session import Session
 from tui.style import CSS as STYLE
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 from tui.widgets.toast import tell
+
+REMEMBER_S = 3.0
+"""Between two looks whether something is to be written down."""
 
 RENEW_S = 0.2
 """Between two renewals of the screen: more of them cost twice as much, also over ssh, and read no better."""
@@ -48,6 +51,7 @@ class Console(CrashSafe[Farewell]):
     TITLE = "tollkeeper"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
+    COMMANDS = CrashSafe.COMMANDS | {Things}
     # Textual declares these two as instance variables.
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (90, "-normal"), (130, "-wide")]  # noqa: RUF012 - never changed
     VERTICAL_BREAKPOINTS = [(0, "-short"), (28, "-tall")]  # noqa: RUF012 - never changed
@@ -67,6 +71,8 @@ class Console(CrashSafe[Farewell]):
         self.note = note
         self.failure: GatewayError | None = None
         """Why there is no server."""
+        self.kept = b""
+        """What was written down last."""
         self._drawn = (-1, -1)
         for theme in themes.THEMES:
             self.register_theme(theme)
@@ -85,6 +91,7 @@ class Console(CrashSafe[Farewell]):
         await self.action_page(page if page in MAKERS else PAGES[0].id)
         self.run_worker(self.feed.run(), name="feed", exit_on_error=True)
         self.set_interval(RENEW_S, self.renew, name="renew")
+        self.set_interval(REMEMBER_S, lambda: verbs.remember(self), name="remember")
         if not self.is_headless:
             terminal.watch(self)
         if self.note:
@@ -189,8 +196,7 @@ def show(config: Config, link: Link) -> int:
     session = Session(config, ASCII if ascii_only else UNICODE, now, remembered)
     app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"))
     farewell = app.run(mouse=remembered.mouse) or Farewell()
-    with suppress(OSError):
-        state.save(config.home, session.remembered)
+    verbs.remember(app)
     if app.failure is not None:
         raise app.failure
     if app.crash is not None:

@@ -1,12 +1,16 @@
 """Verbs: what can be done on every page: themes, help, undo, starting, stopping and leaving."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from gateway.client import launch
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.limits import Window, window_start
-from tui import farewell, themes, wizard
+from tui import farewell, state, themes, wizard
+from tui.glyphs import ASCII, UNICODE
 from tui.widgets.confirm import Confirm
 from tui.widgets.help import Help
 from tui.widgets.toast import tell
@@ -107,6 +111,39 @@ async def _stop_wanted(session: Any) -> bool:
         return False
 
 
+async def go_to(app: Console, page: str, key: Hashable) -> None:
+    """Open a page with the cursor on one of its rows."""
+    await app.action_page(page)
+    table, source = app.page.table, app.page.source
+    if (index := source.index(key)) is not None:
+        table.go(index)
+
+
+def mouse(app: Console) -> None:
+    """Let the mouse be the terminal's, or ours again."""
+    remembered = app.session.remembered
+    remembered.mouse = not remembered.mouse
+    tell(app, f"the mouse is {'used' if remembered.mouse else 'left to the terminal'} from the next start on")
+
+
+def ascii_only(app: Console) -> None:
+    """Draw with ASCII, or with all of Unicode."""
+    remembered = app.session.remembered
+    remembered.ascii = not app.session.glyphs.ascii
+    app.session.glyphs = ASCII if remembered.ascii else UNICODE
+    tell(app, f"{'ASCII only' if remembered.ascii else 'Unicode'}; some marks change with the next start")
+    app.refresh(layout=True)
+
+
+def remember(app: Console) -> None:
+    """Write down what is remembered if it changed, so that it outlives a kill."""
+    encoded = msgspec.json.encode(app.session.remembered)
+    if encoded != app.kept:
+        with suppress(OSError):
+            state.save(app.session.config.home, app.session.remembered)
+        app.kept = encoded
+
+
 async def count_today(app: Console) -> None:
     """Ask what was spent since local midnight; from then on the events are added."""
     board, now = app.session.board, app.session.now()
@@ -125,6 +162,8 @@ VERBS: Mapping[str, AppVerb] = {
     "start": start,
     "wizard": wizard.run,
     "suspend": suspend,
+    "mouse": mouse,
+    "ascii": ascii_only,
     "stop": stop,
     "leave": leave,
     "detach": detach,

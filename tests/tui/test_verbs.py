@@ -1,8 +1,11 @@
+from pathlib import Path
+
 from tests.tui.stage import FakeClient, calls, console, words
-from tests.tui.test_app import shown
+from tests.tui.test_app import everything, shown
 from tui import themes
 from tui.actions import of
-from tui.verbs import VERBS, start, wear
+from tui.state import NAME, load
+from tui.verbs import VERBS, remember, start, wear
 from tui.widgets.help import Help
 
 
@@ -28,6 +31,34 @@ async def test_starting_a_server_that_runs_is_nothing() -> None:
         start(app)
         await pilot.pause()
         assert words(app) == ["the server is running"]
+
+
+async def test_what_is_remembered_is_written_down_while_it_runs(tmp_path: Path) -> None:
+    async with shown(console(FakeClient(calls(3)), home=tmp_path)) as (app, pilot):
+        await pilot.press("T")
+        remember(app)
+        assert load(tmp_path)[0].theme == "light"
+        (tmp_path / NAME).unlink()
+        remember(app)
+        assert not (tmp_path / NAME).exists()
+
+
+async def test_the_mouse_can_be_left_to_the_terminal() -> None:
+    async with shown() as (app, pilot):
+        app.action_act("mouse")
+        await pilot.pause()
+        assert not app.session.remembered.mouse
+        assert words(app) == ["the mouse is left to the terminal from the next start on"]
+
+
+async def test_the_screen_can_become_ascii_and_back() -> None:
+    async with shown() as (app, pilot):
+        app.action_act("ascii")
+        await pilot.pause()
+        assert everything(app).isascii()
+        app.action_act("ascii")
+        await pilot.pause()
+        assert not everything(app).isascii()
 
 
 async def test_help_is_the_pages_own() -> None:
