@@ -56,8 +56,6 @@ async def load(config: Config) -> None:
         shares, rates, memory = [], [], 0.0
         gateway = psutil.Process(server.endpoint.pid)
         costs: dict[bool, float] = {False: 0.0, True: 0.0}
-        pin(gateway, 0)
-        pin(psutil.Process(), 1)
         for _ in range(ROUNDS):
             before = busy(gateway)
             alone.append(await fire(server, key, SECONDS))
@@ -131,12 +129,6 @@ def console(config: Config) -> Iterator[Shown]:
         yield Shown(child)
     finally:
         child.close(force=True)
-
-
-def pin(process: psutil.Process, core: int) -> None:
-    """Keep a process, and what it will start, on one core, so that watching costs no core of the gateway's."""
-    if hasattr(process, "cpu_affinity") and (psutil.cpu_count() or 1) > 1:
-        process.cpu_affinity([core])
 
 
 def busy(process: psutil.Process) -> float:
