@@ -60,6 +60,13 @@ _NAMES = re.compile(
     r"|does\s+not\s+support\s+(?:the\s+)?(?:parameters?\s+)?[`'\"]?([a-z_]+)",
     re.IGNORECASE,
 )
+_SET = re.compile(
+    r"(?:unsupported|unknown|unrecognized|unexpected|extra)\s+(?:request\s+)?(?:parameter|argument|field|name|key)s?\b"
+    r"[^{\[('\"]{0,60}[{\[(]([^}\])]{1,500})[}\])]",
+    re.IGNORECASE,
+)
+"""Names as a set or list, as Python writes them: transformers says ``Unexpected fields in the request: {'x', 'y'}``."""
+_QUOTED = re.compile(r"['\"]([a-z_]+)['\"]")
 
 
 def classify(channel: Channel, status: int, said: Said, headers: Mapping[str, str]) -> Failure:
@@ -148,6 +155,7 @@ def _parameters(said: Said) -> tuple[str, ...]:
     named = [said.param] if said.code in {"unsupported_parameter", "unknown_parameter"} and said.param else []
     named += said.refused
     named += [next(filter(None, match)) for match in _NAMES.findall(said.message[:1000])]
+    named += [name for names in _SET.findall(said.message[:1000]) for name in _QUOTED.findall(names)]
     if "stream_options" in said.message:
         named.append("stream_options")
     return tuple(dict.fromkeys(named))

@@ -39,18 +39,19 @@ class Lessons:
         """Whether the same channel should be asked once more, because this time something will be left out.
 
         A strict channel loses nothing that the client sent; the ``stream_options`` of our own are always left out.
+        Upstreams that check a whole request name all they refuse: all of it is learned at once.
         """
-        before = self.of(channel.id, served, now)
+        before = after = self.of(channel.id, served, now)
         for parameter in failure.parameters:
             name = _client_name(parameter, channel)
             ours = name == "stream_options" and name not in order.fields and order.stream
             if (channel.strict and not ours) or name in NEVER_DROPPED or not (ours or _was_sent(name, order)):
                 continue
-            after = _with(before, name)
-            if after != before:
-                self._known[channel.id, served.upstream_name] = (after, Millis(now + KEEP_MS))
-                return True
-        return False
+            after = _with(after, name)
+        if after == before:
+            return False
+        self._known[channel.id, served.upstream_name] = (after, Millis(now + KEEP_MS))
+        return True
 
     def forget(self, channel: ChannelId) -> None:
         """The channel was changed or removed."""

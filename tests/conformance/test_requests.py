@@ -9,7 +9,7 @@ from tests.conformance.shapes import completion_faults
 from tests.fakes.client import HELLO, Doc
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import fail, speak
+from tests.fakes.replies import fail, reply, speak, story, stream
 
 ODD: dict[str, Any] = {"x": {"y": [1, 1.0, 1e-7, None, "\u2028", {"z": []}]}}
 
@@ -211,6 +211,14 @@ async def test_15_a_parameter_the_upstream_refuses_is_left_out_once_and_remember
     second = await gateway.client.chat(temperature=0.5)
     assert (second.status, second.head.get("x-gateway-dropped-params")) == (200, "temperature")
     assert ["temperature" in exchange.json for exchange in provider.exchanges] == [True, False, False]
+
+
+async def test_15_refusals_in_the_form_of_a_set_are_understood(gateway: Gateway, provider: Provider) -> None:
+    refusal = {"detail": "Unexpected fields in the request: {'user', 'stream_options', 'store'}"}  # transformers serve
+    provider.on("m", reply(refusal, status=422), stream(*story("Hello")))
+    answer = await gateway.client.chat(stream=True, user="u", store=True, seed=1)
+    assert (answer.text, answer.head.get("x-gateway-dropped-params")) == ("Hello", "user,store")
+    assert set(provider.last.json) == {"model", "messages", "stream", "seed"}
 
 
 async def test_15_a_strict_channel_drops_nothing(gateway: Gateway, provider: Provider) -> None:

@@ -118,6 +118,9 @@ NAMED = [
     ({"message": "seed: Extra inputs are not permitted"}, "seed"),
     ({"message": "this model does not support the parameter seed"}, "seed"),
     ({"message": "Invalid: stream_options.include_usage"}, "stream_options"),
+    ({"message": "Unexpected fields in the request: {'seed'}"}, "seed"),
+    ({"message": "Unexpected fields in the request: {'user', 'seed'}"}, "seed"),
+    ({"message": 'unknown parameters: ["user", "seed"]'}, "seed"),
 ]
 
 

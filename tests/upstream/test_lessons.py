@@ -54,6 +54,13 @@ def test_the_first_name_that_was_sent_counts() -> None:
     assert lessons.learn(channel(), SERVED, order({"model": "m", "seed": 1}), _refusal("nonsense", "seed"), NOW)
 
 
+def test_all_that_is_named_is_learned_at_once() -> None:
+    lessons = Lessons()
+    asked = order({"model": "m", "seed": 1, "user": "u"})
+    assert lessons.learn(channel(), SERVED, asked, _refusal("user", "seed", "model", "n"), NOW)
+    assert lessons.of(UP, SERVED, NOW).dropped == ("user", "seed")
+
+
 def test_a_strict_channel_loses_nothing() -> None:
     assert not _learn(Lessons(), "seed", strict=True)
 
