@@ -11,6 +11,7 @@ from gateway.domain.views import (
     ModelView,
     NewToken,
     Offer,
+    PresetView,
     PriceProposal,
     PriceView,
     TokenView,
@@ -99,6 +100,10 @@ class ChannelRequests(Caller):
     async def offers(self) -> list[Offer]:
         """Local model servers and vendors' keys that could become channels; only this machine is asked."""
         return await self.get("/offers", list[Offer])
+
+    async def presets(self) -> list[PresetView]:
+        """The known vendors and model servers."""
+        return await self.get("/presets", list[PresetView])
 
     async def channels(self) -> list[ChannelView]:
         return await self.get("/channels", list[ChannelView])

@@ -8,7 +8,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import patches, show
 from gateway.commands.base import Noun
 from gateway.commands.channel_fields import channel_options, fields_of, patch_of
-from gateway.commands.channel_probe import models, test
+from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.complete import CHANNELS
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
@@ -43,6 +43,7 @@ def channel() -> None:
 
 channel.add_command(test)
 channel.add_command(models)
+channel.add_command(presets)
 
 
 @channel.command("list", examples=["tollkeeper channel list"])
@@ -68,8 +69,8 @@ def show_channel(ref: str, *, as_json: bool) -> None:
 @channel.command(
     "add",
     examples=[
-        "tollkeeper channel add openai --base-url https://api.openai.com/v1 \\",
-        "    --key env:OPENAI_API_KEY --models gpt-4o,gpt-4o-mini",
+        "tollkeeper channel add claude --preset anthropic --key env:ANTHROPIC_API_KEY",
+        "tollkeeper channel add mine --base-url https://models.example.com/v1 --key env:MY_KEY --models a,b",
         "tollkeeper channel add local --base-url http://127.0.0.1:11434/v1 --models qwen3:8b",
         "tollkeeper channel add slow --dialect mock --models test --option latency=2000",
     ],
@@ -78,19 +79,21 @@ def show_channel(ref: str, *, as_json: bool) -> None:
 @click.option(
     "--dialect",
     type=click.Choice([d.value for d in Dialect]),
-    default=Dialect.OPENAI.value,
-    show_default=True,
-    help="Its wire format; mock answers by itself.",
+    help="Its wire format (default: the preset's, else openai); mock answers by itself.",
 )
 @channel_options
 @json_option
-def add_channel(name: str, dialect: str, *, as_json: bool, **given: Any) -> None:
-    """Add a channel. Without --models the upstream is asked which it has."""
-    if dialect != Dialect.MOCK and not given["base_url"]:
-        raise click.UsageError(
-            "--base-url is needed; for OpenAI it is https://api.openai.com/v1", click.get_current_context()
-        )
-    body = {"name": name, "dialect": dialect} | patch_of(fields_of(given), [], Limits(), Timeouts(), {})
+def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) -> None:
+    """Add a channel. A preset knows dialect and address; without --models the upstream is asked which it has."""
+    if not given["preset"]:
+        dialect = dialect or Dialect.OPENAI.value
+        if dialect == Dialect.OPENAI and not given["base_url"]:
+            raise click.UsageError(
+                "--preset or --base-url is needed; 'tollkeeper channel presets' lists what is known",
+                click.get_current_context(),
+            )
+    body = {"name": name} | patches.given(dialect=dialect)
+    body |= patch_of(fields_of(given), [], Limits(), Timeouts(), {})
     view = run(lambda client: client.add_channel(body))
     if as_json:
         out_json(view)

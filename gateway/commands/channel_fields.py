@@ -131,7 +131,7 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         "--map", "maps", type=PAIR, multiple=True, metavar="PUBLIC=UPSTREAM", help="Offer one by another name."
     ),
     click.option("--group", "groups", multiple=True, metavar="NAMES", help="Groups it serves: default,friends."),
-    click.option("--preset", help="Known upstream whose ways to follow; found by the URL if not given."),
+    click.option("--preset", help="Known upstream: 'tollkeeper channel presets'; found by the URL if not given."),
     click.option("--priority", type=int, help="Higher is asked first."),
     click.option("--weight", type=click.IntRange(min=0), help="Share of the draw within one priority."),
     click.option("--header", "headers", type=PAIR, multiple=True, help="Further request headers; they replace all."),

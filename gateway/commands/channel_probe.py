@@ -1,4 +1,4 @@
-"""Channel probe: what asks an upstream itself. ``channel test`` and ``channel models``."""
+"""Channel probe: what is out there: ``channel presets``, and what asks an upstream itself: ``test`` and ``models``."""
 
 import click
 import msgspec
@@ -25,6 +25,21 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None
     served: bool
     """Whether the channel offers it to clients."""
+
+
+PRESET_COLUMNS = [
+    ("Preset", lambda p: p.name),
+    ("Dialect", lambda p: p.dialect),
+    ("Base URL", lambda p: p.base_url or "yours: give --base-url"),
+    ("Key", lambda p: f"env:{p.key_variable}" if p.key_variable else "none needed" if p.local else ""),
+]
+
+
+@click.command(cls=Command, examples=["tollkeeper channel presets"])
+@json_option
+def presets(*, as_json: bool) -> None:
+    """List the known vendors and local servers: dialect, address and where the key usually is."""
+    out_list(run(lambda client: client.presets()), PRESET_COLUMNS, as_json=as_json, empty="no presets")
 
 
 @click.command(cls=Command, examples=["tollkeeper channel test openai --model gpt-4o-mini"])

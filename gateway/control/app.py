@@ -60,6 +60,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/groups/{name}", groups.show),
     ("PATCH", "/groups/{name}", groups.edit),
     ("DELETE", "/groups/{name}", groups.remove),
+    ("GET", "/presets", offers.presets),
     ("GET", "/offers", offers.listed),
     ("GET", "/channels", channels.listed),
     ("POST", "/channels", channels.add),

@@ -22,7 +22,7 @@ from gateway.domain.units import ChannelId
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
 from gateway.upstream.adapter import AttemptFailed
-from gateway.upstream.traits import ANTHROPIC, PRESETS
+from gateway.upstream.traits import ANTHROPIC, GEMINI, PRESETS
 
 EDITABLE = (
     "name",
@@ -45,10 +45,7 @@ EDITABLE = (
 )
 
 
-_HOMES = {
-    Dialect.ANTHROPIC: ANTHROPIC.base_url,
-    Dialect.GEMINI: "https://generativelanguage.googleapis.com/v1beta",
-}
+_HOMES = {Dialect.ANTHROPIC: ANTHROPIC.base_url, Dialect.GEMINI: GEMINI.base_url}
 """Dialects that only their vendor speaks, and where it lives."""
 
 
@@ -76,13 +73,16 @@ async def show(desk: Desk, request: web.Request) -> ChannelView:
 
 
 async def add(desk: Desk, request: web.Request) -> ChannelView:
-    """POST /channels: the fields of a channel; ``name`` and ``dialect`` are required.
+    """POST /channels: the fields of a channel; ``name`` is required, and either ``dialect`` or ``preset``.
 
-    Without ``base_url`` that of the preset or dialect is taken, without ``models`` the upstream is asked for its list.
+    A preset implies dialect and ``base_url``, a dialect of one vendor the ``base_url``; without ``models`` the upstream
+    is asked for its list.
     """
     body = await request.read()
-    required(body, "name", "dialect")
     values = fields(body, Channel, (*EDITABLE, "dialect"))
+    if values.get("preset") in PRESETS:
+        values.setdefault("dialect", PRESETS[values["preset"]].dialect)
+    required(body, "name", *(() if "dialect" in values else ("dialect",)))
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
     channel = _checked(Channel(id=ChannelId(new_id("ch")), created=desk.now, **values), desk)
     if not channel.models:

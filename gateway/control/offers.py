@@ -17,29 +17,14 @@ from gateway.domain.channel import Channel, Dialect, Served, Timeouts
 from gateway.domain.errors import UpstreamError
 from gateway.domain.token import PREFIX
 from gateway.domain.units import ChannelId
-from gateway.domain.views import Offer
+from gateway.domain.views import Offer, PresetView
+from gateway.upstream import traits
 from gateway.upstream.traits import PRESETS
 
-LOCAL = (
-    ("ollama", "http://127.0.0.1:11434/v1"),
-    ("lmstudio", "http://127.0.0.1:1234/v1"),
-    ("llamacpp", "http://127.0.0.1:8080/v1"),
-    ("vllm", "http://127.0.0.1:8000/v1"),
-    ("jan", "http://127.0.0.1:1337/v1"),
-    ("koboldcpp", "http://127.0.0.1:5001/v1"),
-)
-"""Model servers and where they listen if nobody told them otherwise, by the defaults of their own documentation."""
+LOCAL = tuple((name, PRESETS[name].base_url) for name in traits.LOCAL)
+"""Model servers and where they listen if nobody told them otherwise."""
 
-VENDORS = (
-    ("openai", Dialect.OPENAI, "OPENAI_API_KEY"),
-    ("anthropic", Dialect.ANTHROPIC, "ANTHROPIC_API_KEY"),
-    ("gemini", Dialect.GEMINI, "GEMINI_API_KEY"),
-    ("openrouter", Dialect.OPENAI, "OPENROUTER_API_KEY"),
-    ("deepseek", Dialect.OPENAI, "DEEPSEEK_API_KEY"),
-    ("groq", Dialect.OPENAI, "GROQ_API_KEY"),
-    ("mistral", Dialect.OPENAI, "MISTRAL_API_KEY"),
-    ("together", Dialect.OPENAI, "TOGETHER_API_KEY"),
-)
+VENDORS = tuple((row.name, row.dialect, row.key_variable) for row in PRESETS.values() if row.key_variable)
 """Vendors, how they are spoken to, and the variable that their own documentation names."""
 
 CONNECT_S = 0.5
@@ -63,13 +48,28 @@ def keys(environ: Mapping[str, str]) -> list[Offer]:
         Offer(
             name=name,
             dialect=dialect.value,
-            preset=name if name in PRESETS else "",
+            preset=name,
             base_url=default_base_url(dialect, name),
             key=f"env:{variable}",
             models=[],
         )
         for name, dialect, variable in VENDORS
         if environ.get(variable, "").strip() and not environ[variable].startswith(PREFIX)
+    ]
+
+
+async def presets(_: Desk, request: web.Request) -> list[PresetView]:
+    """GET /presets: the known vendors and model servers, in the order to offer them in."""
+    query(request.query, {})
+    return [
+        PresetView(
+            name=row.name,
+            dialect=row.dialect.value,
+            base_url=row.base_url,
+            key_variable=row.key_variable,
+            local=row.name in traits.LOCAL,
+        )
+        for row in PRESETS.values()
     ]
 
 
@@ -83,8 +83,7 @@ async def _server(engine: Engine, name: str, base_url: str) -> Offer | None:
     models = await _models(engine, name, base_url)
     if not models:
         return None
-    preset = name if name in PRESETS else ""
-    return Offer(name=name, dialect=Dialect.OPENAI.value, preset=preset, base_url=base_url, key="", models=list(models))
+    return Offer(name=name, dialect=Dialect.OPENAI.value, preset=name, base_url=base_url, key="", models=list(models))
 
 
 async def _models(engine: Engine, name: str, base_url: str) -> list[Served]:

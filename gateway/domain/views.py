@@ -143,6 +143,19 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What a local server lists; of a vendor nobody was asked."""
 
 
+class PresetView(msgspec.Struct, frozen=True, kw_only=True):
+    """A known vendor or model server: what a channel needs not be told if it is named as its preset."""
+
+    name: str
+    dialect: str
+    base_url: str
+    """Empty: it has no fixed place."""
+    key_variable: str
+    """Where its documentation keeps the key; empty: none is needed, or none is named."""
+    local: bool
+    """It usually runs on the same machine."""
+
+
 class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     """Nano-dollars per million tokens; ``per_call_nanos`` a call."""
 

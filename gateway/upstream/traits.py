@@ -1,4 +1,4 @@
-"""Traits: what is known of upstreams that speak OpenAI's dialect, as one table. Model line-ups change: rows, not code.
+"""Traits: what is known of vendors and model servers, as one table. Model line-ups change: rows, not code.
 
 A channel's row is found by its preset, else by the host of its base URL; an unknown upstream gets ``PLAIN``. Facts are
 from the vendors' documentation and sources, read in the middle of 2026.
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.domain.channel import TokenLimitField
+from gateway.domain.channel import Dialect, TokenLimitField
 
 
 class Auth(StrEnum):
@@ -42,8 +42,12 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """One upstream: where it is and how a request must be changed for it. The defaults change nothing."""
 
     name: str
+    dialect: Dialect = Dialect.OPENAI
+    """What it is spoken to in unless the channel says otherwise."""
     base_url: str = ""
     """Empty: it has no fixed place."""
+    key_variable: str = ""
+    """The environment variable in which its own documentation keeps the key; empty: it needs none, or names none."""
     hosts: tuple[str, ...] = ()
     """Host patterns, with ``:port`` for servers known by their port."""
     auth: Auth = Auth.BEARER
@@ -91,10 +95,30 @@ _REASONING = ModelRow(
     patterns=("o1*", "o3*", "o4*", "gpt-5*", "gpt-6*"), token_limit_field=TokenLimitField.MAX_COMPLETION_TOKENS
 )
 
-OPENAI = Traits(name="openai", base_url="https://api.openai.com/v1", hosts=("api.openai.com",), models=(_REASONING,))
+OPENAI = Traits(
+    name="openai",
+    base_url="https://api.openai.com/v1",
+    key_variable="OPENAI_API_KEY",
+    hosts=("api.openai.com",),
+    models=(_REASONING,),
+)
 
-ANTHROPIC = Traits(name="anthropic", base_url="https://api.anthropic.com/v1", hosts=("api.anthropic.com",))
+ANTHROPIC = Traits(
+    name="anthropic",
+    dialect=Dialect.ANTHROPIC,
+    base_url="https://api.anthropic.com/v1",
+    key_variable="ANTHROPIC_API_KEY",
+    hosts=("api.anthropic.com",),
+)
 """The place of the vendor's own dialect and of OpenAI's."""
+
+GEMINI = Traits(
+    name="gemini",
+    dialect=Dialect.GEMINI,
+    base_url="https://generativelanguage.googleapis.com/v1beta",
+    key_variable="GEMINI_API_KEY",
+)
+"""Its host is that of its OpenAI surface, whose row is below."""
 
 AZURE = Traits(
     name="azure",
@@ -106,6 +130,7 @@ AZURE = Traits(
 OPENROUTER = Traits(
     name="openrouter",
     base_url="https://openrouter.ai/api/v1",
+    key_variable="OPENROUTER_API_KEY",
     hosts=("openrouter.ai",),
     swaps=(Swap("reasoning_effort", b'"max"', b'"xhigh"'),),
 )
@@ -113,6 +138,7 @@ OPENROUTER = Traits(
 DEEPSEEK = Traits(
     name="deepseek",
     base_url="https://api.deepseek.com",
+    key_variable="DEEPSEEK_API_KEY",
     hosts=("api.deepseek.com",),
     token_limit_field=TokenLimitField.MAX_TOKENS,
 )
@@ -120,6 +146,7 @@ DEEPSEEK = Traits(
 GROQ = Traits(
     name="groq",
     base_url="https://api.groq.com/openai/v1",
+    key_variable="GROQ_API_KEY",
     hosts=("api.groq.com",),
     deny=frozenset({"logprobs", "top_logprobs", "logit_bias"}),
     message_deny=frozenset({"name"}),
@@ -129,6 +156,7 @@ GROQ = Traits(
 MISTRAL = Traits(
     name="mistral",
     base_url="https://api.mistral.ai/v1",
+    key_variable="MISTRAL_API_KEY",
     hosts=("api.mistral.ai", "codestral.mistral.ai"),
     token_limit_field=TokenLimitField.MAX_TOKENS,
     rename=(("seed", "random_seed"),),
@@ -165,10 +193,64 @@ MISTRAL = Traits(
 )
 
 TOGETHER = Traits(
-    name="together", base_url="https://api.together.xyz/v1", hosts=("api.together.xyz", "api.together.ai")
+    name="together",
+    base_url="https://api.together.xyz/v1",
+    key_variable="TOGETHER_API_KEY",
+    hosts=("api.together.xyz", "api.together.ai"),
 )
 
-GEMINI = Traits(
+XAI = Traits(name="xai", base_url="https://api.x.ai/v1", key_variable="XAI_API_KEY", hosts=("api.x.ai",))
+
+FIREWORKS = Traits(
+    name="fireworks",
+    base_url="https://api.fireworks.ai/inference/v1",
+    key_variable="FIREWORKS_API_KEY",
+    hosts=("api.fireworks.ai",),
+)
+
+CEREBRAS = Traits(
+    name="cerebras",
+    base_url="https://api.cerebras.ai/v1",
+    key_variable="CEREBRAS_API_KEY",
+    hosts=("api.cerebras.ai",),
+)
+
+NVIDIA = Traits(
+    name="nvidia",
+    base_url="https://integrate.api.nvidia.com/v1",
+    key_variable="NVIDIA_API_KEY",
+    hosts=("integrate.api.nvidia.com",),
+)
+
+HUGGINGFACE = Traits(
+    name="huggingface",
+    base_url="https://router.huggingface.co/v1",
+    key_variable="HF_TOKEN",
+    hosts=("router.huggingface.co",),
+)
+
+MOONSHOT = Traits(
+    name="moonshot",
+    base_url="https://api.moonshot.ai/v1",
+    key_variable="MOONSHOT_API_KEY",
+    hosts=("api.moonshot.ai", "api.moonshot.cn"),
+)
+
+DEEPINFRA = Traits(
+    name="deepinfra",
+    base_url="https://api.deepinfra.com/v1/openai",
+    key_variable="DEEPINFRA_API_KEY",
+    hosts=("api.deepinfra.com",),
+)
+
+SAMBANOVA = Traits(
+    name="sambanova",
+    base_url="https://api.sambanova.ai/v1",
+    key_variable="SAMBANOVA_API_KEY",
+    hosts=("api.sambanova.ai",),
+)
+
+GEMINI_OPENAI = Traits(
     name="gemini-openai",
     base_url="https://generativelanguage.googleapis.com/v1beta/openai",
     hosts=("generativelanguage.googleapis.com",),
@@ -220,25 +302,44 @@ LLAMACPP = Traits(name="llamacpp", base_url="http://127.0.0.1:8080/v1", hosts=("
 
 VLLM = Traits(name="vllm", base_url="http://127.0.0.1:8000/v1", hosts=("*:8000",))
 
+JAN = Traits(name="jan", base_url="http://127.0.0.1:1337/v1", hosts=("*:1337",))
+
+KOBOLDCPP = Traits(name="koboldcpp", base_url="http://127.0.0.1:5001/v1", hosts=("*:5001",))
+
 PRESETS = {
     row.name: row
     for row in (
         OPENAI,
         ANTHROPIC,
-        AZURE,
+        GEMINI,
         OPENROUTER,
         DEEPSEEK,
         GROQ,
         MISTRAL,
         TOGETHER,
-        GEMINI,
+        XAI,
+        FIREWORKS,
+        CEREBRAS,
+        NVIDIA,
+        HUGGINGFACE,
+        MOONSHOT,
+        DEEPINFRA,
+        SAMBANOVA,
+        AZURE,
+        GEMINI_OPENAI,
         OLLAMA,
         LMSTUDIO,
         LLAMACPP,
         VLLM,
+        JAN,
+        KOBOLDCPP,
     )
 }
 """By name; the order is the one to offer them in."""
+
+
+LOCAL = tuple(row.name for row in PRESETS.values() if row.base_url.startswith("http://127.0.0.1:"))
+"""Servers that usually run on this machine, at the ports of their own documentation."""
 
 
 @lru_cache(maxsize=256)

@@ -67,6 +67,12 @@ def test_a_channel_needs_an_address() -> None:
     assert (ran.code, "--base-url" in ran.err) == (Exit.USAGE, True)
 
 
+def test_a_preset_is_enough() -> None:
+    control = Control({"POST /channels": CHANNEL})
+    ran = run("channel", "add", "c", "--preset", "anthropic", "--key", "env:X", control=control)
+    assert (ran.code, control.bodies) == (0, [{"name": "c", "key": "env:X", "preset": "anthropic"}])
+
+
 def test_an_edit_keeps_what_is_known_of_models() -> None:
     control = Control({"GET /channels/openai": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
     run("channel", "edit", "openai", "--models", "fast,o3", control=control)

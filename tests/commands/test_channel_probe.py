@@ -4,12 +4,22 @@ from gateway.commands.channel_probe import merged
 from gateway.commands.exits import Exit
 from gateway.domain.channel import Check, Served
 from gateway.domain.units import Millis
+from gateway.domain.views import PresetView
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, NOW
 
 GOOD = Check(time=NOW, ok=True, ms=Millis(85), text="2 models")
 BAD = Check(time=NOW, ok=False, ms=Millis(85), text="401: key refused")
 LISTED = [Served(name="gpt-4o", context=128_000), Served(name="gpt-4o-mini"), Served(name="o3")]
+
+
+def test_presets_are_listed() -> None:
+    known = PresetView(name="groq", dialect="openai", base_url="https://g/v1", key_variable="GROQ_API_KEY", local=False)
+    ran = run("channel", "presets", control=Control({"GET /presets": [known]}))
+    assert ran.out.splitlines()[1].split() == ["groq", "openai", "https://g/v1", "env:GROQ_API_KEY"]
+    assert set(run("channel", "presets", "--json", control=Control({"GET /presets": [known]})).json[0]) == {
+        *("name", "dialect", "base_url", "key_variable", "local")
+    }
 
 
 def test_a_good_test() -> None:

@@ -105,6 +105,17 @@ async def test_a_preset_brings_its_address(owner: ControlClient) -> None:
     assert channel.base_url == "https://api.groq.com/openai/v1"
 
 
+@pytest.mark.parametrize(("preset", "dialect"), [("anthropic", "anthropic"), ("gemini", "gemini"), ("groq", "openai")])
+async def test_a_preset_implies_its_dialect(owner: ControlClient, preset: str, dialect: str) -> None:
+    channel = await owner.add_channel({"name": "v", "preset": preset, "models": [{"name": "x"}]})
+    assert (channel.dialect, channel.preset, channel.base_url[:8]) == (dialect, preset, "https://")
+
+
+async def test_a_preset_with_another_dialect_is_taken_at_its_word(owner: ControlClient) -> None:
+    body = {"name": "v", "preset": "anthropic", "dialect": "openai", "models": [{"name": "x"}]}
+    assert (await owner.add_channel(body)).dialect == "openai"
+
+
 @pytest.mark.parametrize("dialect", ["anthropic", "gemini"])
 async def test_a_dialect_of_one_vendor_brings_its_address(owner: ControlClient, dialect: str) -> None:
     channel = await owner.add_channel({"name": "v", "dialect": dialect, "models": [{"name": "x"}]})

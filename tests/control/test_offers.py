@@ -77,3 +77,11 @@ def test_what_is_offered_would_be_accepted() -> None:
     assert [offer.name for offer in offered] == [name for name, _, _ in VENDORS]
     assert all(checked_base_url(offer.base_url) == offer.base_url for offer in offered)
     assert all(offer.preset in ("", *PRESETS) for offer in offered)
+
+
+async def test_presets_tell_what_need_not_be_told(owner: ControlClient) -> None:
+    found = {preset.name: preset for preset in await owner.presets()}
+    assert list(found) == list(PRESETS)
+    claude, llama = found["anthropic"], found["ollama"]
+    assert (claude.dialect, claude.key_variable, claude.local) == ("anthropic", "ANTHROPIC_API_KEY", False)
+    assert (llama.dialect, llama.key_variable, llama.local) == ("openai", "", True)
