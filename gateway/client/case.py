@@ -5,7 +5,6 @@ from gateway.client.trial import Door
 from gateway.domain.views import ChannelView, GroupView, ModelView, TokenView
 
 START = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
-GRANT = "top up: 'tollkeeper account grant 10'"
 
 
 class Ill(Exception):

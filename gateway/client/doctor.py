@@ -6,8 +6,9 @@ The first question that fails is the one to mend; those after it are skipped, fo
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from gateway.client import means, way
-from gateway.client.case import GRANT, START, Case, Ill
+from gateway.client.case import START, Case, Ill
 from gateway.client.control import ControlClient
+from gateway.domain.advice import advice
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain
 from gateway.domain.views import Step
@@ -38,30 +39,11 @@ async def _answered(name: str, answer: Awaitable[str]) -> Step:
         return Step(name=name, result="fail", text=ill.text, fix=ill.fix)
     except GatewayError as error:
         otherwise = START if isinstance(error, Unavailable) else _LOOK
-        fix = _FIXES.get(error.code, otherwise)
+        fix = advice(error.code) or otherwise
         return Step(name=name, result="fail", text=plain(error.message, TEXT_LIMIT), fix=fix)
 
 
 _LOOK = "'tollkeeper usage list' shows the call and what became of it"
-
-_FIXES = {
-    "gateway_stopping": "it is stopping: wait until it is gone, then 'tollkeeper serve'",
-    "insufficient_quota": GRANT,
-    "invalid_api_key": "'tollkeeper token list' shows the tokens, 'tollkeeper token rotate NAME' tells a new key",
-    "no_channel_available": "'tollkeeper channel list' shows why each one is out",
-    "not_found": "'tollkeeper token list' and 'tollkeeper channel list' show the names there are",
-    "overloaded": "too many calls run at once: try again",
-    "rate_limit_exceeded": "wait a minute, or raise the limits of the token or its group",
-    "server_slow": "the gateway hangs: its log is server.log in its home",
-    "store_unavailable": "the disk is full or refuses to be written: 'tollkeeper status' says what it said",
-    "token_disabled": "'tollkeeper token enable NAME'",
-    "token_expired": "'tollkeeper token edit NAME --expires 30d'",
-    "upstream_auth_failed": "the upstream refuses the channel's key: 'tollkeeper channel edit NAME --key KEY'",
-    "upstream_out_of_credit": "the account at the upstream has no credit: top up there",
-    "upstream_timeout": "the upstream is slow: 'tollkeeper channel edit NAME --timeout head=300'",
-    "upstream_unreachable": "the channel's base URL does not answer: does the upstream run?",
-    "wrong_host": "use the address that 'tollkeeper status' shows",
-}
 
 QUESTIONS: tuple[tuple[str, Callable[[Case], Awaitable[str]]], ...] = (
     ("the gateway answers", way.gateway),

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Iterator
 
-from gateway.client.case import GRANT, Case, Ill
+from gateway.client.case import Case, Ill
+from gateway.domain.advice import GRANT
 from gateway.domain.limits import Limits, Window, window_start
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
