@@ -16,6 +16,7 @@ from gateway.domain.views import (
     PriceView,
     TokenView,
 )
+from gateway.domain.why import Why
 
 PROBE_S = 180.0
 """A test of a channel may wait for a slow model."""
@@ -155,3 +156,9 @@ class PriceRequests(Caller):
     async def models(self, token: str | None = None) -> list[ModelView]:
         """All models, or those that one token sees."""
         return await self.get("/models", list[ModelView], token=token)
+
+    async def why(
+        self, token: str, model: str, *, prompt_tokens: int | None = None, max_tokens: int | None = None
+    ) -> Why:
+        """What a call would get, without making it."""
+        return await self.get("/why", Why, token=token, model=model, prompt_tokens=prompt_tokens, max_tokens=max_tokens)

@@ -22,6 +22,7 @@ from gateway.control import (
     settings,
     tokens,
     usage,
+    why,
 )
 from gateway.control.desk import Desk
 from gateway.core.engine import Engine
@@ -75,6 +76,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("PUT", "/prices/{model:.+}", prices.put),
     ("DELETE", "/prices/{model:.+}", prices.remove),
     ("GET", "/models", models.listed),
+    ("GET", "/why", why.explain),
     ("GET", "/calls", calls.listed),
     ("GET", "/calls/{id}", calls.show),
     ("POST", "/calls/{id}/cancel", calls.cancel),

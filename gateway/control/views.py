@@ -44,7 +44,7 @@ def account_view(engine: Engine) -> AccountView:
         balance_nanos=books.balance(),
         available_nanos=books.available(),
         stop_when_empty=registry.account.stop_when_empty,
-        budgets=_budget_views(engine, scope, registry.account.budgets),
+        budgets=budget_views(engine, scope, registry.account.budgets),
     )
 
 
@@ -65,7 +65,7 @@ def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> T
         calls=spent.calls,
         spent_nanos=spent.nanos,
         held_nanos=engine.store.books.held(scope).nanos,
-        budgets=_budget_views(engine, scope, token.budgets),
+        budgets=budget_views(engine, scope, token.budgets),
         limits=token.limits,
         models=list(token.models),
         sees=list(engine.catalog.visible(token)) if sees is None else sees,
@@ -98,7 +98,7 @@ def group_view(engine: Engine, group: Group) -> GroupView:
         sees=list(engine.catalog.group_models(group.name)),
         multiplier=group.multiplier,
         limits=group.limits,
-        budgets=_budget_views(engine, scope, group.budgets),
+        budgets=budget_views(engine, scope, group.budgets),
         tokens=sorted(t.name for t in registry.tokens.values() if t.group == group.name),
         channels=[c.name for c in sorted(channels, key=lambda c: (-c.priority, c.name))],
         calls=spent.calls,
@@ -243,7 +243,8 @@ def running_view(call: Running, now: Millis) -> CallView:
     )
 
 
-def _budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> list[BudgetView]:
+def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> list[BudgetView]:
+    """Budgets with what is used of them now."""
     books, now = engine.store.books, engine.now()
     views = []
     for budget in budgets:

@@ -72,6 +72,11 @@ class Pipeline:
         self.closed: Unavailable | None = None
         """Set while no calls are taken: what those who come are told."""
 
+    @property
+    def attempts(self) -> Attempts:
+        """What asks the channels."""
+        return self._.attempts
+
     def identify(self, visit: Visit) -> Token:
         """Who it is. Raises InvalidToken."""
         try:

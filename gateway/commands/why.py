@@ -1,0 +1,112 @@
+"""``why``: what a call would get and by which rules, without making it."""
+
+from collections.abc import Iterator
+
+import click
+
+from gateway.commands import show
+from gateway.commands.base import Command
+from gateway.commands.complete import MODELS, TOKENS
+from gateway.commands.exits import Exit, Quit
+from gateway.commands.options import json_option, now
+from gateway.commands.output import out, out_json, out_pairs, table
+from gateway.commands.session import run
+from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.text import plain
+from gateway.domain.views import BudgetView
+from gateway.domain.why import LimitView, PartyView, RouteView, Why
+
+
+def _state(route: RouteView) -> str:
+    left = f" {max(0, route.until_ms - now()) / 1000:.0f} s" if route.until_ms else ""
+    return f"{route.state}{left}"
+
+
+COLUMNS = [
+    ("Channel", lambda r: r.channel),
+    (">Priority", lambda r: str(r.priority)),
+    (">Weight", lambda r: str(r.weight)),
+    (">Asked first", lambda r: f"{r.chance:.0%}" if r.chance else ""),
+    ("State", _state),
+    (">Running", lambda r: str(r.in_flight)),
+    ("Asked for", lambda r: r.upstream_model),
+    ("Passed over because", lambda r: r.passed),
+]
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "tollkeeper why laptop gpt-4o",
+        "tollkeeper why laptop gpt-4o --prompt-tokens 20000 --max-tokens 2000 --json",
+    ],
+)
+@click.argument("token", shell_complete=TOKENS)
+@click.argument("model", shell_complete=MODELS)
+@click.option("--prompt-tokens", type=click.IntRange(1), help="How long the call's input is (default: 1000).")
+@click.option("--max-tokens", type=click.IntRange(1), help="The limit of its output (default: it sets none).")
+@json_option
+def why(token: str, model: str, prompt_tokens: int | None, max_tokens: int | None, *, as_json: bool) -> None:
+    """Explain what a call of TOKEN for MODEL would get, without making it.
+
+    By which rule the model is visible, its price and the hold, what is left of budgets and limits, and the channels in
+    the order they would be asked, each with the reason against it. Exits with 1 if the call would be refused.
+    """
+    found = run(lambda client: client.why(token, model, prompt_tokens=prompt_tokens, max_tokens=max_tokens))
+    if as_json:
+        out_json(found)
+    else:
+        out_pairs(_pairs(found))
+        if found.routes:
+            out("\n" + table(found.routes, COLUMNS))
+    if not found.works:
+        raise Quit(
+            f"a call would be refused with {found.status} {found.code}: {found.fix or found.message}", Exit.FAILED
+        )
+
+
+def _pairs(found: Why) -> Iterator[tuple[str, str]]:
+    yield "result", f"{found.status} {found.code}".strip() + f": {found.message}"
+    yield "what to do", found.fix
+    yield "token", f"{found.token} (group {found.group})"
+    yield "model", f"{found.model}: {'visible' if found.visible else 'hidden'}: {found.rule}"
+    times = f" {show.multiplier(found.multiplier)}" if found.multiplier != 1_000_000 else ""
+    yield "price", show.price(found.price) + times
+    size = (
+        f"{found.prompt_tokens:,} input tokens, {f'{found.max_tokens:,}' if found.max_tokens else 'no limit of'} output"
+    )
+    if found.hold_nanos is not None:
+        yield "hold", f"{dollars(found.hold_nanos)}, {found.hold_tokens:,} tokens ({size})"
+    for party in found.parties:
+        yield _label(party), "; ".join(_left(found, party))
+
+
+def _label(party: PartyView) -> str:
+    return f"{party.kind} {plain(party.name, 30)}".rstrip()
+
+
+def _left(found: Why, party: PartyView) -> Iterator[str]:
+    if party.kind == "account":
+        yield f"{brief_dollars(found.available_nanos)} available"
+    for budget in party.budgets:
+        yield _budget(budget)
+    for limit in party.limits:
+        yield _limit(limit)
+    if party.kind != "account" and not (party.budgets or party.limits):
+        yield "no budget and no limit"
+
+
+def _budget(budget: BudgetView) -> str:
+    parts = []
+    if budget.limit_nanos is not None:
+        left = max(0, budget.limit_nanos - budget.spent_nanos - budget.held_nanos)
+        parts.append(f"{brief_dollars(left)} of {brief_dollars(budget.limit_nanos)}")
+    if budget.limit_tokens is not None:
+        parts.append(f"{max(0, budget.limit_tokens - budget.spent_tokens):,} of {budget.limit_tokens:,} tokens")
+    until = f" until {show.moment(budget.resets_at_ms)}" if budget.resets_at_ms else ""
+    return f"{budget.window.value}: {' and '.join(parts)} left{until}"
+
+
+def _limit(limit: LimitView) -> str:
+    back = f", all in {limit.whole_in_ms / 1000:.0f} s" if limit.whole_in_ms else ""
+    return f"{limit.name}: {limit.left:,} of {limit.limit:,} left{back}"

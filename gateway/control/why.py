@@ -1,0 +1,187 @@
+"""Why: what a call of one token for one model would get, and by which rules. Nobody is asked and nothing is held."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from aiohttp import web
+
+from gateway.control.desk import Desk
+from gateway.control.inputs import query
+from gateway.control.views import budget_views, price_view
+from gateway.core.admission import bounds_of, group_of
+from gateway.core.asked import MAX_OUTPUT
+from gateway.core.engine import Engine
+from gateway.core.ratelimit import Bound
+from gateway.core.routing import choose
+from gateway.core.sight import Sight, sight
+from gateway.core.why import Rehearsal, Wanted, Ways, chances, rehearse
+from gateway.domain.advice import advice
+from gateway.domain.channel import Channel
+from gateway.domain.errors import BadRequest, GatewayError, NoChannel, Unavailable
+from gateway.domain.group import Group
+from gateway.domain.price import Price
+from gateway.domain.text import plain
+from gateway.domain.token import Token
+from gateway.domain.units import Millis
+from gateway.domain.why import LimitView, PartyView, RouteView, Why
+from gateway.web.errors import status_of
+
+PROMPT_TOKENS = 1000
+"""Input tokens of the call that is thought of, if nothing else is said."""
+
+
+async def explain(desk: Desk, request: web.Request) -> Why:
+    """GET /why?token&model[&prompt_tokens][&max_tokens]: tokens and models by name."""
+    asked = query(request.query, {"token": str, "model": str, "prompt_tokens": int, "max_tokens": int})
+    for name in ("token", "model"):
+        if not asked.get(name):
+            raise BadRequest(f"'{name}' is missing", code="missing_required_parameter", param=name)
+    for name in ("prompt_tokens", "max_tokens"):
+        if not 0 < asked.get(name, 1) <= MAX_OUTPUT:
+            raise BadRequest(f"'{name}' must be from 1 to {MAX_OUTPUT}", param=name)
+    wanted = Wanted(
+        token=desk.engine.catalog.token(asked["token"]),
+        model=asked["model"],
+        prompt_tokens=asked.get("prompt_tokens", PROMPT_TOKENS),
+        max_tokens=asked.get("max_tokens"),
+    )
+    return _why(desk.engine, wanted)
+
+
+def _why(engine: Engine, wanted: Wanted) -> Why:
+    catalog, now = engine.catalog, engine.now()
+    ways = Ways(
+        catalog=catalog,
+        limiter=engine.limiter,
+        books=engine.store.books,
+        first=engine.pipeline.attempts.first,
+        closed=engine.pipeline.closed,
+    )
+    found = rehearse(wanted, ways, now)
+    error = found.error or _store_error(engine)
+    token, group = wanted.token, group_of(wanted.token, catalog)
+    seen, price = sight(wanted.model, token, group, catalog), catalog.price(wanted.model)
+    admitted = found.admission.grip if found.admission is not None else None
+    routes = _routes(engine, wanted.model, token)
+    return Why(
+        token=token.name,
+        group=group.name,
+        model=wanted.model,
+        prompt_tokens=wanted.prompt_tokens,
+        max_tokens=wanted.max_tokens,
+        works=error is None,
+        status=200 if error is None else status_of(error),
+        code=error.code if error is not None else "",
+        message=error.message if error is not None else _way(found),
+        fix=_fix(error, seen, wanted, routes) if error is not None else "",
+        retry_after_s=error.retry_after_s if error is not None else None,
+        visible=seen.visible,
+        rule=seen.rule,
+        price_state=_price_state(price),
+        price=price_view(price) if price is not None else None,
+        multiplier=group.multiplier,
+        hold_nanos=admitted.nanos if admitted is not None else None,
+        hold_tokens=admitted.tokens if admitted is not None else None,
+        available_nanos=engine.store.books.available(),
+        parties=list(_parties(engine, token, group, now)),
+        routes=routes,
+    )
+
+
+def _store_error(engine: Engine) -> GatewayError | None:
+    """A call tries the disk once more before it gives up; here nothing is written, so this is what is known."""
+    if engine.store.books.healthy:
+        return None
+    return Unavailable("the disk refused the last write: calls are not taken", code="store_unavailable")
+
+
+def _way(found: Rehearsal) -> str:
+    if found.choice is None or found.choice.route is None:
+        return ""
+    return f"channel '{plain(found.choice.route.channel.name)}' would be asked: {found.choice.why}"
+
+
+def _fix(error: GatewayError, seen: Sight, wanted: Wanted, routes: list[RouteView]) -> str:
+    """What to do at the first obstacle."""
+    if error.code == "model_not_found":
+        return seen.fix
+    if isinstance(error, NoChannel) and routes:
+        name = plain(routes[0].channel)
+        if routes[0].state == "attention":
+            return f"mend channel '{name}', then 'tollkeeper channel test {name}': if that is good it takes calls again"
+        return f"'tollkeeper channel test {name}' tries it, 'tollkeeper channel models {name}' shows what it has"
+    names = {"token": wanted.token.name, "group": wanted.token.group, "model": wanted.model}
+    return advice(error.code, **{noun: plain(name, 80) for noun, name in names.items()})
+
+
+def _price_state(price: Price | None) -> str:
+    if price is None:
+        return "unpriced"
+    return "free" if price.free else "priced"
+
+
+def _parties(engine: Engine, token: Token, group: Group, now: Millis) -> Iterator[PartyView]:
+    bounds = {bound.key[0]: bound for bound in bounds_of(token, group, engine.store.books, now)}
+    account = engine.catalog.registry.account
+    yield PartyView(kind="account", name="", budgets=budget_views(engine, ("account", ""), account.budgets), limits=[])
+    for kind, name, views in (
+        ("group", group.name, budget_views(engine, ("group", group.name), group.budgets)),
+        ("token", token.name, budget_views(engine, ("token", token.id), token.budgets)),
+    ):
+        limits = list(_limits(engine, bounds[kind])) if kind in bounds else []
+        yield PartyView(kind=kind, name=name, budgets=views, limits=limits)
+
+
+def _limits(engine: Engine, bound: Bound) -> Iterator[LimitView]:
+    readings = engine.limiter.readings([bound])
+    for name, reading in zip(("requests", "tokens"), readings, strict=True):
+        if reading is not None:
+            whole = Millis(round(reading.reset_s * 1000))
+            yield LimitView(name=name, limit=reading.limit, left=reading.left, whole_in_ms=whole)
+    if (most := bound.limits.concurrent) is not None:
+        left = max(0, most - engine.limiter.in_flight(bound.key))
+        yield LimitView(name="concurrent", limit=most, left=left, whole_in_ms=Millis(0))
+
+
+def _routes(engine: Engine, model: str, token: Token) -> list[RouteView]:
+    """The channels that would be asked, and why the others would not."""
+    entry = engine.catalog.visible(token).get(model)
+    routes = entry.routes if entry is not None else ()
+    passed = {p.channel: p.reason for p in choose(routes, frozenset(), engine.health, lambda _: 0).passed}
+    likely = chances(routes, lambda draw: choose(routes, frozenset(), engine.health, draw))
+    busy = Counter(call.channel for call in engine.store.books.running.values())
+    views = []
+    for channel in sorted(engine.catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
+        offered = next((served.upstream_name for served in channel.models if served.name == model), "")
+        if offered or token.group in channel.groups:
+            known = channel.id in likely
+            against = passed.get(channel.name, "") if known else _outside(channel, offered, token)
+            views.append(_route(engine, channel, offered, likely.get(channel.id, 0.0), busy[channel.id], against))
+    return views
+
+
+def _outside(channel: Channel, offered: str, token: Token) -> str:
+    """Why a channel is not among the model's routes at all."""
+    if token.group not in channel.groups:
+        return f"not in group '{plain(token.group)}'"
+    if not channel.enabled:
+        return "switched off"
+    if not offered:
+        return "does not offer the model"
+    return "the model is hidden from the token"
+
+
+def _route(engine: Engine, channel: Channel, offered: str, chance: float, in_flight: int, passed: str) -> RouteView:
+    state = engine.health.state(channel)
+    return RouteView(
+        channel=channel.name,
+        upstream_model=offered,
+        priority=channel.priority,
+        weight=channel.weight,
+        chance=round(chance, 4),
+        state=state.name,
+        reason=state.reason,
+        until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
+        in_flight=in_flight,
+        passed=passed,
+    )

@@ -1,0 +1,124 @@
+"""Why: what a call would get, found out without making it. Pure; it changes nothing.
+
+It cannot lie, for it goes the way of a real call through the same functions: the token as it is now, admission, the
+first choice of a channel. Only the hold is not written and nobody is asked.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from gateway.core.admission import Admission, admit, group_of
+from gateway.core.asked import asked
+from gateway.core.auth import still
+from gateway.core.call import Call, Visit
+from gateway.core.catalog import Catalog, ModelEntry, Route
+from gateway.core.quota import Purse
+from gateway.core.ratelimit import Limiter
+from gateway.core.routing import Choice, Draw
+from gateway.domain.errors import GatewayError
+from gateway.domain.token import Token
+from gateway.domain.units import CallId, ChannelId, Millis
+
+TICKETS = 240
+"""Draws by which the chances of the channels are counted, if there are more tickets than that."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """The call that is thought of."""
+
+    token: Token
+    model: str
+    prompt_tokens: int
+    max_tokens: int | None
+    """None: the request sets no limit of its own."""
+
+
+class Ways(msgspec.Struct, frozen=True, kw_only=True):
+    """What a real call goes through."""
+
+    catalog: Catalog
+    limiter: Limiter
+    books: Purse
+    first: Callable[[Call, ModelEntry], Choice]
+    """The first channel of an admitted call. Raises NoChannel."""
+    closed: GatewayError | None
+    """What is told while no calls are taken."""
+
+
+class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the call would come."""
+
+    error: GatewayError | None
+    """What it would be refused with; None: a channel would be asked."""
+    admission: Admission | None
+    """None: it would not be admitted."""
+    choice: Choice | None
+    """None: no channel would be chosen."""
+
+
+def rehearse(wanted: Wanted, ways: Ways, now: Millis) -> Rehearsal:
+    """Go the way of a call up to the point at which its hold would be written."""
+    admission: Admission | None = None
+    try:
+        if ways.closed is not None:
+            raise ways.closed
+        call = _call(wanted, ways.catalog, now)
+        admission = admit(call, ways.limiter, ways.books)
+        choice = ways.first(call, admission.entry)
+    except GatewayError as error:
+        return Rehearsal(error=error, admission=admission, choice=None)
+    return Rehearsal(error=None, admission=admission, choice=choice)
+
+
+def chances(routes: Sequence[Route], choose: Callable[[Draw], Choice]) -> dict[ChannelId, float]:
+    """How likely each channel is asked first, from 0 to 1, by drawing every ticket, or many of them, once."""
+    drawn: list[int] = []
+
+    def draw(ticket: int) -> Choice:
+        def take(tickets: int) -> int:
+            drawn.append(tickets)
+            return ticket * tickets // rounds
+
+        return choose(take)
+
+    rounds = 1
+    found = [draw(0)]
+    if drawn and drawn[0] > 1:
+        rounds = min(drawn[0], TICKETS)
+        found = [draw(ticket) for ticket in range(rounds)]
+    counts = {route.channel.id: 0 for route in routes}
+    for choice in found:
+        if choice.route is not None:
+            counts[choice.route.channel.id] += 1
+    return {channel: count / len(found) for channel, count in counts.items()}
+
+
+def _call(wanted: Wanted, catalog: Catalog, now: Millis) -> Call:
+    """The call as the pipeline would make it of a request. Raises GatewayError."""
+    message = {"role": "user", "content": ""}
+    body = {"model": wanted.model, "messages": [message], "max_tokens": wanted.max_tokens}
+    request = msgspec.structs.replace(asked(msgspec.json.encode(body)), input_bound=wanted.prompt_tokens)
+    token = still(wanted.token, catalog, now)
+    visit = Visit(id=CallId("req_why"), key="", app="", retry=0, ts=now, began=0.0)
+    return Call(visit, request, _Nobody(), catalog, token, group_of(token, catalog))
+
+
+class _Nobody:
+    """The client of a call that is only thought of: it is not there."""
+
+    def __init__(self) -> None:
+        self.gone, self.begun = True, False
+        self.on_gone: Callable[[], None] | None = None
+
+    async def begin(self, headers: dict[str, str]) -> None:
+        raise ConnectionError
+
+    async def write(self, data: bytes) -> None:
+        raise ConnectionError
+
+    async def fail(self, error: GatewayError) -> None:
+        raise ConnectionError
+
+    def cut(self) -> None:
+        raise ConnectionError

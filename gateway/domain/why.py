@@ -1,0 +1,81 @@
+"""Why: what the gateway would do with a call and by which rules, as front ends are told. See ``domain.views``."""
+
+import msgspec
+
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import BudgetView, PriceView
+
+
+class LimitView(msgspec.Struct, frozen=True, kw_only=True):
+    """A rate limit and what is left of it now."""
+
+    name: str
+    """``requests``, ``tokens`` or ``concurrent``; of several limits of a name the tightest."""
+    limit: int
+    left: int
+    whole_in_ms: Millis
+    """Until all of it is there again; 0 if it is, or if that is not known."""
+
+
+class PartyView(msgspec.Struct, frozen=True, kw_only=True):
+    """One whose budgets and limits the call must respect."""
+
+    kind: str
+    """``account``, ``group`` or ``token``."""
+    name: str
+    budgets: list[BudgetView]
+    limits: list[LimitView]
+
+
+class RouteView(msgspec.Struct, frozen=True, kw_only=True):
+    """A channel and its part in the choice."""
+
+    channel: str
+    upstream_model: str
+    """What the model is called there; empty: it does not offer it."""
+    priority: int
+    weight: int
+    chance: float
+    """From 0 to 1: how likely it is asked first."""
+    state: str
+    reason: str
+    """Why it is in that state."""
+    until_ms: Millis | None
+    """When its rest is over."""
+    in_flight: int
+    passed: str
+    """Why it would be passed over; empty: it may be asked."""
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    """The decision. ``message`` is what a real call would be told, word for word."""
+
+    token: str
+    group: str
+    model: str
+    prompt_tokens: int
+    max_tokens: int | None
+    works: bool
+    status: int
+    """HTTP status of the refusal; 200 if a channel would be asked."""
+    code: str
+    message: str
+    fix: str
+    """What to do about it, in one sentence."""
+    retry_after_s: float | None
+    """When waiting helps: how long."""
+    visible: bool
+    rule: str
+    """By which rule the model is visible, or hidden."""
+    price_state: str
+    """``priced``, ``free`` or ``unpriced``."""
+    price: PriceView | None
+    multiplier: int
+    """The group's, in parts per million."""
+    hold_nanos: Nanos | None
+    """What would be held; None: the call would not be admitted."""
+    hold_tokens: int | None
+    available_nanos: Nanos
+    parties: list[PartyView]
+    routes: list[RouteView]
+    """Channels of the group, and others that offer the model, in the order in which they are asked."""

@@ -1,0 +1,98 @@
+from msgspec.structs import replace
+
+from gateway.commands.exits import Exit
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.why import LimitView, PartyView, RouteView, Why
+from tests.commands.runner import Control, run
+from tests.commands.samples import BUDGET, HOSTILE
+
+ROUTE = RouteView(
+    channel="demo",
+    upstream_model="echo",
+    priority=5,
+    weight=1,
+    chance=0.25,
+    state="ok",
+    reason="",
+    until_ms=None,
+    in_flight=2,
+    passed="",
+)
+FOUND = Why(
+    token="laptop",
+    group="default",
+    model="gpt-4o",
+    prompt_tokens=1000,
+    max_tokens=None,
+    works=True,
+    status=200,
+    code="",
+    message="channel 'demo' would be asked: priority 5",
+    fix="",
+    retry_after_s=None,
+    visible=True,
+    rule="group 'default' has it from demo",
+    price_state="unpriced",
+    price=None,
+    multiplier=1_500_000,
+    hold_nanos=Nanos(1_738_400),
+    hold_tokens=5_096,
+    available_nanos=Nanos(9_000_000_000),
+    parties=[
+        PartyView(kind="account", name="", budgets=[], limits=[]),
+        PartyView(kind="group", name="default", budgets=[], limits=[]),
+        PartyView(
+            kind="token",
+            name="laptop",
+            budgets=[BUDGET],
+            limits=[LimitView(name="requests", limit=60, left=3, whole_in_ms=Millis(20_000))],
+        ),
+    ],
+    routes=[ROUTE, replace(ROUTE, channel="slow", chance=0.0, state="cooling", passed="cooling 30 s: 429")],
+)
+REFUSED = replace(
+    FOUND, works=False, status=404, code="model_not_found", message="no", fix="'tollkeeper model list'", hold_nanos=None
+)
+
+
+def asked(found: Why) -> Control:
+    return Control({"GET /why": found})
+
+
+def test_the_decision_and_its_reasons() -> None:
+    ran = run("why", "laptop", "gpt-4o", control=asked(FOUND))
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0] == "result         200: channel 'demo' would be asked: priority 5"
+    assert "price          unpriced x1.5" in lines
+    assert "hold           $0.0017384, 5,096 tokens (1,000 input tokens, no limit of output)" in lines
+    assert "account        $9.00 available" in lines
+    assert "group default  no budget and no limit" in lines
+    (token,) = [line for line in lines if line.startswith("token laptop")]
+    assert "day: $3.80 of $5.00 and 987,655 of 1,000,000 tokens left until" in token
+    assert token.endswith("; requests: 3 of 60 left, all in 20 s")
+    assert lines[-1].split() == ["slow", "5", "1", "-", "cooling", "2", "echo", "cooling", "30", "s:", "429"]
+
+
+def test_a_refusal_is_a_failure_and_says_what_to_do() -> None:
+    ran = run("why", "laptop", "gpt-4o", control=asked(REFUSED))
+    assert ran.code == Exit.FAILED
+    assert "what to do     'tollkeeper model list'" in ran.out
+    assert ran.err == "tollkeeper: a call would be refused with 404 model_not_found: 'tollkeeper model list'\n"
+
+
+def test_json_has_every_field_and_the_same_exit_code() -> None:
+    ran = run("why", "laptop", "gpt-4o", "--json", control=asked(REFUSED))
+    assert (ran.code, set(ran.json)) == (Exit.FAILED, set(Why.__struct_fields__))
+
+
+def test_the_size_of_the_call_is_passed_on() -> None:
+    control = asked(FOUND)
+    run("why", "laptop", "gpt-4o", "--prompt-tokens", "20000", "--max-tokens", "10", control=control)
+    assert control.asked[0][0] == "GET /why?token=laptop&model=gpt-4o&prompt_tokens=20000&max_tokens=10"
+
+
+def test_strangers_names_are_made_harmless() -> None:
+    bad = replace(FOUND, model=HOSTILE, rule=HOSTILE, routes=[replace(ROUTE, channel=HOSTILE, passed=HOSTILE)])
+    ran = run("why", "laptop", "x", control=asked(bad))
+    assert not set("\x1b\x07\x9b\u202e") & set(ran.out + ran.err)

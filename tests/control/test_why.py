@@ -1,0 +1,114 @@
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel
+from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.units import ChannelId, Nanos
+from gateway.domain.why import Why
+from tests.fakes.gateway import INPUT, OUTPUT, Gateway
+from tests.fakes.provider import Provider
+
+UP = ChannelId("ch_up")
+
+
+def against(found: Why) -> dict[str, str]:
+    """Channel to the reason it would be passed over."""
+    return {route.channel: route.passed for route in found.routes}
+
+
+async def test_a_call_that_would_work(owner: ControlClient, provider: Provider) -> None:
+    found = await owner.why("laptop", "m", prompt_tokens=200, max_tokens=50)
+    assert (found.works, found.status, found.fix) == (True, 200, "")
+    assert (found.hold_nanos, found.hold_tokens) == ((200 * INPUT + 50 * OUTPUT) // 10**6, 250)
+    assert found.rule == "group 'default' has it from up"
+    assert found.message == "channel 'up' would be asked: priority 0"
+    assert [(r.channel, r.upstream_model, r.chance, r.passed) for r in found.routes] == [("up", "m", 1.0, "")]
+    assert provider.exchanges == []
+
+
+async def test_what_is_told_is_what_a_call_gets(owner: ControlClient, gateway: Gateway) -> None:
+    await owner.set_account({"status": "suspended"})
+    found = await owner.why("laptop", "m")
+    answer = await gateway.client.chat("m")
+    assert (answer.status, answer.error["code"]) == (found.status, found.code)
+    assert answer.error["message"].startswith(f"{found.message} [call req_")
+
+
+async def test_channels_and_the_reasons_against_them(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.group("work")
+    places: dict[str, dict[str, object]] = {
+        "elsewhere": {"groups": ("work",)},
+        "off": {"enabled": False},
+        "other": {"models": ()},
+        "resting": {"priority": 9},
+    }
+    for name, fields in places.items():
+        gateway.channel("http://127.0.0.1:9/v1", name=name, **fields)
+    gateway.engine.health.failed(ChannelId("ch_resting"), FailureKind.RATE, "429", 30)
+    found = await owner.why("laptop", "m")
+    assert against(found) == {
+        "elsewhere": "not in group 'default'",
+        "off": "switched off",
+        "other": "does not offer the model",
+        "resting": "cooling 30 s: 429",
+        "up": "",
+    }
+    assert found.routes[0].until_ms is not None
+    assert {route.chance for route in found.routes if route.channel != "up"} == {0.0}
+
+
+async def test_no_channel_left_says_what_to_do_with_the_first(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.engine.health.failed(UP, FailureKind.AUTH, "invalid key")
+    found = await owner.why("laptop", "m")
+    assert (found.status, found.code) == (503, "no_channel_available")
+    assert found.fix.startswith("mend channel 'up', then 'tollkeeper channel test up'")
+
+
+async def test_a_model_that_no_channel_has(owner: ControlClient) -> None:
+    found = await owner.why("laptop", "gpt-9")
+    assert (found.visible, found.status, found.hold_nanos) == (False, 404, None)
+    assert found.rule == "no channel offers a model named 'gpt-9'"
+    assert "tollkeeper model list" in found.fix
+
+
+async def test_what_is_left_of_budgets_and_limits(owner: ControlClient, gateway: Gateway) -> None:
+    budget = Budget(window=Window.DAY, nanos=Nanos(5_000))
+    gateway.token(budgets=(budget,), limits=Limits(rpm=60, concurrent=2))
+    found = await owner.why("laptop", "m")
+    assert [party.kind for party in found.parties] == ["account", "group", "token"]
+    token = found.parties[2]
+    assert [(limit.name, limit.limit, limit.left) for limit in token.limits] == [
+        ("requests", 60, 60),
+        ("concurrent", 2, 2),
+    ]
+    assert token.budgets[0].limit_nanos == 5_000
+    assert (found.code, found.fix) == (
+        "token_quota_exceeded",
+        "'tollkeeper token edit laptop --budget day=AMOUNT' raises it",
+    )
+
+
+async def test_the_price_s_state(owner: ControlClient, gateway: Gateway) -> None:
+    assert (await owner.why("laptop", "m")).price_state == "priced"
+    gateway.price("m", Nanos(0), Nanos(0))
+    assert (await owner.why("laptop", "m")).price_state == "free"
+    await owner.remove_price("m")
+    assert (await owner.why("laptop", "m")).price_state == "unpriced"
+
+
+async def test_what_is_asked_must_make_sense(owner: ControlClient, gateway: Gateway) -> None:
+    with pytest.raises(NotFound):
+        await owner.why("nobody", "m")
+    for wrong in ({"prompt_tokens": 0}, {"max_tokens": -1}, {"max_tokens": 10**18}):
+        with pytest.raises(BadRequest):
+            await owner.why("laptop", "m", **wrong)
+    with pytest.raises(BadRequest, match="'model' is missing"):
+        await owner.why("laptop", "")
+
+
+async def test_nothing_secret_is_told(owner: ControlClient, gateway: Gateway) -> None:
+    channel: Channel = gateway.engine.catalog.channel("up")
+    answer = await owner.send("GET", "/why?token=laptop&model=m")
+    assert channel.key.encode() not in answer.body

@@ -1,0 +1,43 @@
+from typing import Any
+
+import pytest
+
+from gateway.core.sight import Sight, sight
+from gateway.domain.channel import Channel
+from gateway.domain.group import Group
+from tests.core.kit import catalog, channel, token
+
+
+def seen(*channels: Channel, model: str = "m", shows: tuple[str, ...] = (), **fields: Any) -> Sight:
+    group = Group(name="home", models=shows)
+    return sight(model, token(**fields), group, catalog(*channels, groups=(group, Group(name="work"))))
+
+
+def test_what_is_visible_names_each_rule_that_let_it_through() -> None:
+    found = seen(channel("a", groups=("home",)), shows=("x", "m*"), models=("?",))
+    assert found.rule == "group 'home' has it from a; the group shows 'm*'; the token may use '?'"
+    assert (found.visible, found.fix) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("channels", "fields", "rule", "fix"),
+    [
+        ((), {}, "no channel offers a model named 'm'", "channel edit NAME --models"),
+        ((channel("a", groups=("work",)),), {}, "for which no channel offers 'm'; a does", "--group work,home"),
+        ((channel("a", groups=()),), {}, "for which no channel offers 'm'; a does", "edit a --group home'"),
+        ((channel("a", groups=("home",), enabled=False),), {}, "is switched off", "channel enable a"),
+        ((channel("a", groups=("home",)),), {"shows": ("x",)}, "group 'home' shows only x", "group edit home --models"),
+        ((channel("a", groups=("home",)),), {"models": ("x",)}, "may use only x", "token edit laptop --models"),
+    ],
+)
+def test_what_is_hidden_names_the_first_rule_against_it(
+    channels: tuple[Channel, ...], fields: dict[str, Any], rule: str, fix: str
+) -> None:
+    found = seen(*channels, **fields)
+    assert not found.visible
+    assert rule in found.rule
+    assert fix in found.fix
+
+
+def test_a_stranger_s_name_is_made_harmless() -> None:
+    assert "\x1b" not in seen(model="\x1b[2J").rule

@@ -1,0 +1,183 @@
+"""What is foretold is what a real call gets, whatever the configuration and whatever happened before."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.core.catalog import Catalog
+from gateway.core.routing import Choice, Passed
+from gateway.core.why import TICKETS, Rehearsal, Wanted, Ways, chances, rehearse
+from gateway.domain.account import Account, AccountStatus
+from gateway.domain.call import FailureKind
+from gateway.domain.change import Change
+from gateway.domain.errors import GatewayError, InvalidToken, Unavailable
+from gateway.domain.group import Group
+from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.settings import Settings
+from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
+from tests.core import kit
+from tests.core.ends import FakeReply, whole
+from tests.core.rig import Rig, rigged
+
+ROUNDS = 40
+GROUPS = ("home", "work")
+CHANNELS = ("a", "b", "c")
+
+
+def foretold(rig: Rig, model: str = "m", prompt_tokens: int = 1000, max_tokens: int | None = None) -> Rehearsal:
+    wanted = Wanted(token=rig.token, model=model, prompt_tokens=prompt_tokens, max_tokens=max_tokens)
+    ways = Ways(
+        catalog=Catalog(rig.store.entities.registry),
+        limiter=rig.limiter,
+        books=rig.books,
+        first=rig.pipeline.attempts.first,
+        closed=rig.pipeline.closed,
+    )
+    return rehearse(wanted, ways, rig.watch.clock.wall())
+
+
+async def test_a_call_that_would_work(rig: Rig) -> None:
+    up = rig.channel()
+    found = foretold(rig, max_tokens=100)
+    assert found.error is None
+    assert found.choice is not None
+    assert found.choice.route is not None
+    assert found.choice.route.channel == up
+    assert found.admission is not None
+    assert found.admission.grip.nanos == 1000 * 2_500 + 100 * 10_000
+    assert rig.records == []
+
+
+async def test_a_token_that_is_gone(rig: Rig) -> None:
+    rig.put("tokens", rig.token.id, kit.token(enabled=False))
+    assert isinstance(foretold(rig).error, InvalidToken)
+
+
+async def test_closed_doors(rig: Rig) -> None:
+    rig.pipeline.closed = Unavailable("closed")
+    assert foretold(rig).error is rig.pipeline.closed
+
+
+@pytest.mark.parametrize("seed", range(16))
+async def test_every_real_call_gets_what_was_foretold(tmp_path: Path, seed: int) -> None:
+    """Refusals word for word; else the hold, and the channel that is asked first."""
+    chance = random.Random(seed)
+    with rigged(tmp_path) as rig:
+        for name in CHANNELS:
+            rig.upstreams.on(name, lambda: FakeReply(whole()))
+        reached = set()
+        for _ in range(ROUNDS):
+            _stir(rig, chance)
+            cap = chance.choice((None, 1, 200, 30_000))
+            asked = kit.ask("m", max_tokens=cap)
+            reached.add(await _compared(rig, foretold(rig, "m", asked.input_bound, cap), cap))
+        assert len(reached) > 2
+
+
+async def _compared(rig: Rig, told: Rehearsal, cap: int | None) -> str:
+    """Make the call; what it got, as a word."""
+    before = len(rig.records)
+    error = await _failure(rig, cap)
+    if error is not None or told.error is not None:
+        assert _said(told.error) == _said(error)
+        return error.code if error is not None else ""
+    assert told.admission is not None
+    assert told.choice is not None
+    assert told.choice.route is not None
+    record = rig.records[before]
+    assert (told.admission.grip.nanos, told.choice.route.channel.id) == (record.held, record.channel)
+    return "done"
+
+
+async def _failure(rig: Rig, cap: int | None) -> GatewayError | None:
+    try:
+        await rig.call("m", max_tokens=cap)
+    except GatewayError as error:
+        return error
+    return None
+
+
+def _said(error: GatewayError | None) -> tuple[type, str, str]:
+    return type(error), getattr(error, "code", ""), getattr(error, "message", "")
+
+
+def _stir(rig: Rig, chance: random.Random) -> None:
+    """Some of everything that can stand between a token and a model."""
+    rig.watch.advance(chance.choice((0, 1, 20, 70)))
+    for name in GROUPS:
+        shows = chance.choice(((), (), ("m",), ("x*",)))
+        rig.put(
+            "groups",
+            name,
+            Group(name=name, models=shows, multiplier=chance.choice((10**6, 15 * 10**5)), **_purse(chance)),
+        )
+    for name in CHANNELS:
+        models = chance.choice((("m",), ("m=there",), ("x",)))
+        up = rig.channel(
+            name,
+            *models,
+            groups=chance.choice((("home",), ("home",), ("work",), GROUPS, ())),
+            priority=chance.choice((0, 0, 5)),
+            weight=chance.choice((0, 1, 3)),
+            enabled=chance.random() < 0.8,
+        )
+        _ail(rig, up.id, chance)
+    rig.put("account", "", Account(status=chance.choice((AccountStatus.ACTIVE,) * 9 + (AccountStatus.SUSPENDED,))))
+    rig.put("settings", "", Settings(refuse_unpriced=chance.random() < 0.5))
+    rig.put("prices", "m", kit.PRICE)
+    if chance.random() < 0.2:
+        rig.store.entities.apply([Change("prices", "m", None)])
+    expires = chance.choice((None, None, None, Millis(1)))
+    rig.change_token(
+        group=chance.choice((*GROUPS, "home", "home")),
+        models=chance.choice(((), (), ("m",), ("y",))),
+        expires=expires,
+        **_purse(chance),
+    )
+
+
+def _purse(chance: random.Random) -> dict[str, Any]:
+    budget = Budget(window=chance.choice(tuple(Window)), nanos=Nanos(DOLLAR // chance.choice((10, 10_000, 500_000))))
+    limits = Limits(
+        rpm=chance.choice((None, 1, 40)), tpm=chance.choice((None, 150, 10**6)), tpd=chance.choice((None, 500))
+    )
+    return {"budgets": chance.choice(((), (), (budget,))), "limits": chance.choice((Limits(), Limits(), limits))}
+
+
+def _ail(rig: Rig, channel: ChannelId, chance: random.Random) -> None:
+    rig.health.clear(channel)
+    kind = chance.choice((None, None, FailureKind.AUTH, FailureKind.RATE, FailureKind.QUOTA))
+    if kind is not None:
+        rig.health.failed(channel, kind, "it is ill")
+    elif chance.random() < 0.1:
+        rig.health.lacks(channel, "m")
+
+
+def choosing(*weights: int) -> Any:
+    """Draws among routes of these weights, as routing does, and the routes."""
+    routes = [kit.route(f"c{i}", weight=weight) for i, weight in enumerate(weights)]
+
+    def choose(draw: Any) -> Choice:
+        ticket = draw(sum(weights)) if len(routes) > 1 else 0
+        for route in routes:
+            ticket -= route.channel.weight
+            if ticket < 0:
+                return Choice(route, "", (), None)
+        return Choice(routes[-1], "", (), None)
+
+    return routes, choose
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"), [((7,), [1.0]), ((1, 3), [0.25, 0.75]), ((0, 2), [0.0, 1.0]), ((1000, 3000), [0.25, 0.75])]
+)
+def test_chances_are_counted_by_drawing(weights: tuple[int, ...], expected: list[float]) -> None:
+    assert TICKETS % 4 == 0
+    assert list(chances(*choosing(*weights)).values()) == expected
+
+
+def test_no_channel_has_a_chance_where_none_is_chosen() -> None:
+    routes = [kit.route("a")]
+    assert chances(routes, lambda _: Choice(None, "", (Passed("a", "tried"),), None)) == {ChannelId("ch_a"): 0.0}
