@@ -1,11 +1,11 @@
-from gateway.client.case import GRANT, Case, Ill
+from gateway.client.case import START, Case, Ill
 from gateway.client.control import ControlClient
 from gateway.runfile import Endpoint
 
 
 def test_an_ill_says_what_is_wrong_and_what_to_do() -> None:
-    ill = Ill("nothing is left", GRANT)
-    assert (ill.text, ill.fix) == ("nothing is left", GRANT)
+    ill = Ill("nothing is left", START)
+    assert (ill.text, ill.fix) == ("nothing is left", START)
 
 
 def test_at_first_nothing_is_known() -> None:
