@@ -68,14 +68,10 @@ class Pipeline:
 
     def __init__(self, parts: Parts) -> None:
         self._ = parts
+        self.attempts = parts.attempts
         self._refusals = Refusals(parts.books.note, parts.bus, parts.clock)
         self.closed: Unavailable | None = None
         """Set while no calls are taken: what those who come are told."""
-
-    @property
-    def attempts(self) -> Attempts:
-        """What asks the channels."""
-        return self._.attempts
 
     def identify(self, visit: Visit) -> Token:
         """Who it is. Raises InvalidToken."""
