@@ -131,6 +131,20 @@ class ChannelRequests(Caller):
         """What the upstream lists now."""
         return self.read(await self.send("GET", f"/channels/{segment(ref)}/models", timeout_s=PROBE_S), list[Served])
 
+    async def add_key(self, ref: str, key: str) -> ChannelView:
+        """One more key."""
+        return await self.post(f"/channels/{segment(ref)}/keys", ChannelView, {"key": key})
+
+    async def replace_key(self, ref: str, number: int, key: str) -> ChannelView:
+        return await self.patch(f"/channels/{segment(ref)}/keys/{number}", ChannelView, {"key": key})
+
+    async def remove_key(self, ref: str, number: int) -> ChannelView:
+        path = f"/channels/{segment(ref)}/keys/{number}"
+        return self.read(await self.send("DELETE", path), ChannelView)
+
+    async def clear_key(self, ref: str, number: int) -> ChannelView:
+        return await self.post(f"/channels/{segment(ref)}/keys/{number}/clear", ChannelView)
+
     async def clear_channel(self, ref: str) -> ChannelView:
         return await self.post(f"/channels/{segment(ref)}/clear", ChannelView)
 

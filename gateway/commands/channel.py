@@ -8,6 +8,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import patches, show
 from gateway.commands.base import Noun
 from gateway.commands.channel_fields import channel_options, fields_of, patch_of
+from gateway.commands.channel_key import in_words, key
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.complete import CHANNELS
 from gateway.commands.options import confirm, json_option, yes_option
@@ -44,6 +45,7 @@ def channel() -> None:
 channel.add_command(test)
 channel.add_command(models)
 channel.add_command(presets)
+channel.add_command(key)
 
 
 @channel.command("list", examples=["tollkeeper channel list"])
@@ -142,6 +144,14 @@ def disable_channel(ref: str, *, as_json: bool) -> None:
     _changed(run(lambda client: client.edit_channel(ref, {"enabled": False})), as_json=as_json)
 
 
+@channel.command("clear", examples=["tollkeeper channel clear openai"])
+@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
+@json_option
+def clear_channel(ref: str, *, as_json: bool) -> None:
+    """Forget what is held against a channel and its keys: it is asked again at once."""
+    _changed(run(lambda client: client.clear_channel(ref)), as_json=as_json)
+
+
 @channel.command("remove", examples=["tollkeeper channel remove openai"])
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @yes_option
@@ -169,7 +179,10 @@ def _print(view: ChannelView) -> None:
             ("state", f"{view.state} {view.reason} {show.moment(view.until_ms)}".rstrip()),
             ("dialect", f"{view.dialect} {view.preset}".rstrip()),
             ("base URL", view.base_url),
-            ("key", view.key or "none"),
+            (
+                "keys" if len(view.keys) > 1 else "key",
+                in_words(view.keys) if len(view.keys) > 1 else view.key or "none",
+            ),
             ("models", ", ".join(models) or "none"),
             ("groups", ", ".join(view.groups) or "none"),
             ("priority, weight", f"{view.priority}, {view.weight}"),

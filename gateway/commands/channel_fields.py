@@ -23,7 +23,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     """What the options say; None and empty where nothing was said."""
 
     base_url: str | None
-    key: str | None
+    keys: tuple[str, ...]
     groups: tuple[str, ...]
     models: tuple[str, ...]
     maps: Pairs
@@ -60,7 +60,6 @@ def patch_of(
     """The body for the control surface; ``there`` and the others are what the channel has so far."""
     patch = patches.given(
         base_url=fields.base_url,
-        key=key_of(fields.key) if fields.key is not None else None,
         preset=fields.preset,
         priority=fields.priority,
         weight=fields.weight,
@@ -69,6 +68,9 @@ def patch_of(
         finish_abandoned=fields.finish_abandoned,
         note=fields.note,
     )
+    if fields.keys:
+        patch["key"], *others = map(key_of, fields.keys)
+        patch["keys"] = others
     if fields.groups:
         patch["groups"] = names(fields.groups)
     if fields.models or fields.maps:
@@ -124,7 +126,12 @@ def _seconds(pairs: Pairs) -> dict[str, float]:
 _OPTIONS: Sequence[Callable[[F], F]] = (
     click.option("--base-url", metavar="URL", help="The root under which /chat/completions lies: https://host/v1"),
     click.option(
-        "--key", metavar="KEY", help="env:NAME keeps a reference, - reads it from stdin; else the key itself."
+        "--key",
+        "keys",
+        multiple=True,
+        metavar="KEY",
+        help="env:NAME keeps a reference, - reads it from stdin; else the key itself. Given again for several keys; "
+        "they replace those there are.",
     ),
     click.option("--models", multiple=True, metavar="NAMES", help="Models it offers: a,b,c."),
     click.option(

@@ -28,6 +28,7 @@ EDITABLE = (
     "name",
     "base_url",
     "key",
+    "keys",
     "models",
     "groups",
     "priority",
@@ -69,7 +70,7 @@ async def listed(desk: Desk, _: web.Request) -> list[ChannelView]:
 
 async def show(desk: Desk, request: web.Request) -> ChannelView:
     """GET /channels/{ref}."""
-    return await _view(desk, _found(desk, request))
+    return await view(desk, found(desk, request))
 
 
 async def add(desk: Desk, request: web.Request) -> ChannelView:
@@ -89,27 +90,27 @@ async def add(desk: Desk, request: web.Request) -> ChannelView:
         channel = _checked(await _with_models(channel, desk), desk)
     channel = _dated(channel, None, desk)
     desk.commit(f"added channel '{channel.name}'", Change("channels", channel.id, channel))
-    return await _view(desk, channel)
+    return await view(desk, channel)
 
 
 async def edit(desk: Desk, request: web.Request) -> ChannelView:
     """PATCH /channels/{ref}; what was held against it is forgotten, for it may be cured."""
-    old = _found(desk, request)
+    old = found(desk, request)
     channel = _dated(_checked(patched(old, await request.read(), EDITABLE), desk), old, desk)
     desk.commit(f"changed channel '{old.name}'", Change("channels", channel.id, channel))
     desk.engine.health.clear(channel.id)
-    return await _view(desk, channel)
+    return await view(desk, channel)
 
 
 async def remove(desk: Desk, request: web.Request) -> dict[str, str]:
     """DELETE /channels/{ref}."""
-    channel = _found(desk, request)
+    channel = found(desk, request)
     return desk.commit(f"removed channel '{channel.name}'", Change("channels", channel.id, None))
 
 
 async def models(desk: Desk, request: web.Request) -> list[Served]:
     """GET /channels/{ref}/models: what the upstream lists now."""
-    return await desk.engine.upstreams.fetch_models(_found(desk, request))
+    return await desk.engine.upstreams.fetch_models(found(desk, request))
 
 
 async def test(desk: Desk, request: web.Request) -> Check:
@@ -117,7 +118,7 @@ async def test(desk: Desk, request: web.Request) -> Check:
 
     The result is kept on the channel; a good one ends its rest.
     """
-    channel = _found(desk, request)
+    channel = found(desk, request)
     asked = Asked(**fields(await request.read(), Asked, ("model",)))
     check = await probe(desk.engine, channel, asked.model)
     if (current := desk.registry.channels.get(channel.id)) is not None:
@@ -129,16 +130,18 @@ async def test(desk: Desk, request: web.Request) -> Check:
 
 async def clear(desk: Desk, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/clear: what the machine holds against it is forgotten."""
-    channel = _found(desk, request)
+    channel = found(desk, request)
     desk.engine.health.clear(channel.id)
-    return await _view(desk, channel)
+    return await view(desk, channel)
 
 
-def _found(desk: Desk, request: web.Request) -> Channel:
+def found(desk: Desk, request: web.Request) -> Channel:
+    """The channel a path names. Raises NotFound, naming those there are."""
     return desk.engine.catalog.channel(request.match_info["ref"])
 
 
-async def _view(desk: Desk, channel: Channel) -> ChannelView:
+async def view(desk: Desk, channel: Channel) -> ChannelView:
+    """The channel as it is told."""
     return channel_view(desk.engine, channel, await tallies(desk.engine))
 
 
@@ -173,15 +176,15 @@ async def _with_models(channel: Channel, desk: Desk) -> Channel:
     except UpstreamError as exc:
         upstreams.forget(channel.id)
         raise _no_list(channel, plain(exc.message, 500)) from exc
-    if not (found := _usable(listed)):
+    if not (usable := _usable(listed)):
         raise _no_list(channel, "its list is empty")
-    return msgspec.structs.replace(channel, models=found)
+    return msgspec.structs.replace(channel, models=usable)
 
 
-def _usable(found: Iterable[Served]) -> tuple[Served, ...]:
+def _usable(listed: Iterable[Served]) -> tuple[Served, ...]:
     """What a stranger lists is kept once each, and only under names that can be shown."""
     usable: dict[str, Served] = {}
-    for served in found:
+    for served in listed:
         with suppress(BadRequest):
             checks.served((served,))
             usable.setdefault(served.name, served)

@@ -22,6 +22,9 @@ NOTE_LIMIT = 500
 MANY = 10_000
 """More entries than this in one list are a mistake."""
 
+MANY_KEYS = 50
+"""Of one channel."""
+
 MULTIPLIER_LIMIT = 1_000_000_000
 """Times a thousand."""
 
@@ -87,7 +90,7 @@ def channel(value: Channel, registry: Registry) -> None:
     _demand(len(set(value.groups)) == len(value.groups), "groups", "a group is named twice")
     served(value.models)
     _demand(value.weight >= 0, "weight", "must not be negative")
-    secret(value.key)
+    keys((value.key, *value.keys) if value.key or value.keys else ())
     headers(value.headers)
     limits(value.limits)
     timeouts(value.timeouts)
@@ -174,6 +177,15 @@ def secret(value: str, field: str = "key") -> None:
     printable = value.isascii() and value.isprintable()
     _demand(printable and value == value.strip(), field, "must be printable ASCII without blanks at its ends")
     _demand(len(value) <= 8192, field, "is longer than 8192 characters")
+
+
+def keys(values: tuple[str, ...]) -> None:
+    """Each key is one, and there once."""
+    _demand(len(values) <= MANY_KEYS, "keys", f"has more than {MANY_KEYS} keys")
+    for value in values:
+        _demand(value, "keys", "a key is empty; the first one is 'key', further ones are 'keys'")
+        secret(value)
+    _demand(len(set(values)) == len(values), "keys", "a key is there twice")
 
 
 def headers(values: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from gateway.control.usage import Tallies
 from gateway.core.engine import Engine
 from gateway.domain.call import Running
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, key_id
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, window_end, window_start
 from gateway.domain.price import Price
@@ -23,6 +23,7 @@ from gateway.domain.views import (
     CallView,
     ChannelView,
     GroupView,
+    KeyView,
     ModelView,
     PriceView,
     TokenView,
@@ -137,6 +138,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         preset=channel.preset,
         base_url=channel.base_url,
         key=mask(channel.key),
+        keys=_key_views(engine, channel),
         models=list(channel.models),
         groups=list(channel.groups),
         priority=channel.priority,
@@ -161,6 +163,16 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         last_check=channel.last_check,
         note=channel.note,
     )
+
+
+def _key_views(engine: Engine, channel: Channel) -> list[KeyView]:
+    """The keys with their states; a channel's only key is as well as the channel."""
+    views = []
+    for number, key in enumerate(channel.all_keys, start=1):
+        state = engine.health.state_of(key_id(channel.id, number) if channel.keys else channel.id)
+        until = Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
+        views.append(KeyView(number=number, key=mask(key), state=state.name, reason=state.reason, until_ms=until))
+    return views
 
 
 def price_view(price: Price) -> PriceView:

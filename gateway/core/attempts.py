@@ -14,7 +14,7 @@ from gateway.core.body import unmask
 from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.clock import Clock
-from gateway.core.health import Health
+from gateway.core.health import KEY_KINDS, Health
 from gateway.core.routing import Choice, Draw, choose
 from gateway.core.settlement import billed_unseen
 from gateway.domain.call import Attempt, FailureKind
@@ -27,6 +27,8 @@ from gateway.upstream.lessons import Lessons
 
 MOST = 3
 """Attempts of one call."""
+MORE_KEYS = 5
+"""Attempts that are not counted, because another key of the same channel may do."""
 BODY_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
 ERROR_BODY_LIMIT = 1 << 20
@@ -103,8 +105,8 @@ class Attempts:
         """
         tried: set[ChannelId] = set()
         failures: list[Failure] = []
-        while choice.route is not None and len(failures) < MOST:
-            tried.add(choice.route.channel.id)
+        most = MOST
+        while choice.route is not None and len(failures) < most:
             if call.route is not choice.route:  # the first one was taken, and told, with the hold
                 call.take_route(choice.route, choice.why, len(failures) + 1)
                 self._progress.routed(call)
@@ -112,6 +114,8 @@ class Attempts:
                 return await self._ask(call, order, choice.route)
             except AttemptFailed as failed:
                 failures.append(failed.failure)
+                tried.add(at_fault := _at_fault(choice.route, failed.failure.kind))
+                most += at_fault == choice.route.key_id and most < MOST + MORE_KEYS  # another key may do
                 if call.content_sent or _final(failures):
                     break
             choice = choose(entry.routes, frozenset(tried), self._health, self._draw)
@@ -120,7 +124,7 @@ class Attempts:
     async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         """One attempt, told to the health and noted on the call whatever becomes of it."""
         began = self._clock.mono()
-        with self._health.trying(route.channel.id):
+        with self._health.trying(route.channel.id, route.key_id):
             try:
                 answer = await self._with_lessons(call, order, route)
             except AttemptFailed as failed:
@@ -129,7 +133,7 @@ class Attempts:
             except BaseException as error:
                 self._note(call, route, began, reason="abandoned", billed=not isinstance(error, BadRequest))
                 raise
-            self._health.succeeded(route.channel.id)
+            self._health.succeeded(route.channel.id, route.key_id)
         self._note(call, route, began, status=200)
         return answer
 
@@ -205,7 +209,7 @@ class Attempts:
             kind = FailureKind.CUT
         if kind is FailureKind.MISSING:
             self._health.lacks(route.channel.id, route.served.name)
-        self._health.failed(route.channel.id, kind, reason, failure.retry_after_s)
+        self._health.failed(_at_fault(route, kind), kind, reason, failure.retry_after_s)
         billed = billed_unseen(kind, sent=failure.sent)
         self._note(call, route, began, status=failure.error.status, kind=kind, reason=reason, billed=billed)
 
@@ -222,7 +226,14 @@ class Attempts:
     ) -> None:
         ms = Millis(round((self._clock.mono() - began) * 1000))
         name = route.channel.name
-        call.attempts.append(Attempt(channel=name, status=status, ms=ms, kind=kind, reason=reason, billed=billed))
+        call.attempts.append(
+            Attempt(channel=name, status=status, ms=ms, kind=kind, reason=reason, billed=billed, key=route.key_name)
+        )
+
+
+def _at_fault(route: Route, kind: FailureKind) -> ChannelId:
+    """What a failure is held against: one of several keys, or the channel."""
+    return route.key_id if route.key_id and kind in KEY_KINDS else route.channel.id
 
 
 def _final(failures: list[Failure]) -> bool:

@@ -8,12 +8,13 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, Served, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches
 from gateway.domain.price import Price
 from gateway.domain.registry import Registry
+from gateway.domain.text import mask
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
 
@@ -26,6 +27,16 @@ class Route(msgspec.Struct, frozen=True):
 
     channel: Channel
     served: Served
+    tier: int = 0
+    """Lower is asked first."""
+    place: str = ""
+    """Why it is in its tier, in words."""
+    keys: tuple["Route", ...] = ()
+    """The same way with each of its keys, if the channel has several: its ``channel`` has that key alone."""
+    key_id: ChannelId = ChannelId("")
+    """Of a way with one of several keys: where the key's state is remembered."""
+    key_name: str = ""
+    """The key's number and mask, for records."""
 
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,10 +101,23 @@ def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
     routes: dict[str, list[Route]] = {}
     for channel in sorted(registry.channels.values(), key=lambda c: (-c.priority, c.name)):
         if channel.enabled and group.name in channel.groups:
+            ones = _with_one_key(channel)
             for served in channel.models:
                 if matches(served.name, group.models):
-                    routes.setdefault(served.name, []).append(Route(channel, served))
+                    tier, place = -channel.priority, f"priority {channel.priority}"
+                    keys = tuple(Route(one, served, tier, place, (), id, name) for one, id, name in ones)
+                    routes.setdefault(served.name, []).append(Route(channel, served, tier, place, keys))
     return {name: _entry(name, routes[name]) for name in sorted(routes)}
+
+
+def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:
+    """A channel of several keys as one channel a key, each with its key's id and name."""
+    if not channel.keys:
+        return []
+    return [
+        (msgspec.structs.replace(channel, key=key, keys=()), key_id(channel.id, number), f"{number} {mask(key)}")
+        for number, key in enumerate(channel.all_keys, start=1)
+    ]
 
 
 def _entry(name: str, routes: list[Route]) -> ModelEntry:

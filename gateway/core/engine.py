@@ -7,6 +7,7 @@ new lookups made, health of what was edited forgotten, watchers told.
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 import msgspec
 
@@ -22,7 +23,7 @@ from gateway.core.pipeline import Pipeline
 from gateway.core.ratelimit import Limiter
 from gateway.core.tasks import Tasks
 from gateway.domain.change import Change
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, key_id
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.domain.views import Status
@@ -87,6 +88,9 @@ class Engine:
                 self.health.clear(channel_id)
                 self.lessons.forget(channel_id)
                 self.upstreams.forget(channel_id)
+            for one in _other_keys(before.get(channel_id), self.catalog.registry.channels.get(channel_id)):
+                self.health.clear(one)
+                self.upstreams.forget(channel_id)
         self.bus.changed()
         return inverse
 
@@ -132,5 +136,15 @@ def _rewired(before: Channel | None, after: Channel | None) -> bool:
     """Whether a channel's edit makes what was learned of its upstream stale; a note or a test's result does not."""
     if before is None or after is None:
         return True
+    if before.keys and after.keys:  # what is held against a key, or not, is not held against the others
+        before = msgspec.structs.replace(before, key=after.key, keys=after.keys)
     quiet = {"last_check": None, "note": "", "priority": 0, "weight": 1, "groups": ()}
     return msgspec.structs.replace(before, **quiet) != msgspec.structs.replace(after, **quiet)
+
+
+def _other_keys(before: Channel | None, after: Channel | None) -> list[ChannelId]:
+    """The ids of keys that are not what they were, of a channel that had and has several."""
+    if before is None or after is None or not (before.keys and after.keys):
+        return []
+    pairs = enumerate(zip_longest(before.all_keys, after.all_keys), start=1)
+    return [key_id(after.id, number) for number, (old, new) in pairs if old != new]

@@ -1,18 +1,21 @@
-"""Health: which channels rest, why and until when.
+"""Health: which channels rest, why and until when; and of channels with several keys, which of those.
 
 States: ``ok``; ``cooling`` until a moment; ``half_open``, the moment has come and one call may try; ``attention``,
 until the owner edits, tests or clears it; ``off`` is the owner's own switch and never touched here. Rules of
 ``features.md`` 2.7. Times are monotonic seconds.
+
+A key has its states like a channel: what is held against a key alone (refused, limited, out of credit) leaves its
+channel in use with the others. A channel of which no key is usable rests as long as the one that is back soonest.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 
 import msgspec
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, key_id
 from gateway.domain.units import ChannelId
 
 FAILURES_IN_A_ROW = 3
@@ -26,6 +29,9 @@ MODEL_MISSING_S = 600.0
 LONGEST_S = 600.0
 """An upstream's Retry-After beyond this is not believed."""
 
+KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
+"""Failures that are held against the key, if there are others."""
+
 _BREAKER_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
 
 
@@ -38,8 +44,12 @@ class State(msgspec.Struct, frozen=True):
     """Seconds of rest that are left; 0 if there is no end, or none needed."""
 
 
+OK = State("ok")
+_OFF = State("off")
+
+
 class _Patient:
-    """What is remembered of one channel."""
+    """What is remembered of one channel, or of one of its keys."""
 
     __slots__ = ("attention", "in_a_row", "models", "outcomes", "reason", "steps", "trial", "until")
 
@@ -54,6 +64,28 @@ class _Patient:
         self.models: dict[str, float] = {}
 
 
+class _Trial:
+    """The one trial call of those that are half-open; with none of them it does nothing."""
+
+    __slots__ = ("_patients",)
+
+    def __init__(self, patients: tuple[_Patient, ...]) -> None:
+        self._patients = patients
+
+    def __enter__(self) -> None:
+        for patient in self._patients:
+            patient.trial = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for patient in self._patients:
+            patient.trial = False
+
+
+_NO_TRIAL = _Trial(())
+
+
 class Health:
     """The states of all channels, in memory: a restart gives everybody a fresh start."""
 
@@ -65,16 +97,33 @@ class Health:
     def state(self, channel: Channel) -> State:
         """As the owner sees it."""
         if not channel.enabled:
-            return State("off")
-        patient = self._patients.get(channel.id)
+            return _OFF
+        if not self._patients:
+            return OK
+        own = self.state_of(channel.id)
+        return self._with_keys(own, channel) if channel.keys and own.name in ("ok", "half_open") else own
+
+    def state_of(self, one: ChannelId) -> State:
+        """Of a channel as such, or of one of several keys (see ``key_id``)."""
+        patient = self._patients.get(one)
         if patient is None:
-            return State("ok")
+            return OK
         if patient.attention:
             return State("attention", patient.reason)
         left = patient.until - self._mono()
         if left > 0:
             return State("cooling", patient.reason, left)
-        return State("half_open", patient.reason) if patient.reason else State("ok")
+        return State("half_open", patient.reason) if patient.reason else OK
+
+    def _with_keys(self, own: State, channel: Channel) -> State:
+        """The state of a channel that is usable itself, as that of its keys leaves it."""
+        states = [self.state_of(key_id(channel.id, n)) for n in range(1, len(channel.all_keys) + 1)]
+        if any(state.name == "ok" for state in states):
+            return own
+        cooling = [state for state in states if state.name == "cooling"]
+        halves = [state for state in states if state.name == "half_open"]
+        best = halves[0] if halves else min(cooling, key=lambda s: s.left_s) if cooling else states[0]
+        return State(best.name, f"none of its {len(states)} keys is free: {best.reason}", best.left_s)
 
     def missing_s(self, channel: ChannelId, model: str) -> float:
         """Seconds for which this model is not asked of this channel; 0 if it is."""
@@ -82,25 +131,26 @@ class Health:
         return max(0.0, patient.models.get(model, 0.0) - self._mono()) if patient else 0.0
 
     def on_trial(self, channel: ChannelId) -> bool:
-        """Whether a half-open channel already has its one trial call."""
+        """Whether a half-open channel or key already has its one trial call."""
         patient = self._patients.get(channel)
         return patient is not None and patient.trial
 
-    @contextmanager
-    def trying(self, channel: ChannelId) -> Iterator[None]:
-        """A call is there while the block runs: if the channel is half-open and has no trial yet, this is the one."""
-        patient = self._patients.get(channel)
-        if patient is None or not patient.reason or patient.until > self._mono() or patient.trial:
-            yield
-            return
-        patient.trial = True
-        try:
-            yield
-        finally:
-            patient.trial = False
+    def trying(self, channel: ChannelId, key: ChannelId | str = "") -> _Trial:
+        """A call is there while the block runs: if channel or key are half-open without a trial yet, this is it."""
+        if not self._patients:
+            return _NO_TRIAL
+        now, found = self._mono(), (self._patients.get(channel), self._patients.get(ChannelId(key)))
+        trials = tuple(p for p in found if p is not None and p.reason and p.until <= now and not p.trial)
+        return _Trial(trials) if trials else _NO_TRIAL
 
-    def succeeded(self, channel: ChannelId) -> None:
+    def succeeded(self, channel: ChannelId, key: ChannelId | str = "") -> None:
         """A call went well: everything is forgotten but the recent outcomes."""
+        if self._patients:
+            self._recover(channel)
+            if key:
+                self._recover(ChannelId(key))
+
+    def _recover(self, channel: ChannelId) -> None:
         patient = self._patients.get(channel)
         if patient is None:
             return
@@ -112,7 +162,7 @@ class Health:
             self._changed()
 
     def failed(self, channel: ChannelId, kind: FailureKind, reason: str, retry_after_s: float | None = None) -> None:
-        """A call failed there. ``CLIENT`` failures say nothing of the channel."""
+        """A call failed at this channel, or with this key. ``CLIENT`` failures say nothing of either."""
         if kind in (FailureKind.CLIENT, FailureKind.MISSING):
             return
         patient = self._patients.setdefault(channel, _Patient())
@@ -133,8 +183,14 @@ class Health:
         self._changed()
 
     def clear(self, channel: ChannelId) -> None:
-        """Forget all that is held against a channel: it was edited, tested well, or cleared by hand."""
-        if self._patients.pop(channel, None) is not None:
+        """Forget all that is held against a channel and its keys: it was edited, tested well, or cleared by hand.
+
+        By the id of one of several keys only what is held against that one.
+        """
+        mine = [one for one in self._patients if one == channel or one.startswith(f"{channel}#")]
+        for one in mine:
+            del self._patients[one]
+        if mine:
             self._changed()
 
     def _trips(self, patient: _Patient) -> bool:

@@ -1,8 +1,8 @@
-"""Routing: which channel a call goes to next, and why the others were passed over.
+"""Routing: which channel a call goes to next, with which of its keys, and why the others were passed over.
 
 Pure: states are read, chance is a parameter, nothing is changed. Tiers by priority; within a tier a draw by weight;
 channels already tried, switched off or at rest are passed over, each with its reason. If only resting ones are left,
-the one that is free soonest is tried as a last resort (``features.md`` 2.5).
+the one that is free soonest is tried as a last resort (``features.md`` 2.5). Of several keys one that is free is drawn.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +11,15 @@ import msgspec
 
 from gateway.core.catalog import Route
 from gateway.core.health import Health, State
+from gateway.core.keys import pick, standing
 from gateway.domain.units import ChannelId
 
 Draw = Callable[[int], int]
 """A number from 0 up to, but without, its argument."""
+
+
+LAST_RESORTS = frozenset({"cooling", "trial"})
+"""Rules that pass a channel over only as long as there is another."""
 
 
 class Passed(msgspec.Struct, frozen=True):
@@ -22,6 +27,10 @@ class Passed(msgspec.Struct, frozen=True):
 
     channel: str
     reason: str
+    rule: str
+    """``tried``, ``attention``, ``missing``, ``cooling`` or ``trial``."""
+    left_s: float | None = None
+    """Seconds until it may serve; None if waiting will not help."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -32,47 +41,73 @@ class Choice(msgspec.Struct, frozen=True):
     passed: tuple[Passed, ...]
     retry_s: float | None
     """If there is no route: seconds until one may be free; None if waiting will not help."""
+    resting: bool = False
+    """The route is a last resort: its channel is at rest."""
 
 
 def choose(routes: Sequence[Route], tried: frozenset[ChannelId], health: Health, draw: Draw) -> Choice:
-    """The next channel for a call that has already tried some."""
+    """The next channel for a call that has already tried some channels, or some keys of them.
+
+    ``routes`` are in the order of their tiers.
+    """
     free: list[Route] = []
     resting: list[tuple[float, Route]] = []
     passed: list[Passed] = []
     for route in routes:
-        state = health.state(route.channel)
-        missing = health.missing_s(route.channel.id, route.served.name)
-        reason, rest = _against(route, state, missing, tried, on_trial=health.on_trial(route.channel.id))
-        if not reason:
+        against = _against(route, tried, health)
+        if against is None:
             free.append(route)
             continue
-        passed.append(Passed(route.channel.name, reason))
-        if rest is not None:
-            resting.append((rest, route))
+        passed.append(against)
+        if against.rule in LAST_RESORTS and against.left_s is not None:
+            resting.append((against.left_s, route))
     if free:
-        tier = [r for r in free if r.channel.priority == max(f.channel.priority for f in free)]
-        return Choice(_draw(tier, draw), _why(tier, tried), tuple(passed), None)
+        tier = [route for route in free if route.tier == free[0].tier]
+        route = _draw(tier, draw)
+        why = _why(route, len(tier), tried)
+        return Choice(pick(route, tried, health, draw) if route.keys else route, why, tuple(passed), None)
     if resting:
         left, route = min(resting, key=lambda pair: pair[0])
-        return Choice(route, f"last resort, free in {left:.0f} s", tuple(passed), left)
+        chosen = pick(route, tried, health, draw) if route.keys else route
+        return Choice(chosen, f"last resort, free in {left:.0f} s", tuple(passed), left, resting=True)
     return Choice(None, "", tuple(passed), None)
 
 
-def _against(
-    route: Route, state: State, missing: float, tried: frozenset[ChannelId], *, on_trial: bool
-) -> tuple[str, float | None]:
-    """The reason to pass a channel over, and how long it rests if it may serve as a last resort."""
+def _against(route: Route, tried: frozenset[ChannelId], health: Health) -> Passed | None:
+    """What speaks against a channel, if anything does."""
     if route.channel.id in tried:
-        return "tried", None
+        return Passed(route.channel.name, "tried", "tried")
+    state = health.state(route.channel)
+    missing = health.missing_s(route.channel.id, route.served.name)
+    if state.name == "ok" and not missing and not (route.keys and tried):
+        return None
+    name, reason = route.channel.name, state.reason
     if state.name == "attention":
-        return f"needs attention: {state.reason}", None
-    if missing > 0:
-        return f"does not know the model, asked again in {missing:.0f} s", None
-    if state.name == "cooling":
-        return f"cooling {state.left_s:.0f} s: {state.reason}", state.left_s
-    if state.name == "half_open" and on_trial:
-        return f"on trial: {state.reason}", 0.0
-    return "", None
+        return Passed(name, f"needs attention: {reason}", "attention")
+    if missing:
+        return Passed(name, f"does not know the model, asked again in {missing:.0f} s", "missing", missing)
+    return (
+        _keys_against(route, tried, health)
+        or (Passed(name, f"cooling {state.left_s:.0f} s: {reason}", "cooling", state.left_s) if state.left_s else None)
+        or (Passed(name, f"on trial: {reason}", "trial", 0.0) if _on_trial(route, state, health) else None)
+    )
+
+
+def _keys_against(route: Route, tried: frozenset[ChannelId], health: Health) -> Passed | None:
+    """Whether a call that has tried some of a channel's keys must wait for the others, or has none left."""
+    if not (route.keys and tried):
+        return None
+    free, waits = standing(route, tried, health)
+    if free:
+        return None
+    if not waits:
+        return Passed(route.channel.name, "tried", "tried")
+    left = min(left for left, _ in waits)
+    return Passed(route.channel.name, f"its other keys rest, one for {left:.0f} s", "cooling", left)
+
+
+def _on_trial(route: Route, state: State, health: Health) -> bool:
+    return state.name == "half_open" and health.on_trial(route.channel.id)
 
 
 def _draw(tier: list[Route], draw: Draw) -> Route:
@@ -89,7 +124,6 @@ def _draw(tier: list[Route], draw: Draw) -> Route:
     return tier[-1]
 
 
-def _why(tier: list[Route], tried: frozenset[ChannelId]) -> str:
-    place = f"priority {tier[0].channel.priority}"
-    share = f", drawn from {len(tier)}" if len(tier) > 1 else ""
-    return place + share + (f", after {len(tried)} failed" if tried else "")
+def _why(route: Route, share: int, tried: frozenset[ChannelId]) -> str:
+    drawn = f", drawn from {share}" if share > 1 else ""
+    return route.place + drawn + (f", after {len(tried)} failed" if tried else "")

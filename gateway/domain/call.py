@@ -56,6 +56,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     billed: bool = False
     """The upstream may have billed it although it failed here."""
+    key: str = ""
+    """Which of several keys was used: its number and its mask."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -77,6 +77,8 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``gemini`` may be given without the version. Empty for ``mock``."""
     key: str = ""
     """The upstream's key, or ``env:NAME``. Never shown, logged or exported."""
+    keys: tuple[str, ...] = ()
+    """Further keys of the same upstream, of the same form; each rests by itself when it is limited or refused."""
     models: tuple[Served, ...] = ()
     groups: tuple[str, ...] = ("default",)
     priority: int = 0
@@ -102,3 +104,13 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created: Millis = Millis(0)
     last_check: Check | None = None
     note: str = ""
+
+    @property
+    def all_keys(self) -> tuple[str, ...]:
+        """Its keys as they are numbered, from 1; none if it has no key."""
+        return (self.key, *self.keys) if self.key else ()
+
+
+def key_id(channel: ChannelId, number: int) -> ChannelId:
+    """What one of several keys is called where its state is remembered."""
+    return ChannelId(f"{channel}#{number}")

@@ -92,6 +92,19 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     note: str
 
 
+class KeyView(msgspec.Struct, frozen=True, kw_only=True):
+    """One of a channel's keys, masked."""
+
+    number: int
+    """From 1; a smaller one if another before it is removed."""
+    key: str
+    """Masked, or the ``env:NAME`` reference."""
+    state: str
+    """``ok``, ``cooling``, ``half_open`` or ``attention``."""
+    reason: str
+    until_ms: Millis | None
+
+
 class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
     """A channel without its key."""
 
@@ -101,7 +114,7 @@ class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
     preset: str
     base_url: str
     key: str
-    """Masked, or the ``env:NAME`` reference."""
+    """Masked, or the ``env:NAME`` reference; of several keys the first."""
     models: list[Served]
     groups: list[str]
     priority: int
@@ -128,6 +141,8 @@ class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: Millis
     last_check: Check | None
     note: str
+    keys: list[KeyView] = []
+    """All of them."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

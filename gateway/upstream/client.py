@@ -14,6 +14,8 @@ from gateway.upstream.dialects import adapter, listing
 from gateway.upstream.mock import Mock
 from gateway.upstream.pages import Page
 
+MOST_KEYS = 50
+"""Of one channel; each has a pool of its own."""
 LIST_LIMIT = 16 * 1024 * 1024
 LIST_PAGES = 20
 """Of one list; no vendor has so many models."""
@@ -29,7 +31,8 @@ class Upstreams:
     def __init__(self, environ: Mapping[str, str] | None = None, mock: Mock | None = None) -> None:
         self._environ = os.environ if environ is None else environ
         self._mock = mock or Mock()
-        self._pools: dict[ChannelId, Pool] = {}
+        self._pools: dict[ChannelId, list[Pool]] = {}
+        """Of each channel one, or one for each of its keys."""
         self._retired: list[Pool] = []
 
     async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
@@ -95,7 +98,7 @@ class Upstreams:
             timeouts=Timeouts(connect=PROBE_CONNECT_S),
         )
         pool = Pool(channel, headers_of(channel, self._environ))
-        self._pools[channel.id] = pool
+        self._pools[channel.id] = [pool]
         try:
             await self.fetch_models(channel)
         finally:
@@ -105,22 +108,25 @@ class Upstreams:
 
     def forget(self, channel_id: ChannelId) -> None:
         """The channel was changed or removed: running calls go on, new ones connect anew."""
-        pool = self._pools.pop(channel_id, None)
-        if pool is not None:
-            self._retired.append(pool)
+        self._retired += self._pools.pop(channel_id, ())
 
     async def close(self) -> None:
         """Ends everything, running answers too."""
-        for pool in [*self._pools.values(), *self._retired]:
-            await pool.close()
+        for pools in [*self._pools.values(), self._retired]:
+            for pool in pools:
+                await pool.close()
         self._pools.clear()
         self._retired.clear()
 
     def _pool(self, channel: Channel) -> Pool:
-        pool = self._pools.get(channel.id)
-        if pool is None or not pool.fits(channel):
+        pools = self._pools.get(channel.id, ())
+        for pool in pools:
+            if pool.fits(channel):
+                return pool
+        if len(pools) > MOST_KEYS:  # calls that began before several edits of their channel
             self.forget(channel.id)
-            pool = self._pools[channel.id] = Pool(channel, headers_of(channel, self._environ))
+        pool = Pool(channel, headers_of(channel, self._environ))
+        self._pools.setdefault(channel.id, []).append(pool)
         return pool
 
     async def _bury(self) -> None:

@@ -35,6 +35,7 @@ def test_a_channel_is_added() -> None:
             "dialect": "openai",
             "base_url": "https://api.openai.com/v1",
             "key": "env:OPENAI_API_KEY",
+            "keys": [],
             "models": [{"name": "gpt-4o"}, {"name": "o3"}, {"name": "fast", "upstream": "gpt-4o-mini"}],
             "groups": ["default", "friends"],
             "priority": -5,

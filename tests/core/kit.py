@@ -28,7 +28,7 @@ def channel(name: str = "up", *models: str, **fields: Any) -> Channel:
 
 def route(name: str = "up", model: str = "m", **fields: Any) -> Route:
     made = channel(name, model, **fields)
-    return Route(made, made.models[0])
+    return Route(made, made.models[0], -made.priority, f"priority {made.priority}")
 
 
 def token(name: str = "laptop", **fields: Any) -> Token:

@@ -87,7 +87,7 @@ def test_a_tried_channel_is_never_chosen_again(health: Health) -> None:
     for ticket in (0, 1):
         assert choose([a, b], tried(a), health, lambda n, t=ticket: min(t, n - 1)).route == b  # type: ignore[misc]
     assert choose([a, b], tried(a, b), health, first) == Choice(
-        None, "", (Passed("a", "tried"), Passed("b", "tried")), None
+        None, "", (Passed("a", "tried", "tried"), Passed("b", "tried", "tried")), None
     )
 
 
@@ -95,7 +95,7 @@ def test_a_resting_channel_is_passed_over_with_its_reason(health: Health) -> Non
     a, b = route("a", priority=9), route("b")
     rest(health, a, 30)
     found = choose([a, b], NONE, health, first)
-    assert (found.route, found.passed) == (b, (Passed("a", "cooling 30 s: 429"),))
+    assert (found.route, found.passed) == (b, (Passed("a", "cooling 30 s: 429", "cooling", 30),))
 
 
 def test_if_all_rest_the_one_that_is_free_soonest_is_the_last_resort(health: Health) -> None:
@@ -111,13 +111,17 @@ def test_if_all_rest_the_one_that_is_free_soonest_is_the_last_resort(health: Hea
 def test_a_channel_that_needs_attention_is_no_last_resort(health: Health, seconds: float | None) -> None:
     one = route()
     health.failed(one.channel.id, FailureKind.AUTH, "key refused", seconds)
-    assert choose([one], NONE, health, first) == Choice(None, "", (Passed("up", "needs attention: key refused"),), None)
+    assert choose([one], NONE, health, first) == Choice(
+        None, "", (Passed("up", "needs attention: key refused", "attention"),), None
+    )
 
 
 def test_a_missing_model_is_no_last_resort(health: Health) -> None:
     one = route()
     health.lacks(one.channel.id, "m")
-    assert choose([one], NONE, health, first).passed == (Passed("up", "does not know the model, asked again in 600 s"),)
+    assert choose([one], NONE, health, first).passed == (
+        Passed("up", "does not know the model, asked again in 600 s", "missing", 600),
+    )
     assert choose([route(model="n")], NONE, health, first).route == route(model="n")
 
 
@@ -140,7 +144,7 @@ def test_after_a_good_trial_the_channel_is_back(health: Health, mono: Mono) -> N
     rest(health, a, 10)
     mono.now += 10
     with health.trying(a.channel.id):
-        assert choose([a, b], NONE, health, first).passed == (Passed("a", "on trial: 429"),)
+        assert choose([a, b], NONE, health, first).passed == (Passed("a", "on trial: 429", "trial", 0),)
         health.succeeded(a.channel.id)
     assert choose([a, b], NONE, health, first).route == a
 

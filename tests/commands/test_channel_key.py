@@ -1,0 +1,73 @@
+"""The commands about a channel's keys."""
+
+from msgspec.structs import replace
+
+from gateway.commands.exits import Exit
+from gateway.domain.views import KeyView
+from tests.commands.runner import Control, run
+from tests.commands.samples import CHANNEL, NOW
+
+KEYS = [
+    KeyView(number=1, key="env:FIRST", state="ok", reason="", until_ms=None),
+    KeyView(number=2, key="…abcd", state="cooling", reason="429 \x1b[2J", until_ms=NOW),
+]
+TWO = replace(CHANNEL, keys=KEYS)
+
+
+def test_keys_are_listed_with_their_states() -> None:
+    ran = run("channel", "key", "list", "openai", control=Control({"GET /channels/openai": TWO}))
+    assert "env:FIRST" in ran.out
+    assert "cooling" in ran.out
+    assert "\x1b" not in ran.out
+
+
+def test_keys_are_told_as_json() -> None:
+    ran = run("channel", "key", "list", "openai", "--json", control=Control({"GET /channels/openai": TWO}))
+    assert [(one["number"], one["key"], one["state"]) for one in ran.json] == [
+        (1, "env:FIRST", "ok"),
+        (2, "…abcd", "cooling"),
+    ]
+
+
+def test_a_key_is_read_from_stdin() -> None:
+    control = Control({"POST /channels/openai/keys": TWO})
+    ran = run("channel", "key", "add", "openai", control=control, stdin="sk-secret\n")
+    assert control.bodies == [{"key": "sk-secret"}]
+    assert "2 keys: 1 env:FIRST (ok), 2 …abcd (cooling)" in ran.err
+    assert "sk-secret" not in ran.out + ran.err
+
+
+def test_a_key_is_rotated_and_removed_and_cleared() -> None:
+    path = "/channels/openai/keys/2"
+    control = Control({f"PATCH {path}": TWO, f"DELETE {path}": CHANNEL, f"POST {path}/clear": TWO})
+    run("channel", "key", "rotate", "openai", "2", "--key", "env:NEW", control=control)
+    ran = run("channel", "key", "remove", "openai", "2", "--yes", control=control)
+    assert "0 keys: none" in ran.err
+    run("channel", "key", "clear", "openai", "2", control=control)
+    assert control.asked == [
+        ("PATCH /channels/openai/keys/2", {"key": "env:NEW"}),
+        ("DELETE /channels/openai/keys/2", None),
+        ("POST /channels/openai/keys/2/clear", None),
+    ]
+
+
+def test_removing_asks() -> None:
+    assert run("channel", "key", "remove", "openai", "2", control=Control({})).code == Exit.USAGE
+
+
+def test_several_keys_are_given_when_a_channel_is_made() -> None:
+    control = Control({"POST /channels": TWO})
+    url = "https://api.openai.com/v1"
+    run("channel", "add", "x", "--base-url", url, "--key", "env:A", "--key", "env:B", control=control)
+    assert (control.bodies[0]["key"], control.bodies[0]["keys"]) == ("env:A", ["env:B"])
+
+
+def test_a_channel_of_several_keys_shows_them_all() -> None:
+    ran = run("channel", "show", "openai", control=Control({"GET /channels/openai": TWO}))
+    assert "1 env:FIRST (ok), 2 …abcd (cooling)" in ran.out
+
+
+def test_a_channel_is_cleared() -> None:
+    control = Control({"POST /channels/openai/clear": CHANNEL})
+    assert run("channel", "clear", "openai", control=control).code == Exit.OK
+    assert [line for line, _ in control.asked] == ["POST /channels/openai/clear"]
