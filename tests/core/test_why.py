@@ -180,4 +180,6 @@ def test_chances_are_counted_by_drawing(weights: tuple[int, ...], expected: list
 
 def test_no_channel_has_a_chance_where_none_is_chosen() -> None:
     routes = [kit.route("a")]
-    assert chances(routes, lambda _: Choice(None, "", (Passed("a", "tried"),), None)) == {ChannelId("ch_a"): 0.0}
+    assert chances(routes, lambda _: Choice(None, "", (Passed("a", "tried", "tried"),), None)) == {
+        ChannelId("ch_a"): 0.0
+    }
