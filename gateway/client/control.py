@@ -9,7 +9,7 @@ from gateway.client.http import exchange
 from gateway.client.nouns import AccountRequests, ChannelRequests, GroupRequests, PriceRequests, TokenRequests
 from gateway.domain.errors import InternalError
 from gateway.domain.events import AnyEvent
-from gateway.domain.views import CallView, Status, Summary, Verdict
+from gateway.domain.views import CallView, Status, Step, Summary, Verdict
 
 VERIFY_S = 600.0
 """Recomputing millions of calls takes its time."""
@@ -60,6 +60,10 @@ class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelReques
     async def verify(self) -> Verdict:
         """Recompute every balance and sum from the call log."""
         return self.read(await self.send("GET", "/verify", timeout_s=VERIFY_S), Verdict)
+
+    async def machine(self) -> list[Step]:
+        """What the server's machine lacks: port, folder, room."""
+        return await self.get("/machine", list[Step])
 
     async def undo(self) -> str:
         """Take the newest change back; says which it was. Raises Conflict if there is none."""

@@ -1,6 +1,7 @@
 """Doctor: why does my call not work? The questions in the order of a call's way, ending in real calls through /v1.
 
 The first question that fails is the one to mend; those after it are skipped, for their answers would only mislead.
+Then it makes its rounds: every channel and the machine are looked at, whatever came before.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from gateway.client import means, way
 from gateway.client.case import START, Case, Ill
 from gateway.client.control import ControlClient
+from gateway.client.rounds import rounds
 from gateway.domain.advice import advice
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain
@@ -17,7 +19,7 @@ TEXT_LIMIT = 500
 
 
 async def examine(client: ControlClient, *, key: str = "", token: str = "", model: str = "") -> AsyncIterator[Step]:
-    """One Step a question.
+    """One Step a question, then one for each thing on the rounds.
 
     ``key`` is a client's key, or ``token`` the name of one; else the active token used last. ``model`` is what the
     client asks for; else the first model that the token sees.
@@ -30,6 +32,8 @@ async def examine(client: ControlClient, *, key: str = "", token: str = "", mode
             step = await _answered(name, question(case))
             failed = step.result == "fail"
             yield step
+    async for step in rounds(client):
+        yield step
 
 
 async def _answered(name: str, answer: Awaitable[str]) -> Step:

@@ -3,6 +3,7 @@
 from gateway.client.caller import Body, Caller, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check, Served
+from gateway.domain.checkup import Checkup
 from gateway.domain.settings import Settings
 from gateway.domain.views import (
     AccountView,
@@ -144,6 +145,10 @@ class ChannelRequests(Caller):
 
     async def clear_key(self, ref: str, number: int) -> ChannelView:
         return await self.post(f"/channels/{segment(ref)}/keys/{number}/clear", ChannelView)
+
+    async def checkup(self, ref: str) -> Checkup:
+        """The channel's name, connection, certificate and key; free."""
+        return self.read(await self.send("GET", f"/channels/{segment(ref)}/checkup", timeout_s=PROBE_S), Checkup)
 
     async def clear_channel(self, ref: str) -> ChannelView:
         return await self.post(f"/channels/{segment(ref)}/clear", ChannelView)

@@ -10,11 +10,14 @@ from gateway.commands.base import Command
 from gateway.commands.complete import MODELS
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.options import json_option
-from gateway.commands.output import cells, out, out_json_list
+from gateway.commands.output import fit, out, out_json_list
 from gateway.commands.session import run
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 from gateway.domain.views import Step
+
+WIDTH = 22
+"""Of the names; longer ones are cut."""
 
 COLOURS = {"ok": "green", "fail": "red", "skipped": "bright_black"}
 
@@ -39,8 +42,9 @@ def doctor(token: str | None, model: str, *, as_json: bool) -> None:
     """Find the first thing that keeps a call from working.
 
     It asks in the order of a call's way (does the gateway answer, is the token accepted, does the model exist, does the
-    token's group include it, does the quota suffice, is a channel ready) and ends with two real, tiny calls. It stops
-    at the first step that fails and says what to do.
+    token's group include it, does the quota suffice, is a channel ready) up to two real, tiny calls, and stops at the
+    first that fails. Then it looks at every channel (name, certificate, key; free of charge) and at the machine: port,
+    folder, disk, clock, books, proxy variables. Every bad line says what to do.
     """
     who = token or os.environ.get("TOLLKEEPER_TOKEN", "")
     key, name = (who, "") if who.startswith(PREFIX) else ("", who)
@@ -63,6 +67,6 @@ def doctor(token: str | None, model: str, *, as_json: bool) -> None:
 
 def _print(step: Step) -> None:
     result = click.style(f"{step.result:<7}", fg=COLOURS.get(step.result))
-    out(f"{result}  {step.name}{' ' * (22 - cells(step.name))}  {plain(step.text, limit=500)}")
+    out(f"{result}  {fit(plain(step.name, WIDTH), WIDTH)}  {plain(step.text, limit=500)}")
     if step.fix:
-        out(f"{'':<33}→ {plain(step.fix, limit=500)}")
+        out(f"{'':<{WIDTH + 11}}→ {plain(step.fix, limit=500)}")

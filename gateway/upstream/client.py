@@ -8,6 +8,7 @@ from gateway.domain.channel import Channel, Dialect, Served, Timeouts
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Prepared, Reply
+from gateway.upstream.connection.contact import Contact, contact
 from gateway.upstream.connection.pool import Pool
 from gateway.upstream.credentials import headers_of
 from gateway.upstream.dialects import adapter, listing
@@ -34,6 +35,8 @@ class Upstreams:
         self._pools: dict[ChannelId, list[Pool]] = {}
         """Of each channel one, or one for each of its keys."""
         self._retired: list[Pool] = []
+        self.dates: dict[ChannelId, str] = {}
+        """The ``Date`` header of each channel's last list of models: the time by the upstream's clock."""
 
     async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
         """The answer's head. Raises AttemptFailed."""
@@ -43,8 +46,14 @@ class Upstreams:
             await self._bury()
         return await self._pool(channel).send("POST", prepared, channel.timeouts.head)
 
+    async def contact(self, channel: Channel) -> Contact | None:
+        """How far the channel's host can be reached; None if there is no connection of ours to make."""
+        if channel.dialect is Dialect.MOCK:
+            return None
+        return await contact(channel.base_url, channel.timeouts.connect)
+
     async def fetch_models(self, channel: Channel) -> list[Served]:
-        """The models the upstream lists now. Raises AttemptFailed."""
+        """The models the upstream lists now; when that was by its own clock is kept. Raises AttemptFailed."""
         if channel.dialect is Dialect.MOCK:
             return self._mock.models()
         models: dict[str, Served] = {}
@@ -64,6 +73,7 @@ class Upstreams:
             body = await reply.read(LIST_LIMIT)
         finally:
             reply.abort()
+        self.dates[channel.id] = reply.headers.get("date", "")
         if reply.status != 200:
             raise AttemptFailed(adapter(channel.dialect).failure(channel, reply.status, reply.headers, body))
         page = lists.read(body)
@@ -109,6 +119,7 @@ class Upstreams:
     def forget(self, channel_id: ChannelId) -> None:
         """The channel was changed or removed: running calls go on, new ones connect anew."""
         self._retired += self._pools.pop(channel_id, ())
+        self.dates.pop(channel_id, None)
 
     async def close(self) -> None:
         """Ends everything, running answers too."""

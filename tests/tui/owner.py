@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from gateway.domain.channel import Check, Served
+from gateway.domain.checkup import Checkup
 from gateway.domain.errors import BadRequest
 from gateway.domain.events import Changed, Snapshot
 from gateway.domain.units import Millis, Nanos
@@ -23,7 +24,9 @@ from gateway.domain.views import (
     Offer,
     PriceView,
     Status,
+    Step,
     TokenView,
+    Verdict,
 )
 from tests.tui.stage import ADDRESS, NOW, FakeClient, calls, channel, console, group, token
 from tui.app import Console
@@ -52,6 +55,7 @@ class Owner(FakeClient):
         self.check = Check(time=NOW, ok=True, ms=Millis(412), text="it lists 2 models")
         self.offered: list[Offer] = []
         self.address = ADDRESS
+        self.machine_now = [Step(name="the disk", result="ok", text="9.0 GB are free")]
 
     def note(self, *what: Any) -> None:
         """Remember what was asked, or refuse it."""
@@ -160,6 +164,25 @@ class Owner(FakeClient):
     async def clear_channel(self, ref: str) -> ChannelView:
         self.note("clear_channel", ref)
         return self.channels_now[0]
+
+    async def checkup(self, ref: str) -> Checkup:
+        name = next(one.name for one in self.channels_now if one.id == ref)
+        return Checkup(step=Step(name=f"channel {name}", result="ok", text="it lists 2 models"), ahead_ms=Millis(0))
+
+    async def machine(self) -> list[Step]:
+        return self.machine_now
+
+    async def verify(self) -> Verdict:
+        zero = Nanos(0)
+        return Verdict(
+            equal=True,
+            calls=40,
+            cost_nanos=zero,
+            granted_nanos=zero,
+            balance_nanos=zero,
+            checks=9,
+            difference="",
+        )
 
     async def offers(self) -> list[Offer]:
         return self.offered

@@ -88,19 +88,29 @@ class Doctor(Page):
         """A line a question; under a bad answer what to do."""
         card, glyphs = Card(width, label=LABEL), self.session.glyphs
         marks = {"ok": (glyphs.ok, "ok"), "fail": (glyphs.failed, "bad"), "skipped": (glyphs.nothing, "dim")}
-        for number, (name, _) in enumerate(QUESTIONS):
+        for number, name in enumerate(self._names_of_steps()):
             step = self._steps[number] if number < len(self._steps) else None
             if step is not None:
                 mark, tone = marks[step.result]
-                card.row(name, (f"{mark} ", tone), (safe(step.text, 1_000), "dim" if tone == "dim" else ""))
+                card.row(
+                    safe(name, LABEL - 2), (f"{mark} ", tone), (safe(step.text, 1_000), "dim" if tone == "dim" else "")
+                )
                 if step.fix:
                     card.row("", (f"{glyphs.right} {safe(step.fix, 1_000)}", "key"))
             elif self._began is not None and number == len(self._steps):
                 passed = (self.session.now() - self._began) / 1000
-                card.row(name, (f"{glyphs.running} asking ... {passed:.1f} s", "live"))
+                card.row(safe(name, LABEL - 2), (f"{glyphs.running} asking ... {passed:.1f} s", "live"))
             else:
-                card.row(name, (glyphs.nothing, "dim"))
+                card.row(safe(name, LABEL - 2), (glyphs.nothing, "dim"))
         return lines(card.content(), content(""), self._verdict(), content(""), content((f" $ {self.twin()}", "dim")))
+
+    def _names_of_steps(self) -> list[str]:
+        """The questions, then what was looked at on the rounds, as far as they have come."""
+        names = [name for name, _ in QUESTIONS]
+        names += [step.name for step in self._steps[len(names) :]]
+        if self._began is not None and len(self._steps) >= len(QUESTIONS):
+            names.append("channels and machine")
+        return names
 
     def twin(self) -> str:
         """The command that asks the same."""

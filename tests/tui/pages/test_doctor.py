@@ -1,5 +1,15 @@
+import pytest
+
+from gateway.domain.views import Step
 from tests.tui.owner import Owner, press, public, screen, settle, shown, until
 from tests.tui.stage import words
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor looks at the real environment, too."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
 
 
 async def test_all_questions_stand_there_before_they_are_asked() -> None:
@@ -18,6 +28,19 @@ async def test_it_asks_step_by_step_to_the_end() -> None:
         assert "✓ token 'editor' is accepted; it sees 2 models" in screen(app)
         assert asked[0] == "/v1/health "
         assert asked[-1] == "/v1/chat/completions Bearer sk-tk-pass"
+        assert "✓ 9.0 GB are free" in screen(app)
+
+
+async def test_the_rounds_follow_and_what_they_find_is_to_be_mended() -> None:
+    owner = Owner()
+    owner.machine_now = [Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")]
+    async with public(owner), shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
+        await press(app, pilot, "right", "right", "enter")
+        await until(app, pilot, "mend that, then ask again with enter")
+        text = screen(app)
+        assert "the disk" in text
+        assert "→ make room" in text
+        assert "channel " in text
 
 
 async def test_the_first_bad_answer_says_what_to_do_and_ends_it() -> None:

@@ -1,0 +1,100 @@
+"""Machine: what a gateway needs of the machine it runs on: its port, its folder, room on the disk."""
+
+import asyncio
+import os
+import shutil
+import socket
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from aiohttp import web
+
+from gateway.config import Config
+from gateway.control.desk import Desk
+from gateway.domain.text import plain
+from gateway.domain.views import Step
+
+LEAST_FREE = 256 << 20
+"""Bytes; with less there is soon no room for a day's calls."""
+
+
+async def listed(desk: Desk, _: web.Request) -> list[Step]:
+    """GET /machine: a line each, in a thread, for disks may be slow."""
+    return await asyncio.to_thread(look, desk.engine.config, desk.engine.address)
+
+
+def look(config: Config, address: str) -> list[Step]:
+    """``address`` is the base URL of /v1 if it is served."""
+    return [port(config, address), home(config.home), disk(config.home)]
+
+
+def port(config: Config, address: str) -> Step:
+    """Whether the gateway has its port, or could have it."""
+    if address:
+        return Step(name="the port", result="ok", text=f"this gateway listens at {address}")
+    place = f"{config.host}:{config.port}"
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in config.host else socket.AF_INET) as probe:
+            if os.name != "nt":
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((config.host, config.port))
+    except OSError as exc:
+        text = f"no server could listen at {place}: {exc.strerror or exc}"
+        fix = "another program has it: stop that, or 'tollkeeper serve --port 8656'"
+        return Step(name="the port", result="fail", text=text, fix=fix)
+    return Step(name="the port", result="ok", text=f"{place} is free for a server")
+
+
+def home(folder: Path) -> Step:
+    """Whether the folder and its files are for their owner alone."""
+    if sys.platform == "win32":
+        return Step(name="the home", result="ok", text=f"{folder}: as private as your user folder")
+    open_to_others = [path for path in (folder, *_files(folder)) if _rights(path) & 0o077]
+    strangers = [path for path in (folder, *_files(folder)) if _owner(path) not in (None, os.getuid())]
+    if not open_to_others and not strangers:
+        return Step(name="the home", result="ok", text=f"{folder}: nobody but you may read it")
+    found = ", ".join(_shown(folder, path) for path in (open_to_others or strangers)[:3])
+    if open_to_others:
+        text, fix = f"other users may read {found}", f"chmod -R go-rwx '{folder}'"
+    else:
+        text, fix = f"{found} belongs to another user", f"sudo chown -R $(id -u) '{folder}'"
+    return Step(name="the home", result="fail", text=plain(text, 500), fix=fix)
+
+
+def disk(folder: Path, usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage) -> Step:
+    """Whether there is room for more calls."""
+    free = usage(folder)[2]
+    text = f"{free / 1e9:.1f} GB are free where {folder} lies"
+    if free < LEAST_FREE:
+        fix = "make room: without it no call can be recorded, and none is taken"
+        return Step(name="the disk", result="fail", text=text, fix=fix)
+    return Step(name="the disk", result="ok", text=text)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for place, _, names in os.walk(folder):
+        if Path(place) != folder:
+            yield Path(place)
+        yield from (Path(place, name) for name in names)
+
+
+def _rights(path: Path) -> int:
+    """Mode bits; none of a file that is gone meanwhile, or of a link."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return 0
+    return 0 if stat.S_ISLNK(found.st_mode) else stat.S_IMODE(found.st_mode)
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.lstat().st_uid
+    except OSError:
+        return None
+
+
+def _shown(folder: Path, path: Path) -> str:
+    return str(folder) if path == folder else str(path.relative_to(folder))

@@ -1,0 +1,62 @@
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.config import Config
+from gateway.control import machine
+from tests.fakes.gateway import Gateway
+
+UNIX = pytest.mark.skipif(os.name == "nt", reason="rights are Unix's")
+
+
+async def test_a_healthy_machine(owner: ControlClient, gateway: Gateway) -> None:
+    found = {step.name: step for step in await owner.machine()}
+    assert list(found) == ["the port", "the home", "the disk"]
+    assert {step.result for step in found.values()} == {"ok"}
+    assert gateway.engine.address in found["the port"].text
+
+
+def test_a_port_that_another_program_has(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        step = machine.port(Config(home=tmp_path, port=other.getsockname()[1]), "")
+    assert (step.result, "--port" in step.fix) == ("fail", True)
+
+
+def test_a_port_that_is_free(tmp_path: Path) -> None:
+    assert machine.port(Config(home=tmp_path, port=0), "").result == "ok"
+
+
+@UNIX
+def test_files_that_others_may_read_are_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    inner = tmp_path / "usage" / "calls.json"
+    inner.parent.mkdir(mode=0o700)
+    inner.touch(0o600)
+    assert machine.home(tmp_path).result == "ok"
+    inner.chmod(0o644)
+    step = machine.home(tmp_path)
+    assert (step.result, step.text) == ("fail", "other users may read usage/calls.json")
+    assert step.fix == f"chmod -R go-rwx '{tmp_path}'"
+
+
+@UNIX
+def test_a_folder_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
+    step = machine.home(tmp_path)
+    assert (step.result, "belongs to another user" in step.text) == ("fail", True)
+
+
+@UNIX
+def test_where_a_link_leads_is_not_our_concern(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "link").symlink_to("/etc/hosts")
+    assert machine.home(tmp_path).result == "ok"
+
+
+@pytest.mark.parametrize(("free", "result"), [(machine.LEAST_FREE, "ok"), (machine.LEAST_FREE - 1, "fail")])
+def test_room_on_the_disk(tmp_path: Path, free: int, result: str) -> None:
+    assert machine.disk(tmp_path, lambda _: (10**12, 0, free)).result == result
