@@ -6,12 +6,13 @@ Nothing is booked and nothing is changed: not even a good answer ends a channel'
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+import msgspec
 from aiohttp import web
 
 from gateway.control.desk import Desk
 from gateway.core.engine import Engine
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, Served
 from gateway.domain.checkup import Checkup
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
@@ -41,14 +42,19 @@ async def _examined(engine: Engine, channel: Channel) -> tuple[Step, Millis | No
     if contact is not None and contact.failed is not None:
         return _unreached(name, contact), None
     way = _way(contact, engine.now())
-    try:
-        models = await engine.upstreams.fetch_models(channel)
-    except AttemptFailed as failed:
-        return _unlisted(name, way, failed), _ahead(engine, channel)
-    key = "its key is accepted; " if channel.key else ""
-    return Step(name=f"channel {name}", result="ok", text=f"{way}{key}it lists {len(models)} models"), _ahead(
-        engine, channel
-    )
+    models: list[Served] = []
+    for number, key in enumerate(channel.all_keys or ("",), start=1):
+        try:
+            models = await engine.upstreams.fetch_models(msgspec.structs.replace(channel, key=key, keys=()))
+        except AttemptFailed as failed:
+            which = f"key {number}: " if channel.keys else ""
+            return _unlisted(name, way + which, failed), _ahead(engine, channel)
+    text = f"{way}{_accepted(len(channel.all_keys))}it lists {len(models)} models"
+    return Step(name=f"channel {name}", result="ok", text=text), _ahead(engine, channel)
+
+
+def _accepted(keys: int) -> str:
+    return "" if not keys else "its key is accepted; " if keys == 1 else f"its {keys} keys are accepted; "
 
 
 def _unreached(name: str, contact: Contact) -> Step:

@@ -33,6 +33,16 @@ async def test_a_key_that_is_refused(owner: ControlClient, provider: Provider) -
     assert (found.result, "channel edit up --key" in found.fix) == ("fail", True)
 
 
+async def test_every_key_is_tried(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, keys=("sk-second-canary",))
+    provider.on("/v1/models", LIST, LIST, LIST, fail(401))
+    assert "its 2 keys are accepted" in (await step(owner)).text
+    found = await step(owner)
+    assert (found.result, "key 2: " in found.text) == ("fail", True)
+    sent = [exchange.head.get("authorization") for exchange in provider.exchanges]
+    assert sent == ["Bearer sk-upstream-canary", "Bearer sk-second-canary"] * 2
+
+
 async def test_a_variable_that_is_not_set(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, key="env:TOLLKEEPER_TEST_NOT_SET")
     found = await step(owner)
