@@ -30,6 +30,7 @@ from gateway.core.meter import Meter
 from gateway.core.pipeline import Parts, Pipeline
 from gateway.core.progress import Teller
 from gateway.core.ratelimit import Limiter
+from gateway.core.retries import Retries
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
 from gateway.domain.errors import Conflict
@@ -185,6 +186,7 @@ def _pipeline(engine: Engine) -> Pipeline:
         clock=engine.clock,
         draw=chance.randrange,
         progress=Teller(engine.bus, engine.store.books, engine.clock),
+        retries=Retries(engine.clock.mono, engine.live.__len__),
     )
     return Pipeline(
         Parts(

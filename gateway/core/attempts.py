@@ -1,8 +1,7 @@
 """Attempts: a call goes from channel to channel until one answers, or none is left.
 
-The retry line (``reliability.md`` 4.2): what never reached an upstream may be tried elsewhere freely; what was sent and
-brought nothing may be tried once more, elsewhere; once the client has a byte of the answer, never again. When all
-fail the client gets the most informative of the failures, with every attempt listed.
+Where it goes after a failure ``tries`` says; once the client has a byte of the answer, nowhere. When all fail the
+client gets the most informative of the failures, with every attempt listed.
 """
 
 from collections.abc import Callable
@@ -14,9 +13,11 @@ from gateway.core.body import unmask
 from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.clock import Clock
-from gateway.core.health import KEY_KINDS, Health
+from gateway.core.health import Health
+from gateway.core.retries import Retries
 from gateway.core.routing import Choice, Draw, choose
 from gateway.core.settlement import billed_unseen
+from gateway.core.tries import Tries, fault_of
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest, NoChannel, UpstreamError
@@ -25,14 +26,12 @@ from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Failure, Order, Prepared, Reply, Whole
 from gateway.upstream.lessons import Lessons
 
-MOST = 3
-"""Attempts of one call."""
-MORE_KEYS = 5
-"""Attempts that are not counted, because another key of the same channel may do."""
 BODY_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
 ERROR_BODY_LIMIT = 1 << 20
 """Bytes of an error's body that are read."""
+
+NOTHING_TRIED: frozenset[ChannelId] = frozenset()
 
 _TELLING = (
     FailureKind.CLIENT,
@@ -78,6 +77,7 @@ class Attempts:
         clock: Clock,
         draw: Draw,
         progress: Progress,
+        retries: Retries,
     ) -> None:
         self._sender = sender
         self._adapter_of = adapter_of
@@ -86,13 +86,15 @@ class Attempts:
         self._clock = clock
         self._draw = draw
         self._progress = progress
+        self._retries = retries
 
     def first(self, call: Call, entry: ModelEntry) -> Choice:
         """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit.
 
         Raises NoChannel if there is none.
         """
-        choice = choose(entry.routes, frozenset(), self._health, self._draw)
+        self._retries.calls += 1
+        choice = choose(entry.routes, NOTHING_TRIED, self._health, self._draw)
         if choice.route is None:
             raise _no_channel(call, choice)
         return choice
@@ -103,23 +105,31 @@ class Attempts:
         ``choice`` is what ``first`` gave. Raises UpstreamError when no channel could, and whatever the client's
         connection raises.
         """
-        tried: set[ChannelId] = set()
-        failures: list[Failure] = []
-        most = MOST
-        while choice.route is not None and len(failures) < most:
-            if call.route is not choice.route:  # the first one was taken, and told, with the hold
-                call.take_route(choice.route, choice.why, len(failures) + 1)
-                self._progress.routed(call)
+        route = choice.route
+        if route is None:
+            raise _no_channel(call, choice)
+        tries: Tries | None = None
+        while True:
             try:
-                return await self._ask(call, order, choice.route)
+                return await self._ask(call, order, route)
             except AttemptFailed as failed:
-                failures.append(failed.failure)
-                tried.add(at_fault := _at_fault(choice.route, failed.failure.kind))
-                most += at_fault == choice.route.key_id and most < MOST + MORE_KEYS  # another key may do
-                if call.content_sent or _final(failures):
-                    break
-            choice = choose(entry.routes, frozenset(tried), self._health, self._draw)
-        raise _worst(call, failures)
+                tries = tries or Tries(entry)
+                tries.failed(route, failed.failure)
+            step = None if call.content_sent else tries.next(self._health, self._draw, self._retries)
+            if step is None or not await self._pause(call, entry, step.wait_s):
+                raise _worst(call, tries.failures)
+            route = step.route
+            call.take_route(route, step.choice.why, len(tries.failures) + 1)
+            self._progress.routed(call)
+
+    async def _pause(self, call: Call, entry: ModelEntry, wait_s: float) -> bool:
+        """Wait before the next attempt; False if it is too late for one, or nobody waits for it any more."""
+        late = call.visit.began + max(route.channel.timeouts.total for route in entry.routes)
+        if self._clock.mono() + wait_s >= late:
+            return False
+        if wait_s:
+            await self._clock.sleep(wait_s)
+        return not call.client.gone
 
     async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         """One attempt, told to the health and noted on the call whatever becomes of it."""
@@ -209,7 +219,7 @@ class Attempts:
             kind = FailureKind.CUT
         if kind is FailureKind.MISSING:
             self._health.lacks(route.channel.id, route.served.name)
-        self._health.failed(_at_fault(route, kind), kind, reason, failure.retry_after_s)
+        self._health.failed(fault_of(route, kind), kind, reason, failure.retry_after_s)
         billed = billed_unseen(kind, sent=failure.sent)
         self._note(call, route, began, status=failure.error.status, kind=kind, reason=reason, billed=billed)
 
@@ -229,21 +239,6 @@ class Attempts:
         call.attempts.append(
             Attempt(channel=name, status=status, ms=ms, kind=kind, reason=reason, billed=billed, key=route.key_name)
         )
-
-
-def _at_fault(route: Route, kind: FailureKind) -> ChannelId:
-    """What a failure is held against: one of several keys, or the channel."""
-    return route.key_id if route.key_id and kind in KEY_KINDS else route.channel.id
-
-
-def _final(failures: list[Failure]) -> bool:
-    """Whether no other channel may be asked after these failures.
-
-    What a dialect cannot say was never sent: another channel may speak another one.
-    """
-    if failures[-1].kind is FailureKind.CLIENT and failures[-1].sent:
-        return True
-    return sum(billed_unseen(f.kind, sent=f.sent) for f in failures) > 1
 
 
 def _no_channel(call: Call, choice: Choice) -> NoChannel:

@@ -1,5 +1,7 @@
 """Clocks that stand still until a test moves them."""
 
+import asyncio
+
 from gateway.core.clock import Clock
 from gateway.domain.units import Millis
 
@@ -33,7 +35,14 @@ class Watch:
     def __init__(self) -> None:
         self.wall = Wall()
         self.mono = Mono()
-        self.clock = Clock(wall=self.wall, mono=self.mono)
+        self.clock = Clock(wall=self.wall, mono=self.mono, sleep=self.sleep)
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        """Time passes at once."""
+        self.slept.append(seconds)
+        self.advance(seconds)
+        await asyncio.sleep(0)
 
     def advance(self, seconds: float) -> None:
         self.wall.now += round(seconds * 1000)

@@ -21,6 +21,7 @@ from gateway.core.meter import Meter
 from gateway.core.pipeline import Answer, Parts, Pipeline
 from gateway.core.progress import Teller
 from gateway.core.ratelimit import Limiter
+from gateway.core.retries import Retries
 from gateway.core.tasks import Tasks
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
@@ -65,6 +66,7 @@ class Rig:
             clock=clock,
             draw=lambda _: 0,
             progress=Teller(self.bus, self.books, clock),
+            retries=Retries(clock.mono, self.live.__len__),
         )
         self.pipeline = Pipeline(
             Parts(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gateway.core.attempts import MOST
+from gateway.core.tries import MOST
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, Timeouts
 from gateway.domain.errors import BadRequest, NoChannel, UpstreamError
 from gateway.upstream import dialects, failures
 from gateway.upstream.adapter import AttemptFailed
@@ -139,10 +139,38 @@ async def test_attempts_are_bounded(rig: Rig) -> None:
     assert rig.record.cost == 0
 
 
-async def test_no_channel_is_asked_twice(rig: Rig) -> None:
+async def test_of_several_channels_none_is_asked_twice(rig: Rig) -> None:
+    channels(rig, status(500), status(500))
+    await failure(rig)
+    assert (rig.upstreams.order, rig.watch.slept) == (["a", "b"], [])
+
+
+async def test_the_only_channel_is_asked_once_more_after_a_pause(rig: Rig) -> None:
     channels(rig, status(500))
+    rig.upstreams.on("a", status(500), good)
+    answer = await rig.call()
+    assert (rig.upstreams.order, rig.watch.slept, kinds(rig)) == (["a", "a"], [0.5], ["server", ""])
+    assert answer.headers["x-gateway-attempts"] == "2"
+    assert answer.headers["x-gateway-route"] == "once more after 0.5 s"
+
+
+async def test_a_client_that_left_while_its_call_paused_is_not_answered(rig: Rig) -> None:
+    channels(rig, good)
+
+    def broken() -> FakeReply:
+        rig.client.gone = True
+        return FakeReply(error_body(), status=500)
+
+    rig.upstreams.on("a", broken, good)
     await failure(rig)
     assert rig.upstreams.order == ["a"]
+
+
+async def test_no_attempt_begins_after_the_total_deadline(rig: Rig) -> None:
+    rig.channel("a", timeouts=Timeouts(total=0.4))
+    rig.upstreams.on("a", status(500), good)
+    await failure(rig)
+    assert (rig.upstreams.order, rig.watch.slept) == (["a"], [])
 
 
 @pytest.mark.parametrize(
@@ -167,10 +195,10 @@ async def test_the_most_telling_failure_is_told(rig: Rig, behaviours: tuple[Any,
 
 
 async def test_one_attempt_is_not_listed_in_the_message(rig: Rig) -> None:
-    channels(rig, status(500))
+    channels(rig, status(403))
     error = await failure(rig)
     assert "[attempts" not in error.message
-    assert json.loads(json.dumps(error.details["attempts"]))[0]["status"] == 500
+    assert json.loads(json.dumps(error.details["attempts"]))[0]["status"] == 403
 
 
 async def test_a_channel_at_rest_is_left_out(rig: Rig) -> None:

@@ -39,6 +39,8 @@ def two_channels(gateway: Gateway, provider: Provider, bad: Script, **fields: ob
 async def test_r1_the_channel_that_failed_is_not_drawn_again(gateway: Gateway, provider: Provider) -> None:
     for _ in range(8):
         two_channels(gateway, provider, fail(500))
+        for name in ("up", "two"):
+            gateway.engine.health.clear(gateway.engine.catalog.channel(name).id)
         before = len(provider.exchanges)
         await gateway.client.chat()
         asked = [exchange.json["model"] for exchange in provider.exchanges[before:]]

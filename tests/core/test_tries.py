@@ -1,0 +1,135 @@
+"""Where a call goes after a failure: elsewhere first, and to the only channel a second time if there is hope."""
+
+import pytest
+
+from gateway.core.catalog import ModelEntry, Route
+from gateway.core.health import Health
+from gateway.core.retries import Retries
+from gateway.core.tries import MOST, Step, Tries
+from gateway.domain.call import FailureKind
+from gateway.domain.errors import UpstreamError
+from gateway.domain.units import Millis
+from gateway.upstream.adapter import Failure
+from tests.core.clocks import Mono
+from tests.core.kit import route
+
+K = FailureKind
+
+
+def entry(*routes: Route) -> ModelEntry:
+    return ModelEntry(name="m", created=Millis(0), owner="up", context=None, routes=routes)
+
+
+def failure(kind: FailureKind, *, sent: bool = True, after: float | None = None, status: int = 500) -> Failure:
+    return Failure(kind=kind, error=UpstreamError("no", code="x", status=status), sent=sent, retry_after_s=after)
+
+
+class Case:
+    """A call whose attempts fail one after the other."""
+
+    def __init__(self, *routes: Route) -> None:
+        self.mono = Mono()
+        self.health = Health(self.mono, lambda: None)
+        self.retries = Retries(self.mono, lambda: 1)
+        self.tries = Tries(entry(*routes))
+        self.routes = routes
+
+    def fails(self, route: Route, found: Failure) -> Step | None:
+        self.health.failed(route.channel.id, found.kind, "no", found.retry_after_s)
+        self.tries.failed(route, found)
+        return self.tries.next(self.health, lambda n: n - 1, self.retries)
+
+
+@pytest.mark.parametrize(
+    ("found", "wait"),
+    [
+        (failure(K.SERVER), 0.999),
+        (failure(K.SERVER, after=3), 3.499),
+        (failure(K.SERVER, after=6), None),
+        (failure(K.SERVER, status=302), None),
+        (failure(K.SERVER, status=404), None),
+        (failure(K.SERVER, status=0), 0.999),
+        (failure(K.NETWORK, sent=False), 0.999),
+        (failure(K.NETWORK), None),
+        (failure(K.RATE, after=2), 2.499),
+        (failure(K.RATE, after=5.5), None),
+        (failure(K.RATE), None),
+        (failure(K.SLOW), None),
+        (failure(K.SLOW, sent=False), None),
+        (failure(K.AUTH), None),
+        (failure(K.QUOTA), None),
+        (failure(K.MISSING), None),
+        (failure(K.CLIENT), None),
+    ],
+)
+def test_the_only_channel_is_asked_a_second_time_if_there_is_hope(found: Failure, wait: float | None) -> None:
+    a = route("a")
+    step = Case(a).fails(a, found)
+    assert (step.route, round(step.wait_s, 3)) == (a, wait) if step is not None else wait is None
+
+
+def test_but_not_a_third_time() -> None:
+    a = route("a")
+    case = Case(a)
+    assert case.fails(a, failure(K.SERVER)) is not None
+    assert case.fails(a, failure(K.SERVER)) is None
+
+
+def test_a_channel_whose_breaker_opened_is_left_in_peace() -> None:
+    a = route("a")
+    case = Case(a)
+    for _ in range(2):
+        case.health.failed(a.channel.id, K.SERVER, "no")
+    assert case.fails(a, failure(K.SERVER)) is None
+
+
+def test_another_channel_comes_before_the_same_one() -> None:
+    a, b = route("a"), route("b")
+    case = Case(a, b)
+    step = case.fails(a, failure(K.SERVER))
+    assert step is not None
+    assert (step.route, step.wait_s) == (b, 0)
+    assert case.fails(b, failure(K.SERVER)) is None
+
+
+def test_the_same_one_comes_before_one_at_rest() -> None:
+    a, b = route("a"), route("b")
+    case = Case(a, b)
+    case.health.failed(b.channel.id, K.RATE, "429", 60)
+    steps = [case.fails(a, failure(K.SERVER)), case.fails(a, failure(K.SERVER))]
+    assert [step.route.channel.name for step in steps if step is not None] == ["a", "b"]
+
+
+def test_attempts_are_bounded() -> None:
+    routes = [route(name) for name in "abcde"]
+    case = Case(*routes)
+    steps = [case.fails(one, failure(K.NETWORK, sent=False)) for one in routes[:MOST]]
+    assert [step is None for step in steps] == [False, False, True]
+
+
+def test_what_was_sent_and_brought_nothing_is_sent_once_more_at_most() -> None:
+    a, b, c = route("a"), route("b"), route("c")
+    case = Case(a, b, c)
+    assert case.fails(a, failure(K.SLOW)) is not None
+    assert case.fails(b, failure(K.NETWORK)) is None
+
+
+def test_without_budget_there_is_no_second_time_but_another_channel() -> None:
+    a, b = route("a"), route("b")
+    case = Case(a)
+    while case.retries.take():
+        pass
+    assert case.fails(a, failure(K.SERVER)) is None
+    case = Case(a, b)
+    while case.retries.take():
+        pass
+    assert case.fails(a, failure(K.SERVER)) is not None
+
+
+def test_without_budget_a_channel_at_rest_is_no_second_attempt() -> None:
+    a, b = route("a"), route("b")
+    case = Case(a, b)
+    case.health.failed(b.channel.id, K.RATE, "429", 60)
+    while case.retries.take():
+        pass
+    assert case.fails(a, failure(K.AUTH)) is None
