@@ -3,7 +3,7 @@
 Everything else is the upstream's business and stays as it was sent (``wire.md`` R2, R3).
 """
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ MAX_CHOICES = 128
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a client asked for."""
 
+    body: bytes
+    """The whole object as sent; empty if it needs care and only ``fields`` are to be used."""
     fields: Fields
     """The request's top level, values as sent."""
     mask: bytes
@@ -42,7 +44,27 @@ class _StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
 
+_Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT)]
+
+
+class _Regular(msgspec.Struct):
+    """A request in which every field that is read here is as it should be: one decode tells. Most requests are so."""
+
+    model: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
+    messages: Annotated[list[_Message], msgspec.Meta(min_length=1)]
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    tools: list[msgspec.Raw] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    n: Annotated[int, msgspec.Meta(ge=1, le=MAX_CHOICES)] | None = None
+    max_completion_tokens: _Count | None = None
+    max_tokens: _Count | None = None
+
+
 T = TypeVar("T")
+
+_REGULAR = msgspec.json.Decoder(_Regular)
 
 _MESSAGES = msgspec.json.Decoder(list[_Message])
 _STRING = msgspec.json.Decoder(str)
@@ -56,6 +78,27 @@ _NUMBER = msgspec.json.Decoder(float | None)
 def asked(body: bytes) -> Asked:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
     fields, mask = fields_of(body)
+    try:
+        found = None if mask else _REGULAR.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        found = None
+    if found is None or (found.stream_options is not None and not found.stream):
+        return _careful(fields, mask)
+    return Asked(
+        body=body,
+        fields=fields,
+        mask=b"",
+        model=found.model,
+        stream=bool(found.stream),
+        include_usage=bool(found.stream_options and found.stream_options.include_usage),
+        choices=found.n or 1,
+        output_cap=found.max_completion_tokens or found.max_tokens,
+        input_bound=prompt_bound(fields),
+    )
+
+
+def _careful(fields: Fields, mask: bytes) -> Asked:
+    """Field by field, so that the error names the one at fault; what one decode refuses may be good yet."""
     model = _model(fields)
     _messages(fields)
     stream = bool(_read(fields, "stream", _FLAG, "true, false or null"))
@@ -68,6 +111,7 @@ def asked(body: bytes) -> Asked:
         _read(fields, name, _NUMBER, "a number or null")
     caps = [_number(fields, name, MAX_OUTPUT) for name in ("max_completion_tokens", "max_tokens")]
     return Asked(
+        body=b"",
         fields=fields,
         mask=mask,
         model=model,

@@ -51,7 +51,8 @@ def fields_of(body: bytes) -> tuple[Fields, bytes]:
     keys = _top_keys(skeleton)
     digit = b""
     try:
-        body.decode()
+        if not body.isascii():
+            body.decode()
         fields = _parse(body)
     except UnicodeDecodeError as error:
         raise BadRequest(f"the body is not UTF-8: byte {error.start}", code="invalid_json") from error

@@ -18,7 +18,7 @@ from gateway.domain.group import Group
 from gateway.domain.price import Price
 from gateway.domain.text import plain
 from gateway.domain.token import Token
-from gateway.domain.units import CallId, Millis
+from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import NOTHING, Usage
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.failures import upstream_id
@@ -67,6 +67,7 @@ class Call:
     __slots__ = (
         "answer",
         "asked",
+        "attempt",
         "attempts",
         "catalog",
         "client",
@@ -77,6 +78,8 @@ class Call:
         "finish",
         "first_byte",
         "group",
+        "held",
+        "held_tokens",
         "last_write",
         "limit_headers",
         "marks",
@@ -108,16 +111,12 @@ class Call:
         self.token = token
         self.group = group
         self.price: Price | None = None
-        self.running = Running(
-            id=visit.id,
-            ts=visit.ts,
-            token=token.id,
-            token_name=token.name,
-            group=group.name,
-            model=asked.model,
-            app=visit.app,
-            stream=asked.stream,
-        )
+        self.held = Nanos(0)
+        self.held_tokens = 0
+        self.running: Running
+        """What the books and the watchers know of it, since it has a route."""
+        self.attempt = 0
+        """Number of the attempt that runs, from 1."""
         self.task: asyncio.Task[object] | None = None
         self.route: Route | None = None
         self.way = ""
@@ -156,9 +155,18 @@ class Call:
 
     def take_route(self, route: Route, way: str, attempt: int) -> None:
         """The channel that is asked next."""
-        self.route, self.way, self.answer, self.reply_headers = route, way, None, {}
-        self.running = msgspec.structs.replace(
-            self.running,
+        self.route, self.way, self.attempt, self.answer, self.reply_headers = route, way, attempt, None, {}
+        self.running = Running(
+            id=self.visit.id,
+            ts=self.visit.ts,
+            token=self.token.id,
+            token_name=self.token.name,
+            group=self.group.name,
+            model=self.asked.model,
+            app=self.visit.app,
+            stream=self.asked.stream,
+            held=self.held,
+            held_tokens=self.held_tokens,
             channel=route.channel.id,
             channel_name=route.channel.name,
             upstream_model=route.served.upstream_name,
@@ -167,14 +175,16 @@ class Call:
 
     def headers(self) -> dict[str, str]:
         """The answer's headers, as far as they are known now (``features.md`` 2.10, ``wire.md`` X8)."""
-        theirs = ((name.lower(), value) for name, value in self.reply_headers.items())
-        out = {name: _header(value) for name, value in theirs if name in _FORWARDED or name.startswith(_LIMITS)}
+        out = {}
+        for name, value in self.reply_headers.items():
+            if name in _FORWARDED or name.startswith(_LIMITS):
+                out[name] = _header(value)
         out.update(self.limit_headers)
         if self.route is not None:
             out["x-gateway-channel"] = _header(self.route.channel.name)
             out["x-gateway-model"] = _header(self.route.served.upstream_name)
             out["x-gateway-route"] = _header(self.way)
-        out["x-gateway-attempts"] = str(max(1, self.running.attempt))
+        out["x-gateway-attempts"] = str(max(1, self.attempt))
         out["x-gateway-overhead-ms"] = f"{self.overhead_us / 1000:.2f}"
         if self.dropped:
             out["x-gateway-dropped-params"] = _header(",".join(self.dropped))

@@ -5,8 +5,7 @@ slow to begin, deadlines, and readers that have stopped reading.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import msgspec
 
@@ -46,21 +45,21 @@ class Live:
     def __len__(self) -> int:
         return len(self._calls)
 
-    @contextmanager
-    def enter(self, call: Call) -> Iterator[None]:
-        """Look after this call while the block runs in the current task."""
+    def enter(self, call: Call) -> None:
+        """Look after this call, which runs in the current task, until ``leave``."""
         call.task = asyncio.current_task()
+        if not self._calls:
+            self.empty.clear()
         self._calls[call.visit.id] = call
-        self.empty.clear()
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
-        try:
-            yield
-        finally:
-            del self._calls[call.visit.id]
-            if not self._calls:
-                self.empty.set()
+
+    def leave(self, call: Call) -> None:
+        """The call has ended."""
+        del self._calls[call.visit.id]
+        if not self._calls:
+            self.empty.set()
 
     def cancel(self, call: CallId, why: Outcome = Outcome.CANCELLED) -> bool:
         """End one call from outside; False if it is not running."""

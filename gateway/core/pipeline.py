@@ -100,16 +100,20 @@ class Pipeline:
         except GatewayError as error:
             self.refuse(visit, error, token, request.model if request is not None else "")
             raise
-        with self._.limiter.take(admission.bounds, admission.rate_tokens) as ticket, self._.live.enter(call):
-            return await self._answer(call, admission, first, ticket)
+        with self._.limiter.take(admission.bounds, admission.rate_tokens) as ticket:
+            self._.live.enter(call)
+            try:
+                return await self._answer(call, admission, first, ticket)
+            finally:
+                self._.live.leave(call)
 
     def _commit(self, call: Call, admission: Admission) -> Choice:
         """Write the hold. Raises NoChannel, or Unavailable if the disk does not take it; then nothing is held."""
         taken = admission.grip
         first = self._.attempts.first(call, admission.entry)
+        call.held, call.held_tokens = taken.nanos, taken.tokens
         if first.route is not None:
             call.take_route(first.route, first.why, 1)
-        call.running = msgspec.structs.replace(call.running, held=taken.nanos, held_tokens=taken.tokens)
         self._.books.open(call.running)
         self._.bus.started(call.running)
         return first
@@ -157,7 +161,8 @@ class Pipeline:
         if call.client.gone:
             call.outcome = Outcome.CLIENT_CLOSED
         record = self._settle(call, ticket, GONE if call.client.gone else 200)
-        await self._synced(call)
+        if call.catalog.registry.settings.durability is Durability.CALL:
+            await self._synced(call)
         if isinstance(got, Whole):
             return Answer(_plain_headers(call, record), got.filled(call.usage))
         await self._send_tail(call, got)
@@ -242,6 +247,7 @@ class Pipeline:
 def _order(call: Call) -> Order:
     return Order(
         fields=call.asked.fields,
+        body=call.asked.body,
         model=call.asked.model,
         stream=call.asked.stream,
         include_usage=call.asked.include_usage,

@@ -71,6 +71,6 @@ class Teller:
 
     def _check(self, call: Call, spent: Nanos) -> None:
         left = left_to_stop(self._books, call.catalog.registry.account, call.token, now=self._clock.wall())
-        if left is not None and left + call.running.held < spent:
+        if left is not None and left + call.held < spent:
             msg = "the money for this call is gone, and this token ends its streams then"
             raise Broke(msg)

@@ -93,9 +93,14 @@ def grip(books: Purse, account: Account, group: Group, token: Token, need: Need,
     if account.status is AccountStatus.SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' lets it spend again"
         raise QuotaExceeded(msg, code="account_suspended")
-    rooms = list(_rooms(books, account, group, token, now=now))
     wanted_output = need.choices * (DEFAULT_OUTPUT if need.output_cap is None else need.output_cap)
-    nanos = _nanos(rooms, need, wanted_output)
+    free = need.price is None or need.price.free
+    full = Nanos(0) if free else _price(need, wanted_output)
+    budgets = account.budgets or group.budgets or token.budgets
+    if not budgets and (free or 0 < full <= books.available()):  # the usual case: there is enough, and nobody budgets
+        return Grip(full, need.input + wanted_output)
+    rooms = list(_rooms(books, account, group, token, now=now))
+    nanos = Nanos(0) if free else _nanos(rooms, need, full)
     tokens = _tokens(rooms, need, wanted_output)
     return Grip(nanos, tokens)
 
@@ -112,10 +117,7 @@ def left_to_stop(books: Purse, account: Account, token: Token, *, now: Millis) -
     return min(lefts, default=None)
 
 
-def _nanos(rooms: list[_Room], need: Need, wanted_output: int) -> Nanos:
-    if need.price is None or need.price.free:
-        return Nanos(0)
-    full = _price(need, wanted_output)
+def _nanos(rooms: list[_Room], need: Need, full: Nanos) -> Nanos:
     least = full if need.output_cap is not None else _price(need, 0)
     left = full
     for room in rooms:

@@ -38,8 +38,10 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def free(self) -> bool:
         """Whether every rate is zero."""
+        if self.input or self.output or self.per_call:
+            return False
         tiers: tuple[Price | Tier, ...] = (self, *self.tiers)
-        return not self.per_call and not any(t.input or t.output or t.cached_input or t.cache_write for t in tiers)
+        return not any(t.input or t.output or t.cached_input or t.cache_write for t in tiers)
 
 
 class Rates(msgspec.Struct, frozen=True, array_like=True):

@@ -17,7 +17,7 @@ from gateway.store.calls import CallLog, is_id
 from gateway.store.counters import EVER, Counters, Spent
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreError, unavailable
-from gateway.store.holds import ACCOUNT, Held, Holds, Scope
+from gateway.store.holds import Held, Holds, Scope
 from gateway.store.recorder import Recorder
 
 _FREE = nullcontext()
@@ -46,11 +46,11 @@ class Books:
 
     def balance(self) -> Nanos:
         """Granted minus spent."""
-        return Nanos(self._entities.granted - self.spent(ACCOUNT).nanos)
+        return Nanos(self._entities.granted - self.counters.nanos)
 
     def available(self) -> Nanos:
         """Balance minus held."""
-        return Nanos(self.balance() - self.held(ACCOUNT).nanos)
+        return Nanos(self.balance() - self._holds.nanos)
 
     def spent(self, scope: Scope, since: Millis = EVER) -> Spent:
         """What the calls that began at ``since`` or later used, if they have ended."""
@@ -126,10 +126,11 @@ class Books:
             raise unavailable(exc) from exc
 
     def _book(self, record: Record) -> Record:
-        booked = msgspec.structs.replace(record, balance=Nanos(self.balance() - record.cost))
-        _writer(self._recorder).end(booked)
-        self.counters.add(booked)
-        return booked
+        """The record is this call's own and nobody has seen it: it is completed, not copied."""
+        msgspec.structs.force_setattr(record, "balance", Nanos(self.balance() - record.cost))
+        _writer(self._recorder).end(record)
+        self.counters.add(record)
+        return record
 
 
 def lost(call: Running) -> Record:

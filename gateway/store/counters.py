@@ -43,6 +43,7 @@ class Counters:
         self._calls, self.backlog, self.lock = calls, backlog, lock
         self._spent: dict[Scope, dict[Millis, Tally]] = {}
         self._used: dict[str, int] | None = None
+        self._total: Tally | None = None
 
     def spent(self, scope: Scope, since: Millis) -> Spent:
         moments = self._spent.setdefault(scope, {})
@@ -54,6 +55,14 @@ class Counters:
                 del moments[next(iter(moments))]
             moments[since] = found
         return Spent(Nanos(found.nanos), found.tokens, found.calls)
+
+    @property
+    def nanos(self) -> int:
+        """What all calls cost together."""
+        if self._total is None:
+            with self.lock:
+                self._total = self._count(ACCOUNT, EVER)
+        return self._total.nanos
 
     def last_used(self, token: TokenId) -> Millis | None:
         """When the token's latest call began."""
@@ -72,6 +81,8 @@ class Counters:
         """Book a call that has just ended and is in the log or in the backlog."""
         ts, cost, tokens = record.ts, record.cost, record.input + record.output
         calls = 0 if is_refused(record) else 1
+        if self._total is not None:
+            self._total.nanos += cost
         for scope in scopes(record):
             moments = self._spent.get(scope)
             if moments:

@@ -1,6 +1,7 @@
 """Holds: what running calls may cost, by everything they draw on; in memory only."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
@@ -37,7 +38,12 @@ class Tally(msgspec.Struct, gc=False):
 
 def scopes(call: Record | Running) -> tuple[Scope, ...]:
     """All that a call draws on."""
-    return (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
+    return _scopes(call.token, call.group, call.channel)
+
+
+@lru_cache(maxsize=1024)
+def _scopes(token: str, group: str, channel: str) -> tuple[Scope, ...]:
+    return (ACCOUNT, ("token", token), ("group", group), ("channel", channel))
 
 
 class Holds:
@@ -47,6 +53,8 @@ class Holds:
         self._running: dict[CallId, Running] = {}
         self._held: dict[Scope, Tally] = {}
         self.running: Mapping[CallId, Running] = MappingProxyType(self._running)
+        self.nanos = 0
+        """What all of them hold together."""
 
     def add(self, call: Running) -> None:
         self._running[call.id] = call
@@ -76,12 +84,14 @@ class Holds:
 
     def _count(self, call: Running, sign: int) -> None:
         nanos, tokens = sign * call.held, sign * call.held_tokens
+        self.nanos += nanos
+        table = self._held
         for scope in scopes(call):
-            held = self._held.get(scope)
+            held = table.get(scope)
             if held is None:
-                held = self._held[scope] = Tally()
+                held = table[scope] = Tally()
             held.nanos += nanos
             held.tokens += tokens
             held.calls += sign
             if not held.calls:
-                del self._held[scope]
+                del table[scope]

@@ -6,7 +6,7 @@ memory. As long as anything is not as it should be, no new call may begin.
 
 import errno
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from gateway.domain.call import Record, Running
@@ -68,11 +68,15 @@ class Recorder:
     def end(self, record: Record) -> None:
         """Write the record of a call, and then that it is no longer running. Raises nothing."""
         with self.lock:
-            waiting = bool(self._backlog)
-            self._backlog[record.id] = record
-            if not waiting:  # else the next hold or sync will try, and not every record again
-                with suppress(OSError):
-                    self._flush()
+            if self._backlog:  # the next hold or sync will try, and not every record again
+                self._backlog[record.id] = record
+            else:
+                try:
+                    self._append((record,))
+                    self._ended.append(record.id)
+                except OSError as exc:
+                    self._full = f"the disk refuses to write: {exc}"
+                    self._backlog[record.id] = record
         if self._syncer:
             self._syncer.dirty()
 
@@ -149,7 +153,7 @@ class Recorder:
         self._backlog.clear()
         self._ended += [record.id for record in records]
 
-    def _append(self, records: list[Record]) -> None:
+    def _append(self, records: Sequence[Record]) -> None:
         try:
             self._calls.append(records)
         except OSError as exc:

@@ -20,6 +20,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     fields: dict[str, msgspec.Raw]
     """The client's JSON object, top level only, values as they came."""
+    body: bytes = b""
+    """The whole object as it came, for a channel that needs no change in it; empty: made from ``fields``."""
     model: str
     """The public name the answer carries; after a fallback that of the model that really answers."""
     stream: bool = False

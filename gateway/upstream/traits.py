@@ -74,6 +74,11 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of tool calls must be nine letters and digits."""
 
     @property
+    def quiet(self) -> bool:
+        """Whether a request goes out as it came, but for its model, its output limit and what streams need."""
+        return not (self.allow or self.deny or self.rename or self.swaps or self.edits_messages)
+
+    @property
     def edits_messages(self) -> bool:
         """Whether the messages must be opened."""
         return bool(

@@ -60,7 +60,7 @@ class _Output(msgspec.Struct, forbid_unknown_fields=True):
     rejected_prediction_tokens: int | None = None
 
 
-class _Regular(msgspec.Struct, forbid_unknown_fields=True):
+class RegularUsage(msgspec.Struct, forbid_unknown_fields=True):
     """OpenAI's own form, in which no number is anywhere else."""
 
     prompt_tokens: int
@@ -70,7 +70,7 @@ class _Regular(msgspec.Struct, forbid_unknown_fields=True):
     completion_tokens_details: _Output | None = None
 
 
-_REGULAR = msgspec.json.Decoder(_Regular)
+_REGULAR = msgspec.json.Decoder(RegularUsage)
 
 
 def read_regular(report: msgspec.Raw) -> Reading | None:
@@ -79,6 +79,11 @@ def read_regular(report: msgspec.Raw) -> Reading | None:
         found = _REGULAR.decode(report)
     except (msgspec.DecodeError, RecursionError):
         return None
+    return reading_of(found)
+
+
+def reading_of(found: RegularUsage) -> Reading | None:
+    """What a report in OpenAI's own form says; None if its numbers do not fit each other."""
     inputs, outputs = found.prompt_tokens, found.completion_tokens
     cached = write = reasoning = 0
     if (details := found.prompt_tokens_details) is not None:
@@ -88,7 +93,16 @@ def read_regular(report: msgspec.Raw) -> Reading | None:
     fits = inputs + outputs == found.total_tokens <= PLAUSIBLE and cached + write <= inputs and reasoning <= outputs
     if not fits or min(inputs, outputs, cached, write, reasoning) < 0:
         return None
-    return Reading(_usage(inputs, cached, write, outputs, reasoning))
+    return Reading(
+        Usage(  # canonical as it is
+            input=inputs,
+            cached=cached,
+            cache_write=write,
+            output=outputs,
+            reasoning=reasoning,
+            source=Source.REPORTED,
+        )
+    )
 
 
 def read(report: Mapping[str, Any]) -> Reading | None:

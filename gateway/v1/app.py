@@ -4,6 +4,7 @@ There are four paths and no framework of routes: the surface is small on purpose
 """
 
 import logging
+from functools import lru_cache
 
 from aiohttp import web
 
@@ -13,10 +14,11 @@ from gateway.core.ids import new_call_id
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound
 from gateway.domain.text import plain
 from gateway.v1 import health, models
-from gateway.v1.chat import JSON, chat
+from gateway.v1.chat import chat
 from gateway.web import errors
 from gateway.web.hosts import check_host, check_origin, preflight, readable_by
 from gateway.web.reading import check_head, key_of
+from gateway.web.response import Response
 
 _log = logging.getLogger("tollkeeper")
 
@@ -35,21 +37,21 @@ class Surface:
         self.port = 0
         """The port that listens, once it does."""
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse | Response:
         """Every request of the public port."""
         engine = self._engine
         began, ts = engine.clock.mono(), engine.clock.wall()
         call = new_call_id(ts)
         try:
             check_head(request)
-            settings = engine.catalog.registry.settings
-            check_host(request.headers.get("Host"), self._host, settings.hosts, self.port)
-            check_origin(request.headers.get("Origin"), settings.origins)
+            headers, settings = request.headers, engine.catalog.registry.settings
+            check_host(headers.get("Host", ""), self._host, settings.hosts, self.port)
+            check_origin(headers.get("Origin"), settings.origins)
             visit = Visit(
                 id=call,
                 key=key_of(request) if request.path.startswith(("/v1/chat", MODELS)) else "",
-                app=_app(request),
-                retry=_retry(request),
+                app=_app(headers.get("User-Agent", "")),
+                retry=_retry(headers.get("x-stainless-retry-count", "0")),
                 ts=ts,
                 began=began,
             )
@@ -61,18 +63,16 @@ class Surface:
         except Exception as error:  # noqa: BLE001 - the outermost frame of a request: nobody may see a traceback
             _log.exception("request %s failed by a bug", call, exc_info=error)
             response = _failed(InternalError(f"the gateway failed by a bug of its own; the call is {call}"), call)
-        if not response.prepared:
-            response.headers["Server"] = "tollkeeper"
+        if isinstance(response, Response):
             response.headers["x-request-id"] = call
             self._allow_origin(request, response)
         return response
 
-    async def _route(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
+    async def _route(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse | Response:
         path, method = request.path, request.method
         if method == "OPTIONS" and "Origin" in request.headers:
-            return web.Response(
-                status=204, headers=preflight(request.headers.get("Access-Control-Request-Headers", ""))
-            )
+            wanted = request.headers.get("Access-Control-Request-Headers", "")
+            return Response(status=204, headers=preflight(wanted))
         if path == CHAT:
             _method(method, "POST")
             return await chat(self._engine, request, visit)
@@ -83,33 +83,33 @@ class Surface:
         if path in HEALTH:
             _method(method, "GET", "HEAD")
             status, body = health.health(self._engine)
-            return web.Response(status=status, body=body, content_type=JSON)
+            return Response(body, status=status)
         if path == "/":
             _method(method, "GET", "HEAD")
             page = health.front_page(self._engine.address)
-            return web.Response(body=page, content_type="text/plain", charset="utf-8")
+            return Response(page, content_type="text/plain; charset=utf-8")
         msg = f"there is no {plain(path, 80)} here; what exists: {EXISTING}"
         raise NotFound(msg, code="unknown_url")
 
-    def _models(self, path: str, visit: Visit) -> web.Response:
+    def _models(self, path: str, visit: Visit) -> Response:
         catalog = self._engine.catalog
         token = self._engine.pipeline.identify(visit)
         name = path[len(MODELS) + 1 :]
         body = models.one(name, token, catalog) if name else models.listing(token, catalog)
-        return web.Response(body=body, content_type=JSON)
+        return Response(body)
 
-    def _allow_origin(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+    def _allow_origin(self, request: web.BaseRequest, response: Response) -> None:
         """A listed origin may read the answer. Streams say so in their head, which has been sent."""
         origin = request.headers.get("Origin")
         if origin in self._engine.catalog.registry.settings.origins:
             response.headers.update(readable_by(origin))
 
 
-def _failed(error: GatewayError, call: str) -> web.Response:
+def _failed(error: GatewayError, call: str) -> Response:
     status, headers, body = errors.answer(error, call)
-    response = web.Response(status=status, body=body, content_type=JSON, headers=headers)
+    response = Response(body, status=status, headers=headers)
     if status in (408, 413, 417):
-        response.force_close()
+        response.keep_alive = False
     return response
 
 
@@ -125,12 +125,11 @@ def _no_body(request: web.BaseRequest) -> None:
         raise BadRequest("this path takes no body", code="unexpected_body")
 
 
-def _app(request: web.BaseRequest) -> str:
+@lru_cache(maxsize=256)
+def _app(agent: str) -> str:
     """The client program's name: the first word of its User-Agent, without the version."""
-    agent = request.headers.get("User-Agent", "")
     return plain(agent.partition("/")[0].strip(), 40)
 
 
-def _retry(request: web.BaseRequest) -> int:
-    count = request.headers.get("x-stainless-retry-count", "0")
+def _retry(count: str) -> int:
     return int(count) if count.isascii() and count.isdecimal() and len(count) < 4 else 0

@@ -7,11 +7,10 @@ from gateway.core.engine import Engine
 from gateway.domain.errors import GatewayError
 from gateway.v1.client import HttpClient
 from gateway.web.reading import check_json, read_body
+from gateway.web.response import Response
 
-JSON = "application/json"
 
-
-async def chat(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.StreamResponse:
+async def chat(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.StreamResponse | Response:
     """Run one call. Raises GatewayError while nothing has been sent."""
     pipeline = engine.pipeline
     token = pipeline.identify(visit)
@@ -29,4 +28,4 @@ async def chat(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.St
     if client.response is not None:
         await client.response.write_eof()
         return client.response
-    return web.Response(body=answer.body, headers=answer.headers, content_type=JSON)
+    return Response(answer.body, headers=answer.headers)

@@ -6,6 +6,7 @@ The Host header must name this machine or a host the owner added: a rebound DNS 
 
 import ipaddress
 import re
+from functools import lru_cache
 
 from gateway.domain.errors import Refused
 from gateway.domain.text import plain
@@ -15,19 +16,25 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _NAMES = re.compile(r"[a-z0-9_-]{1,64}(?: ?, ?[a-z0-9_-]{1,64}){0,63}", re.ASCII | re.IGNORECASE)
 
 
-def check_host(header: str | None, bound: str, allowed: tuple[str, ...], port: int) -> None:
+def check_host(header: str, bound: str, allowed: tuple[str, ...], port: int) -> None:
     """Raises Refused (``wrong_host``) unless the header names loopback, the bound address or an allowed host.
 
     A port, if given, must be the one that listens; an owner's host may name its own port as ``host:port``.
     """
-    name, given_port = split_host(header or "")
-    full = f"{name}:{given_port}" if given_port else name
-    if full in allowed or (name in allowed and given_port in ("", str(port))):
-        return
-    ours = name in LOOPBACK or (name == bound and not _any_address(bound)) or (_any_address(bound) and _address(name))
-    if not name or not ours or given_port not in ("", str(port)):
-        msg = f"the Host header '{plain(header or '', 80)}' does not name this gateway; use http://127.0.0.1:{port}/v1"
+    if not _names_us(header, bound, allowed, port):
+        msg = f"the Host header '{plain(header, 80)}' does not name this gateway; use http://127.0.0.1:{port}/v1"
         raise Refused(msg, code="wrong_host")
+
+
+@lru_cache(maxsize=256)
+def _names_us(header: str, bound: str, allowed: tuple[str, ...], port: int) -> bool:
+    name, given_port = split_host(header)
+    full = f"{name}:{given_port}" if given_port else name
+    if full in allowed:
+        return True
+    any_address = _any_address(bound)
+    ours = name in LOOPBACK or name in allowed or (_address(name) if any_address else name == bound)
+    return bool(name) and ours and given_port in ("", str(port))
 
 
 def split_host(header: str) -> tuple[str, str]:

@@ -60,7 +60,7 @@ def check_json(request: web.BaseRequest) -> None:
         msg = f"a compressed body ({headers['Content-Encoding'][:20]!a}) is not taken; send it as it is"
         raise Refused(msg, code="unsupported_media_type")
     kind = headers.get("Content-Type")
-    if kind is None and "Origin" not in headers:
+    if kind == "application/json" or (kind is None and "Origin" not in headers):
         return
     media, _, parameters = (kind or "").partition(";")
     charset = parameters.strip().lower().partition("charset=")[2].strip('"')
@@ -74,12 +74,12 @@ async def read_body(request: web.BaseRequest) -> bytes:
     declared = request.content_length
     if declared is not None and declared > MAX_BODY:
         raise _too_large()
-    expected = request.headers.get("Expect", "100-continue").strip().lower()
-    if expected != "100-continue":
+    expected = request.headers.get("Expect")
+    if expected is not None and expected.strip().lower() != "100-continue":
         raise BadRequest("the only expectation met here is '100-continue'", code="expectation_failed")
     if request.content.is_eof():  # it came with the head, as most do
-        return _whole(await request.content.read())
-    if "Expect" in request.headers:
+        return _whole(request.content.read_nowait())
+    if expected is not None:
         await _continue(request)
     try:
         return await _gather(request)

@@ -7,7 +7,7 @@ import pytest
 from gateway.core.call import Call, Visit
 from gateway.domain.call import Outcome
 from gateway.domain.group import Group
-from gateway.domain.units import CallId
+from gateway.domain.units import CallId, Nanos
 from tests.core import kit
 from tests.core.clocks import NOON
 from tests.core.ends import FakeClient
@@ -24,9 +24,13 @@ def client_of(made: Call) -> FakeClient:
 
 
 def test_a_new_call_runs_as_its_visitor_asked() -> None:
-    running = call(stream=True).running
+    made = call(stream=True)
+    made.held, made.held_tokens = Nanos(7), 8
+    made.take_route(kit.route("a"), "priority 1", 1)
+    running = made.running
     assert (running.id, running.ts, running.token_name, running.group) == ("req_1", NOON, "laptop", "home")
-    assert (running.model, running.app, running.stream, running.attempt) == ("m", "curl", True, 0)
+    assert (running.model, running.app, running.stream, running.attempt) == ("m", "curl", True, 1)
+    assert (running.held, running.held_tokens, running.channel_name) == (7, 8, "a")
 
 
 def test_a_new_route_forgets_the_last_one() -> None:
@@ -48,7 +52,7 @@ def test_headers_tell_of_the_channel_and_pass_on_a_few_of_the_upstreams() -> Non
     made.overhead_us = 1234
     made.dropped = ("seed", "top_k")
     made.reply_headers = {
-        "Retry-After": "5",
+        "retry-after": "5",
         "x-ratelimit-remaining-tokens": "7",
         "openai-processing-ms": "12",
         "x-request-id": "up-1",

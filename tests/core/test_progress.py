@@ -115,7 +115,7 @@ def test_a_stream_ends_when_the_accounts_money_is_gone() -> None:
 
 def test_what_the_call_itself_holds_is_its_to_spend() -> None:
     desk = Desk(account=Account(stop_when_empty=True), available=0)
-    desk.call.running = Running(id=CallId("req_1"), ts=NOON, held=Nanos(16 * 2500 + 100 * 10_000))
+    desk.call.held = Nanos(16 * 2500 + 100 * 10_000)
     desk.brings(80)
     with pytest.raises(Broke):
         desk.brings(8)

@@ -73,7 +73,7 @@ def test_a_call_that_used_nothing_costs_nothing_even_at_a_price_per_call() -> No
 )
 def test_possible_cost_is_what_was_held_for_what_was_not_charged(billed: bool, charged: bool, possible: int) -> None:
     found = call(attempts=[Attempt(channel="up", billed=billed)])
-    found.running = found.running.__class__(id=CallId("req_1"), ts=NOON, held=Nanos(777))
+    found.held = Nanos(777)
     if charged:
         found.usage = USAGE
     assert record_of(found, 502, mono=101.0).possible == possible

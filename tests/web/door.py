@@ -10,10 +10,11 @@ from aiohttp import web
 from gateway.domain.errors import GatewayError
 from gateway.web import errors
 from gateway.web.connection import Listener
+from gateway.web.response import Response
 from tests.fakes.client import Client
 from tests.fakes.wire import Socket
 
-Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ async def opened(handle: Handle) -> AsyncIterator[tuple[Visitor, Listener]]:
 
 
 def _guarded(handle: Handle) -> Handle:
-    async def guarded(request: web.BaseRequest) -> web.StreamResponse:
+    async def guarded(request: web.BaseRequest) -> web.StreamResponse | Response:
         try:
             return await handle(request)
         except GatewayError as error:

@@ -1,9 +1,15 @@
-"""Regular: choices of a whole answer that need no mending, recognised in one typed decode. Most answers are regular."""
+"""Regular: a whole answer that needs no mending, recognised in one typed decode. Most answers are regular.
+
+Such an answer goes to the client as the bytes it came as.
+"""
 
 import msgspec
 
+from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.openai.finish import REASONS
+from gateway.upstream.openai.identity import ID_LIMIT
 from gateway.upstream.tally import Tally
+from gateway.upstream.usage import RegularUsage, reading_of
 
 
 class _Message(msgspec.Struct):
@@ -22,7 +28,36 @@ class _Choice(msgspec.Struct):
     finish_reason: str
 
 
+class _Answer(msgspec.Struct):
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[_Choice]
+    usage: RegularUsage
+    timings: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
 _CHOICES = msgspec.json.Decoder(list[_Choice])
+_ANSWER = msgspec.json.Decoder(_Answer)
+
+
+def whole_of_regular(body: bytes, order: Order) -> Whole | None:
+    """The answer as it came, if nothing in it is to be changed; else None."""
+    try:
+        found = _ANSWER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    name = found.id
+    good = 0 < len(name) < ID_LIMIT and found.created > 0 and found.object == "chat.completion"
+    if not good or found.model != order.model or found.timings is not msgspec.UNSET or not name.isprintable():
+        return None
+    tally = Tally()
+    finish = _finish(found.choices, tally)
+    reading = reading_of(found.usage)
+    if not finish or reading is None or not (reading.usage.total or tally.empty):
+        return None
+    return Whole(body=body, reported=reading.usage, finish=finish, upstream_id=name, tally=tally)
 
 
 def finish_of_regular(choices: msgspec.Raw, tally: Tally) -> str:
@@ -31,6 +66,10 @@ def finish_of_regular(choices: msgspec.Raw, tally: Tally) -> str:
         found = _CHOICES.decode(choices)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
+    return _finish(found, tally)
+
+
+def _finish(found: list[_Choice], tally: Tally) -> str:
     if not found or not all(_is_regular(choice, i) for i, choice in enumerate(found)):
         return ""
     for choice in found:

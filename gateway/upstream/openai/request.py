@@ -27,6 +27,9 @@ _LIMITS = (TokenLimitField.MAX_TOKENS.value, TokenLimitField.MAX_COMPLETION_TOKE
 def prepare(order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
     """The request. Dropped are named those parameters of the client that are missing in it."""
     traits = traits_of(channel.preset, channel.base_url)
+    if _fits(order, traits, channel, served, learned):
+        url = endpoint(channel.base_url, "/chat/completions")
+        return Prepared(url=url, headers=PLAIN_HEADERS, body=order.body)
     fields = dict(order.fields)
     fields["model"] = rawjson.raw(served.upstream_name)
     _name_limit(fields, _limit_field(traits, channel, served, learned))
@@ -44,6 +47,17 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned) ->
         body=rawjson.encode(fields),
         dropped=tuple(dropped),
     )
+
+
+def _fits(order: Order, traits: Traits, channel: Channel, served: Served, learned: Learned) -> bool:
+    """Whether the client's body is what this channel wants, so that it need not be made anew."""
+    if not order.body or order.stream or served.upstream_name != order.model or not traits.quiet or learned.dropped:
+        return False
+    fields = order.fields
+    return (
+        ("max_tokens" not in fields and "max_completion_tokens" not in fields)
+        or _limit_field(traits, channel, served, learned) is TokenLimitField.KEEP
+    ) and "stream_options" not in fields
 
 
 def endpoint(base_url: str, path: str) -> str:

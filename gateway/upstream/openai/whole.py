@@ -8,7 +8,7 @@ from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.identity import COMPLETION, identity, upstream_id
 from gateway.upstream.openai.inband import failure_in, is_error
 from gateway.upstream.openai.message import mend
-from gateway.upstream.openai.regular import finish_of_regular
+from gateway.upstream.openai.regular import finish_of_regular, whole_of_regular
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.reports import Reports
 from gateway.upstream.said import read_error
@@ -25,6 +25,8 @@ def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
     try:
         if not body.isascii():
             body.decode()  # what is passed on unopened must be UTF-8, too
+        if (regular := whole_of_regular(body, order)) is not None:
+            return regular
         answer = rawjson.fields(body)
         finish = finish_of_regular(answer.get("choices", rawjson.NULL), tally)
         if not finish:

@@ -3,15 +3,17 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.domain.channel import Served, TokenLimitField
-from gateway.upstream.adapter import Learned, Prepared
+from gateway.upstream.adapter import Learned, Order, Prepared
 from gateway.upstream.lessons import NOTHING
 from gateway.upstream.openai.request import prepare
 from tests.upstream.makers import SERVED, channel, order
 
 Doc = dict[str, Any]
+MAX_COMPLETION = TokenLimitField.MAX_COMPLETION_TOKENS
 
 EVERYTHING = """{"model":"m","messages":[{"role":"user","content":"Hi","x":{"y":[1,1.0,1e-7,null]}}],
  "tools":[{"type":"function","function":{"name":"f","parameters":{"b":1,"a":2.50}},"x":1}],
@@ -40,6 +42,35 @@ def test_every_value_that_is_not_named_is_the_same_bytes() -> None:
     for piece in (b'{"y":[1,1.0,1E-7,null]}', b'"a":2.50', b"12345678901234567890123", b"\\ud83d\\ude42 \\u2028"):
         assert piece in body
     assert json.loads(body) == json.loads(EVERYTHING)
+
+
+def _whole(body: str) -> Order:
+    return msgspec.structs.replace(order(body), body=body.encode())
+
+
+def test_a_body_that_fits_goes_out_as_it_came() -> None:
+    assert prepare(_whole(EVERYTHING), channel(), SERVED, NOTHING).body == EVERYTHING.encode()
+
+
+@pytest.mark.parametrize(
+    ("more", "preset", "served", "learned"),
+    [
+        ("", "", Served(name="m", upstream="n"), NOTHING),
+        (',"stream":true', "", SERVED, NOTHING),
+        (',"stream_options":null', "", SERVED, NOTHING),
+        (',"max_tokens":5', "openai", SERVED, Learned(token_limit_field=MAX_COMPLETION)),
+        (',"seed":5', "", SERVED, Learned(dropped=("seed",))),
+        (',"seed":5', "mistral", SERVED, NOTHING),
+        (',"logprobs":true', "groq", SERVED, NOTHING),
+    ],
+)
+def test_a_body_that_does_not_fit_is_made_as_if_it_were_not_there(
+    more: str, preset: str, served: Served, learned: Learned
+) -> None:
+    body = '{"model":"m","messages":[]' + more + "}"
+    made = prepare(_whole(body), channel(preset=preset), served, learned)
+    assert made.body != body.encode()
+    assert made == prepare(order(body), channel(preset=preset), served, learned)
 
 
 def test_the_model_is_the_upstreams_name_in_its_old_place() -> None:

@@ -8,6 +8,7 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.usage import Source, Usage
 from gateway.upstream.adapter import AttemptFailed, Whole
+from gateway.upstream.openai.regular import whole_of_regular
 from gateway.upstream.openai.whole import read_whole
 from tests.fakes.replies import choice, dumps, usage, whole
 from tests.upstream.makers import channel, order
@@ -47,6 +48,54 @@ def _failure(doc: object) -> AttemptFailed:
 )
 def test_a_good_answer_passes_unchanged(answer: Doc) -> None:
     assert _body(answer) == answer
+
+
+REGULAR = [
+    whole("m", choice("Hi"), spent=usage()),
+    whole("m", choice("Gr\u00fc\u00df dich", finish="length"), choice("x", index=1), spent=usage(), odd=[1, 2.50]),
+    whole("m", choice(None, refusal="no"), spent=usage(prompt_tokens_details={"cached_tokens": 3})),
+]
+
+
+@pytest.mark.parametrize("answer", REGULAR)
+def test_a_regular_answer_is_the_same_bytes_and_reads_as_if_it_were_opened(
+    answer: Doc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = json.dumps(answer, ensure_ascii=False, indent=1).encode()
+    found = _read(data)
+    assert found.body == data
+    monkeypatch.setattr("gateway.upstream.openai.whole.whole_of_regular", lambda *_: None)
+    opened = _read(data)
+    assert json.loads(opened.body) == answer
+    assert (found.reported, found.finish, found.upstream_id, found.marks) == (
+        opened.reported,
+        opened.finish,
+        opened.upstream_id,
+        opened.marks,
+    )
+    assert found.tally.tokens() == opened.tally.tokens()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"model": "other"},
+        {"object": "text"},
+        {"created": 0},
+        {"id": ""},
+        {"id": "x" * 201},
+        {"id": "a\u202e"},
+        {"usage": None},
+        {"usage": usage(0, 0)},
+        {"usage": {**usage(), "total_tokens": 5}},
+        {"usage": {**usage(), "cost": 0.1}},
+        {"timings": {"prompt_n": 1}},
+        {"choices": [choice("Hi", index=3)]},
+    ],
+)
+def test_an_answer_with_something_odd_is_opened(odd: Doc) -> None:
+    data = dumps({**whole("m", choice("Hi"), spent=usage()), **odd})
+    assert whole_of_regular(data, order(model="m")) is None
 
 
 def test_the_model_is_the_one_asked_for() -> None:

@@ -1,0 +1,90 @@
+"""Tests of a whole answer: what stands on the wire for every version and method."""
+
+from email.utils import parsedate_to_datetime
+
+import pytest
+from aiohttp import web
+
+from gateway.web.response import Response
+from tests.fakes.client import read_answer
+from tests.web.door import opened
+
+BODY = b'{"a": 1}'
+
+
+async def answer(request: web.BaseRequest) -> Response:
+    """One of each kind, by path."""
+    response = Response(BODY, headers={"x-request-id": "req_1"}) if request.path == "/" else Response(status=204)
+    if request.path == "/last":
+        response.keep_alive = False
+    return response
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "connection", "stays"),
+    [
+        ("1.1", "", "", True),
+        ("1.1", "close", "close", False),
+        ("1.0", "", "", False),
+        ("1.0", "keep-alive", "keep-alive", True),
+    ],
+)
+async def test_the_connection_is_kept_as_the_version_wants(
+    version: str, asked: str, connection: str, stays: bool
+) -> None:
+    async with opened(answer) as (client, _):
+        peer = await client.connect()
+        wish = f"connection: {asked}\r\n" if asked else ""
+        await peer.write(f"GET / HTTP/{version}\r\nhost: a\r\n{wish}\r\n".encode())
+        got = await read_answer(peer)
+        assert got.head.line == f"HTTP/{version} 200 OK"
+        assert got.body == BODY
+        assert got.head.get("connection") == connection
+        if stays:
+            await peer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            assert (await read_answer(peer)).body == BODY
+        else:
+            await peer.gone.wait()
+
+
+async def test_the_head_is_complete() -> None:
+    async with opened(answer) as (client, _):
+        head = (await client.get("/")).head
+    assert [name for name, _ in head.headers] == ["content-type", "content-length", "server", "date", "x-request-id"]
+    assert head.get("content-type") == "application/json"
+    assert head.get("content-length") == str(len(BODY))
+    assert head.get("server") == "tollkeeper"
+    assert parsedate_to_datetime(head.get("date")).tzinfo is not None
+
+
+async def test_head_gets_the_size_and_no_body() -> None:
+    async with opened(answer) as (client, _):
+        peer = await client.connect()
+        await peer.write(b"HEAD / HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        first, second = await read_answer(peer, bodyless=True), await read_answer(peer)
+    assert first.head.get("content-length") == str(len(BODY))
+    assert second.body == BODY
+
+
+async def test_204_has_neither_body_nor_size_and_a_last_answer_closes() -> None:
+    async with opened(answer) as (client, _):
+        peer = await client.connect()
+        await peer.write(b"GET /last HTTP/1.1\r\nhost: a\r\n\r\n")
+        got = await read_answer(peer, bodyless=True)
+        await peer.gone.wait()
+    assert got.head.line == "HTTP/1.1 204 No Content"
+    assert {name for name, _ in got.head.headers} == {"server", "date", "connection"}
+    assert got.head.get("connection") == "close"
+
+
+async def test_a_client_that_left_is_no_error_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    async def cut(request: web.BaseRequest) -> Response:
+        assert request.transport is not None
+        request.transport.abort()
+        return Response(BODY)
+
+    async with opened(cut) as (client, _):
+        peer = await client.connect()
+        await peer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        await peer.gone.wait()
+    assert not caplog.records
