@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "token": ("token:token", "The keys that clients present."),
     "group": ("group:group", "What ties tokens to channels."),
     "channel": ("channel:channel", "The upstream accounts that answer."),
+    "discover": ("discover:discover", "Find local model servers and vendors' keys, and add them."),
     "price": ("price:price", "What models cost."),
     "model": ("model:model", "The models that clients see."),
     "usage": ("usage:usage", "The calls and what they cost."),

@@ -1,0 +1,134 @@
+"""``discover``: model servers on this machine and vendors' keys in the environment, and channels made of them."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+import click
+import msgspec
+
+from gateway.client.control import ControlClient
+from gateway.commands import show
+from gateway.commands.base import Command
+from gateway.commands.exits import Exit, Quit
+from gateway.commands.options import json_option
+from gateway.commands.output import out_json, out_list, words
+from gateway.commands.session import run
+from gateway.domain.errors import GatewayError
+from gateway.domain.text import plain
+from gateway.domain.token import PREFIX
+from gateway.domain.views import ChannelView, Offer, PresetView
+
+COLUMNS = [
+    ("Name", lambda o: o.name),
+    ("Base URL", lambda o: o.base_url),
+    ("Key", lambda o: o.key or "none needed"),
+    ("Models", lambda o: show.some([model.name for model in o.models]) if o.models else "asked when it is added"),
+]
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """An offer that could not be added."""
+
+    name: str
+    message: str
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is, and what became of it."""
+
+    offers: list[Offer]
+    added: list[ChannelView]
+    failed: list[Failed]
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "tollkeeper discover",
+        "tollkeeper discover --add ollama --add openai",
+        "tollkeeper discover --all --json",
+    ],
+)
+@click.option("--add", "wanted", multiple=True, metavar="NAME", help="Make a channel of this one; may be given again.")
+@click.option("--all", "take_all", is_flag=True, help="Make a channel of each.")
+@json_option
+def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
+    """Find model servers on their usual ports of this machine, and vendors' keys in the server's environment.
+
+    Nothing outside this machine is asked until one is added: then a vendor is asked for its models. Keys are kept as
+    references (env:NAME). On a terminal it asks for each whether to add it.
+    """
+    offers, unknown = run(_look)
+    for note in _elsewhere(unknown, os.environ):
+        words(note)
+    if not as_json:
+        out_list(offers, COLUMNS, as_json=False, empty="nothing was found; see: tollkeeper channel add --help")
+    chosen = _chosen(offers, wanted, take_all=take_all, ask=not as_json)
+    found = run(lambda client: _add(client, offers, chosen)) if chosen else Found(offers=offers, added=[], failed=[])
+    if as_json:
+        out_json(found)
+    for view in found.added:
+        words(f"channel '{view.name}' was made: {show.count(len(view.models), 'model')}")
+    if found.failed:
+        told = "; ".join(f"{failed.name}: {failed.message}" for failed in found.failed)
+        raise Quit(f"not added: {told}", Exit.UPSTREAM)
+    if offers and not chosen and not as_json:
+        words("add them: tollkeeper discover --add NAME, or --all")
+
+
+async def _look(client: ControlClient) -> tuple[list[Offer], list[PresetView]]:
+    """What is offered, and the vendors whose key the server neither sees nor uses."""
+    offers = await client.offers()
+    used = {offer.key for offer in offers} | {channel.key for channel in await client.channels()}
+    return offers, [p for p in await client.presets() if p.key_variable and f"env:{p.key_variable}" not in used]
+
+
+def _elsewhere(unknown: Sequence[PresetView], environ: Mapping[str, str]) -> Iterator[str]:
+    """Keys that stand in this command's environment but not where the server runs, which is to read them."""
+    for preset in unknown:
+        value = environ.get(preset.key_variable, "").strip()
+        if value and not value.startswith(PREFIX):
+            yield f"{preset.key_variable} is set here, but not where the server runs: start that with it to use it"
+
+
+def _chosen(offers: Sequence[Offer], wanted: Sequence[str], *, take_all: bool, ask: bool) -> list[Offer]:
+    """Those to add. Raises Quit for a name that is not offered."""
+    if take_all:
+        return list(offers)
+    names = {offer.name: offer for offer in offers}
+    if missing := [name for name in wanted if name not in names]:
+        there = ", ".join(names) or "nothing"
+        raise Quit(f"'{plain(missing[0])}' was not found; found: {there}", Exit.NOT_FOUND)
+    if wanted or not ask or not (sys.stdin and sys.stdin.isatty()):
+        return [names[name] for name in dict.fromkeys(wanted)]
+    return [offer for offer in offers if click.confirm(f"add {plain(offer.name)}?", default=False, err=True)]
+
+
+async def _add(client: ControlClient, offers: list[Offer], chosen: list[Offer]) -> Found:
+    """One after the other; one that fails keeps no other from being added."""
+    found = Found(offers=offers, added=[], failed=[])
+    taken = {channel.name for channel in await client.channels()}
+    for offer in chosen:
+        name = _free(offer.name, taken)
+        taken.add(name)
+        try:
+            found.added.append(await client.add_channel(_body(name, offer)))
+        except GatewayError as error:
+            found.failed.append(Failed(name=offer.name, message=plain(error.message, 500)))
+    return found
+
+
+def _body(name: str, offer: Offer) -> dict[str, object]:
+    body: dict[str, object] = {"name": name, "dialect": offer.dialect, "base_url": offer.base_url}
+    given = {"preset": offer.preset, "key": offer.key, "models": offer.models}
+    return body | {field: value for field, value in given.items() if value}
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it if it is in use."""
+    number = 2
+    free = name
+    while free in taken:
+        free, number = f"{name}-{number}", number + 1
+    return free
