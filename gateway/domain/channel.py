@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from gateway.domain.limits import Limits
-from gateway.domain.units import ChannelId, Millis
+from gateway.domain.units import ChannelId, Millis, Nanos
 
 
 class Dialect(StrEnum):
@@ -15,6 +15,15 @@ class Dialect(StrEnum):
     ANTHROPIC = "anthropic"
     GEMINI = "gemini"
     MOCK = "mock"
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an upstream says a model costs there, in nano-dollars per million tokens. Calls are booked at our Price."""
+
+    input: Nanos
+    output: Nanos
+    cached_input: Nanos | None = None
+    cache_write: Nanos | None = None
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,6 +36,10 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the model was first seen here; shown to clients in whole seconds."""
     context: int | None = None
     """Context length in tokens, where the upstream tells."""
+    told: Told | None = None
+    """Its price there, where the upstream tells."""
+    live: bool = False
+    """Let in by a pattern of the channel: it goes when the upstream lists it no more."""
 
     @property
     def upstream_name(self) -> str:
@@ -80,6 +93,9 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keys: tuple[str, ...] = ()
     """Further keys of the same upstream, of the same form; each rests by itself when it is limited or refused."""
     models: tuple[Served, ...] = ()
+    patterns: tuple[str, ...] = ()
+    """Which names of the upstream's own list are offered besides: ``gpt-*``, ``!gpt-*-preview``; none: only those of
+    ``models`` that are named there."""
     groups: tuple[str, ...] = ("default",)
     priority: int = 0
     """Higher is asked first."""

@@ -5,6 +5,7 @@ import msgspec
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel
 from gateway.domain.group import Group
+from gateway.domain.listed import Listed
 from gateway.domain.price import Price
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
@@ -21,6 +22,8 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
     channels: dict[ChannelId, Channel]
     prices: dict[str, Price]
     grants: dict[str, Grant]
+    lists: dict[ChannelId, Listed] = {}
+    """What the channels' upstreams said they have."""
 
     @property
     def granted(self) -> Nanos:

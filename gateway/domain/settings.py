@@ -26,5 +26,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Web origins that may call from a browser; none by default."""
     keep_days: int = 400
     """How long call records are kept; their sums stay for ever."""
+    refresh_models_h: int = 24
+    """Hours after which upstreams are asked anew for their models, where patterns choose of them; 0: never."""
     stop_on_leave: bool = False
     """Whether leaving the console stops the server, too."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from gateway.domain.call import Attempt, Record
-from gateway.domain.channel import Check, Served, Timeouts
+from gateway.domain.channel import Check, Served, Timeouts, Told
 from gateway.domain.limits import Limits, Window
 from gateway.domain.price import Rates
 from gateway.domain.units import Millis, Nanos
@@ -143,6 +143,12 @@ class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     keys: list[KeyView] = []
     """All of them."""
+    patterns: list[str] = []
+    """Which names of the upstream's list are offered besides those that were named."""
+    listed_ms: Millis | None = None
+    """When its upstream's list came; None: it was never asked."""
+    list_error: str = ""
+    """Why that list could not be had anew."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,19 +162,6 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """An ``env:NAME`` reference, or empty: none is needed."""
     models: list[Served]
     """What a local server lists; of a vendor nobody was asked."""
-
-
-class PresetView(msgspec.Struct, frozen=True, kw_only=True):
-    """A known vendor or model server: what a channel needs not be told if it is named as its preset."""
-
-    name: str
-    dialect: str
-    base_url: str
-    """Empty: it has no fixed place."""
-    key_variable: str
-    """Where its documentation keeps the key; empty: none is needed, or none is named."""
-    local: bool
-    """It usually runs on the same machine."""
 
 
 class PriceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,6 +203,8 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     price: PriceView | None
     calls: int
     spent_nanos: Nanos
+    told: Told | None = None
+    """What the upstream that is asked first says it costs there."""
 
 
 class CallView(msgspec.Struct, frozen=True, kw_only=True):

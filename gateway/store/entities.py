@@ -16,6 +16,7 @@ from gateway.domain.change import Change, Entity, Table
 from gateway.domain.channel import Channel
 from gateway.domain.errors import InternalError
 from gateway.domain.group import Group
+from gateway.domain.listed import Listed
 from gateway.domain.price import Price
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
@@ -33,6 +34,7 @@ _KINDS: dict[Table, tuple[type[Entity], str]] = {
     "channels": (Channel, "id"),
     "prices": (Price, "model"),
     "grants": (Grant, "id"),
+    "lists": (Listed, "channel"),
 }
 """Table to the type of its entities and the field that is their key; the first two hold one entity each."""
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.patterns import matches
+from gateway.domain.patterns import is_pattern, matches
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,25 @@ from gateway.domain.patterns import matches
         ("m[1]", ("m[*]",), True),
         ("[", ("[",), True),
         ("", ("*",), True),
+        ("gpt-5", ("gpt-*", "!gpt-*-preview"), True),
+        ("gpt-5-preview", ("gpt-*", "!gpt-*-preview"), False),
+        ("gpt-5-preview", ("!gpt-*-preview", "gpt-5-preview"), False),
+        ("o3", ("!gpt-*",), True),
+        ("!", ("!!",), False),
     ],
 )
 def test_names_and_patterns(name: str, patterns: tuple[str, ...], fits: bool) -> None:
     assert matches(name, patterns) is fits
 
 
-@given(st.text(max_size=20))
+@pytest.mark.parametrize(
+    ("text", "found"), [("a*", True), ("a?", True), ("!a", True), ("a/b:c", False), ("m[1]", False)]
+)
+def test_what_is_a_pattern(text: str, found: bool) -> None:
+    assert is_pattern(text) is found
+
+
+@given(st.text(max_size=20).filter(lambda name: not name.startswith("!")))
 def test_every_name_fits_itself_and_the_star(name: str) -> None:
     assert matches(name, (name,))
     assert matches(name, ("*",))

@@ -13,6 +13,7 @@ from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.listed import Listed
 from gateway.domain.price import Price, Tier
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
@@ -49,6 +50,7 @@ ALL: list[Change] = [
     Change("groups", "default", Group(name="default")),
     Change("channels", "ch_1", CHANNEL),
     Change("prices", "m", PRICE),
+    Change("lists", "ch_1", Listed(channel=ChannelId("ch_1"), time=Millis(5), models=(Served(name="m"),), new=("m",))),
     Change("grants", "g1", Grant(id="g1", nanos=Nanos(10**15), time=Millis(1))),
 ]
 

@@ -1,0 +1,48 @@
+"""Offered: views of what is out there to be used: the known vendors, and what an upstream lists."""
+
+import msgspec
+
+from gateway.domain.channel import Told
+from gateway.domain.units import Millis
+
+
+class PresetView(msgspec.Struct, frozen=True, kw_only=True):
+    """A known vendor or model server: what a channel needs not be told if it is named as its preset."""
+
+    name: str
+    dialect: str
+    base_url: str
+    """Empty: it has no fixed place."""
+    key_variable: str
+    """Where its documentation keeps the key; empty: none is needed, or none is named."""
+    local: bool
+    """It usually runs on the same machine."""
+
+
+class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """One model of an upstream's own list, beside what the channel offers."""
+
+    name: str
+    """What the upstream calls it."""
+    state: str
+    """``new`` and ``gone``: since the list changed last; ``offered``; ``kept_out``: listed and not offered."""
+    served: bool
+    """Whether the channel offers it to clients."""
+    public: str
+    """The name clients know it by; empty if it is not offered."""
+    context: int | None
+    told: Told | None
+
+
+class ListingView(msgspec.Struct, frozen=True, kw_only=True):
+    """The last good list of a channel's upstream."""
+
+    channel: str
+    patterns: list[str]
+    time_ms: Millis | None
+    """When it came; None: there is none."""
+    stale: bool
+    """It could not be had anew since, or is old."""
+    error: str
+    """Why it could not be had anew."""
+    models: list[ListedModel]

@@ -1,0 +1,86 @@
+"""What a channel offers of what its upstream lists."""
+
+from msgspec.structs import replace
+
+from gateway.core.lineup import chosen_by_hand, fixed, lined_up, newly_listed
+from gateway.domain.channel import Channel, Served, Told
+from gateway.domain.listed import Listed
+from gateway.domain.units import Millis, Nanos
+from tests.core import kit
+
+NOW = Millis(9_000)
+LIST = tuple(Served(name=name) for name in ("gpt-5", "gpt-5-preview", "o3"))
+
+
+def up(*patterns: str, models: tuple[Served, ...] = ()) -> Channel:
+    return replace(kit.channel("up"), patterns=patterns, models=models)
+
+
+def names(channel: Channel) -> list[str]:
+    return [model.name for model in channel.models]
+
+
+def test_patterns_let_in_only_what_is_listed() -> None:
+    found = lined_up(up("gpt-*", "!*-preview", "claude-*"), LIST, NOW)
+    assert found.models == (Served(name="gpt-5", live=True, created=NOW),)
+
+
+def test_without_patterns_nothing_is_let_in() -> None:
+    assert names(lined_up(up(models=(Served(name="mine"),)), LIST, NOW)) == ["mine"]
+
+
+def test_what_is_listed_no_more_goes_but_for_what_was_named() -> None:
+    before = up("*", models=(Served(name="mine"), Served(name="old", live=True), Served(name="o3", live=True)))
+    assert names(lined_up(before, LIST, NOW)) == ["mine", "gpt-5", "gpt-5-preview", "o3"]
+
+
+def test_a_name_of_the_owner_s_wins() -> None:
+    mine = Served(name="o3", upstream="gpt-5")
+    assert lined_up(up("o*", models=(mine,)), LIST, NOW).models == (mine,)
+
+
+def test_a_model_keeps_the_time_it_was_first_served() -> None:
+    before = up("*", models=(Served(name="o3", live=True, created=Millis(5)),))
+    made = Served(name="gpt-5", created=Millis(7))
+    assert [m.created for m in lined_up(before, (LIST[2], made, LIST[1]), NOW).models] == [5, 7, 9_000]
+
+
+def test_what_the_upstream_tells_stands_beside_a_mapped_name() -> None:
+    told = Told(input=Nanos(1), output=Nanos(2))
+    before = up(models=(Served(name="fast", upstream="o3", context=1),))
+    (found,) = lined_up(before, (Served(name="o3", context=200, told=told),), NOW).models
+    assert (found.name, found.context, found.told, found.live) == ("fast", 200, told, False)
+
+
+def test_what_the_owner_takes_away_stays_out() -> None:
+    before = lined_up(up("*"), LIST, NOW)
+    after = chosen_by_hand(before, replace(before, models=before.models[:2]))
+    assert after.patterns == ("*", "!o3")
+    assert names(lined_up(after, LIST, NOW)) == ["gpt-5", "gpt-5-preview"]
+
+
+def test_who_takes_away_most_has_chosen() -> None:
+    before = lined_up(up("*"), LIST, NOW)
+    after = chosen_by_hand(before, replace(before, models=before.models[:1]))
+    assert (after.patterns, after.models) == ((), (replace(before.models[0], live=False),))
+
+
+def test_new_patterns_are_taken_as_they_are() -> None:
+    before = lined_up(up("*"), LIST, NOW)
+    after = replace(before, patterns=("o*",), models=())
+    assert chosen_by_hand(before, after) is after
+    assert fixed(after) is after
+
+
+def test_a_model_that_was_mapped_by_hand_is_the_owner_s() -> None:
+    before = up("*", models=(Served(name="o3", upstream="gpt-5", live=True), Served(name="gpt-5", live=True)))
+    assert [model.live for model in fixed(before).models] == [False, True]
+
+
+def test_a_list_tells_what_is_new_and_gone_until_it_changes_again() -> None:
+    first = newly_listed(None, up(), LIST, NOW)
+    assert first == Listed(channel=up().id, time=NOW, models=LIST)
+    second = newly_listed(replace(first, error="down", tried=NOW), up(), (LIST[0], Served(name="x")), Millis(10_000))
+    assert (second.new, second.gone, second.error) == (("x",), ("gpt-5-preview", "o3"), "")
+    third = newly_listed(second, up(), second.models, Millis(11_000))
+    assert (third.new, third.gone, third.time) == (second.new, second.gone, 11_000)
