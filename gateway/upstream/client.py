@@ -3,8 +3,10 @@
 import os
 from collections.abc import Mapping
 
+import msgspec
+
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, Served, Timeouts
+from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Prepared, Reply
@@ -22,8 +24,6 @@ LIST_PAGES = 20
 """Of one list; no vendor has so many models."""
 LIST_S = 20.0
 """For the head of a list of models."""
-PROBE_CONNECT_S = 2.0
-"""A server that is looked for is near, or not there."""
 
 
 class Upstreams:
@@ -81,40 +81,26 @@ class Upstreams:
             raise AttemptFailed(failures.bad_response(channel, "its list of models cannot be read"))
         return page
 
-    async def discover_root(self, base_url: str, key: str = "") -> str:
-        """The base URL under which the list of models lies: as given, with ``/v1`` or without.
+    async def discover_root(self, channel: Channel) -> tuple[str, list[Served]]:
+        """The base URL under which the list of models lies, and that list: as given, with ``/v1`` or without.
 
-        Raises AttemptFailed of the URL as given if there is none.
+        Native dialects have but one. Raises AttemptFailed of the URL as given if there is none.
         """
-        base = base_url.rstrip("/")
+        base = channel.base_url.rstrip("/").removesuffix("/chat/completions")
         other = base.removesuffix("/v1") if base.endswith("/v1") else base + "/v1"
         try:
-            return await self._try_root(base, key)
+            return base, await self._list_at(base, channel)
         except AttemptFailed as failed:
-            if failed.kind in {FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH}:
+            unreachable = failed.kind in {FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH}
+            if unreachable or channel.dialect is not Dialect.OPENAI:
                 raise
             try:
-                return await self._try_root(other, key)
+                return other, await self._list_at(other, channel)
             except AttemptFailed:
                 raise failed from None
 
-    async def _try_root(self, base_url: str, key: str) -> str:
-        channel = Channel(
-            id=ChannelId(""),
-            name=base_url,
-            dialect=Dialect.OPENAI,
-            base_url=base_url,
-            key=key,
-            timeouts=Timeouts(connect=PROBE_CONNECT_S),
-        )
-        pool = Pool(channel, headers_of(channel, self._environ))
-        self._pools[channel.id] = [pool]
-        try:
-            await self.fetch_models(channel)
-        finally:
-            del self._pools[channel.id]
-            await pool.close()
-        return base_url
+    async def _list_at(self, base_url: str, channel: Channel) -> list[Served]:
+        return await self.fetch_models(msgspec.structs.replace(channel, base_url=base_url))
 
     def forget(self, channel_id: ChannelId) -> None:
         """The channel was changed or removed: running calls go on, new ones connect anew."""

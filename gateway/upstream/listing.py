@@ -1,10 +1,11 @@
 """Listing: the models an upstream says it has, in any of the shapes of ``GET /models``."""
 
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from gateway.domain.channel import Served
+from gateway.domain.channel import Served, Told
 from gateway.domain.text import plain
-from gateway.domain.units import Millis
+from gateway.domain.units import DOLLAR, MILLION, Millis, Nanos
 from gateway.upstream import rawjson
 
 NAME_LIMIT = 200
@@ -12,6 +13,17 @@ MODELS_LIMIT = 5000
 
 _CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx_train", "n_ctx")
 """OpenRouter and Together, vLLM, Groq, LM Studio and Mistral, llama.cpp."""
+
+
+_PRICES = (
+    ("prompt", "completion", "input_cache_read", "input_cache_write", MILLION),
+    ("input", "output", "cached_input", "cache_write", 1),
+)
+"""OpenRouter's names, in dollars a token; Together's and our own, in dollars a million. The last is the factor."""
+_LEAST = Decimal("0.0001")
+"""Nobody sells a million tokens for less than that: such a number is meant a token."""
+_MOST = Decimal(100_000)
+"""Dollars a million tokens that nobody asks for."""
 
 
 def read_models(body: bytes) -> list[Served] | None:
@@ -38,7 +50,7 @@ def _read_model(entry: Any) -> Served | None:
     name = name.removeprefix("models/")
     created = entry.get("created")
     seconds = created if type(created) is int and 0 < created < 10_000_000_000 else 0
-    return Served(name=name, created=Millis(seconds * 1000), context=_context(entry))
+    return Served(name=name, created=Millis(seconds * 1000), context=_context(entry), told=_told(entry))
 
 
 def _context(entry: dict[str, Any]) -> int | None:
@@ -49,3 +61,29 @@ def _context(entry: dict[str, Any]) -> int | None:
             if type(value) is int and 0 < value < 1_000_000_000:
                 return value
     return None
+
+
+def _told(entry: dict[str, Any]) -> Told | None:
+    """The price; None if there is none for input and output, or one that makes no sense."""
+    pricing = entry.get("pricing")
+    if not isinstance(pricing, dict):
+        return None
+    for *names, factor in _PRICES:
+        first, second, cached, write = (_per_million(pricing.get(name), factor) for name in names)
+        if first is not None and second is not None:
+            return Told(input=first, output=second, cached_input=cached, cache_write=write)
+    return None
+
+
+def _per_million(value: object, factor: int) -> Nanos | None:
+    if type(value) not in (int, float, str):
+        return None
+    try:
+        dollars = Decimal(str(value)) * factor
+    except InvalidOperation:
+        return None
+    if not dollars.is_finite() or not 0 <= dollars <= _MOST:  # OpenRouter's -1: it depends on where the call goes
+        return None
+    if factor == 1 and 0 < dollars < _LEAST:
+        dollars *= MILLION
+    return Nanos(int((dollars * DOLLAR).to_integral_value()))

@@ -123,26 +123,34 @@ async def test_a_list_that_fails_says_why(
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize(("given", "found"), [("/v1", "/v1"), ("", "/v1"), ("/", "/v1")])
+@pytest.mark.parametrize(
+    ("given", "found"), [("/v1", "/v1"), ("", "/v1"), ("/", "/v1"), ("/v1/chat/completions", "/v1")]
+)
 async def test_the_root_is_found_with_or_without_v1(
     upstreams: Upstreams, provider: Provider, given: str, found: str
 ) -> None:
-    provider.on("/v1/models", reply({"data": []}))
+    provider.on("/v1/models", reply({"data": [{"id": "a"}]}))
     root = provider.base_url.removesuffix("/v1")
-    assert await upstreams.discover_root(root + given) == root + found
+    assert await upstreams.discover_root(channel(root + given)) == (root + found, [Served(name="a")])
 
 
 async def test_the_root_is_found_above_v1(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("/models", reply({"data": None}))
     root = provider.base_url.removesuffix("/v1")
-    assert await upstreams.discover_root(root + "/v1") == root
+    assert await upstreams.discover_root(channel(root + "/v1")) == (root, [])
 
 
 async def test_no_root_is_an_error(upstreams: Upstreams, provider: Provider) -> None:
     with pytest.raises(AttemptFailed):
-        await upstreams.discover_root(provider.base_url)
+        await upstreams.discover_root(channel(provider.base_url))
     with pytest.raises(AttemptFailed, match="cannot be reached"):
-        await upstreams.discover_root("http://127.0.0.1:1")
+        await upstreams.discover_root(channel("http://127.0.0.1:1"))
+
+
+async def test_a_native_dialect_is_not_looked_for(upstreams: Upstreams, provider: Provider) -> None:
+    with pytest.raises(AttemptFailed):
+        await upstreams.discover_root(channel(provider.base_url, dialect="gemini"))
+    assert len(provider.exchanges) == 1
 
 
 async def test_the_mock_needs_no_connection(upstreams: Upstreams) -> None:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from gateway.domain.channel import Served
-from gateway.domain.units import Millis
+from gateway.domain.channel import Served, Told
+from gateway.domain.units import Millis, Nanos
 from gateway.upstream.listing import MODELS_LIMIT, read_models
 
 
@@ -68,3 +68,31 @@ def test_an_endless_list_is_cut() -> None:
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b"null", b"5", b'{"data":{}}', b'{"error":"x"}'])
 def test_what_is_no_list_is_none(body: bytes) -> None:
     assert read_models(body) is None
+
+
+CHEAP = Told(input=Nanos(150_000_000), output=Nanos(600_000_000))
+
+
+@pytest.mark.parametrize(
+    ("pricing", "told"),
+    [
+        ({"prompt": "0.00000015", "completion": "0.0000006", "image": "0", "request": "0"}, CHEAP),
+        ({"hourly": 0, "input": 0.15, "output": 0.6, "base": 0}, CHEAP),
+        ({"input": "0.15", "output": "0.60"}, CHEAP),
+        ({"input": "0.00000015", "output": "0.0000006"}, CHEAP),
+        ({"prompt": "0", "completion": "0"}, Told(input=Nanos(0), output=Nanos(0))),
+        (
+            {"prompt": "0.000003", "completion": "0.000015", "input_cache_read": "0.0000003"},
+            Told(input=Nanos(3 * 10**9), output=Nanos(15 * 10**9), cached_input=Nanos(3 * 10**8)),
+        ),
+        ({"prompt": "-1", "completion": "-1"}, None),
+        ({"prompt": "0.15"}, None),
+        ({"prompt": "1e99", "completion": "NaN"}, None),
+        ({"prompt": "x", "completion": None}, None),
+        ({"input": True, "output": []}, None),
+        ("free", None),
+        (None, None),
+    ],
+)
+def test_the_price_is_read_where_the_upstream_tells_it(pricing: object, told: Told | None) -> None:
+    assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [Served(name="m", told=told)]
