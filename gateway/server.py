@@ -16,6 +16,7 @@ from aiohttp import web
 
 from gateway import __version__, frozen, runfile
 from gateway.config import SOCKET_PATH_LIMIT, Config
+from gateway.control import lists
 from gateway.control.app import control_app, control_runner
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes
@@ -100,6 +101,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         engine.stop_asked = stop.ask
         stop.on_signals()
         engine.tasks.spawn(_follow(stop), "the outer process")
+        engine.tasks.spawn(lists.keep_fresh(engine), "lists of models")
         gc.collect()
         gc.freeze()  # what is alive now lives for ever: the collector need not look at it on the hot path
         gc.set_threshold(GC_THRESHOLD, 20, 50)

@@ -6,7 +6,14 @@ import msgspec
 
 from gateway.client.caller import error_of, segment
 from gateway.client.http import exchange
-from gateway.client.nouns import AccountRequests, ChannelRequests, GroupRequests, PriceRequests, TokenRequests
+from gateway.client.nouns import (
+    AccountRequests,
+    ChannelRequests,
+    GroupRequests,
+    PriceRequests,
+    TokenRequests,
+    UpstreamRequests,
+)
 from gateway.domain.errors import InternalError
 from gateway.domain.events import AnyEvent
 from gateway.domain.views import CallView, Status, Step, Summary, Verdict
@@ -15,7 +22,7 @@ VERIFY_S = 600.0
 """Recomputing millions of calls takes its time."""
 
 
-class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelRequests, PriceRequests):
+class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelRequests, PriceRequests, UpstreamRequests):
     """Every method raises what the server refused it with, and Unavailable if the server is gone."""
 
     async def status(self) -> Status:

@@ -4,6 +4,7 @@ from gateway.client.caller import Body, Caller, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check, Served
 from gateway.domain.checkup import Checkup
+from gateway.domain.offered import ListingView, PresetView
 from gateway.domain.settings import Settings
 from gateway.domain.views import (
     AccountView,
@@ -12,7 +13,6 @@ from gateway.domain.views import (
     ModelView,
     NewToken,
     Offer,
-    PresetView,
     PriceProposal,
     PriceView,
     TokenView,
@@ -99,14 +99,6 @@ class GroupRequests(Caller):
 class ChannelRequests(Caller):
     """Channels, by id or name."""
 
-    async def offers(self) -> list[Offer]:
-        """Local model servers and vendors' keys that could become channels; only this machine is asked."""
-        return await self.get("/offers", list[Offer])
-
-    async def presets(self) -> list[PresetView]:
-        """The known vendors and model servers."""
-        return await self.get("/presets", list[PresetView])
-
     async def channels(self) -> list[ChannelView]:
         return await self.get("/channels", list[ChannelView])
 
@@ -118,7 +110,9 @@ class ChannelRequests(Caller):
         return await self.post("/channels", ChannelView, body, timeout_s=PROBE_S)
 
     async def edit_channel(self, ref: str, patch: Body) -> ChannelView:
-        return await self.patch(f"/channels/{segment(ref)}", ChannelView, patch)
+        """May ask the upstream: for its root, and for what new patterns choose of."""
+        answer = await self.send("PATCH", f"/channels/{segment(ref)}", patch, timeout_s=PROBE_S)
+        return self.read(answer, ChannelView)
 
     async def remove_channel(self, ref: str) -> None:
         await self.delete(f"/channels/{segment(ref)}")
@@ -127,10 +121,6 @@ class ChannelRequests(Caller):
         """A free probe; with a model also one tiny real call."""
         body = {"model": model} if model else {}
         return await self.post(f"/channels/{segment(ref)}/test", Check, body, timeout_s=PROBE_S)
-
-    async def channel_models(self, ref: str) -> list[Served]:
-        """What the upstream lists now."""
-        return self.read(await self.send("GET", f"/channels/{segment(ref)}/models", timeout_s=PROBE_S), list[Served])
 
     async def add_key(self, ref: str, key: str) -> ChannelView:
         """One more key."""
@@ -146,12 +136,36 @@ class ChannelRequests(Caller):
     async def clear_key(self, ref: str, number: int) -> ChannelView:
         return await self.post(f"/channels/{segment(ref)}/keys/{number}/clear", ChannelView)
 
+    async def clear_channel(self, ref: str) -> ChannelView:
+        return await self.post(f"/channels/{segment(ref)}/clear", ChannelView)
+
+
+class UpstreamRequests(Caller):
+    """What is out there: known and found upstreams, and what a channel's own one says."""
+
+    async def offers(self) -> list[Offer]:
+        """Local model servers and vendors' keys that could become channels; only this machine is asked."""
+        return await self.get("/offers", list[Offer])
+
+    async def presets(self) -> list[PresetView]:
+        """The known vendors and model servers."""
+        return await self.get("/presets", list[PresetView])
+
+    async def channel_models(self, ref: str) -> list[Served]:
+        """What the upstream lists now."""
+        return self.read(await self.send("GET", f"/channels/{segment(ref)}/models", timeout_s=PROBE_S), list[Served])
+
+    async def channel_listing(self, ref: str) -> ListingView:
+        """What the upstream listed last; nobody is asked."""
+        return await self.get(f"/channels/{segment(ref)}/listing", ListingView)
+
+    async def refresh_channel(self, ref: str) -> ListingView:
+        """What the upstream lists now; the last good list, marked, if it does not answer."""
+        return await self.post(f"/channels/{segment(ref)}/refresh", ListingView, timeout_s=PROBE_S)
+
     async def checkup(self, ref: str) -> Checkup:
         """The channel's name, connection, certificate and key; free."""
         return self.read(await self.send("GET", f"/channels/{segment(ref)}/checkup", timeout_s=PROBE_S), Checkup)
-
-    async def clear_channel(self, ref: str) -> ChannelView:
-        return await self.post(f"/channels/{segment(ref)}/clear", ChannelView)
 
 
 class PriceRequests(Caller):

@@ -7,15 +7,14 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import patches, show
 from gateway.commands.base import Noun
-from gateway.commands.channel_fields import channel_options, fields_of, patch_of
+from gateway.commands.channel_fields import There, channel_options, fields_of, patch_of
 from gateway.commands.channel_key import in_words, key
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.complete import CHANNELS
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
-from gateway.domain.channel import Dialect, Timeouts
-from gateway.domain.limits import Limits
+from gateway.domain.channel import Dialect
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
 from gateway.domain.urls import base_url_warning
@@ -72,6 +71,7 @@ def show_channel(ref: str, *, as_json: bool) -> None:
     "add",
     examples=[
         "tollkeeper channel add claude --preset anthropic --key env:ANTHROPIC_API_KEY",
+        "tollkeeper channel add openai --preset openai --key env:OPENAI_API_KEY --models 'gpt-*,!*-preview'",
         "tollkeeper channel add mine --base-url https://models.example.com/v1 --key env:MY_KEY --models a,b",
         "tollkeeper channel add local --base-url http://127.0.0.1:11434/v1 --models qwen3:8b",
         "tollkeeper channel add slow --dialect mock --models test --option latency=2000",
@@ -95,7 +95,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
                 click.get_current_context(),
             )
     body = {"name": name} | patches.given(dialect=dialect)
-    body |= patch_of(fields_of(given), [], Limits(), Timeouts(), {})
+    body |= patch_of(fields_of(given), There())
     view = run(lambda client: client.add_channel(body))
     if as_json:
         out_json(view)
@@ -116,7 +116,7 @@ def edit_channel(ref: str, rename: str | None, *, as_json: bool, **given: Any) -
 
     async def work(client: ControlClient) -> ChannelView:
         view = await client.channel(ref)
-        patch = patch_of(fields_of(given), view.models, view.limits, view.timeouts, view.options)
+        patch = patch_of(fields_of(given), There.of(view))
         return await client.edit_channel(view.id, patches.something(patch | patches.given(name=rename)))
 
     _changed(run(work), as_json=as_json)
@@ -184,6 +184,8 @@ def _print(view: ChannelView) -> None:
                 in_words(view.keys) if len(view.keys) > 1 else view.key or "none",
             ),
             ("models", ", ".join(models) or "none"),
+            ("patterns", ", ".join(view.patterns)),
+            ("listed", f"{show.moment(view.listed_ms)} {view.list_error}".strip()),
             ("groups", ", ".join(view.groups) or "none"),
             ("priority, weight", f"{view.priority}, {view.weight}"),
             ("limits", show.limits(view.limits)),

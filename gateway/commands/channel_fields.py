@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import click
 import msgspec
@@ -14,9 +14,32 @@ from gateway.commands.output import words
 from gateway.commands.patches import Patch
 from gateway.domain.channel import Served, Timeouts, TokenLimitField
 from gateway.domain.limits import Limits
+from gateway.domain.patterns import is_pattern
+from gateway.domain.views import ChannelView
 
 F = TypeVar("F", bound=Callable[..., Any])
 Pairs = Sequence[tuple[str, str]]
+
+
+class There(msgspec.Struct, frozen=True, kw_only=True):
+    """What a channel has so far that an option may be put over; nothing of a new one."""
+
+    models: Sequence[Served] = ()
+    patterns: Sequence[str] = ()
+    limits: Limits = Limits()
+    timeouts: Timeouts = Timeouts()
+    knobs: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, view: ChannelView) -> Self:
+        """Of an existing channel."""
+        return cls(
+            models=view.models,
+            patterns=view.patterns,
+            limits=view.limits,
+            timeouts=view.timeouts,
+            knobs=dict(view.options),
+        )
 
 
 class Fields(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,10 +77,8 @@ def fields_of(given: dict[str, Any]) -> Fields:
     return Fields(limits=limits, **given)
 
 
-def patch_of(
-    fields: Fields, there: Sequence[Served], limits: Limits, timeouts: Timeouts, knobs: dict[str, Any]
-) -> Patch:
-    """The body for the control surface; ``there`` and the others are what the channel has so far."""
+def patch_of(fields: Fields, there: There) -> Patch:
+    """The body for the control surface."""
     patch = patches.given(
         base_url=fields.base_url,
         preset=fields.preset,
@@ -73,15 +94,28 @@ def patch_of(
         patch["keys"] = others
     if fields.groups:
         patch["groups"] = names(fields.groups)
-    if fields.models or fields.maps:
-        patch["models"] = msgspec.to_builtins(served(there, names(fields.models), fields.maps))
+    patch |= _models(fields, there)
     if fields.headers or fields.no_headers:
         patch["headers"] = dict(fields.headers)
     if fields.timeouts:
-        patch["timeouts"] = msgspec.structs.asdict(timeouts) | _seconds(fields.timeouts)
+        patch["timeouts"] = msgspec.structs.asdict(there.timeouts) | _seconds(fields.timeouts)
     if fields.knobs:
-        patch["options"] = knobs | {name: knob_of(text) for name, text in fields.knobs}
-    return patch | patches.limits(limits, fields.limits)
+        patch["options"] = there.knobs | {name: knob_of(text) for name, text in fields.knobs}
+    return patch | patches.limits(there.limits, fields.limits)
+
+
+def _models(fields: Fields, there: There) -> Patch:
+    """``--models`` replaces names and patterns, ``--map`` alone adds to them."""
+    listed = names(fields.models)
+    patterns = [name for name in listed if is_pattern(name)]
+    plain = [name for name in listed if not is_pattern(name)]
+    patch: Patch = {}
+    if listed and (patterns or there.patterns):
+        patch["patterns"] = patterns
+    if plain or fields.maps or (listed and there.models):
+        known = [] if listed and not plain else there.models
+        patch["models"] = msgspec.to_builtins(served(known, plain, fields.maps))
+    return patch
 
 
 def served(there: Iterable[Served], wanted: Sequence[str], maps: Pairs) -> list[Served]:
@@ -91,11 +125,17 @@ def served(there: Iterable[Served], wanted: Sequence[str], maps: Pairs) -> list[
     listed = list(wanted) or list(known)
     models = [known.get(name, Served(name=name)) for name in dict.fromkeys([*listed, *mapping])]
     return [
-        msgspec.structs.replace(model, upstream="" if mapping[model.name] == model.name else mapping[model.name])
-        if model.name in mapping
-        else model
+        msgspec.structs.replace(
+            model,
+            upstream=_upstream(model.name, mapping) if model.name in mapping else model.upstream,
+            live=model.live and not wanted and model.name not in mapping,
+        )
         for model in models
     ]
+
+
+def _upstream(name: str, mapping: dict[str, str]) -> str:
+    return "" if mapping[name] == name else mapping[name]
 
 
 def key_of(text: str) -> str:
@@ -133,7 +173,9 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         help="env:NAME keeps a reference, - reads it from stdin; else the key itself. Given again for several keys; "
         "they replace those there are.",
     ),
-    click.option("--models", multiple=True, metavar="NAMES", help="Models it offers: a,b,c."),
+    click.option(
+        "--models", multiple=True, metavar="NAMES", help="Models it offers: a,b,c; of its list: 'gpt-*,!*-preview'."
+    ),
     click.option(
         "--map", "maps", type=PAIR, multiple=True, metavar="PUBLIC=UPSTREAM", help="Offer one by another name."
     ),

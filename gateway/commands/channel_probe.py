@@ -7,13 +7,17 @@ from gateway.client.control import ControlClient
 from gateway.commands.base import Command
 from gateway.commands.complete import CHANNELS
 from gateway.commands.exits import Exit, Quit
-from gateway.commands.options import json_option
+from gateway.commands.options import json_option, now
 from gateway.commands.output import out, out_json, out_list, words
+from gateway.commands.patches import Patch
 from gateway.commands.session import run
-from gateway.commands.show import count
+from gateway.commands.show import count, moment
 from gateway.domain.channel import Served
+from gateway.domain.money import dollars
+from gateway.domain.offered import ListedModel, ListingView
 from gateway.domain.patterns import matches
 from gateway.domain.text import plain
+from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import ChannelView
 from gateway.domain.written import brief_count, brief_span
 
@@ -25,6 +29,26 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None
     served: bool
     """Whether the channel offers it to clients."""
+    state: str
+    """``new``, ``gone``, ``offered`` or ``kept_out``."""
+    public: str
+    input_nanos: Nanos | None
+    """What it costs there a million tokens, where the upstream tells."""
+    output_nanos: Nanos | None
+    listed_ms: Millis | None
+    stale: bool
+
+
+FRESH_MS = 3_600_000
+"""A list younger than this is shown without asking again."""
+
+COLUMNS = [
+    ("Model", lambda m: m.name),
+    ("Offered", lambda m: (m.public if m.public != m.name else "yes") if m.served else "no"),
+    ("State", lambda m: m.state.replace("_", " ")),
+    (">Context", lambda m: brief_count(m.context) if m.context else ""),
+    ("Asks", lambda m: "" if m.input_nanos is None else f"{dollars(m.input_nanos)} / {dollars(m.output_nanos or 0)}"),
+]
 
 
 PRESET_COLUMNS = [
@@ -60,37 +84,71 @@ def test(ref: str, model: str, *, as_json: bool) -> None:
 
 
 @click.command(
-    cls=Command, examples=["tollkeeper channel models openai", "tollkeeper channel models openai 'gpt-4*' --add"]
+    cls=Command,
+    examples=[
+        "tollkeeper channel models openai --refresh",
+        "tollkeeper channel models openai 'gpt-*' '!*-preview' --add",
+    ],
 )
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @click.argument("patterns", nargs=-1)
+@click.option("--refresh", is_flag=True, help="Ask the upstream now, even if its last list is fresh.")
 @click.option("--add", is_flag=True, help="Offer the listed models besides those it offers now.")
 @click.option("--set", "replace", is_flag=True, help="Offer exactly the listed models.")
 @json_option
-def models(ref: str, patterns: tuple[str, ...], *, add: bool, replace: bool, as_json: bool) -> None:
-    """List the models an upstream says it has; PATTERNS narrow the list."""
+def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, replace: bool, as_json: bool) -> None:
+    """List the models an upstream says it has, what is new, gone and kept out; PATTERNS narrow the list."""
     if add and replace:
         raise click.UsageError("--add and --set exclude each other", click.get_current_context())
 
-    async def work(client: ControlClient) -> tuple[list[Served], ChannelView]:
-        found = [model for model in await client.channel_models(ref) if matches(model.name, patterns)]
+    async def work(client: ControlClient) -> tuple[ListingView, list[ListedModel], ChannelView]:
+        listing = await _listing(client, ref, refresh=refresh)
+        found = [model for model in listing.models if matches(model.name, patterns)]
         view = await client.channel(ref)
         if add or replace:
-            wanted = merged(view.models if add else [], found, view.models)
-            view = await client.edit_channel(view.id, {"models": msgspec.to_builtins(wanted)})
-        return found, view
+            view = await client.edit_channel(view.id, _patch(view, found, replace=replace))
+        return listing, found, view
 
-    found, view = run(work)
+    listing, found, view = run(work)
     now_served = {model.upstream_name for model in view.models}
-    rows = [Offered(name=m.name, context=m.context, served=m.name in now_served) for m in found]
-    columns = [
-        ("Model", lambda m: m.name),
-        ("Offered", lambda m: "yes" if m.served else "no"),
-        (">Context", lambda m: brief_count(m.context) if m.context else ""),
+    rows = [
+        Offered(
+            name=m.name,
+            context=m.context,
+            served=m.name in now_served,
+            state=m.state,
+            public=m.public,
+            input_nanos=m.told.input if m.told else None,
+            output_nanos=m.told.output if m.told else None,
+            listed_ms=listing.time_ms,
+            stale=listing.stale,
+        )
+        for m in found
     ]
-    out_list(rows, columns, as_json=as_json, empty=f"channel '{ref}' lists no such model")
+    out_list(rows, COLUMNS, as_json=as_json, empty=f"channel '{ref}' lists no such model")
+    if listing.stale:
+        age = brief_span(max(0, now() - (listing.time_ms or 0)))
+        words(f"note: this list is {age} old ({moment(listing.time_ms)}); {listing.error or 'add --refresh'}")
     if add or replace:
         words(f"channel '{view.name}' now offers {count(len(view.models), 'model')}")
+    if refresh and listing.error:
+        raise Quit(f"channel '{ref}' gave no new list; the last good one is served on", Exit.UPSTREAM)
+
+
+async def _listing(client: ControlClient, ref: str, *, refresh: bool) -> ListingView:
+    """The last list while it is fresh, else a new one."""
+    listing = await client.channel_listing(ref)
+    if refresh or listing.stale or not listing.models or (listing.time_ms or 0) < now() - FRESH_MS:
+        return await client.refresh_channel(ref)
+    return listing
+
+
+def _patch(view: ChannelView, found: list[ListedModel], *, replace: bool) -> Patch:
+    """``--set`` makes a fixed list, also where patterns chose."""
+    wanted = [Served(name=m.name, context=m.context, told=m.told) for m in found if m.state != "gone"]
+    models = merged([] if replace else view.models, wanted, view.models)
+    fixed: Patch = {"patterns": []} if replace and view.patterns else {}
+    return {"models": msgspec.to_builtins(models)} | fixed
 
 
 def merged(kept: list[Served], found: list[Served], known: list[Served]) -> list[Served]:

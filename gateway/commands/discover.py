@@ -15,9 +15,10 @@ from gateway.commands.options import json_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import GatewayError
+from gateway.domain.offered import PresetView
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
-from gateway.domain.views import ChannelView, Offer, PresetView
+from gateway.domain.views import ChannelView, Offer
 
 COLUMNS = [
     ("Name", lambda o: o.name),

@@ -15,7 +15,7 @@ COLUMNS = [
     ("Model", lambda m: m.name),
     ("Channels", lambda m: show.some(m.channels)),
     ("Groups", lambda m: show.some(m.groups)),
-    ("Input / output", lambda m: show.price(m.price)),
+    ("Input / output", lambda m: show.asked(m.price, m.told)),
     (">Context", lambda m: brief_count(m.context) if m.context else ""),
     (">Calls", lambda m: str(m.calls)),
     (">Spent", lambda m: brief_dollars(m.spent_nanos)),

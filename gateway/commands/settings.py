@@ -38,6 +38,12 @@ def show_settings(*, as_json: bool) -> None:
 @click.option("--hosts", metavar="NAMES", help="Further host names clients may call it by; '' for none.")
 @click.option("--origins", metavar="URLS", help="Web pages that may call it: https://app.example.com; '' for none.")
 @click.option("--keep-days", type=click.IntRange(min=1), help="How long call records are kept; sums stay.")
+@click.option(
+    "--refresh-models-h",
+    type=click.IntRange(0, 8760),
+    metavar="HOURS",
+    help="How often upstreams are asked for their models where patterns choose of them; 0 for never.",
+)
 @click.option("--stop-on-leave/--stay-on-leave", default=None, help="Whether leaving the console stops the server.")
 @json_option
 def set_settings(
@@ -47,6 +53,7 @@ def set_settings(
     hosts: str | None,
     origins: str | None,
     keep_days: int | None,
+    refresh_models_h: int | None,
     stop_on_leave: bool | None,
     as_json: bool,
 ) -> None:
@@ -57,6 +64,7 @@ def set_settings(
         hosts=None if hosts is None else names((hosts,)),
         origins=None if origins is None else names((origins,)),
         keep_days=keep_days,
+        refresh_models_h=refresh_models_h,
         stop_on_leave=stop_on_leave,
     )
     _print(run(lambda client: client.set_settings(patches.something(patch))), as_json=as_json)
@@ -73,6 +81,7 @@ def _print(view: Settings, *, as_json: bool) -> None:
             ("hosts", ", ".join(view.hosts) or "loopback names only"),
             ("origins", ", ".join(view.origins) or "none"),
             ("keep days", str(view.keep_days)),
+            ("refresh models", f"every {view.refresh_models_h} h" if view.refresh_models_h else "never by itself"),
             ("stop on leave", show.yes_no(view.stop_on_leave)),
         ]
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from gateway.domain.channel import Told
 from gateway.domain.limits import Limits, Window
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
@@ -63,6 +64,12 @@ def limits(value: Limits) -> str:
         (value.queue_s, "seconds of waiting"),
     )
     return ", ".join(f"{number} {what}" for number, what in said if number is not None)
+
+
+def asked(view: PriceView | None, told: Told | None) -> str:
+    """A price; of an unpriced model also what its upstream says it costs there."""
+    there = f" (there {dollars(told.input)} / {dollars(told.output)})" if view is None and told is not None else ""
+    return price(view) + there
 
 
 def price(view: PriceView | None) -> str:

@@ -72,6 +72,8 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/channels/{ref}", channels.show),
     ("PATCH", "/channels/{ref}", channels.edit),
     ("DELETE", "/channels/{ref}", channels.remove),
+    ("GET", "/channels/{ref}/listing", channels.listing),
+    ("POST", "/channels/{ref}/refresh", channels.refresh),
     ("POST", "/channels/{ref}/test", channels.test),
     ("GET", "/channels/{ref}/models", channels.models),
     ("POST", "/channels/{ref}/clear", channels.clear),

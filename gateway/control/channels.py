@@ -1,27 +1,23 @@
 """Channels: made, edited, removed, asked for their models, tested, cleared."""
 
-from collections.abc import Iterable
-from contextlib import suppress
-
 import msgspec
 from aiohttp import web
 
-from gateway.control import checks
+from gateway.control import checks, lists
 from gateway.control.desk import Desk
 from gateway.control.inputs import fields, patched, required
 from gateway.control.probe import probe
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views
 from gateway.core.ids import new_id
-from gateway.domain.call import FailureKind
+from gateway.core.lineup import chosen_by_hand, fixed
 from gateway.domain.change import Change
 from gateway.domain.channel import Channel, Check, Dialect, Served
 from gateway.domain.errors import BadRequest, Conflict, UpstreamError
-from gateway.domain.text import plain
+from gateway.domain.offered import ListingView
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
-from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.traits import ANTHROPIC, GEMINI, PRESETS
 
 EDITABLE = (
@@ -30,6 +26,7 @@ EDITABLE = (
     "key",
     "keys",
     "models",
+    "patterns",
     "groups",
     "priority",
     "weight",
@@ -76,8 +73,8 @@ async def show(desk: Desk, request: web.Request) -> ChannelView:
 async def add(desk: Desk, request: web.Request) -> ChannelView:
     """POST /channels: the fields of a channel; ``name`` is required, and either ``dialect`` or ``preset``.
 
-    A preset implies dialect and ``base_url``, a dialect of one vendor the ``base_url``; without ``models`` the upstream
-    is asked for its list.
+    A preset implies dialect and ``base_url``, a dialect of one vendor the ``base_url``; without ``models`` and
+    ``patterns`` all that the upstream lists is offered, and kept up to date.
     """
     body = await request.read()
     values = fields(body, Channel, (*EDITABLE, "dialect"))
@@ -86,31 +83,58 @@ async def add(desk: Desk, request: web.Request) -> ChannelView:
     required(body, "name", *(() if "dialect" in values else ("dialect",)))
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
     channel = _checked(Channel(id=ChannelId(new_id("ch")), created=desk.now, **values), desk)
-    if not channel.models:
-        channel = _checked(await _with_models(channel, desk), desk)
-    channel = _dated(channel, None, desk)
-    desk.commit(f"added channel '{channel.name}'", Change("channels", channel.id, channel))
-    return await view(desk, channel)
+    changes = await lists.saved(_dated(channel, None, desk), None, desk)
+    channel = _checked(channel, desk)  # others may have come meanwhile
+    desk.commit(f"added channel '{channel.name}'", *changes)
+    return await view(desk, desk.registry.channels[channel.id])
 
 
 async def edit(desk: Desk, request: web.Request) -> ChannelView:
     """PATCH /channels/{ref}; what was held against it is forgotten, for it may be cured."""
     old = found(desk, request)
-    channel = _dated(_checked(patched(old, await request.read(), EDITABLE), desk), old, desk)
-    desk.commit(f"changed channel '{old.name}'", Change("channels", channel.id, channel))
+    asked = patched(old, await request.read(), EDITABLE)
+    channel = _dated(_checked(fixed(chosen_by_hand(old, asked)), desk), old, desk)
+    changes = await lists.saved(channel, old, desk)
+    if desk.registry.channels.get(old.id) != old:
+        raise Conflict(
+            f"channel '{old.name}' was changed meanwhile; look at it and try again", code="changed_meanwhile"
+        )
+    desk.commit(f"changed channel '{old.name}'", *changes)
     desk.engine.health.clear(channel.id)
-    return await view(desk, channel)
+    return await view(desk, desk.registry.channels[channel.id])
 
 
 async def remove(desk: Desk, request: web.Request) -> dict[str, str]:
     """DELETE /channels/{ref}."""
     channel = found(desk, request)
-    return desk.commit(f"removed channel '{channel.name}'", Change("channels", channel.id, None))
+    changes = [Change("channels", channel.id, None)]
+    if channel.id in desk.registry.lists:
+        changes.append(Change("lists", channel.id, None))
+    return desk.commit(f"removed channel '{channel.name}'", *changes)
 
 
 async def models(desk: Desk, request: web.Request) -> list[Served]:
     """GET /channels/{ref}/models: what the upstream lists now."""
     return await desk.engine.upstreams.fetch_models(found(desk, request))
+
+
+async def listing(desk: Desk, request: web.Request) -> ListingView:
+    """GET /channels/{ref}/listing: what the upstream listed last; nobody is asked."""
+    return lists.listing_view(found(desk, request), desk.registry, desk.now)
+
+
+async def refresh(desk: Desk, request: web.Request) -> ListingView:
+    """POST /channels/{ref}/refresh: what the upstream lists now, and what is new and gone.
+
+    If it cannot be had, the last good list with the reason; without one the failure itself.
+    """
+    channel = found(desk, request)
+    try:
+        await lists.refreshed(desk.engine, channel)
+    except UpstreamError:
+        if channel.id not in desk.registry.lists:
+            raise
+    return lists.listing_view(found(desk, request), desk.registry, desk.now)
 
 
 async def test(desk: Desk, request: web.Request) -> Check:
@@ -155,49 +179,6 @@ def _checked(channel: Channel, desk: Desk) -> Channel:
             raise Conflict(f"there is already a channel '{channel.name}'; choose another name", param="name")
     url = checked_base_url(channel.base_url) if channel.dialect is not Dialect.MOCK else ""
     return msgspec.structs.replace(channel, base_url=url)
-
-
-async def _with_models(channel: Channel, desk: Desk) -> Channel:
-    """The channel with the models its upstream lists. Raises BadRequest saying what to do without a list.
-
-    If nothing is found under the base URL, the usual root beside it is tried, and kept if it is the right one.
-    """
-    upstreams = desk.engine.upstreams
-    try:
-        try:
-            listed = await upstreams.fetch_models(channel)
-        except AttemptFailed as failed:
-            unreachable = failed.kind in (FailureKind.AUTH, FailureKind.NETWORK, FailureKind.SLOW)
-            if unreachable or channel.dialect is not Dialect.OPENAI:
-                raise
-            root = await upstreams.discover_root(channel.base_url, channel.key)
-            channel = msgspec.structs.replace(channel, base_url=root)
-            listed = await upstreams.fetch_models(channel)
-    except UpstreamError as exc:
-        upstreams.forget(channel.id)
-        raise _no_list(channel, plain(exc.message, 500)) from exc
-    if not (usable := _usable(listed)):
-        raise _no_list(channel, "its list is empty")
-    return msgspec.structs.replace(channel, models=usable)
-
-
-def _usable(listed: Iterable[Served]) -> tuple[Served, ...]:
-    """What a stranger lists is kept once each, and only under names that can be shown."""
-    usable: dict[str, Served] = {}
-    for served in listed:
-        with suppress(BadRequest):
-            checks.served((served,))
-            usable.setdefault(served.name, served)
-    return tuple(usable.values())
-
-
-def _no_list(channel: Channel, why: str) -> BadRequest:
-    return BadRequest(
-        f"channel '{channel.name}' gave no list of its models: {why}; name the models yourself (--models a,b,c), or "
-        "check its address and its key",
-        code="no_model_list",
-        param="models",
-    )
 
 
 def _dated(channel: Channel, old: Channel | None, desk: Desk) -> Channel:

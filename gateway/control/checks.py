@@ -9,6 +9,7 @@ from gateway.domain.channel import Channel, Dialect, Served, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Limits
+from gateway.domain.patterns import NOT
 from gateway.domain.price import Price, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
@@ -42,6 +43,7 @@ def account(value: Account) -> None:
 def settings(value: Settings) -> None:
     """Host names are bare, origins are whole and have no path, records are kept for a day at least."""
     _demand(value.keep_days >= 1, "keep_days", "at least one day of records must be kept")
+    _demand(0 <= value.refresh_models_h <= 8760, "refresh_models_h", "is in hours, at most a year; 0 is never")
     for host in value.hosts:
         _demand(_HOST_NAME.fullmatch(host), "hosts", f"'{plain(host)}' is not a host name")
     for origin in value.origins:
@@ -89,6 +91,7 @@ def channel(value: Channel, registry: Registry) -> None:
         group_exists(group_name, registry, field="groups")
     _demand(len(set(value.groups)) == len(value.groups), "groups", "a group is named twice")
     served(value.models)
+    patterns(value.patterns)
     _demand(value.weight >= 0, "weight", "must not be negative")
     keys((value.key, *value.keys) if value.key or value.keys else ())
     headers(value.headers)
@@ -132,6 +135,7 @@ def patterns(values: Iterable[str]) -> None:
     _demand(len(listed) <= MANY, "models", f"has more than {MANY} patterns")
     for value in listed:
         model_name(value, "models")
+        _demand(value != NOT, "models", f"'{NOT}' is followed by a pattern of names to keep out")
 
 
 def served(values: tuple[Served, ...]) -> None:

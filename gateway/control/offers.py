@@ -15,9 +15,10 @@ from gateway.control.inputs import query
 from gateway.core.engine import Engine
 from gateway.domain.channel import Channel, Dialect, Served, Timeouts
 from gateway.domain.errors import UpstreamError
+from gateway.domain.offered import PresetView
 from gateway.domain.token import PREFIX
 from gateway.domain.units import ChannelId
-from gateway.domain.views import Offer, PresetView
+from gateway.domain.views import Offer
 from gateway.upstream import traits
 from gateway.upstream.traits import PRESETS
 

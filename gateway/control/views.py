@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from gateway.control.usage import Tallies
 from gateway.core.engine import Engine
 from gateway.domain.call import Running
-from gateway.domain.channel import Channel, key_id
+from gateway.domain.channel import Channel, Served, key_id
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, window_end, window_start
 from gateway.domain.price import Price
@@ -131,6 +131,7 @@ def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelV
 
 def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts) -> ChannelView:
     state = engine.health.state(channel)
+    listed = engine.catalog.registry.lists.get(channel.id)
     return ChannelView(
         id=channel.id,
         name=channel.name,
@@ -162,6 +163,9 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         created_ms=channel.created,
         last_check=channel.last_check,
         note=channel.note,
+        patterns=list(channel.patterns),
+        listed_ms=listed.time if listed else None,
+        list_error=listed.error if listed else "",
     )
 
 
@@ -205,7 +209,8 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
             name=name,
             channels=[channel.name for channel, _ in names[name]],
             groups=groups.get(name, []),
-            context=next((context for _, context in names[name] if context), None),
+            context=next((model.context for _, model in names[name] if model.context), None),
+            told=next((model.told for _, model in names[name] if model.told), None),
             price=price_view(price) if (price := catalog.price(name)) else None,
             calls=tallies.of_model(name).calls,
             spent_nanos=Nanos(tallies.of_model(name).cost),
@@ -275,10 +280,10 @@ def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> lis
     return views
 
 
-def _served(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, int | None]]]:
-    """By public name: who serves it, in the order they are asked, and its context length there."""
-    served: dict[str, list[tuple[Channel, int | None]]] = {}
+def _served(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, Served]]]:
+    """By public name: who serves it, in the order they are asked, and as what."""
+    served: dict[str, list[tuple[Channel, Served]]] = {}
     for channel in sorted(channels, key=lambda c: (-c.priority, c.name)):
         for model in channel.models:
-            served.setdefault(model.name, []).append((channel, model.context))
+            served.setdefault(model.name, []).append((channel, model))
     return served

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served, key_id
+from gateway.domain.channel import Channel, Served, Told, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches
@@ -50,6 +50,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None
     routes: tuple[Route, ...]
     """Highest priority first, then by channel name."""
+    told: Told | None = None
+    """What the first channel whose upstream tells it is said to cost there."""
 
 
 class Catalog:
@@ -127,6 +129,7 @@ def _entry(name: str, routes: list[Route]) -> ModelEntry:
         created=min(Millis(r.served.created or r.channel.created) for r in routes),
         owner=first.channel.name,
         context=next((r.served.context for r in routes if r.served.context), None),
+        told=next((r.served.told for r in routes if r.served.told), None),
         routes=tuple(routes),
     )
 

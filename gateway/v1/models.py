@@ -25,6 +25,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     owned_by: str
     context_length: int | msgspec.UnsetType = msgspec.UNSET
     pricing: Pricing | msgspec.UnsetType = msgspec.UNSET
+    """Ours; of an unpriced model the upstream's, where it tells."""
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -45,7 +46,7 @@ def one(name: str, token: Token, catalog: Catalog) -> bytes:
 
 
 def _model(entry: ModelEntry, catalog: Catalog) -> Model:
-    price = catalog.price(entry.name)
+    price = catalog.price(entry.name) or entry.told
     return Model(
         id=entry.name,
         created=entry.created // 1000,

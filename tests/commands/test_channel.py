@@ -71,7 +71,7 @@ def test_a_channel_needs_an_address() -> None:
 def test_a_preset_is_enough() -> None:
     control = Control({"POST /channels": CHANNEL})
     ran = run("channel", "add", "c", "--preset", "anthropic", "--key", "env:X", control=control)
-    assert (ran.code, control.bodies) == (0, [{"name": "c", "key": "env:X", "preset": "anthropic"}])
+    assert (ran.code, control.bodies) == (0, [{"name": "c", "key": "env:X", "keys": [], "preset": "anthropic"}])
 
 
 def test_an_edit_keeps_what_is_known_of_models() -> None:

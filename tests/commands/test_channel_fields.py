@@ -1,6 +1,7 @@
 """What the options of a channel mean."""
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.commands.channel_fields import knob_of, served
 from gateway.commands.exits import Exit
@@ -48,6 +49,27 @@ def test_nonsense_is_a_usage_error(args: tuple[str, ...]) -> None:
     control = Control({})
     ran = run(*ADD, *args, control=control)
     assert (ran.code, control.asked, ran.err.count("\n")) == (Exit.USAGE, [], 1)
+
+
+def test_patterns_are_told_from_names() -> None:
+    control = Control({"POST /channels": CHANNEL, "GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
+    run(*ADD[:-2], "--models", "gpt-*,!*-preview,o3", control=control)
+    assert control.bodies[0]["patterns"] == ["gpt-*", "!*-preview"]
+    assert control.bodies[0]["models"] == [{"name": "o3"}]
+    run("channel", "edit", "x", "--models", "o*", control=control)
+    assert control.bodies[1] == {"patterns": ["o*"], "models": []}
+
+
+def test_names_in_place_of_patterns_are_for_good() -> None:
+    live = replace(CHANNEL, patterns=["*"], models=[Served(name="a", live=True), Served(name="b", live=True)])
+    control = Control({"GET /channels/x": live, "PATCH /channels/ch_1": live})
+    run("channel", "edit", "x", "--models", "a", control=control)
+    run("channel", "edit", "x", "--map", "c=b", control=control)
+    served_live = [{"name": "a", "live": True}, {"name": "b", "live": True}]
+    assert control.bodies == [
+        {"patterns": [], "models": [{"name": "a"}]},
+        {"models": [*served_live, {"name": "c", "upstream": "b"}]},
+    ]
 
 
 def test_headers_can_be_dropped() -> None:

@@ -1,16 +1,29 @@
 """Asking an upstream through its channel."""
 
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
 from gateway.commands.channel_probe import merged
 from gateway.commands.exits import Exit
-from gateway.domain.channel import Check, Served
-from gateway.domain.units import Millis
-from gateway.domain.views import PresetView
+from gateway.commands.options import now
+from gateway.domain.channel import Check, Served, Told
+from gateway.domain.offered import ListedModel, ListingView, PresetView
+from gateway.domain.units import Millis, Nanos
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, NOW
 
 GOOD = Check(time=NOW, ok=True, ms=Millis(85), text="2 models")
 BAD = Check(time=NOW, ok=False, ms=Millis(85), text="401: key refused")
-LISTED = [Served(name="gpt-4o", context=128_000), Served(name="gpt-4o-mini"), Served(name="o3")]
+TOLD = Told(input=Nanos(2_500_000_000), output=Nanos(10_000_000_000))
+LISTED = [
+    ListedModel(name="gpt-4o", state="offered", served=True, public="gpt-4o", context=128_000, told=TOLD),
+    ListedModel(name="gpt-4o-mini", state="offered", served=True, public="fast", context=None, told=None),
+    ListedModel(name="o3", state="new", served=False, public="", context=None, told=None),
+    ListedModel(name="old", state="gone", served=False, public="", context=None, told=None),
+]
+FRESH = ListingView(channel="x", patterns=[], time_ms=now(), stale=False, error="", models=LISTED)
 
 
 def test_presets_are_listed() -> None:
@@ -40,22 +53,49 @@ def test_the_model_of_a_test_is_passed_on() -> None:
 
 def answers() -> Control:
     return Control(
-        {"GET /channels/x/models": LISTED, "GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL},
+        {"GET /channels/x/listing": FRESH, "GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL},
     )
 
 
 def test_models_are_listed_with_what_is_offered() -> None:
     ran = run("channel", "models", "x", "--json", control=answers())
-    assert ran.json == [
-        {"name": "gpt-4o", "context": 128_000, "served": True},
-        {"name": "gpt-4o-mini", "context": None, "served": True},
-        {"name": "o3", "context": None, "served": False},
+    keys = ("name", "state", "served", "public", "context", "input_nanos")
+    assert [tuple(row[key] for key in keys) for row in ran.json] == [
+        ("gpt-4o", "offered", True, "gpt-4o", 128_000, 2_500_000_000),
+        ("gpt-4o-mini", "offered", True, "fast", None, None),
+        ("o3", "new", False, "", None, None),
+        ("old", "gone", False, "", None, None),
     ]
+    assert {"output_nanos", "listed_ms", "stale"} <= set(ran.json[0])
 
 
 def test_patterns_narrow_the_list() -> None:
-    ran = run("channel", "models", "x", "o*", control=answers())
+    ran = run("channel", "models", "x", "o?", control=answers())
     assert [line.split()[0] for line in ran.out.splitlines()] == ["Model", "o3"]
+
+
+def test_a_fresh_list_is_shown_without_asking_and_anew_if_wanted() -> None:
+    control = answers()
+    run("channel", "models", "x", control=control)
+    assert [path for path, _ in control.asked] == ["GET /channels/x/listing", "GET /channels/x"]
+    changed = replace(FRESH, models=LISTED[:1])
+    control = Control({**answers().answers, "POST /channels/x/refresh": changed})
+    assert len(run("channel", "models", "x", "--refresh", control=control).out.splitlines()) == 2
+
+
+@pytest.mark.parametrize("old", [{"time_ms": NOW}, {"models": []}, {"stale": True}])
+def test_an_old_list_is_asked_for_anew(old: dict[str, Any]) -> None:
+    control = Control(
+        {**answers().answers, "GET /channels/x/listing": replace(FRESH, **old), "POST /channels/x/refresh": FRESH}
+    )
+    assert "gpt-4o-mini" in run("channel", "models", "x", control=control).out
+
+
+def test_a_list_that_could_not_be_had_is_shown_as_what_it_is() -> None:
+    stale = replace(FRESH, stale=True, error="it is down", time_ms=NOW)
+    control = Control({**answers().answers, "POST /channels/x/refresh": stale})
+    ran = run("channel", "models", "x", "--refresh", control=control)
+    assert (ran.code, "gpt-4o" in ran.out, "it is down" in ran.err) == (Exit.UPSTREAM, True, True)
 
 
 def test_models_are_added_to_those_there_are() -> None:

@@ -7,7 +7,8 @@ from gateway.commands import discover
 from gateway.commands.exits import Exit
 from gateway.domain.channel import Served
 from gateway.domain.errors import UpstreamError
-from gateway.domain.views import Offer, PresetView
+from gateway.domain.offered import PresetView
+from gateway.domain.views import Offer
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, HOSTILE
 

@@ -24,10 +24,19 @@ def test_what_is_named_changes() -> None:
         "",
         "--keep-days",
         "30",
+        "--refresh-models-h",
+        "6",
     )
     assert run("settings", "set", *args, control=control).code == 0
     assert control.bodies == [
-        {"durability": "call", "refuse_unpriced": True, "hosts": ["a.lan", "b.lan"], "origins": [], "keep_days": 30}
+        {
+            "durability": "call",
+            "refuse_unpriced": True,
+            "hosts": ["a.lan", "b.lan"],
+            "origins": [],
+            "keep_days": 30,
+            "refresh_models_h": 6,
+        }
     ]
 
 

@@ -25,6 +25,7 @@ async def test_a_setting_holds_at_once(owner: ControlClient, gateway: Gateway) -
         ({"origins": ["*"]}, "origins"),
         ({"hosts": ["http://x"]}, "hosts"),
         ({"keep_days": 0}, "keep_days"),
+        ({"refresh_models_h": -1}, "refresh_models_h"),
         ({"port": 1}, "port"),
     ],
 )

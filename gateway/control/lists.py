@@ -1,0 +1,222 @@
+"""Lists: what upstreams say they have: asked when a channel is saved, on a schedule, and whenever the owner wants.
+
+Asking is free. The last good list is kept: what it let in is served on while the upstream is down.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+
+import msgspec
+
+from gateway.control import checks
+from gateway.control.desk import Desk
+from gateway.core.engine import Engine
+from gateway.core.lineup import lined_up, newly_listed
+from gateway.domain.change import Change
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.errors import BadRequest, GatewayError, UpstreamError
+from gateway.domain.listed import Listed
+from gateway.domain.offered import ListedModel, ListingView
+from gateway.domain.patterns import is_pattern
+from gateway.domain.registry import Registry
+from gateway.domain.text import plain
+from gateway.domain.units import Millis
+from gateway.upstream.traits import traits_of
+
+ALL = ("*",)
+LOOK_S = 60.0
+"""Between two looks at what is due."""
+RETRY_MS = 600_000
+"""After which an upstream that failed to list is asked again."""
+HOUR_MS = 3_600_000
+SEARCH_S = 5.0
+"""For finding the root of an upstream whose models the owner has named."""
+
+_PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset")
+
+
+async def saved(channel: Channel, old: Channel | None, desk: Desk) -> list[Change]:
+    """The edits that keep a new or changed channel, with the models its patterns let in.
+
+    Raises BadRequest, saying what to do, if there is no list for the patterns to choose of.
+    """
+    channel = _parted(channel)
+    if old is None and not channel.models and not channel.patterns:
+        channel = msgspec.structs.replace(channel, patterns=ALL)
+    before = desk.registry.lists.get(channel.id)
+    listed, asks = before, old is None or _moved(old, channel)
+    if channel.patterns:
+        if asks or before is None:
+            channel, listed = await _asked(channel, before, desk)
+        channel = lined_up(channel, listed.models if listed else (), desk.now)
+        if not channel.models:
+            count = len(listed.models) if listed else 0
+            raise _no_list(channel, f"none of the {count} models it lists fits {', '.join(channel.patterns)}")
+        if channel.dialect is Dialect.MOCK and channel.patterns == ALL:
+            channel = _frozen(channel)
+    elif asks and channel.dialect is not Dialect.MOCK and not _known_place(channel):
+        with suppress(UpstreamError, TimeoutError):
+            channel, listed = await _looked_for(channel, before, desk)
+            channel = lined_up(channel, listed.models, desk.now)
+    changes = [Change("channels", channel.id, channel)]
+    return changes if listed is before else [*changes, Change("lists", channel.id, listed)]
+
+
+async def refreshed(engine: Engine, channel: Channel) -> None:
+    """Ask anew and offer what the patterns let in now. Raises UpstreamError: then the last list stays and says so."""
+    try:
+        models = _some(channel, await engine.upstreams.fetch_models(channel))
+    except UpstreamError as error:
+        _note(engine, channel, error)
+        raise
+    current, registry = engine.catalog.registry.channels.get(channel.id), engine.catalog.registry
+    if current is None or _moved(current, channel):
+        return
+    now = engine.now()
+    listed = newly_listed(registry.lists.get(channel.id), channel, models, now)
+    channel = lined_up(current, models, now)
+    changes = [Change("lists", channel.id, listed)]
+    engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
+
+
+async def keep_fresh(engine: Engine) -> None:
+    """Ask what is due, until it is cancelled."""
+    while True:
+        await refresh_due(engine)
+        await asyncio.sleep(LOOK_S)
+
+
+async def refresh_due(engine: Engine) -> None:
+    """Ask all upstreams that are due, side by side."""
+    async with asyncio.TaskGroup() as group:
+        for channel in due(engine.catalog.registry, engine.now()):
+            group.create_task(_tried(engine, channel))
+
+
+def due(registry: Registry, now: Millis) -> list[Channel]:
+    """Channels with patterns whose list is old, or was asked for in vain some time ago."""
+    span = registry.settings.refresh_models_h * HOUR_MS
+    found = []
+    for channel in registry.channels.values():
+        listed = registry.lists.get(channel.id)
+        if not span or not channel.enabled or not channel.patterns or channel.dialect is Dialect.MOCK:
+            continue
+        if listed is None or now >= max(listed.time + span, listed.tried + RETRY_MS if listed.error else 0):
+            found.append(channel)
+    return found
+
+
+def listing_view(channel: Channel, registry: Registry, now: Millis) -> ListingView:
+    """The last list beside what is offered of it."""
+    listed = registry.lists.get(channel.id)
+    span = registry.settings.refresh_models_h * HOUR_MS
+    return ListingView(
+        channel=channel.name,
+        patterns=list(channel.patterns),
+        time_ms=listed.time if listed else None,
+        stale=listed is not None and bool(listed.error or (span and now - listed.time > 2 * span)),
+        error=listed.error if listed else "",
+        models=_rows(channel, listed) if listed else [],
+    )
+
+
+def _rows(channel: Channel, listed: Listed) -> list[ListedModel]:
+    """Those listed as they came, then those that are gone."""
+    offered = {model.upstream_name: model for model in channel.models}
+    there = {model.name for model in listed.models}
+    gone = [Served(name=name) for name in listed.gone if name not in there]
+    gone += [m for name, m in offered.items() if name not in there and name not in listed.gone]
+    rows = [_row(model, offered.get(model.name), "new" if model.name in listed.new else "") for model in listed.models]
+    return rows + [_row(model, offered.get(model.upstream_name), "gone") for model in gone]
+
+
+def _row(model: Served, offered: Served | None, state: str) -> ListedModel:
+    return ListedModel(
+        name=model.upstream_name,
+        state=state or ("offered" if offered else "kept_out"),
+        served=offered is not None,
+        public=offered.name if offered else "",
+        context=model.context,
+        told=model.told,
+    )
+
+
+async def _tried(engine: Engine, channel: Channel) -> None:
+    with suppress(GatewayError):  # it is on the channel
+        await refreshed(engine, channel)
+
+
+def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
+    """The list there is says since when it could not be had anew; of a failure that goes on nothing new is written."""
+    listed = engine.catalog.registry.lists.get(channel.id)
+    if listed is not None and channel.id in engine.catalog.registry.channels:
+        text = plain(error.message, 300)
+        engine.change([Change("lists", channel.id, msgspec.structs.replace(listed, tried=engine.now(), error=text))])
+
+
+async def _asked(channel: Channel, before: Listed | None, desk: Desk) -> tuple[Channel, Listed]:
+    """The channel at the root that was found, and its list; the last good one if it cannot be had now."""
+    try:
+        return await _looked_for(channel, before, desk)
+    except UpstreamError as exc:
+        desk.engine.upstreams.forget(channel.id)
+        text = plain(exc.message, 500)
+        if before is None:
+            raise _no_list(channel, text) from exc
+        return channel, msgspec.structs.replace(before, tried=desk.now, error=text)
+
+
+async def _looked_for(channel: Channel, before: Listed | None, desk: Desk) -> tuple[Channel, Listed]:
+    """Raises UpstreamError, and TimeoutError if there are models without the list."""
+    async with asyncio.timeout(None if channel.patterns else SEARCH_S):
+        root, found = await desk.engine.upstreams.discover_root(channel)
+    channel = msgspec.structs.replace(channel, base_url=root)
+    return channel, newly_listed(before, channel, _some(channel, found), desk.now)
+
+
+def _some(channel: Channel, found: Iterable[Served]) -> tuple[Served, ...]:
+    """What a stranger lists, once each, under names that can be shown. Raises UpstreamError if nothing is left."""
+    usable: dict[str, Served] = {}
+    for served in found:
+        with suppress(BadRequest):
+            checks.served((served,))
+            usable.setdefault(served.name, served)
+    if not usable:
+        raise UpstreamError(f"channel '{channel.name}': its list of models is empty")
+    return tuple(usable.values())
+
+
+def _parted(channel: Channel) -> Channel:
+    """Patterns that were written among the models go where they belong."""
+    patterns = tuple(m.name for m in channel.models if is_pattern(m.name) and not m.upstream)
+    if not patterns:
+        return channel
+    models = tuple(m for m in channel.models if m.name not in patterns)
+    merged = tuple(dict.fromkeys((*channel.patterns, *patterns)))
+    return msgspec.structs.replace(channel, models=models, patterns=merged)
+
+
+def _frozen(channel: Channel) -> Channel:
+    """The built-in models are what they are."""
+    models = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
+    return msgspec.structs.replace(channel, models=models, patterns=())
+
+
+def _moved(old: Channel, new: Channel) -> bool:
+    return any(getattr(old, field) != getattr(new, field) for field in _PLACE)
+
+
+def _known_place(channel: Channel) -> bool:
+    """Whether the vendor's own documentation says that this is the root."""
+    row = traits_of("", channel.base_url)
+    return channel.dialect is not Dialect.OPENAI or (bool(row.key_variable) and row.base_url == channel.base_url)
+
+
+def _no_list(channel: Channel, why: str) -> BadRequest:
+    return BadRequest(
+        f"channel '{channel.name}' gave no list of its models: {why}; name the models yourself (--models a,b,c), or "
+        "check its address and its key",
+        code="no_model_list",
+        param="models",
+    )

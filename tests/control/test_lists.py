@@ -1,0 +1,244 @@
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.control.lists import HOUR_MS, RETRY_MS, due, refresh_due
+from gateway.domain.channel import Dialect, Served
+from gateway.domain.errors import BadRequest, UpstreamError
+from gateway.domain.listed import Listed
+from gateway.domain.settings import Settings
+from gateway.domain.units import ChannelId, Millis
+from tests.core import kit
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider, Script
+from tests.fakes.replies import fail, reply, slam
+
+NAMES = ("gpt-5", "gpt-5-preview", "o3")
+
+
+def lists(*names: str) -> Script:
+    return reply({"object": "list", "data": [{"id": name, "context_length": 8} for name in names]})
+
+
+@pytest.fixture
+def body(provider: Provider) -> dict[str, object]:
+    provider.on("/v1/models", lists(*NAMES))
+    return {"name": "new", "dialect": "openai", "base_url": provider.base_url}
+
+
+def names(models: Sequence[Any]) -> list[str]:
+    return [model.name for model in models]
+
+
+async def states(owner: ControlClient, ref: str = "new") -> dict[str, str]:
+    return {model.name: model.state for model in (await owner.channel_listing(ref)).models}
+
+
+async def test_without_models_all_that_is_listed_is_offered_and_kept_up_to_date(
+    owner: ControlClient, provider: Provider, body: dict[str, object]
+) -> None:
+    channel = await owner.add_channel(body)
+    assert (channel.patterns, names(channel.models), channel.list_error) == (["*"], list(NAMES), "")
+    provider.on("/v1/models", lists("gpt-5", "gpt-6"))
+    listing = await owner.refresh_channel("new")
+    assert {model.name: model.state for model in listing.models} == {
+        "gpt-5": "offered",
+        "gpt-6": "new",
+        "gpt-5-preview": "gone",
+        "o3": "gone",
+    }
+    assert names((await owner.channel("new")).models) == ["gpt-5", "gpt-6"]
+    assert "gpt-6" in names(await owner.models())
+
+
+async def test_patterns_choose_and_names_may_be_mapped_beside_them(
+    owner: ControlClient, body: dict[str, object], gateway: Gateway
+) -> None:
+    models = [{"name": "fast", "upstream": "o3"}]
+    channel = await owner.add_channel(body | {"patterns": ["gpt-*", "!*-preview"], "models": models})
+    assert [(m.name, m.upstream_name, m.live) for m in channel.models] == [
+        ("fast", "o3", False),
+        ("gpt-5", "gpt-5", True),
+    ]
+    assert await states(owner) == {"gpt-5": "offered", "gpt-5-preview": "kept_out", "o3": "offered"}
+    seen = await gateway.client.ask("GET", "/v1/models")
+    assert [model["id"] for model in seen.json["data"]] == ["fast", "gpt-5", "m"]
+
+
+async def test_patterns_may_stand_among_the_models(owner: ControlClient, body: dict[str, object]) -> None:
+    channel = await owner.add_channel(body | {"models": [{"name": "o*"}, {"name": "mine"}]})
+    assert (channel.patterns, names(channel.models)) == (["o*"], ["mine", "o3"])
+
+
+async def test_a_pattern_that_lets_nothing_in_is_told(owner: ControlClient, body: dict[str, object]) -> None:
+    with pytest.raises(BadRequest, match=r"none of the 3 models it lists fits claude-\*") as caught:
+        await owner.add_channel(body | {"patterns": ["claude-*"]})
+    assert caught.value.code == "no_model_list"
+    with pytest.raises(BadRequest):
+        await owner.add_channel(body | {"patterns": ["!"]})
+
+
+async def test_new_patterns_choose_of_the_list_there_is(
+    owner: ControlClient, provider: Provider, body: dict[str, object]
+) -> None:
+    await owner.add_channel(body)
+    asked = len(provider.exchanges)
+    assert names((await owner.edit_channel("new", {"patterns": ["o*"]})).models) == ["o3"]
+    assert len(provider.exchanges) == asked
+    channel = await owner.edit_channel("new", {"patterns": []})
+    assert [(model.name, model.live) for model in channel.models] == [("o3", False)]
+
+
+async def test_what_the_owner_takes_away_does_not_come_back(owner: ControlClient, body: dict[str, object]) -> None:
+    channel = await owner.add_channel(body)
+    kept = msgspec.to_builtins(channel.models[:2])
+    channel = await owner.edit_channel("new", {"models": kept})
+    assert channel.patterns == ["*", "!o3"]
+    await owner.refresh_channel("new")
+    assert names((await owner.channel("new")).models) == list(NAMES[:2])
+
+
+async def test_while_the_upstream_is_down_the_last_list_is_served_and_marked(
+    owner: ControlClient, provider: Provider, body: dict[str, object], gateway: Gateway
+) -> None:
+    await owner.add_channel(body)
+    before = (await owner.channel_listing("new")).time_ms
+    provider.on("/v1/models", slam)
+    listing = await owner.refresh_channel("new")
+    assert (listing.stale, listing.time_ms, len(listing.models)) == (True, before, 3)
+    assert "cannot be reached" in listing.error
+    channel = await owner.channel("new")
+    assert (channel.list_error, names(channel.models)) == (listing.error, list(NAMES))
+    provider.on("/v1/models", lists(*NAMES))
+    assert not (await owner.refresh_channel("new")).stale
+
+
+@pytest.mark.parametrize("script", [lists(), fail(500), reply(b"<html>")])
+async def test_no_list_takes_no_model_away(
+    owner: ControlClient, provider: Provider, body: dict[str, object], script: Script
+) -> None:
+    await owner.add_channel(body)
+    provider.on("/v1/models", script)
+    assert (await owner.refresh_channel("new")).stale
+    assert names((await owner.channel("new")).models) == list(NAMES)
+
+
+async def test_without_a_list_the_failure_is_told(owner: ControlClient, provider: Provider) -> None:
+    provider.on("/v1/models", fail(401))
+    with pytest.raises(UpstreamError):
+        await owner.refresh_channel("up")
+    assert (await owner.channel_listing("up")).time_ms is None
+
+
+async def test_models_named_by_the_owner_stay_and_are_shown_as_gone(
+    owner: ControlClient, provider: Provider, body: dict[str, object]
+) -> None:
+    await owner.add_channel(body | {"models": [{"name": "gpt-5"}, {"name": "retired"}]})
+    assert await states(owner) == {
+        "gpt-5": "offered",
+        "gpt-5-preview": "kept_out",
+        "o3": "kept_out",
+        "retired": "gone",
+    }
+    channel = await owner.channel("new")
+    assert [(model.name, model.context) for model in channel.models] == [("gpt-5", 8), ("retired", None)]
+
+
+@pytest.mark.parametrize(("given", "path"), [("", "/v1"), ("/v1", "/v1"), ("/v1/chat/completions", "/v1")])
+async def test_the_root_is_found_out_when_models_are_named_too(
+    owner: ControlClient, provider: Provider, body: dict[str, object], given: str, path: str
+) -> None:
+    root = provider.base_url.removesuffix("/v1")
+    channel = await owner.add_channel(body | {"base_url": root + given, "models": [{"name": "gpt-5"}]})
+    assert channel.base_url == root + path
+    assert (await owner.edit_channel("new", {"base_url": root})).base_url == root + path
+
+
+async def test_a_known_place_and_a_native_dialect_are_not_searched(owner: ControlClient) -> None:
+    """Neither is asked: nothing outside this machine could answer here."""
+    for more in ({"preset": "groq"}, {"dialect": "gemini"}):
+        channel = await owner.add_channel({"name": str(more), "models": [{"name": "x"}], **more})
+        assert channel.listed_ms is None
+
+
+async def test_an_upstream_that_is_not_there_keeps_its_address(owner: ControlClient) -> None:
+    body = {"name": "off", "dialect": "openai", "base_url": "http://127.0.0.1:1/api", "models": [{"name": "x"}]}
+    assert (await owner.add_channel(body)).base_url == "http://127.0.0.1:1/api"
+
+
+async def test_what_the_upstream_asks_stands_beside_the_model(
+    owner: ControlClient, provider: Provider, body: dict[str, object], gateway: Gateway
+) -> None:
+    pricing = {"prompt": "0.0000025", "completion": "0.00001"}
+    provider.on("/v1/models", reply({"data": [{"id": "x", "context_length": 9, "pricing": pricing}]}))
+    await owner.add_channel(body)
+    (model,) = (m for m in await owner.models() if m.name == "x")
+    assert model.told is not None
+    assert (model.context, model.price, model.told.input, model.told.output) == (9, None, 2_500_000_000, 10**10)
+    seen = (await gateway.client.ask("GET", "/v1/models/x")).json
+    assert (seen["context_length"], seen["pricing"]) == (9, {"input": "2.50", "output": "10.00"})
+    await owner.set_price("x", {"input": 10**9, "output": 10**9})
+    assert (await gateway.client.ask("GET", "/v1/models/x")).json["pricing"] == {"input": "1.00", "output": "1.00"}
+
+
+async def test_a_removed_channel_takes_its_list_along_and_brings_it_back(
+    owner: ControlClient, body: dict[str, object], gateway: Gateway
+) -> None:
+    channel = await owner.add_channel(body)
+    await owner.remove_channel("new")
+    assert gateway.engine.catalog.registry.lists == {}
+    await owner.undo()
+    assert set(gateway.engine.catalog.registry.lists) == {channel.id}
+
+
+NOW = Millis(1_800_000_000_000)
+LIVE = msgspec.structs.replace(kit.channel("up"), patterns=("*",))
+DAY = 24 * HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("more", "listed", "asked"),
+    [
+        ({}, {"time": NOW - DAY}, True),
+        ({}, {"time": NOW - DAY + 1}, False),
+        ({}, None, True),
+        ({"patterns": ()}, {"time": 0}, False),
+        ({"enabled": False}, {"time": 0}, False),
+        ({"dialect": Dialect.MOCK}, {"time": 0}, False),
+        ({}, {"time": 0, "tried": NOW - RETRY_MS + 1, "error": "down"}, False),
+        ({}, {"time": 0, "tried": NOW - RETRY_MS, "error": "down"}, True),
+    ],
+)
+def test_what_is_due(more: dict[str, Any], listed: dict[str, Any] | None, asked: bool) -> None:
+    channel = msgspec.structs.replace(LIVE, **more)
+    there = {} if listed is None else {channel.id: Listed(channel=channel.id, **listed)}
+    registry = msgspec.structs.replace(kit.registry(channel), lists=there)
+    assert due(registry, NOW) == ([channel] if asked else [])
+    never = msgspec.structs.replace(registry, settings=Settings(refresh_models_h=0))
+    assert due(never, NOW) == []
+
+
+async def test_all_that_is_due_is_asked_and_a_dead_one_holds_up_nobody(gateway: Gateway, provider: Provider) -> None:
+    provider.on("/v1/models", lists(*NAMES))
+    gateway.channel("http://127.0.0.1:1/v1", "old", name="dead", patterns=("*",))
+    gateway.channel(provider.base_url, name="alive", patterns=("gpt-*",), models=(Served(name="was", live=True),))
+    async with asyncio.timeout(10):
+        await refresh_due(gateway.engine)
+    registry = gateway.engine.catalog.registry
+    assert names(registry.channels[ChannelId("ch_alive")].models) == ["gpt-5", "gpt-5-preview"]
+    assert names(registry.channels[ChannelId("ch_dead")].models) == ["old"]
+    assert set(registry.lists) == {"ch_alive"}
+
+
+async def test_a_refresh_forgets_nothing_of_a_channel_s_health(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", fail(429, headers={"retry-after": "60"}))
+    provider.on("/v1/models", lists("m", "n"))
+    channel = gateway.channel(provider.base_url, patterns=("*",))
+    await gateway.client.chat()
+    await refresh_due(gateway.engine)
+    assert names(gateway.engine.catalog.registry.channels[channel.id].models) == ["m", "n"]
+    assert gateway.engine.health.state(channel).name == "cooling"
