@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -35,8 +36,9 @@ from gateway.core.retries import Retries
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
 from gateway.domain.errors import Conflict
-from gateway.domain.units import Millis
+from gateway.domain.units import ChannelId, Millis
 from gateway.runfile import Endpoint
+from gateway.store.books import Books
 from gateway.store.store import Store
 from gateway.upstream import dialects
 from gateway.upstream.client import Upstreams
@@ -163,7 +165,7 @@ async def open_engine(
             tasks=tasks,
             bus=bus,
             passes=Passes(),
-            health=Health(clock.mono, bus.changed),
+            health=Health(clock.mono, bus.changed, partial(in_flight, store.books)),
             limiter=Limiter(clock.mono),
             live=Live(clock.mono, tasks, patience or Patience()),
             lessons=Lessons(),
@@ -227,6 +229,11 @@ class Door:
             async with asyncio.timeout(LAST_WORDS_S):
                 await engine.live.empty.wait()
         await self._listener.shutdown(LAST_WORDS_S)
+
+
+def in_flight(books: Books, channel: ChannelId) -> int:
+    """How many calls a channel answers now."""
+    return sum(call.channel == channel for call in books.running.values())
 
 
 async def _first(one: asyncio.Event, other: asyncio.Event, limit_s: float) -> None:

@@ -17,6 +17,7 @@ from gateway.commands.session import run
 from gateway.domain.channel import Dialect
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
+from gateway.domain.units import MILLION
 from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView
 
@@ -188,6 +189,7 @@ def _print(view: ChannelView) -> None:
             ("listed", f"{show.moment(view.listed_ms)} {view.list_error}".strip()),
             ("groups", ", ".join(view.groups) or "none"),
             ("priority, weight", f"{view.priority}, {view.weight}"),
+            ("cost", f"{show.multiplier(view.cost_factor)} the price" if view.cost_factor != MILLION else ""),
             ("limits", show.limits(view.limits)),
             ("deadlines", ", ".join(timeouts)),
             ("headers", ", ".join(f"{name}: {value}" for name, value in view.headers.items())),

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from gateway.commands import patches
-from gateway.commands.options import LIMIT, PAIR, limit_options, names
+from gateway.commands.options import LIMIT, MULTIPLIER, PAIR, limit_options, names
 from gateway.commands.output import words
 from gateway.commands.patches import Patch
 from gateway.domain.channel import Served, Timeouts, TokenLimitField
@@ -53,6 +53,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     preset: str | None
     priority: int | None
     weight: int | None
+    cost_factor: int | None
     headers: Pairs
     no_headers: bool
     timeouts: Pairs
@@ -84,6 +85,7 @@ def patch_of(fields: Fields, there: There) -> Patch:
         preset=fields.preset,
         priority=fields.priority,
         weight=fields.weight,
+        cost_factor=fields.cost_factor,
         token_limit_field=fields.token_limit_field,
         strict=fields.strict,
         finish_abandoned=fields.finish_abandoned,
@@ -183,6 +185,7 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
     click.option("--preset", help="Known upstream: 'tollkeeper channel presets'; found by the URL if not given."),
     click.option("--priority", type=int, help="Higher is asked first."),
     click.option("--weight", type=click.IntRange(min=0), help="Share of the draw within one priority."),
+    click.option("--cost-factor", type=MULTIPLIER, help="What it asks, as a multiple of the price: 0.5."),
     click.option("--header", "headers", type=PAIR, multiple=True, help="Further request headers; they replace all."),
     click.option("--no-headers", is_flag=True, help="Drop the further headers."),
     click.option(

@@ -18,6 +18,7 @@ from gateway.commands.options import (
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.patches import Amounts
 from gateway.commands.session import run
+from gateway.domain.group import Policy
 from gateway.domain.limits import Limits
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.views import GroupView
@@ -34,6 +35,18 @@ COLUMNS = [
     (">Spent", lambda g: brief_dollars(g.spent_nanos)),
     ("Budget", lambda g: show.budgets(g.budgets)),
 ]
+
+
+POLICIES = {
+    Policy.PRIORITY: "the highest priority",
+    Policy.CHEAPEST: "the cheapest",
+    Policy.FASTEST: "the fastest, as measured",
+    Policy.LOCAL: "local servers, while not busy",
+}
+
+policy_option = click.option(
+    "--policy", type=click.Choice([p.value for p in Policy]), help="Which of its channels is asked first."
+)
 
 
 @click.group(cls=Noun)
@@ -65,6 +78,7 @@ def show_group(name: str, *, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
 @click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of its channels: 'gpt-*,demo-*'.")
+@policy_option
 @click.option("--note", default="", help="A line for you.")
 @budget_options
 @limit_options
@@ -74,6 +88,7 @@ def add_group(
     name: str,
     multiplier: int | None,
     models: tuple[str, ...],
+    policy: str | None,
     note: str,
     dollar_budgets: Amounts,
     token_budgets: Amounts,
@@ -82,7 +97,7 @@ def add_group(
 ) -> None:
     """Make a group."""
     body = patches.budgets([], dollar_budgets, token_budgets) | patches.limits(Limits(), limits)
-    body |= patches.given(multiplier=multiplier) | {"name": name, "models": names(models), "note": note}
+    body |= patches.given(multiplier=multiplier, policy=policy) | {"name": name, "models": names(models), "note": note}
     view = run(lambda client: client.add_group(body))
     if as_json:
         out_json(view)
@@ -96,6 +111,7 @@ def add_group(
 @click.option("--rename", metavar="NAME", help="The new name; its tokens and channels follow.")
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
 @click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of its channels; '*' for all.")
+@policy_option
 @click.option("--note", help="A line for you.")
 @budget_options
 @limit_options
@@ -106,6 +122,7 @@ def edit_group(
     rename: str | None,
     multiplier: int | None,
     models: tuple[str, ...],
+    policy: str | None,
     note: str | None,
     dollar_budgets: Amounts,
     token_budgets: Amounts,
@@ -117,7 +134,7 @@ def edit_group(
     async def work(client: ControlClient) -> GroupView:
         view = await client.group(name)
         patch = patches.budgets(view.budgets, dollar_budgets, token_budgets) | patches.limits(view.limits, limits)
-        patch |= patches.given(name=rename, multiplier=multiplier, note=note)
+        patch |= patches.given(name=rename, multiplier=multiplier, policy=policy, note=note)
         if models:
             patch["models"] = [pattern for pattern in names(models) if pattern != "*"]
         return await client.edit_group(name, patches.something(patch))
@@ -152,6 +169,7 @@ def _print(view: GroupView) -> None:
             ("price", show.multiplier(view.multiplier)),
             ("tokens", ", ".join(view.tokens) or "none"),
             ("channels", ", ".join(view.channels) or "none: its tokens see no models"),
+            ("asked first", POLICIES[Policy(view.policy)]),
             ("shown models", ", ".join(view.models) or "all that its channels offer"),
             ("sees", ", ".join(view.sees) or "nothing"),
             ("created", show.moment(view.created_ms)),

@@ -30,6 +30,7 @@ EDITABLE = (
     "groups",
     "priority",
     "weight",
+    "cost_factor",
     "enabled",
     "preset",
     "limits",

@@ -93,6 +93,7 @@ def channel(value: Channel, registry: Registry) -> None:
     served(value.models)
     patterns(value.patterns)
     _demand(value.weight >= 0, "weight", "must not be negative")
+    _demand(0 <= value.cost_factor <= MULTIPLIER_LIMIT, "cost_factor", "is in parts per million, from 0 to 1000000000")
     keys((value.key, *value.keys) if value.key or value.keys else ())
     headers(value.headers)
     limits(value.limits)

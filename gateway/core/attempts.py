@@ -144,8 +144,18 @@ class Attempts:
                 self._note(call, route, began, reason="abandoned", billed=not isinstance(error, BadRequest))
                 raise
             self._health.succeeded(route.channel.id, route.key_id)
+        if route.rank.timed:
+            self._measure(call, route, answer, began)
         self._note(call, route, began, status=200)
         return answer
+
+    def _measure(self, call: Call, route: Route, answer: Whole | AnswerStream, began: float) -> None:
+        """Keep how fast an answer came, for a group that wants the fastest."""
+        first_s = call.first_byte - began if call.asked.stream and call.first_byte is not None else None
+        tokens = answer.reported.output if answer.reported is not None else answer.tally.tokens()
+        self._health.pace.note(
+            route.channel.id, route.served.name, first_s=first_s, whole_s=self._clock.mono() - began, tokens=tokens
+        )
 
     async def _with_lessons(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         """Ask; if the upstream refuses one parameter by name, ask once more without it and remember that."""

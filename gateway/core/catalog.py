@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gateway.core.policy import Rank, ranked
 from gateway.domain.channel import Channel, Served, Told, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
@@ -27,10 +28,7 @@ class Route(msgspec.Struct, frozen=True):
 
     channel: Channel
     served: Served
-    tier: int = 0
-    """Lower is asked first."""
-    place: str = ""
-    """Why it is in its tier, in words."""
+    rank: Rank = Rank()
     keys: tuple["Route", ...] = ()
     """The same way with each of its keys, if the channel has several: its ``channel`` has that key alone."""
     key_id: ChannelId = ChannelId("")
@@ -49,7 +47,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the channel that is asked first."""
     context: int | None
     routes: tuple[Route, ...]
-    """Highest priority first, then by channel name."""
+    """In the order they are asked by the group's policy, then by channel name."""
     told: Told | None = None
     """What the first channel whose upstream tells it is said to cost there."""
 
@@ -100,16 +98,24 @@ class Catalog:
 
 
 def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
-    routes: dict[str, list[Route]] = {}
-    for channel in sorted(registry.channels.values(), key=lambda c: (-c.priority, c.name)):
+    offers: dict[str, list[tuple[Channel, Served]]] = {}
+    ones: dict[ChannelId, list[tuple[Channel, ChannelId, str]]] = {}
+    for channel in registry.channels.values():
         if channel.enabled and group.name in channel.groups:
-            ones = _with_one_key(channel)
+            ones[channel.id] = _with_one_key(channel)
             for served in channel.models:
                 if matches(served.name, group.models):
-                    tier, place = -channel.priority, f"priority {channel.priority}"
-                    keys = tuple(Route(one, served, tier, place, (), id, name) for one, id, name in ones)
-                    routes.setdefault(served.name, []).append(Route(channel, served, tier, place, keys))
-    return {name: _entry(name, routes[name]) for name in sorted(routes)}
+                    offers.setdefault(served.name, []).append((channel, served))
+    entries = {}
+    for name in sorted(offers):
+        order = ranked(group.policy, offers[name], registry)
+        entries[name] = _entry(name, [_route(*offer, rank, ones[offer[0].id]) for offer, rank in order])
+    return entries
+
+
+def _route(channel: Channel, served: Served, rank: Rank, ones: list[tuple[Channel, ChannelId, str]]) -> Route:
+    keys = tuple(Route(one, served, rank, key_id=id, key_name=name) for one, id, name in ones)
+    return Route(channel, served, rank, keys)
 
 
 def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:

@@ -138,7 +138,16 @@ def _rewired(before: Channel | None, after: Channel | None) -> bool:
         return True
     if before.keys and after.keys:  # what is held against a key, or not, is not held against the others
         before = msgspec.structs.replace(before, key=after.key, keys=after.keys)
-    quiet = {"last_check": None, "note": "", "priority": 0, "weight": 1, "groups": (), "models": (), "patterns": ()}
+    quiet = {
+        "last_check": None,
+        "note": "",
+        "priority": 0,
+        "weight": 1,
+        "cost_factor": 0,
+        "groups": (),
+        "models": (),
+        "patterns": (),
+    }
     return msgspec.structs.replace(before, **quiet) != msgspec.structs.replace(after, **quiet)
 
 

@@ -14,6 +14,7 @@ from types import TracebackType
 
 import msgspec
 
+from gateway.core.pace import Pace
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, key_id
 from gateway.domain.units import ChannelId
@@ -89,9 +90,18 @@ _NO_TRIAL = _Trial(())
 class Health:
     """The states of all channels, in memory: a restart gives everybody a fresh start."""
 
-    def __init__(self, mono: Callable[[], float], changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        mono: Callable[[], float],
+        changed: Callable[[], None],
+        in_flight: Callable[[ChannelId], int] = lambda _: 0,
+    ) -> None:
         self._mono = mono
         self._changed = changed
+        self.pace = Pace(mono)
+        """How fast they are."""
+        self.in_flight = in_flight
+        """How many calls a channel answers now."""
         self._patients: dict[ChannelId, _Patient] = {}
 
     def state(self, channel: Channel) -> State:

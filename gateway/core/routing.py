@@ -12,13 +12,16 @@ import msgspec
 from gateway.core.catalog import Route
 from gateway.core.health import Health, State
 from gateway.core.keys import pick, standing
+from gateway.core.pace import Pace
 from gateway.domain.units import ChannelId
 
 Draw = Callable[[int], int]
 """A number from 0 up to, but without, its argument."""
 
 
-LAST_RESORTS = frozenset({"cooling", "trial"})
+SAME = 1.1
+"""Times that differ by less than this factor are the same."""
+LAST_RESORTS = frozenset({"cooling", "trial", "busy"})
 """Rules that pass a channel over only as long as there is another."""
 
 
@@ -28,7 +31,7 @@ class Passed(msgspec.Struct, frozen=True):
     channel: str
     reason: str
     rule: str
-    """``tried``, ``attention``, ``missing``, ``cooling`` or ``trial``."""
+    """``tried``, ``attention``, ``missing``, ``cooling``, ``trial`` or ``busy``."""
     left_s: float | None = None
     """Seconds until it may serve; None if waiting will not help."""
 
@@ -51,7 +54,7 @@ def choose(routes: Sequence[Route], tried: frozenset[ChannelId], health: Health,
     ``routes`` are in the order of their tiers.
     """
     free: list[Route] = []
-    resting: list[tuple[float, Route]] = []
+    resting: list[tuple[float, Route, bool]] = []
     passed: list[Passed] = []
     for route in routes:
         against = _against(route, tried, health)
@@ -60,16 +63,19 @@ def choose(routes: Sequence[Route], tried: frozenset[ChannelId], health: Health,
             continue
         passed.append(against)
         if against.rule in LAST_RESORTS and against.left_s is not None:
-            resting.append((against.left_s, route))
+            resting.append((against.left_s, route, against.rule != "busy"))
     if free:
-        tier = [route for route in free if route.tier == free[0].tier]
+        tier = [route for route in free if route.rank.tier == free[0].rank.tier]
+        if free[0].rank.timed:
+            tier = fastest(tier, health.pace)
         route = _draw(tier, draw)
         why = _why(route, len(tier), tried)
         return Choice(pick(route, tried, health, draw) if route.keys else route, why, tuple(passed), None)
     if resting:
-        left, route = min(resting, key=lambda pair: pair[0])
+        left, route, rests = min(resting, key=lambda one: one[0])
         chosen = pick(route, tried, health, draw) if route.keys else route
-        return Choice(chosen, f"last resort, free in {left:.0f} s", tuple(passed), left, resting=True)
+        why = f"last resort, free in {left:.0f} s" if rests else f"busy, but no other: {route.rank.place}"
+        return Choice(chosen, why, tuple(passed), left, resting=rests)
     return Choice(None, "", tuple(passed), None)
 
 
@@ -79,7 +85,7 @@ def _against(route: Route, tried: frozenset[ChannelId], health: Health) -> Passe
         return Passed(route.channel.name, "tried", "tried")
     state = health.state(route.channel)
     missing = health.missing_s(route.channel.id, route.served.name)
-    if state.name == "ok" and not missing and not (route.keys and tried):
+    if state.name == "ok" and not missing and not (route.keys and tried) and not route.rank.spill:
         return None
     name, reason = route.channel.name, state.reason
     if state.name == "attention":
@@ -90,7 +96,16 @@ def _against(route: Route, tried: frozenset[ChannelId], health: Health) -> Passe
         _keys_against(route, tried, health)
         or (Passed(name, f"cooling {state.left_s:.0f} s: {reason}", "cooling", state.left_s) if state.left_s else None)
         or (Passed(name, f"on trial: {reason}", "trial", 0.0) if _on_trial(route, state, health) else None)
+        or (_busy(route, health) if route.rank.spill else None)
     )
+
+
+def _busy(route: Route, health: Health) -> Passed | None:
+    """A local server that has calls enough: others are asked first."""
+    running = health.in_flight(route.channel.id)
+    if running < route.rank.spill:
+        return None
+    return Passed(route.channel.name, f"busy: {running} in flight", "busy", 0.0)
 
 
 def _keys_against(route: Route, tried: frozenset[ChannelId], health: Health) -> Passed | None:
@@ -110,6 +125,15 @@ def _on_trial(route: Route, state: State, health: Health) -> bool:
     return state.name == "half_open" and health.on_trial(route.channel.id)
 
 
+def fastest(tier: list[Route], pace: Pace) -> list[Route]:
+    """Those that were not measured lately, else those whose answers come about as fast as any."""
+    times = [(pace.expected_s(route.channel.id, route.served.name), route) for route in tier]
+    if new := [route for seconds, route in times if seconds is None]:
+        return new
+    limit = SAME * min(seconds for seconds, _ in times if seconds is not None)
+    return [route for seconds, route in times if seconds is not None and seconds <= limit]
+
+
 def _draw(tier: list[Route], draw: Draw) -> Route:
     if len(tier) == 1:
         return tier[0]
@@ -126,4 +150,4 @@ def _draw(tier: list[Route], draw: Draw) -> Route:
 
 def _why(route: Route, share: int, tried: frozenset[ChannelId]) -> str:
     drawn = f", drawn from {share}" if share > 1 else ""
-    return route.place + drawn + (f", after {len(tried)} failed" if tried else "")
+    return route.rank.place + drawn + (f", after {len(tried)} failed" if tried else "")

@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from gateway.domain.limits import Limits
-from gateway.domain.units import ChannelId, Millis, Nanos
+from gateway.domain.units import MILLION, ChannelId, Millis, Nanos
 
 
 class Dialect(StrEnum):
@@ -101,6 +101,8 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Higher is asked first."""
     weight: int = 1
     """Share of the draw within one priority; 0 is never drawn unless all members are 0."""
+    cost_factor: int = MILLION
+    """What its upstream asks, as a multiple of a model's price in parts per million; only ``cheapest`` looks at it."""
     enabled: bool = True
     """Set by the user; the machine never changes it."""
     preset: str = ""

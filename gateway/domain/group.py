@@ -1,9 +1,23 @@
 """Group: ties tokens to channels and decides which models its tokens see, at which multiplier."""
 
+from enum import StrEnum
+
 import msgspec
 
 from gateway.domain.limits import Budget, Limits
 from gateway.domain.units import MILLION, Millis
+
+
+class Policy(StrEnum):
+    """Which of a group's channels is asked first."""
+
+    PRIORITY = "priority"
+    """The one of the highest priority; weights draw among equals."""
+    CHEAPEST = "cheapest"
+    FASTEST = "fastest"
+    """As measured of late."""
+    LOCAL = "local"
+    """A server of this machine or network, while it is not busy."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -16,5 +30,6 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Price multiplier in parts per million; 1_000_000 is times one."""
     budgets: tuple[Budget, ...] = ()
     limits: Limits = Limits()
+    policy: Policy = Policy.PRIORITY
     created: Millis = Millis(0)
     note: str = ""

@@ -78,8 +78,12 @@ def _is_link_local(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bo
     return address.is_link_local or address == ipaddress.ip_address("fd00:ec2::254")
 
 
+def is_near(url: str) -> bool:
+    """Whether a URL leads to this machine or into a private network, as far as the name tells."""
+    return _is_near(urlsplit(url).hostname or "")
+
+
 def _is_near(host: str) -> bool:
-    """On this machine or in a private network, as far as the name tells."""
     address = _address(host)
     if address is not None:
         return address.is_private or address.is_loopback

@@ -12,7 +12,7 @@ from gateway.domain.call import Attempt, Record
 from gateway.domain.channel import Check, Served, Timeouts, Told
 from gateway.domain.limits import Limits, Window
 from gateway.domain.price import Rates
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import MILLION, Millis, Nanos
 
 
 class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,11 +85,13 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     tokens: list[str]
     """Token names."""
     channels: list[str]
-    """Channel names, in the order they are asked."""
+    """Channel names, in the order of their priority."""
     calls: int
     spent_nanos: Nanos
     created_ms: Millis
     note: str
+    policy: str = "priority"
+    """``priority``, ``cheapest``, ``fastest`` or ``local``: which of its channels is asked first."""
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +151,8 @@ class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
     """When its upstream's list came; None: it was never asked."""
     list_error: str = ""
     """Why that list could not be had anew."""
+    cost_factor: int = MILLION
+    """Parts per million."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,6 +46,12 @@ def test_a_channel_is_added() -> None:
     ]
 
 
+def test_a_channel_may_ask_less_than_the_price() -> None:
+    control = Control({"GET /channels/openai": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
+    run("channel", "edit", "openai", "--cost-factor", "0.5", control=control)
+    assert control.bodies == [{"cost_factor": 500_000}]
+
+
 def test_a_mock_channel_has_knobs() -> None:
     control = Control({"POST /channels": CHANNEL})
     run(

@@ -41,3 +41,12 @@ def test_its_users_move_to_another_group() -> None:
     control = Control({"DELETE /groups/default": {}})
     assert run("group", "remove", "default", "--move", "home", "--yes", control=control).code == 0
     assert control.asked == [("DELETE /groups/default?move=home", None)]
+
+
+def test_a_group_has_a_policy() -> None:
+    control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": GROUP})
+    run("group", "edit", "default", "--policy", "local", control=control)
+    assert control.bodies == [{"policy": "local"}]
+    ran = run("group", "show", "default", control=Control({"GET /groups/default": GROUP}))
+    assert "asked first   the highest priority\n" in ran.out
+    assert run("group", "edit", "default", "--policy", "best", control=control).code == Exit.USAGE

@@ -93,3 +93,10 @@ async def test_an_unused_group_goes(owner: ControlClient) -> None:
     await owner.remove_group("work")
     with pytest.raises(NotFound, match="there are: default"):
         await owner.group("work")
+
+
+async def test_a_group_has_a_policy(owner: ControlClient) -> None:
+    assert (await owner.group("default")).policy == "priority"
+    assert (await owner.edit_group("default", {"policy": "cheapest"})).policy == "cheapest"
+    with pytest.raises(BadRequest, match="cheapest"):
+        await owner.edit_group("default", {"policy": "best"})

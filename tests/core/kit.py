@@ -5,6 +5,7 @@ from typing import Any
 
 from gateway.core.asked import Asked, asked
 from gateway.core.catalog import Catalog, Route
+from gateway.core.policy import Rank
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.group import Group
@@ -28,7 +29,7 @@ def channel(name: str = "up", *models: str, **fields: Any) -> Channel:
 
 def route(name: str = "up", model: str = "m", **fields: Any) -> Route:
     made = channel(name, model, **fields)
-    return Route(made, made.models[0], -made.priority, f"priority {made.priority}")
+    return Route(made, made.models[0], Rank(-made.priority, f"priority {made.priority}"))
 
 
 def token(name: str = "laptop", **fields: Any) -> Token:

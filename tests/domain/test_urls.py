@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.urls import base_url_warning, checked_base_url
+from gateway.domain.urls import base_url_warning, checked_base_url, is_near
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,18 @@ def test_plain_http_to_far_hosts_is_warned_of(url: str) -> None:
 )
 def test_encrypted_and_near_hosts_are_not(url: str) -> None:
     assert base_url_warning(url) == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "near"),
+    [
+        ("http://127.0.0.1:11434/v1", True),
+        ("http://[::1]:8080", True),
+        ("http://192.168.0.9/v1", True),
+        ("http://box.lan/v1", True),
+        ("https://api.example.com/v1", False),
+        ("http://8.8.8.8/v1", False),
+    ],
+)
+def test_near_is_this_machine_and_this_network(url: str, near: bool) -> None:
+    assert is_near(url) == near
