@@ -1,9 +1,9 @@
 """Policy: in which order a group's channels are asked for a model. Pure; worked out when the configuration changes.
 
-``priority``: the highest first. ``cheapest``: by what an input and an output token cost there, three inputs to one
-output, where the price is known; local servers without a price are free. ``local``: servers of this machine and this
-network first, each only while it has no other call, if its limits say nothing else. ``fastest``: as measured, which
-``routing`` looks up. What is equal is ordered by priority.
+``priority``: the highest first. ``cheapest``: by what three input tokens and one output token cost there: as the
+upstream tells, else by the price of its own name of the model, else by the model's; local servers without a price are
+free. ``local``: servers of this machine and this network first, each only while it has no other call, if its limits
+say nothing else. ``fastest``: as measured, which ``routing`` looks up. What is equal is ordered by priority.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def _mark(policy: Policy, offer: Offer, registry: Registry) -> tuple[tuple[int, 
 def _dearness(offer: Offer, registry: Registry) -> int | None:
     """Nano-dollars per million tokens at this channel; None if its price is not known."""
     channel, served = offer
-    price = registry.prices.get(served.upstream_name) or registry.prices.get(served.name)
+    price = served.told or registry.prices.get(served.upstream_name) or registry.prices.get(served.name)
     if price is None:
         return 0 if is_local(channel) else None
     return (3 * price.input + price.output) * channel.cost_factor // (4 * MILLION)

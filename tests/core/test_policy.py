@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.core.health import Health
 from gateway.core.policy import is_local
 from gateway.core.routing import Choice, choose
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect
+from gateway.domain.channel import Channel, Dialect, Served, Told
 from gateway.domain.group import Group, Policy
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price
@@ -82,6 +83,12 @@ def test_a_channel_may_ask_less_than_the_price() -> None:
         prices=(price("m", 2),),
     )
     assert house.order == ["half", "full"]
+
+
+def test_what_an_upstream_tells_of_its_price_goes_first() -> None:
+    told = Served(name="m", told=Told(input=Nanos(DOLLAR), output=Nanos(DOLLAR)))
+    prices = (price("m", 2),)
+    assert House(Policy.CHEAPEST, up("a"), replace(up("b"), models=(told,)), prices=prices).order == ["b", "a"]
 
 
 def test_equal_prices_go_by_priority_and_weight() -> None:
