@@ -46,6 +46,9 @@ class Counters:
         self._total: Tally | None = None
 
     def spent(self, scope: Scope, since: Millis) -> Spent:
+        if scope == ACCOUNT and since == EVER:
+            found = self._all()
+            return Spent(Nanos(found.nanos), found.tokens, found.calls)
         moments = self._spent.setdefault(scope, {})
         found = moments.get(since)
         if found is None:
@@ -59,10 +62,7 @@ class Counters:
     @property
     def nanos(self) -> int:
         """What all calls cost together."""
-        if self._total is None:
-            with self.lock:
-                self._total = self._count(ACCOUNT, EVER)
-        return self._total.nanos
+        return self._all().nanos
 
     def last_used(self, token: TokenId) -> Millis | None:
         """When the token's latest call began."""
@@ -81,8 +81,10 @@ class Counters:
         """Book a call that has just ended and is in the log or in the backlog."""
         ts, cost, tokens = record.ts, record.cost, record.input + record.output
         calls = 0 if is_refused(record) else 1
-        if self._total is not None:
-            self._total.nanos += cost
+        if (total := self._total) is not None:
+            total.nanos += cost
+            total.tokens += tokens
+            total.calls += calls
         for scope in scopes(record):
             moments = self._spent.get(scope)
             if moments:
@@ -97,7 +99,15 @@ class Counters:
 
     def known(self) -> list[tuple[Scope, Millis, Spent]]:
         """Everything that is kept up."""
-        return [(scope, since, self.spent(scope, since)) for scope, moments in self._spent.items() for since in moments]
+        asked = [(scope, since) for scope, moments in self._spent.items() for since in moments]
+        return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *asked]]
+
+    def _all(self) -> Tally:
+        """All calls there ever were: every call asks for what they cost."""
+        if self._total is None:
+            with self.lock:
+                self._total = self._count(ACCOUNT, EVER)
+        return self._total
 
     def _count(self, scope: Scope, since: Millis) -> Tally:
         kind, value = scope
