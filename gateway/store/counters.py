@@ -47,8 +47,8 @@ class Counters:
 
     def spent(self, scope: Scope, since: Millis) -> Spent:
         if scope == ACCOUNT and since == EVER:
-            found = self._all()
-            return Spent(Nanos(found.nanos), found.tokens, found.calls)
+            total = self._all()
+            return Spent(Nanos(total.nanos), total.tokens, total.calls)
         moments = self._spent.setdefault(scope, {})
         found = moments.get(since)
         if found is None:

@@ -28,4 +28,4 @@ async def chat(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.St
     if client.response is not None:
         await client.response.write_eof()
         return client.response
-    return Response(answer.body, headers=answer.headers)
+    return Response(answer.body, headers=answer.headers, together=len(engine.live) > 0)

@@ -5,6 +5,7 @@ into bytes, once a call. Here the head is put together as text. What is needed o
 is done: Date, Content-Length, Connection as the request's version wants it, and no body to HEAD or with 204.
 """
 
+import asyncio
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
@@ -23,7 +24,7 @@ class Response:
     Names and values of ``headers`` must be printable ASCII: what comes from outside has passed ``text.plain`` before.
     """
 
-    __slots__ = ("_body", "_head", "_request", "headers", "keep_alive")
+    __slots__ = ("_body", "_head", "_request", "headers", "keep_alive", "together")
 
     def __init__(
         self,
@@ -32,10 +33,13 @@ class Response:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
         content_type: str = JSON,
+        together: bool = False,
     ) -> None:
         self.headers = dict(headers) if headers else {}
         self.keep_alive: bool | None = None
         """None: as the request wants it. False closes the connection after the answer."""
+        self.together = together
+        """Sent in the loop's next turn, with what others send then: a receiver is woken once for all of them."""
         kind = f"Content-Type: {content_type}\r\n" if body else ""
         size = "" if status == HTTPStatus.NO_CONTENT else f"Content-Length: {len(body)}\r\n"
         self._head = f" {_REASONS[status]}\r\n{kind}{size}"
@@ -61,4 +65,8 @@ class Response:
             f"HTTP/1.{0 if old else 1}{self._head}Server: tollkeeper\r\nDate: {rfc822_formatted_time()}\r\n"
             f"{connection}{fields}\r\n"
         ).encode("ascii")
-        transport.write(head if request.method == "HEAD" else head + self._body)
+        data = head if request.method == "HEAD" else head + self._body
+        if self.together and self.keep_alive:
+            asyncio.get_running_loop().call_soon(transport.write, data)
+        else:  # what is closed behind its answer is closed at once
+            transport.write(data)

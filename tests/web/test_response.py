@@ -47,6 +47,21 @@ async def test_the_connection_is_kept_as_the_version_wants(
             await peer.gone.wait()
 
 
+@pytest.mark.parametrize(("asked", "stays"), [("keep-alive", True), ("close", False)])
+async def test_answers_that_go_together_all_arrive(asked: str, stays: bool) -> None:
+    async def together(_: web.BaseRequest) -> Response:
+        return Response(BODY, together=True)
+
+    async with opened(together) as (client, _):
+        peers = [await client.connect() for _ in range(5)]
+        for peer in peers:
+            await peer.write(f"GET / HTTP/1.1\r\nhost: a\r\nconnection: {asked}\r\n\r\n".encode())
+        assert [(await read_answer(peer)).body for peer in peers] == [BODY] * 5
+        if not stays:
+            for peer in peers:
+                await peer.gone.wait()
+
+
 async def test_the_head_is_complete() -> None:
     async with opened(answer) as (client, _):
         head = (await client.get("/")).head

@@ -89,7 +89,7 @@ class Pool:
             wire = None
 
     async def _ask(self, wire: Wire, request: tuple[bytes, bytes], head_s: float) -> Answer:
-        answer = wire.ask(request)
+        answer = wire.ask(request, together=self.busy > 1)
         deadline = asyncio.get_running_loop().call_later(head_s, self._expire, answer, head_s)
         try:
             await answer.head()

@@ -54,6 +54,28 @@ async def _whole(answer: Answer) -> bytes:
     return out
 
 
+async def test_requests_that_go_together_go_in_the_next_turn() -> None:
+    async with _wired(saying(OK + b"Content-Length: 1\r\n\r\na")) as wired:
+        answer = wired.wire.ask(REQUEST, together=True)
+        await answer.head()
+        assert await _whole(answer) == b"a"
+        assert wired.idle == 1
+
+
+async def test_a_request_that_was_to_go_together_is_not_sent_after_all() -> None:
+    heard: list[bytes] = []
+
+    async def listen(peer: Socket) -> None:
+        await peer.gone.wait()
+        heard.append(bytes(peer.buffer))
+
+    async with _wired(listen) as wired:
+        answer = wired.wire.ask(REQUEST, together=True)
+        answer.abort()
+        await until(lambda: heard)
+    assert heard == [b""]
+
+
 async def test_a_whole_answer_frees_the_connection_for_the_next() -> None:
     async with _wired(saying(OK + b"Content-Length: 1\r\n\r\na", OK + b"Content-Length: 1\r\n\r\nb")) as wired:
         assert [await _whole(await wired.ask()) for _ in range(2)] == [b"a", b"b"]
