@@ -48,8 +48,8 @@ class Header(Widget):
         self._drawn = Content("")
 
     def renew(self) -> None:
-        """Draw anew if anything is different."""
-        if self._content() != self._drawn:
+        """Draw anew if anything is different, be it only a mark on a word: ``==`` compares the letters alone."""
+        if not self._content().is_same(self._drawn):
             self.refresh()
 
     def render(self) -> Content:

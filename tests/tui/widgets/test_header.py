@@ -1,9 +1,10 @@
 import msgspec
 import pytest
 
+from tests.tui.owner import press, shown
 from tests.tui.stage import FakeClient, calls, console, status, sums
 from tui.session import Session
-from tui.widgets.header import page_at, state_line, tabs_line
+from tui.widgets.header import Header, page_at, state_line, tabs_line
 
 
 def session() -> Session:
@@ -59,3 +60,12 @@ def test_clicking_a_name_finds_its_page(width: int) -> None:
     assert page_at(text.index("2 "), width) == "tokens"
     assert page_at(text.index("4 ") + 3, width) == "channels"
     assert page_at(width + 50, width) == ""
+
+
+async def test_the_open_page_is_marked_as_soon_as_it_is_opened() -> None:
+    async with shown("live") as (app, pilot, _):
+        await press(app, pilot, "4")
+        header = app.query_one(Header)
+        line = app.screen._compositor.render_strips()[1]  # noqa: SLF001 - Textual gives it nowhere else
+        marked = [segment.text for segment in line if segment.style is not None and segment.style.reverse]
+        assert (header.page, marked) == ("channels", [" 4 Channels "])
