@@ -6,6 +6,9 @@ from gateway.domain.usage import Source
 from gateway.domain.views import CallView, iso
 from tui.calls import Known
 
+AT_ONCE_MS = 20
+"""What came within so short a time says nothing about a speed."""
+
 
 class RunningView(CallView, frozen=True, kw_only=True):
     """A call that is not settled yet: its duration, counts and cost are as of now, and estimates."""
@@ -62,11 +65,11 @@ def running_view(call: Running, now: Millis) -> RunningView:
 
 
 def speed(call: CallView) -> float | None:
-    """Output tokens a second after the first byte; None before there is something to count."""
+    """Output tokens a second after the first byte; None before there is something to count, or if it came at once."""
     if call.first_byte_ms is None or not call.output_tokens:
         return None
     ms = call.duration_ms - call.first_byte_ms
-    return call.output_tokens * 1000 / ms if ms > 0 else None
+    return call.output_tokens * 1000 / ms if ms >= AT_ONCE_MS else None
 
 
 def failed(call: CallView) -> bool:

@@ -41,7 +41,11 @@ Help .dialog { height: 96%; }
 .form Input { width: 1fr; }
 .form .wrong { display: none; padding: 0 0 0 20; }
 .form .live { margin: 1 0 0 0; }
-.form .twin { text-wrap: wrap; }
+.form .twin { text-wrap: wrap; max-height: 4; }
+.-short .form .fields { max-height: 12; }
+.-short .form .twin { max-height: 2; }
+.-short .form .intro { max-height: 2; }
+.-short .form .live { margin: 0; max-height: 3; }
 CommandPalette SearchIcon { display: none; }
 CommandPalette > Vertical { margin-top: 2; }
 Button:focus { text-style: reverse bold; }

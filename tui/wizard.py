@@ -1,29 +1,26 @@
 """Wizard: the first steps, four at most: a purse, a channel, its models, a token; at the end a call that works.
 
 It comes by itself when nothing was ever done here, and only once; esc leaves it at any step, and nothing is lost by
-that. Each step is a form as everywhere, with the command that does the same.
+that. Each step is a form as everywhere, with the command that does the same, and can be gone back to: what was made
+there is then made anew only if something else is asked for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from gateway.domain.channel import Dialect
-from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.money import dollars, nanos_of
-from gateway.domain.urls import base_url_warning, checked_base_url
-from gateway.domain.views import ChannelView, NewToken, Offer
-from tui import format as fmt
+from gateway.domain.errors import GatewayError
+from gateway.domain.views import ChannelView, NewToken
+from tui import wizard_plans as plans
 from tui.board import Board
-from tui.parse import required
 from tui.safe import safe
 from tui.session import Session
 from tui.twins import command
 from tui.widgets.busy import Busy
 from tui.widgets.connect import Connect
-from tui.widgets.form import Field, Form, Plan, Values
+from tui.widgets.form import BACK, Form, Values
 from tui.widgets.take import Take
 from tui.widgets.toast import tell
 
@@ -31,10 +28,10 @@ Console = Any
 """The app; it imports this file."""
 
 SEEN = "seen"
-DEMO = "the built-in demo: answers by itself, no key and no network"
-ADDRESS = "another address"
-NEXT = "Next"
 LATER = "left; everything can be done later: 4 channels, 2 tokens, or ':' First steps"
+
+Step = Callable[[], Awaitable[Any]]
+"""Gives what was decided, BACK, or None if the wizard was left."""
 
 
 def is_fresh(board: Board) -> bool:
@@ -58,190 +55,88 @@ def offer_once(app: Console) -> None:
 
 async def run(app: Console) -> None:
     """All steps, until one is left."""
-    session = app.session
-    session.remembered.view("wizard").choices[SEEN] = "yes"
-    if await app.push_screen_wait(Form(purse_plan(session))) is None:
-        tell(app, LATER)
-        return
-    offers = await app.push_screen_wait(Busy("Looking what is on this machine", session.client.offers, session.now))
-    plan = channel_plan(session, [] if offers is None or isinstance(offers, GatewayError) else offers)
-    channel = await app.push_screen_wait(Form(plan))
-    if channel is None or (model := await _models(app, channel)) is None:
-        tell(app, LATER)
-        return
-    made = await app.push_screen_wait(Form(token_plan(session)))
-    if made is None:
-        tell(app, LATER)
-        return
-    await app.push_screen_wait(Connect(session, made.token, made.key, first=model))
+    app.session.remembered.view("wizard").choices[SEEN] = "yes"
+    steps = Steps(app)
+    order: list[Step] = [steps.purse, steps.channel, steps.models, steps.token]
+    at = 0
+    found: Any = None
+    while at < len(order):
+        found = await order[at]()
+        if found is None:
+            tell(app, LATER)
+            return
+        at += -1 if found is BACK else 1
+    await app.push_screen_wait(Connect(app.session, found.token, found.key, first=steps.model))
     await app.action_page("live")
     tell(app, "that is all: clients can call now, and every call is a line here")
 
 
-def purse_plan(session: Session) -> Plan:
-    """Step 1: what may be spent."""
-    account = session.board.account
-    balance = account.balance_nanos if account else 0
+class Steps:
+    """The steps, and what was decided in those before."""
 
-    async def save(values: Values) -> bool:
-        if values["balance"] != balance:
-            await session.client.grant(values["balance"] - balance, "first steps")
+    def __init__(self, app: Console) -> None:
+        self._app = app
+        self._session: Session = app.session
+        self._typed: Values = {}
+        """What the channel's form was left with."""
+        self._made: ChannelView | None = None
+        """The channel of the second step, as it came from its upstream."""
+        self._new = False
+        """Whether it was made here, and did not exist before."""
+        self.model = ""
+
+    async def purse(self) -> Any:
+        """Step 1: what may be spent."""
+        account = await self._session.client.account()
+        return await self._app.push_screen_wait(Form(plans.purse_plan(self._session, account.balance_nanos)))
+
+    async def channel(self) -> Any:
+        """Step 2: who answers."""
+        session = self._session
+        look = Busy("Looking what is on this machine", session.client.offers, session.now)
+        offers = await self._app.push_screen_wait(look)
+        found = [] if offers is None or isinstance(offers, GatewayError) else offers
+        plan = plans.channel_plan(found, self._choose, self._typed)
+        return await self._app.push_screen_wait(Form(plan))
+
+    async def models(self) -> Any:
+        """Step 3: what is offered of what the channel has."""
+        session, channel = self._session, self._made
+        if channel is None:
+            return BACK
+        names = [model.name for model in channel.models]
+        twin = command("channel", "edit", safe(channel.name), models="NAMES")
+        about = (
+            f"{channel.name} has {len(names)}; those that are on are offered to clients. Models without a price are "
+            f"counted and not charged: page 5 sets prices.\n\n$ tollkeeper {twin}"
+        )
+        options = plans.model_options(session, channel)
+        on = await self._app.push_screen_wait(Take("First steps, 3 of 4: models", about, options, names, back=True))
+        if on is None or on is BACK:
+            return on
+        kept = [model for model in channel.models if model.name in on] or channel.models
+        there = await session.client.channel(channel.id)
+        if kept and kept != there.models:
+            await session.client.edit_channel(channel.id, {"models": msgspec.to_builtins(kept)})
+        self.model = kept[0].name if kept else ""
         return True
 
-    def twin(values: Mapping[str, str]) -> str:
-        try:
-            more = nanos_of(values["balance"]) - balance
-        except BadRequest:
-            return ""
-        return command("account", "grant", _plain(more)) if more else "account show"
+    async def token(self) -> Any:
+        """Step 4: the key that clients present."""
+        found: NewToken | None = await self._app.push_screen_wait(Form(plans.token_plan(self._session)))
+        return found
 
-    return Plan(
-        title="First steps, 1 of 4: what may be spent",
-        intro="Every call draws on one purse, by the prices you set. No money moves: it is your own limit.",
-        fields=[
-            Field(id="balance", label="Purse, dollars", value=_plain(balance), parse=_amount),
-        ],
-        save=save,
-        twin=twin,
-        live=lambda values: f"the purse will hold {dollars(values['balance'])}; page 6 tops it up and sets budgets",
-        verb=NEXT,
-    )
+    async def _choose(self, values: Values, body: plans.Body | None) -> ChannelView:
+        """The channel that was asked for: the demo, the one made just now, or a new one. Raises GatewayError."""
+        if self._made is None or values != self._typed:
+            await self._drop()
+            self._made = await plans.made(self._session, body)
+            self._new = body is not None
+            self._typed = values
+        return self._made
 
-
-def channel_plan(session: Session, offers: Sequence[Offer]) -> Plan:
-    """Step 2: who answers. What was found on this machine comes first."""
-    found = {_offered(offer): offer for offer in offers}
-    sources = [*found, DEMO, ADDRESS]
-    return Plan(
-        title="First steps, 2 of 4: a channel, where answers come from",
-        intro="An upstream account: its address and key. What was found on this machine can be chosen as it is.",
-        fields=[
-            Field(id="source", label="Channel", value=sources[0], options=sources),
-            Field(id="base_url", label="Base URL", hint="https://api.openai.com/v1", parse=_url),
-            Field(id="key", label="Key", hint="the key, or env:NAME; kept here, never shown", secret=True),
-            Field(id="name", label="Name", hint="openai; found by the address if it is empty"),
-        ],
-        save=lambda values: _channel(session, values, found),
-        twin=lambda values: _channel_twin(values, found),
-        live=lambda values: _about(values, found),
-        verb=NEXT,
-        waits="asking it for its models ...",
-    )
-
-
-def token_plan(session: Session) -> Plan:
-    """Step 4: the key that clients present."""
-    taken = {token.name for token in session.board.tokens}
-    name = next(name for name in ("laptop", *(f"laptop-{i}" for i in range(2, 100))) if name not in taken)
-
-    async def save(values: Values) -> NewToken:
-        return await session.client.add_token({"name": values["name"]})
-
-    return Plan(
-        title="First steps, 4 of 4: a token, the key that clients present",
-        intro="Each program or person gets a token. Its key is shown once; then a test call is made with it.",
-        fields=[Field(id="name", label="Name", value=name, parse=required)],
-        save=save,
-        twin=lambda values: command("token", "add", values["name"] or "NAME"),
-        verb="Make it, and call",
-    )
-
-
-async def _models(app: Console, channel: ChannelView) -> str | None:
-    """Step 3: what is offered of what the channel has; one of the models, or None if it was left."""
-    session = app.session
-    priced = {model.name for model in session.board.models if model.price is not None}
-    options = [(model.name, _option(model.name, model.context, priced)) for model in channel.models]
-    twin = command("channel", "edit", safe(channel.name), models="NAMES")
-    about = (
-        f"{channel.name} has {len(options)}; those that are on are offered to clients. Models without a price are "
-        f"counted and not charged: page 5 sets prices.\n\n$ tollkeeper {twin}"
-    )
-    names = [model.name for model in channel.models]
-    on = await app.push_screen_wait(Take("First steps, 3 of 4: models", about, options, names))
-    if on is None:
-        return None
-    kept = [model for model in channel.models if model.name in on]
-    if kept and len(kept) < len(names):
-        await session.client.edit_channel(channel.id, {"models": msgspec.to_builtins(kept)})
-    return (kept or channel.models)[0].name if channel.models else ""
-
-
-async def _channel(session: Session, values: Values, found: Mapping[str, Offer]) -> ChannelView:
-    """The channel that was chosen; made if it is not there. Raises BadRequest at the field that is missing."""
-    if values["source"] == DEMO:
-        there = next((one for one in session.board.channels if one.dialect == Dialect.MOCK), None)
-        return there or await session.client.add_channel({"name": "demo", "dialect": Dialect.MOCK.value})
-    return await session.client.add_channel(_body(values, found))
-
-
-def _body(values: Values, found: Mapping[str, Offer]) -> dict[str, Any]:
-    offer = found.get(values["source"])
-    if offer is not None:
-        body = {"name": values["name"] or offer.name, "dialect": offer.dialect, "base_url": offer.base_url}
-        given = {"key": values["key"] or offer.key, "preset": offer.preset, "models": msgspec.to_builtins(offer.models)}
-        return body | {name: value for name, value in given.items() if value}
-    if not values["base_url"]:
-        raise BadRequest("the address is needed; for OpenAI it is https://api.openai.com/v1", param="base_url")
-    name = values["name"] or _name_of(values["base_url"])
-    body = {"name": name, "dialect": Dialect.OPENAI.value, "base_url": values["base_url"]}
-    return body | ({"key": values["key"]} if values["key"] else {})
-
-
-def _channel_twin(values: Mapping[str, str], found: Mapping[str, Offer]) -> str:
-    offer = found.get(values["source"])
-    if values["source"] == DEMO:
-        return "channel show demo"
-    url = offer.base_url if offer else values["base_url"] or "URL"
-    key = (offer.key if offer else "") or ("-" if values["key"] else None)
-    name = values["name"] or (offer.name if offer else _name_of(url) or "NAME")
-    return command("channel", "add", name, base_url=url, key=key or None)
-
-
-def _about(values: Values, found: Mapping[str, Offer]) -> str:
-    offer = found.get(values["source"])
-    if offer is not None:
-        told = f"its key stays in the environment, as {offer.key}" if offer.key else "it needs no key"
-        return f"{safe(offer.name)} at {safe(offer.base_url)}: {told}"
-    if values["source"] == DEMO:
-        return "good for a first look: three models that echo, tell a story, and fail now and then"
-    warning = base_url_warning(values["base_url"]) if values["base_url"] else ""
-    return warning or "the gateway asks it for its models; that is free"
-
-
-def _offered(offer: Offer) -> str:
-    if offer.key:
-        return safe(f"{offer.name}, by {offer.key.removeprefix('env:')} of the environment", 60)
-    count = f"{len(offer.models)} model{'' if len(offer.models) == 1 else 's'}"
-    return safe(f"{offer.name} on this machine, {count}", 60)
-
-
-def _option(name: str, context: int | None, priced: set[str]) -> str:
-    length = f"   {fmt.short(context)} tokens" if context else ""
-    return f"{name}{length}{'' if name in priced else '   no price yet'}"
-
-
-def _name_of(url: str) -> str:
-    """A name for a channel: ``openai`` of ``https://api.openai.com/v1``, else the host."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-    parts = host.split(".")
-    return parts[-2] if len(parts) > 1 and not parts[-1].isdigit() else host or "upstream"
-
-
-def _plain(nanos: int) -> str:
-    """Dollars as they are typed."""
-    return dollars(nanos).replace("$", "").replace(",", "")
-
-
-def _url(text: str) -> str:
-    return checked_base_url(text.strip()) if text.strip() else ""
-
-
-def _amount(text: str) -> int:
-    nanos = nanos_of(text)
-    if nanos < 0:
-        raise BadRequest("a purse holds nothing or more")
-    return nanos
+    async def _drop(self) -> None:
+        """Something else is wanted than what was made here before."""
+        if self._made is not None and self._new:
+            await self._session.client.remove_channel(self._made.id)
+        self._made = None

@@ -99,6 +99,9 @@ class Owner(FakeClient):
     async def channels(self) -> list[ChannelView]:
         return self.channels_now
 
+    async def channel(self, ref: str) -> ChannelView:
+        return next(one for one in self.channels_now if ref in (one.id, one.name))
+
     async def call(self, call_id: str) -> CallView:
         return next(one for one in self.records if one.id == call_id)
 

@@ -1,5 +1,3 @@
-import pytest
-
 from gateway.domain.channel import Served
 from gateway.domain.views import Offer
 from tests.tui.owner import KEY, Owner, press, public, said, screen, settle, shown, until
@@ -7,7 +5,6 @@ from tests.tui.stage import DOLLAR, channel, token, words
 from tui.pages.live import Live
 from tui.widgets.connect import Connect
 from tui.widgets.form import Form
-from tui.wizard import _name_of as name_of
 from tui.wizard import is_fresh
 
 
@@ -104,22 +101,39 @@ async def test_what_is_found_on_this_machine_comes_first() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("url", "name"),
-    [
-        ("https://api.openai.com/v1", "openai"),
-        ("http://127.0.0.1:11434/v1", "127.0.0.1"),
-        ("http://box/v1", "box"),
-        ("http://[::1]:80/v1", "::1"),
-        ("http://[", ""),
-    ],
-)
-def test_a_channel_is_named_after_its_host(url: str, name: str) -> None:
-    assert name_of(url) == name
-
-
-async def test_a_purse_cannot_be_negative() -> None:
+async def test_back_shows_what_was_typed_and_the_same_answer_makes_no_second_channel() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
-        await press(app, pilot, "=-1", "enter")
-        assert said(app, "#wrong-balance") == "a purse holds nothing or more"
-        assert owner.did == []
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        await press(app, pilot, "b")
+        await until(app, pilot, "First steps, 2 of 4")
+        assert "https://api.acme.com/v1" in screen(app)
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        assert [did[0] for did in owner.did] == ["add_channel"]
+
+
+async def test_another_answer_takes_the_place_of_the_channel_made_before() -> None:
+    async with shown("live", fresh()) as (app, pilot, owner):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        await press(app, pilot, "b")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "left", "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        assert [did[:2] for did in owner.did][1:] == [("remove_channel", "ch_acme")]
+
+
+async def test_back_from_the_channel_is_the_purse_and_there_is_nothing_before_it() -> None:
+    async with shown("live", fresh()) as (app, pilot, owner):
+        await press(app, pilot, "=20", "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "pageup")
+        await until(app, pilot, "First steps, 1 of 4")
+        await press(app, pilot, "pageup", "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        assert owner.did == [("grant", 8 * DOLLAR, "first steps")]

@@ -69,7 +69,7 @@ class Account(Page):
         how = "space suspends it" if active else "every call is refused; space resumes it"
         card.row("status", state, (f"   {how}", "dim"))
         left = account.available_nanos
-        card.row("available", (dollars(left), _tone(left)), *_held(account), (f"   {self._pace(account)}", "warn"))
+        card.row("available", (dollars(left), _tone(left)), *_held(account), (f"   {self._pace(account)}", "dim"))
         put = f"{dollars(account.granted_nanos)} granted, {dollars(account.spent_nanos)} spent"
         card.row("balance", f"{dollars(account.balance_nanos)}   ", (put, "dim"))
         card.row("30 days", *self._month(width))

@@ -12,7 +12,8 @@ from gateway.domain.urls import base_url_warning, checked_base_url
 from gateway.domain.views import ChannelView
 from tui import twins
 from tui.limits import WITH_QUEUE, reader, written
-from tui.parse import names, required, whole
+from tui.parse import line, names, required, whole
+from tui.safe import safe
 from tui.session import Session
 from tui.twins import changed, command
 from tui.widgets.form import Field, Values
@@ -27,6 +28,7 @@ def fields(session: Session, channel: ChannelView | None, *, copy: bool = False)
     view = channel
     dialects = (view.dialect,) if view and not copy else tuple(d.value for d in Dialect)
     known = view is not None and view.key.startswith(REFERENCE)
+    lost = copy and view is not None and bool(view.key) and not known
     secret = "the key, or env:NAME to keep a reference" if view is None or copy else "as it is"
     name = "" if view is None else f"{view.name}-2" if copy else view.name
     return [
@@ -39,7 +41,14 @@ def fields(session: Session, channel: ChannelView | None, *, copy: bool = False)
             hint="https://api.openai.com/v1 (mock has none)",
             parse=lambda text: checked_base_url(text.strip()) if text.strip() else "",
         ),
-        Field(id="key", label="Key", value=view.key if view and known else "", hint=secret, secret=not known),
+        Field(
+            id="key",
+            label="Key",
+            value=view.key if view and known else "",
+            hint=secret,
+            secret=not known,
+            parse=_key_again(view.name) if lost and view else line,
+        ),
         Field(
             id="models",
             label="Models",
@@ -57,6 +66,17 @@ def fields(session: Session, channel: ChannelView | None, *, copy: bool = False)
         *_order_fields(view),
         *_way_fields(view),
     ]
+
+
+def _key_again(name: str) -> Callable[[str], str]:
+    """A key is stored and never shown, so a copy cannot have it: it must be typed again, or ``none``."""
+
+    def read(text: str) -> str:
+        if not text.strip():
+            raise BadRequest(f"the key of {name} is never shown, so it cannot be copied: give it again, or 'none'")
+        return "" if text.strip() == "none" else text.strip()
+
+    return read
 
 
 def _order_fields(view: ChannelView | None) -> list[Field]:
@@ -92,7 +112,7 @@ def _way_fields(view: ChannelView | None) -> list[Field]:
             id="timeouts",
             label="Deadlines, seconds",
             value=_written_timeouts(view.timeouts) if view else "",
-            hint="connect=10 head=120 idle=300 comments=900 total=600",
+            hint=f"as usual: {_written_timeouts(Timeouts(), whole=True)}",
             parse=_timeouts,
         ),
         Field(
@@ -136,6 +156,16 @@ def body(values: Values, view: ChannelView | None = None) -> dict[str, Any]:
         if not made["models"]:
             made.pop("models")
     return made
+
+
+def intro(view: ChannelView, *, copy: bool = False) -> str:
+    """What of a channel the form cannot show."""
+    if not view.headers:
+        return ""
+    names_ = ", ".join(safe(name, 40) for name in view.headers)
+    if copy:
+        return f"Its further headers ({names_}) are secret and not copied: tollkeeper channel edit NAME --header"
+    return f"Its further headers ({names_}) stay as they are: tollkeeper channel edit --header changes them."
 
 
 def warning(values: Values) -> str:
@@ -193,7 +223,7 @@ def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelVie
     )
     text += "".join(f" --map {word}" for word in (other or "").replace(",", " ").split() if "=" in word)
     text += twins.limits(values["limits"], view.limits if view else None)
-    text += twins.pairs("timeout", values["timeouts"], before["timeouts"])
+    text += twins.pairs("timeout", _all_timeouts(values["timeouts"]), _all_timeouts(before["timeouts"]))
     text += twins.pairs("option", values["options"], before["options"])
     if values["strict"] != before["strict"]:
         text += " --strict" if values["strict"] == REFUSED[1] else " --lenient"
@@ -214,8 +244,16 @@ def _default_group(session: Session) -> str:
     return "default" if "default" in names_ or not names_ else names_[0]
 
 
-def _written_timeouts(timeouts: Timeouts) -> str:
-    return " ".join(f"{name}={value:g}" for name, value in msgspec.structs.asdict(timeouts).items())
+def _written_timeouts(timeouts: Timeouts, *, whole: bool = False) -> str:
+    """Those that are not as usual, or all."""
+    usual = Timeouts()
+    given = ((name, value) for name, value in msgspec.structs.asdict(timeouts).items())
+    return " ".join(f"{name}={value:g}" for name, value in given if whole or value != getattr(usual, name))
+
+
+def _all_timeouts(text: str) -> str:
+    """With the usual ones in front: a deadline that is not typed any more is the usual one again."""
+    return f"{_written_timeouts(Timeouts(), whole=True)} {text}"
 
 
 def _timeouts(text: str) -> dict[str, float]:

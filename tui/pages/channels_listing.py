@@ -15,7 +15,7 @@ from tui.columns import Column
 from tui.glyphs import Glyphs
 from tui.limits import said
 from tui.pages.trendpage import TrendListing
-from tui.safe import safe
+from tui.safe import cut, safe
 from tui.session import Session
 from tui.steady import Steady
 from tui.tones import content, lines
@@ -87,8 +87,10 @@ class ChannelListing(TrendListing[ChannelRow]):
         resting = next((c for c in channels if c.state in ("cooling", "attention")), None)
         parts = [(f" {len(channels)} channel{'' if len(channels) == 1 else 's'} {dot} {told}", "")]
         if resting is not None:
-            why = f"   {safe(resting.name, 24)}: {safe(resting.reason, 60)}   "
-            parts += [(why, "bad" if resting.state == "attention" else "warn"), ("z", "key"), (" clears", "dim")]
+            ends = [("   z", "key"), (" clears it", "dim")]
+            room = width - sum(len(text) for text, _ in (*parts, *ends)) - 3
+            why = cut(f"{safe(resting.name, 24)}: {reason(resting)}", max(10, room))
+            parts += [(f"   {why}", "bad" if resting.state == "attention" else "warn"), *ends]
         return content(*parts)
 
     def detail(self, row: ChannelRow, width: int) -> Content:
@@ -143,6 +145,11 @@ class ChannelListing(TrendListing[ChannelRow]):
         yield f", errors {fmt.share(row.errors or 0)} of {row.day.calls:,} calls, {fmt.purse(row.day.cost_nanos)}", ""
 
 
+def reason(channel: ChannelView) -> str:
+    """Why it is not asked, without the name that stands beside it anyway."""
+    return safe(channel.reason.removeprefix(f"channel '{channel.name}': "))
+
+
 def state_word(state: str) -> str:
     """The state as it is written everywhere."""
     return safe(state.replace("_", " "), 12)
@@ -156,7 +163,7 @@ def _health(card: Card, row: ChannelRow, glyphs: Glyphs) -> None:
     channel = row.view
     parts = [(f"{_mark(channel, glyphs)} {state_word(channel.state)}", _tone(row))]
     if channel.reason:
-        parts.append((f"   {safe(channel.reason)}", ""))
+        parts.append((f"   {reason(channel)}", ""))
     if row.left:
         parts.append((f"   asked again in {row.left}, z clears it now", "warn"))
     if channel.in_flight:
@@ -257,7 +264,7 @@ def _tone(row: ChannelRow) -> str:
 def _speed(row: ChannelRow, glyphs: Glyphs) -> str:
     """Why it does not answer and for how long; else how fast it does."""
     if row.left or row.view.state == "attention":
-        return f"{row.left} {safe(row.view.reason)}".strip()
+        return f"{row.left} {reason(row.view)}".strip()
     if row.first_byte_ms is None:
         return glyphs.nothing
     return f"{spark(row.waits, SPARK, glyphs)} {fmt.seconds(row.first_byte_ms)}"

@@ -10,7 +10,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.views import ChannelView
 from tui import format as fmt
 from tui.pages.base import Verb
-from tui.pages.channel_form import add_twin, body, edit_twin, fields, warning
+from tui.pages.channel_form import add_twin, body, edit_twin, fields, intro, warning
 from tui.pages.seek import seek
 from tui.safe import safe
 from tui.twins import command
@@ -23,7 +23,7 @@ from tui.widgets.toast import tell
 Channels = Any
 """The page; it imports this file."""
 
-LIST_ONLY = "none: only ask for its list of models, which is free"
+LIST_ONLY = "none, ask for its list only"
 WAITS = "asking the upstream ..."
 
 
@@ -53,6 +53,7 @@ async def edit(page: Channels) -> None:
         return
     plan = Plan(
         title=f"Channel {channel.name}",
+        intro=intro(channel),
         fields=fields(session, channel),
         save=lambda values: session.client.edit_channel(channel.id, body(values, channel)),
         twin=lambda values: edit_twin(channel, values),
@@ -190,6 +191,7 @@ async def _make(page: Channels, like: ChannelView | None) -> None:
     session = page.session
     plan = Plan(
         title="New channel" if like is None else f"New channel like {like.name}",
+        intro="" if like is None else intro(like, copy=True),
         fields=fields(session, like, copy=True),
         save=lambda values: session.client.add_channel(body(values)),
         twin=add_twin,

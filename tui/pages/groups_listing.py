@@ -116,7 +116,7 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
     yield Column(
         "budget",
         "Budget",
-        GAUGE + 15,
+        GAUGE + 16,
         lambda r: _budget(r.view, glyphs),
         rank=1,
         tone=lambda r: tone(_tightness(r.view)),

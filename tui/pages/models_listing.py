@@ -83,7 +83,9 @@ class ModelListing(TrendListing[ModelRow]):
         if unpriced:
             parts.append((f" {dot} {unpriced} without a price: counted, not charged", "warn"))
             parts += [("   e", "key"), (" sets one", "dim")]
-        parts.append(("   dollars per million tokens", "dim"))
+        unit = "   dollars per million tokens"
+        if sum(len(text) for text, _ in parts) + len(unit) <= width:
+            parts.append((unit, "dim"))
         return content(*parts)
 
     def detail(self, row: ModelRow, width: int) -> Content:

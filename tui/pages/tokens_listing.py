@@ -153,7 +153,7 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
     yield Column(
         "budget",
         "Budget",
-        GAUGE + 15,
+        GAUGE + 16,
         lambda r: _budget(r.view, glyphs),
         tone=lambda r: tone(_tightness(r.view)),
         sort=lambda r: _tightness(r.view),

@@ -10,6 +10,7 @@ from textual.widget import Widget
 
 from tui.safe import safe
 from tui.tones import content, lines
+from tui.words import wanted_by
 
 
 class Checks(Widget, can_focus=True):
@@ -29,12 +30,22 @@ class Checks(Widget, can_focus=True):
         self.options = list(options)
         self.on = set(on)
         self.cursor = 0
+        self._all = self.options
 
     def render(self) -> Content:
+        if not self.options:
+            return content(("none", "dim"))
         return lines(*(self._line(i, id_, text) for i, (id_, text) in enumerate(self.options)))
 
     def get_content_height(self, *_: object) -> int:
         return max(1, len(self.options))
+
+    def narrow(self, text: str) -> None:
+        """Only those with these words; the others stay as they are."""
+        fits = wanted_by(text)
+        self.options = [option for option in self._all if fits(option[1])]
+        self.cursor = 0
+        self.refresh(layout=True)
 
     def action_move(self, by: int) -> None:
         if self.options:
@@ -51,9 +62,9 @@ class Checks(Widget, can_focus=True):
         self.refresh()
 
     def action_all(self) -> None:
-        """All on; if they are, all off."""
+        """All that are shown on; if they are, all of them off."""
         ids = {id_ for id_, _ in self.options}
-        self.on = set() if self.on >= ids else ids
+        self.on = self.on - ids if self.on >= ids else self.on | ids
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:

@@ -37,8 +37,11 @@ class Choice(Widget, can_focus=True):
         self.value = value if value in options else self.options[0]
 
     def render(self) -> Content:
+        if len(self.options) == 1:
+            return content((safe(self.value), "bold"))
         number = f"{self.options.index(self.value) + 1} of {len(self.options)}"
-        return content((f"< {safe(self.value)} >", "bold"), (f"   {number}; left, right", "dim"))
+        hint = "" if self.has_focus else "dim"  # on the cursor's ground, muted words could not be read
+        return content((f"< {safe(self.value)} >", "bold"), (f"   {number}; left, right", hint))
 
     def action_turn(self, by: int) -> None:
         """The next option, or the one before; round at the ends."""

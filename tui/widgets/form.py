@@ -31,6 +31,10 @@ VALUE_LIMIT = 200_000
 """Characters of what stands in a field: the names of thousands of models."""
 
 
+BACK = object()
+"""Result of a dialog of several steps: to the one before."""
+
+
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is asked."""
 
@@ -57,6 +61,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     verb: str = "Save"
     intro: str = ""
     """Some sentences above the fields."""
+    back: bool = False
+    """Whether there is a step before this one to go back to."""
     waits: str = ""
     """What is said while ``save`` takes its time."""
     twin: Callable[[Values], str] = lambda _: ""
@@ -66,11 +72,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Form(ModalScreen[Any]):
-    """The result of ``save``, or None if it was left."""
+    """The result of ``save``, BACK, or None if it was left."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape", "leave", "Cancel"),
         Binding("enter", "save", "Done"),
+        Binding("pageup", "back", "Back", show=False),
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),
     ]
@@ -92,6 +99,8 @@ class Form(ModalScreen[Any]):
             yield Static(classes="twin")
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="leave", compact=True)
+                if self.plan.back:
+                    yield Button("Back (pgup)", id="back", compact=True)
                 yield Button(Content(safe(self.plan.verb)), id="save", variant="primary", compact=True)
                 yield Button("Copy command", id="copy", compact=True)
 
@@ -140,11 +149,18 @@ class Form(ModalScreen[Any]):
         elif event.button.id == "copy":
             copy(self.app, self._twin())
             tell(self, "command copied")
+        elif event.button.id == "back":
+            self.action_back()
         else:
             self.dismiss(None)
 
     def action_leave(self) -> None:
         self.dismiss(None)
+
+    def action_back(self) -> None:
+        """To the step before, if there is one."""
+        if self.plan.back and not self._busy:
+            self.dismiss(BACK)
 
     def action_save(self) -> None:
         """From a field that makes nothing of enter itself."""

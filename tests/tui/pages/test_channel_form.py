@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.channel import Served
+from gateway.domain.channel import Served, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.views import ChannelView
 from tests.tui.stage import FakeClient, channel, console
@@ -13,6 +13,7 @@ from tui.pages.channel_form import (
     body,
     edit_twin,
     fields,
+    intro,
     served,
     warning,
     written_models,
@@ -58,9 +59,26 @@ def test_the_demo_needs_no_address() -> None:
 
 
 def test_a_copy_asks_for_the_key_again_unless_it_is_a_reference() -> None:
-    assert form(channel("x"), copy=True)[0]["key"] == ""
+    with pytest.raises(BadRequest, match="the key of x is never shown, so it cannot be copied"):
+        form(channel("x"), copy=True)
+    assert form(channel("x"), copy=True, key="sk-new")[1]["key"] == "sk-new"
+    assert form(channel("x"), copy=True, key="none")[1]["key"] == ""
+    assert form(channel("x", key=""), copy=True)[1]["key"] == ""
     texts, _ = form(channel("x", key="env:KEY"), copy=True)
     assert (texts["key"], texts["name"]) == ("env:KEY", "x-2")
+
+
+def test_only_unusual_deadlines_are_written_and_one_taken_away_is_the_usual_one_again() -> None:
+    view = channel("x", timeouts=Timeouts(head=60))
+    assert form(view)[0]["timeouts"] == "head=60"
+    assert edit_twin(view, form(view, timeouts="idle=30")[0]) == "channel edit x --timeout head=120 --timeout idle=30"
+
+
+def test_headers_are_said_to_stay() -> None:
+    view = channel("x", headers={"x-title": "…me"})
+    assert intro(view).startswith("Its further headers (x-title) stay as they are")
+    assert "not copied" in intro(view, copy=True)
+    assert intro(channel("x")) == ""
 
 
 def test_models_keep_what_is_known_of_them() -> None:

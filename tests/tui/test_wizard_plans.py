@@ -1,0 +1,69 @@
+import pytest
+
+from gateway.domain.channel import Served
+from gateway.domain.errors import BadRequest
+from gateway.domain.units import Nanos
+from gateway.domain.views import ChannelView, Offer
+from tests.tui.stage import channel, console
+from tui.widgets.form import Values
+from tui.wizard_plans import ADDRESS, DEMO, Body, channel_plan, purse_plan
+from tui.wizard_plans import _name_of as name_of
+
+OFFER = Offer(
+    name="ollama",
+    dialect="openai",
+    preset="ollama",
+    base_url="http://127.0.0.1:11434/v1",
+    key="",
+    models=[Served(name="qwen3:8b")],
+)
+
+
+async def chosen(values: Values, **typed: str) -> Body | None:
+    """The body that the channel's step asks for."""
+    asked: list[Body | None] = []
+
+    async def choose(_values: Values, body: Body | None) -> ChannelView:
+        asked.append(body)
+        return channel("made")
+
+    await channel_plan([OFFER], choose, typed).save(values)
+    return asked[0]
+
+
+async def test_the_demo_is_no_new_channel() -> None:
+    assert await chosen({"source": DEMO, "base_url": "", "key": "", "name": ""}) is None
+
+
+async def test_an_address_is_needed_for_another_channel() -> None:
+    with pytest.raises(BadRequest, match="the address is needed"):
+        await chosen({"source": ADDRESS, "base_url": "", "key": "", "name": ""})
+
+
+def test_what_was_typed_before_stands_there_again() -> None:
+    async def choose(_values: Values, _body: Body | None) -> ChannelView:
+        return channel("made")
+
+    typed = {"source": ADDRESS, "base_url": "https://x.example/v1", "key": "sk-1", "name": "x"}
+    assert {field.id: field.value for field in channel_plan([OFFER], choose, typed).fields} == typed
+
+
+def test_a_purse_that_stays_as_it_is_costs_no_grant() -> None:
+    plan = purse_plan(console().session, Nanos(10_000_000_000))
+    assert plan.twin({"balance": "10"}) == "account show"
+    assert plan.twin({"balance": "12.50"}) == "account grant 2.50"
+    assert plan.twin({"balance": "x"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://api.openai.com/v1", "openai"),
+        ("http://127.0.0.1:11434/v1", "127.0.0.1"),
+        ("http://box/v1", "box"),
+        ("http://[::1]:80/v1", "::1"),
+        ("http://[", ""),
+    ],
+)
+def test_a_channel_is_named_after_its_host(url: str, name: str) -> None:
+    assert name_of(url) == name

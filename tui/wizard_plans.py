@@ -1,0 +1,201 @@
+"""Wizard plans: what the first steps ask, and what is made of the answers."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gateway.domain.channel import Dialect
+from gateway.domain.errors import BadRequest
+from gateway.domain.money import dollars, nanos_of
+from gateway.domain.units import Nanos
+from gateway.domain.urls import base_url_warning, checked_base_url
+from gateway.domain.views import ChannelView, NewToken, Offer
+from tui import format as fmt
+from tui.parse import required
+from tui.safe import safe
+from tui.session import Session
+from tui.twins import command
+from tui.widgets.form import Field, Plan, Values
+
+DEMO = "the built-in demo: answers by itself, no key and no network"
+ADDRESS = "another address"
+NEXT = "Next"
+
+Body = dict[str, Any]
+Choose = Callable[[Values, Body | None], Awaitable[ChannelView]]
+"""Makes the channel of such a body; without one it is the demo."""
+
+
+def purse_plan(session: Session, balance: Nanos) -> Plan:
+    """Step 1: what may be spent."""
+
+    async def save(values: Values) -> bool:
+        if values["balance"] != balance:
+            await session.client.grant(values["balance"] - balance, "first steps")
+        return True
+
+    def twin(values: Mapping[str, str]) -> str:
+        try:
+            more = nanos_of(values["balance"]) - balance
+        except BadRequest:
+            return ""
+        return command("account", "grant", _plain(more)) if more else "account show"
+
+    return Plan(
+        title="First steps, 1 of 4: what may be spent",
+        intro="Every call draws on one purse, by the prices you set. No money moves: it is your own limit.",
+        fields=[
+            Field(id="balance", label="Purse, dollars", value=_plain(balance), parse=_amount),
+        ],
+        save=save,
+        twin=twin,
+        live=lambda values: f"the purse will hold {dollars(values['balance'])}; page 6 tops it up and sets budgets",
+        verb=NEXT,
+    )
+
+
+def channel_plan(offers: Sequence[Offer], choose: Choose, typed: Values) -> Plan:
+    """Step 2: who answers. What was found on this machine comes first; ``typed`` is what stood there before."""
+    found = {_offered(offer): offer for offer in offers}
+    sources = [*found, DEMO, ADDRESS]
+    before = {name: typed.get(name, "") for name in ("source", "base_url", "key", "name")}
+
+    async def save(values: Values) -> ChannelView:
+        body = None if values["source"] == DEMO else _body(values, found)
+        return await choose(values, body)
+
+    return Plan(
+        title="First steps, 2 of 4: a channel, where answers come from",
+        intro="An upstream account: its address and key. What was found on this machine can be chosen as it is.",
+        fields=[
+            Field(id="source", label="Channel", value=before["source"] or sources[0], options=sources),
+            Field(
+                id="base_url",
+                label="Base URL",
+                value=before["base_url"],
+                hint="https://api.openai.com/v1",
+                parse=_url,
+            ),
+            Field(
+                id="key",
+                label="Key",
+                value=before["key"],
+                hint="the key, or env:NAME; kept here, never shown",
+                secret=True,
+            ),
+            Field(id="name", label="Name", value=before["name"], hint="openai; found by the address if it is empty"),
+        ],
+        save=save,
+        twin=lambda values: _channel_twin(values, found),
+        live=lambda values: _about(values, found),
+        verb=NEXT,
+        back=True,
+        waits="asking it for its models ...",
+    )
+
+
+def token_plan(session: Session) -> Plan:
+    """Step 4: the key that clients present."""
+    taken = {token.name for token in session.board.tokens}
+    name = next(name for name in ("laptop", *(f"laptop-{i}" for i in range(2, 100))) if name not in taken)
+
+    async def save(values: Values) -> NewToken:
+        return await session.client.add_token({"name": values["name"]})
+
+    return Plan(
+        title="First steps, 4 of 4: a token, the key that clients present",
+        intro="Each program or person gets a token. Its key is shown once; then a test call is made with it.",
+        fields=[Field(id="name", label="Name", value=name, parse=required)],
+        save=save,
+        twin=lambda values: command("token", "add", values["name"] or "NAME"),
+        verb="Make it, and call",
+        back=True,
+    )
+
+
+async def made(session: Session, body: Body | None) -> ChannelView:
+    """The channel of such a body; without one the demo that is there, or a new one. Raises GatewayError."""
+    if body is None:
+        there = next((one for one in session.board.channels if one.dialect == Dialect.MOCK), None)
+        return there or await session.client.add_channel({"name": "demo", "dialect": Dialect.MOCK.value})
+    return await session.client.add_channel(body)
+
+
+def model_options(session: Session, channel: ChannelView) -> list[tuple[str, str]]:
+    """Step 3: the models of a channel, and what is said of each."""
+    priced = {model.name for model in session.board.models if model.price is not None}
+    return [(model.name, _option(model.name, model.context, priced)) for model in channel.models]
+
+
+def _body(values: Values, found: Mapping[str, Offer]) -> dict[str, Any]:
+    offer = found.get(values["source"])
+    if offer is not None:
+        body = {"name": values["name"] or offer.name, "dialect": offer.dialect, "base_url": offer.base_url}
+        given = {"key": values["key"] or offer.key, "preset": offer.preset, "models": msgspec.to_builtins(offer.models)}
+        return body | {name: value for name, value in given.items() if value}
+    if not values["base_url"]:
+        raise BadRequest("the address is needed; for OpenAI it is https://api.openai.com/v1", param="base_url")
+    name = values["name"] or _name_of(values["base_url"])
+    body = {"name": name, "dialect": Dialect.OPENAI.value, "base_url": values["base_url"]}
+    return body | ({"key": values["key"]} if values["key"] else {})
+
+
+def _channel_twin(values: Mapping[str, str], found: Mapping[str, Offer]) -> str:
+    offer = found.get(values["source"])
+    if values["source"] == DEMO:
+        return "channel show demo"
+    url = offer.base_url if offer else values["base_url"] or "URL"
+    key = (offer.key if offer else "") or ("-" if values["key"] else None)
+    name = values["name"] or (offer.name if offer else _name_of(url) or "NAME")
+    return command("channel", "add", name, base_url=url, key=key or None)
+
+
+def _about(values: Values, found: Mapping[str, Offer]) -> str:
+    offer = found.get(values["source"])
+    if offer is not None:
+        told = f"its key stays in the environment, as {offer.key}" if offer.key else "it needs no key"
+        return f"{safe(offer.name)} at {safe(offer.base_url)}: {told}"
+    if values["source"] == DEMO:
+        return "good for a first look: three models that echo, tell a story, and fail now and then"
+    warning = base_url_warning(values["base_url"]) if values["base_url"] else ""
+    return warning or "the gateway asks it for its models; that is free"
+
+
+def _offered(offer: Offer) -> str:
+    if offer.key:
+        return safe(f"{offer.name}, by {offer.key.removeprefix('env:')} of the environment", 60)
+    count = f"{len(offer.models)} model{'' if len(offer.models) == 1 else 's'}"
+    return safe(f"{offer.name} on this machine, {count}", 60)
+
+
+def _option(name: str, context: int | None, priced: set[str]) -> str:
+    length = f"   {fmt.short(context)} tokens" if context else ""
+    return f"{name}{length}{'' if name in priced else '   no price yet'}"
+
+
+def _name_of(url: str) -> str:
+    """A name for a channel: ``openai`` of ``https://api.openai.com/v1``, else the host."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+    parts = host.split(".")
+    return parts[-2] if len(parts) > 1 and not parts[-1].isdigit() else host or "upstream"
+
+
+def _plain(nanos: int) -> str:
+    """Dollars as they are typed."""
+    return dollars(nanos).replace("$", "").replace(",", "")
+
+
+def _url(text: str) -> str:
+    return checked_base_url(text.strip()) if text.strip() else ""
+
+
+def _amount(text: str) -> int:
+    nanos = nanos_of(text)
+    if nanos < 0:
+        raise BadRequest("a purse holds nothing or more")
+    return nanos
