@@ -27,6 +27,7 @@ from tui.crash import CrashSafe, report
 from tui.farewell import Farewell
 from tui.feed import Feed
 from tui.glyphs import ASCII, UNICODE, wants_ascii
+from tui.keys import OPENING
 from tui.link import Launcher, Link
 from tui.pages.base import Page
 from tui.pages.registry import MAKERS
@@ -120,7 +121,7 @@ class Console(CrashSafe[Farewell]):
 
     def open_page(self, page: str) -> None:
         """The same from a place that cannot wait."""
-        self.run_worker(self.action_page(page), group="page")
+        self.run_worker(self.action_page(page), group=OPENING)
 
     def action_act(self, verb: str) -> None:
         """Do one of the app's verbs."""

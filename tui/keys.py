@@ -5,11 +5,13 @@ Textual hands a key to whoever has the focus when it arrives. Over a slow line `
 """
 
 from collections import deque
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from textual import events
 from textual.app import App
+from textual.command import CommandPalette
 from textual.message import Message
+from textual.screen import Screen
 
 Result = TypeVar("Result")
 
@@ -33,6 +35,8 @@ class InOrder(App[Result]):
         super().__init__(ansi_color=ansi_color)
         self._typed: deque[events.Key | events.Paste] = deque()
         self._under_way = False
+        self._chosen_in: Screen[Any] | None = None
+        """The palette in which enter was just pressed: it closes some messages later."""
 
     async def on_event(self, event: events.Event) -> None:
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
@@ -49,6 +53,8 @@ class InOrder(App[Result]):
 
     async def _take(self, event: events.Key | events.Paste) -> None:
         target = self.focused or self.screen
+        entered = isinstance(event, events.Key) and event.key == "enter" and isinstance(self.screen, CommandPalette)
+        self._chosen_in = self.screen if entered else None
         self._under_way = True
         await super().on_event(event)
         if not target.post_message(Handled()):  # it is just being removed
@@ -63,7 +69,9 @@ class InOrder(App[Result]):
             await self._take(self._typed.popleft())
 
     def _is_opening(self) -> bool:
-        """Whether a dialog is on its way, or has no focus yet."""
+        """Whether a dialog is on its way, or has no focus yet, or what was chosen in the palette is."""
+        if self.screen is self._chosen_in:
+            return True
         if self.screen.is_modal:
             return self.focused is None
         return any(worker.group == OPENING and not worker.is_finished for worker in self.workers)

@@ -1,4 +1,6 @@
+from textual import events
 from textual.command import CommandPalette
+from textual.widgets import Input
 
 from tests.tui.owner import Owner
 from tests.tui.stage import console, token
@@ -33,3 +35,11 @@ async def test_markup_in_a_name_is_text() -> None:
         assert isinstance(app.screen, CommandPalette)
         drawn = [strip.text for strip in app.screen._compositor.render_strips()]  # noqa: SLF001 - the whole screen
         assert any("[@click=app.quit]evil[/]" in line for line in drawn)
+
+
+async def test_what_is_typed_behind_a_choice_goes_where_it_leads() -> None:
+    async with shown(console(Owner())) as (app, pilot):
+        for char in ":Groups\r/bat":
+            key = {":": "colon", "\r": "enter", "/": "slash"}.get(char, char)
+            app.post_message(events.Key(key, char))
+        await until(app, pilot, lambda: app.page.id == "groups" and app.page.query_one(Input).value == "bat")
