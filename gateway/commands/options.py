@@ -11,6 +11,8 @@ from gateway.commands.exits import Exit, Quit
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Window
 from gateway.domain.money import nanos_of
+from gateway.domain.price import Tier
+from gateway.domain.tiers import tier_of
 from gateway.domain.units import Millis
 from gateway.domain.written import count_of, future_of, multiplier_of, past_of
 
@@ -75,6 +77,7 @@ def names(texts: tuple[str, ...]) -> list[str]:
 
 
 DOLLARS: Written[int] = Written("dollars", nanos_of)
+TIER: Written[Tier] = Written("tier", tier_of)
 BUDGET: Written[tuple[Window, int | None]] = Written("window=dollars", windowed(nanos_of))
 TOKENS_BUDGET: Written[tuple[Window, int | None]] = Written("window=count", windowed(count_of))
 LIMIT: Written[tuple[int | None]] = Written("count", or_none(count_of))

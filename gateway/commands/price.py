@@ -1,14 +1,16 @@
 """``price``: what models cost."""
 
 import click
+import msgspec
 
 from gateway.commands import patches, show
 from gateway.commands.base import Noun
 from gateway.commands.complete import MODELS
-from gateway.commands.options import DOLLARS, confirm, json_option, yes_option
+from gateway.commands.options import DOLLARS, TIER, confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.money import dollars
+from gateway.domain.price import Tier
 
 COLUMNS = [
     ("Model", lambda p: p.model),
@@ -39,6 +41,7 @@ def list_prices(*, as_json: bool) -> None:
     "set",
     examples=[
         "tollkeeper price set gpt-4o --input 2.50 --cached 1.25 --output 10",
+        "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15 --tier 200k=6/22.50",
         "tollkeeper price set qwen3:8b --free",
     ],
 )
@@ -50,6 +53,14 @@ def list_prices(*, as_json: bool) -> None:
     "--cache-write", type=DOLLARS, help="Dollars per million tokens written to the cache (default: as input)."
 )
 @click.option("--per-call", type=DOLLARS, help="Dollars a call, besides.")
+@click.option(
+    "--tier",
+    "tiers",
+    type=TIER,
+    multiple=True,
+    metavar="ABOVE=INPUT/OUTPUT",
+    help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE]]; may be given again.",
+)
 @click.option("--free", is_flag=True, help="It costs nothing.")
 @json_option
 def set_price(
@@ -60,17 +71,20 @@ def set_price(
     cache_write: int | None,
     per_call: int | None,
     *,
+    tiers: tuple[Tier, ...],
     free: bool,
     as_json: bool,
 ) -> None:
     """Set the price of a model, all of it at once."""
-    amounts = (input_, output, cached, cache_write, per_call)
+    amounts = (input_, output, cached, cache_write, per_call, tiers)
     if free and any(amounts):
         raise click.UsageError("--free goes with no amount", click.get_current_context())
     if not free and per_call is None and (input_ is None or output is None):
         raise click.UsageError("--input and --output are needed, or --free", click.get_current_context())
     body: patches.Patch = {"input": input_ or 0, "output": output or 0}
     body |= patches.given(cached_input=cached, cache_write=cache_write, per_call=per_call)
+    if tiers:
+        body["tiers"] = msgspec.to_builtins(sorted(tiers, key=lambda tier: tier.above))
     view = run(lambda client: client.set_price(model, body))
     if as_json:
         out_json(view)

@@ -194,6 +194,7 @@ def price_view(price: Price) -> PriceView:
         source=price.source,
         updated_ms=price.updated,
         tiers=len(price.tiers),
+        tier_prices=list(price.tiers),
     )
 
 

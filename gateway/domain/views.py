@@ -13,6 +13,8 @@ from gateway.domain.channel import Check, Served, Timeouts, Told
 from gateway.domain.limits import Limits, Window
 from gateway.domain.price import Rates
 from gateway.domain.units import MILLION, Millis, Nanos
+from gateway.domain.price import Rates, Tier
+from gateway.domain.units import Millis, Nanos
 
 
 class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +183,8 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     updated_ms: Millis
     tiers: int
+    tier_prices: list[Tier] = []
+    """What replaces the rates above for longer inputs, shortest first."""
 
 
 class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,16 @@ def test_a_price_is_set_in_nano_dollars() -> None:
     ]
 
 
+def test_longer_inputs_may_cost_something_else() -> None:
+    control = Control({"PUT /prices/x": PRICE})
+    run("price", "set", "x", "--input=1", "--output=2", "--tier=1M=4/8", "--tier=200k=2/4", control=control)
+    tiers = [
+        {"above": above, "input": given * 10**9, "output": 2 * given * 10**9}
+        for above, given in ((200_000, 2), (1_000_000, 4))
+    ]
+    assert control.bodies == [{"input": 10**9, "output": 2 * 10**9, "tiers": tiers}]
+
+
 def test_a_free_model_has_a_price_of_nothing() -> None:
     control = Control({"PUT /prices/x": PRICE})
     run("price", "set", "x", "--free", control=control)

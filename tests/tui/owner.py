@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -232,14 +232,23 @@ async def public(owner: Owner, status: str = "200 OK") -> AsyncIterator[list[str
             data = b'{"error":{"message":"no channel takes calls","code":"no_channel_available"}}'
         writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(data)}\r\n".encode())
         writer.write(f"x-request-id: {owner.records[0].id}\r\nconnection: close\r\n\r\n".encode() + data)
-        await writer.drain()
-        writer.close()
-        await writer.wait_closed()
+        with suppress(ConnectionError):  # the client has all of it and may go first
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        answers.append(task)
+        await answer(reader, writer)
+
+    answers: list[asyncio.Task[Any]] = []
+    server = await asyncio.start_server(answering, "127.0.0.1", 0)
     owner.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     async with server:
         yield asked
+        await asyncio.gather(*answers)
 
 
 @asynccontextmanager
@@ -255,6 +264,9 @@ async def shown(
     owner = client or Owner()
     app = console(owner, remembered=Remembered(page=page, theme=theme), glyphs=glyphs)
     async with app.run_test(size=size) as pilot:
+        async with asyncio.timeout(20):
+            while app.session.board.status is None:
+                await pilot.pause(0.01)
         await settle(app, pilot)
         yield app, pilot, owner
 

@@ -1,10 +1,14 @@
 """Model verbs: set a price with an example beside it, make a model free, take the price away."""
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import dollars, nanos_of
+from gateway.domain.tiers import tiers_of, written_tier
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.views import ModelView, PriceView
 from tui import format as fmt
@@ -41,11 +45,9 @@ async def edit(page: Models) -> None:
     model, session = chosen(page), page.session
     if model is None:
         return
-    tiers = model.price.tiers if model.price else 0
     plan = Plan(
         title=f"Price of {model.name}",
-        intro=f"Its {tiers} prices for longer inputs are dropped by this." if tiers else "",
-        fields=[_field(name, label, hint, model.price) for name, label, hint in RATES],
+        fields=[*(_field(name, label, hint, model.price) for name, label, hint in RATES), _tiers_field(model.price)],
         save=lambda values: session.client.set_price(model.name, body(values)),
         twin=lambda values: twin(model.name, values),
         live=lambda values: live(page, values),
@@ -81,7 +83,10 @@ async def delete(page: Models) -> None:
 
 def body(values: Values) -> dict[str, Any]:
     """The whole price, as the server takes it."""
-    return {name: value for name, value in values.items() if value is not None}
+    made = {name: value for name, value in values.items() if value is not None}
+    if tiers := made.pop("tiers", []):
+        made["tiers"] = msgspec.to_builtins(tiers)
+    return made
 
 
 def live(page: Models, values: Values) -> str:
@@ -97,7 +102,7 @@ def live(page: Models, values: Values) -> str:
 def twin(model: str, values: Mapping[str, str]) -> str:
     """The command that sets the same."""
     given = {name: text.strip() or None for name, text in values.items()}
-    return command(
+    text = command(
         "price",
         "set",
         model,
@@ -107,6 +112,7 @@ def twin(model: str, values: Mapping[str, str]) -> str:
         cache_write=given["cache_write"],
         per_call=given["per_call"],
     )
+    return text + "".join(f" --tier {shlex.quote(tier)}" for tier in values["tiers"].split())
 
 
 def _field(name: str, label: str, hint: str, price: PriceView | None) -> Field:
@@ -114,6 +120,12 @@ def _field(name: str, label: str, hint: str, price: PriceView | None) -> Field:
     value = "" if there is None or (name == "per_call" and not there) else fmt.price(there).replace(",", "")
     read = nanos_of if name in ("input", "output") else optional(nanos_of)
     return Field(id=name, label=label, value=value, hint=hint, parse=lambda text: _not_negative(read(text)))
+
+
+def _tiers_field(price: PriceView | None) -> Field:
+    written = " ".join(map(written_tier, price.tier_prices)) if price else ""
+    hint = "none, or 200k=6/22.50: input/output above 200k tokens"
+    return Field(id="tiers", label="Longer inputs", value=written, hint=hint, parse=tiers_of)
 
 
 def _not_negative(nanos: int | None) -> int | None:

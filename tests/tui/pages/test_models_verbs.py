@@ -1,5 +1,8 @@
+import msgspec
 import pytest
 
+from gateway.domain.price import Tier
+from gateway.domain.units import Nanos
 from tests.tui.owner import Owner, press, said, screen, shown
 from tests.tui.stage import words
 
@@ -19,6 +22,21 @@ async def test_a_price_is_no_negative_number_and_no_word() -> None:
         assert said(app, "#wrong-input") == "a price is not negative"
         assert said(app, "#wrong-output").startswith("'six' is not an amount of dollars")
         assert owner.did == []
+
+
+async def test_prices_for_longer_inputs_stay_when_another_is_changed() -> None:
+    owner = Owner()
+    tier = Tier(above=200_000, input=Nanos(6_000_000_000), output=Nanos(22_500_000_000))
+    price = owner.models_now[0].price
+    assert price is not None
+    priced = msgspec.structs.replace(price, tiers=1, tier_prices=[tier])
+    owner.models_now[0] = msgspec.structs.replace(owner.models_now[0], price=priced)
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, "e", "=2")
+        assert said(app, ".twin").replace("\n", " ").endswith("--tier 200k=6/22.50")
+        await press(app, pilot, "enter")
+        ((_, _, body),) = owner.did
+        assert body["tiers"] == [{"above": 200_000, "input": 6_000_000_000, "output": 22_500_000_000}]
 
 
 async def test_one_key_makes_it_free_after_asking() -> None:

@@ -1,0 +1,229 @@
+"""The console's forms in front of a real server: what they ask for is done, what is refused stands at its field."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from gateway.client import launch
+from gateway.client.control import ControlClient
+from gateway.config import Config
+from gateway.domain.tiers import tier_of
+from tests.fakes.provider import Provider
+from tests.tui.owner import press, said, until
+from tests.tui.stage import words
+from tui.app import Console, now
+from tui.farewell import Farewell
+from tui.glyphs import UNICODE
+from tui.link import Launcher
+from tui.session import Session
+from tui.state import Remembered, View
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="a socket of Unix"),
+]
+DOLLAR = 1_000_000_000
+
+
+class Seat:
+    """Somebody at the console, and another way to the same server to see what came of it."""
+
+    def __init__(self, app: Console, pilot: Pilot[Farewell], control: ControlClient) -> None:
+        self.app = app
+        self.pilot = pilot
+        self.control = control
+
+    async def press(self, *keys: str) -> None:
+        await press(self.app, self.pilot, *keys)
+
+    async def told(self, text: str) -> None:
+        """Wait until it was told."""
+        for _ in range(400):
+            if any(text in told for told in words(self.app)):
+                return
+            await self.pilot.pause(0.05)
+        raise AssertionError(f"{text!r} was not told, but {words(self.app)}")
+
+    async def field(self, name: str, text: str) -> None:
+        """Type over what stands in a field."""
+        field = self.app.screen.query_one(f"#field-{name}", Input)
+        field.focus()
+        await self.pilot.pause()
+        await self.press("home", "ctrl+k", f"={text}")
+
+    async def undo(self, told: str) -> None:
+        await self.press("u")
+        await self.told(f"taken back: {told}")
+
+
+@asynccontextmanager
+async def seated(folder: Path, page: str) -> AsyncIterator[Seat]:
+    """The console on a new home with one token, a page open."""
+    config = Config(home=folder / "home", port=0)
+    server = await launch.start(config)
+    await ControlClient(server.endpoint).add_token({"name": "first"})
+    try:
+        remembered = Remembered(page=page, views={"wizard": View(choices={"seen": "yes"})})
+        app = Console(Session(config, UNICODE, now, remembered), Launcher(config))
+        async with app.run_test(size=(110, 40)) as pilot:
+            await until(app, pilot, "running 0")
+            yield Seat(app, pilot, ControlClient(server.endpoint))
+    finally:
+        await launch.stop(server.endpoint, now=True)
+
+
+async def test_tokens(tmp_path: Path) -> None:
+    async with seated(tmp_path, "tokens") as seat:
+        await until(seat.app, seat.pilot, "first")
+        await seat.press("n", "=phone", "enter")
+        await until(seat.app, seat.pilot, "only time the key is shown")
+        await seat.press("escape")
+        made = await seat.control.token("phone")
+
+        await seat.press("e")
+        await seat.field("name", "first")
+        await seat.press("enter")
+        await until(seat.app, seat.pilot, "there is already a token")
+        assert "first" in said(seat.app, "#wrong-name")
+        await seat.field("name", "mobile")
+        await seat.field("budgets", "day=5")
+        await seat.field("limits", "rpm=60")
+        await seat.press("enter")
+        await seat.told("token phone was changed")
+        found = await seat.control.token("mobile")
+        assert (found.id, found.budgets[0].limit_nanos, found.limits.rpm) == (made.id, 5 * DOLLAR, 60)
+
+        await seat.press("space")
+        await seat.told("token mobile is off")
+        await seat.press("D", "enter")
+        await until(seat.app, seat.pilot, "only time the key is shown")
+        await seat.press("escape")
+        copied = await seat.control.token("mobile-2")
+        assert (copied.budgets[0].limit_nanos, copied.limits.rpm) == (5 * DOLLAR, 60)
+
+        await seat.press("R", "y")
+        await until(seat.app, seat.pilot, "only time the key is shown")
+        await seat.press("escape")
+        assert (await seat.control.token("mobile-2")).hint != copied.hint
+
+        await seat.press("d", "y")
+        await seat.told("deleted token mobile-2")
+        assert [token.name for token in await seat.control.tokens()] == ["first", "mobile"]
+        await seat.undo("removed token 'mobile-2'")
+        assert len(await seat.control.tokens()) == 3
+
+
+async def test_groups(tmp_path: Path) -> None:
+    async with seated(tmp_path, "groups") as seat:
+        await until(seat.app, seat.pilot, "default")
+        await seat.press("n", "=friends")
+        await seat.field("multiplier", "1.5")
+        await seat.press("enter")
+        await seat.told("group friends was made")
+        await seat.press("e")
+        await seat.field("budgets", "month=20")
+        await seat.press("enter")
+        await seat.told("group friends was changed")
+        await seat.press("D", "enter")
+        await seat.told("group friends-2 was made")
+        copied = await seat.control.group("friends-2")
+        assert (copied.multiplier, copied.budgets[0].limit_nanos) == (1_500_000, 20 * DOLLAR)
+        await seat.press("d", "y")
+        await seat.told("deleted group friends-2")
+        await seat.undo("removed group 'friends-2'")
+
+        await seat.press("g", "d")  # default, which is used
+        await until(seat.app, seat.pilot, "Move them to")
+        await seat.press("enter")
+        await seat.told("deleted group default")
+        assert (await seat.control.token("first")).group == "friends"
+        assert (await seat.control.channel("demo")).groups == ["friends"]
+
+
+async def test_channels(tmp_path: Path) -> None:
+    async with Provider().running() as provider, seated(tmp_path, "channels") as seat:
+        await until(seat.app, seat.pilot, "demo")
+        await seat.press(
+            "n", "=up", "down", "down", f"=http://127.0.0.1:{provider.port}/v1", "down", "=sk-secret-0123456789-0001"
+        )
+        await seat.field("models", "a, fast=b")
+        await seat.press("enter")
+        await seat.told("channel up was made with 2 models")
+        await seat.control.edit_channel("up", {"headers": {"x-team": "red-and-secret"}})
+        await seat.press("enter")
+        await until(seat.app, seat.pilot, "header x-team")
+
+        await seat.press("e")
+        await until(seat.app, seat.pilot, "Its further headers (x-team) stay as they are")
+        await seat.field("priority", "many")
+        await seat.press("enter")
+        assert "'many' is not a whole number" in said(seat.app, "#wrong-priority")
+        await seat.field("priority", "-3")
+        await seat.press("enter")
+        await seat.told("channel up was changed")
+        edited = await seat.control.channel("up")
+        assert (edited.priority, edited.key[-4:], list(edited.headers)) == (-3, "0001", ["x-team"])
+
+        await seat.press("D", "enter")
+        assert "cannot be copied: give it again" in said(seat.app, "#wrong-key")
+        await seat.field("key", "sk-other-0123456789-0002")
+        await seat.press("enter")
+        await seat.told("channel up-2 was made with 2 models")
+        copied = await seat.control.channel("up-2")
+        assert (copied.key[-4:], [model.upstream for model in copied.models]) == ("0002", ["", "b"])
+
+        await seat.press("space")
+        await seat.told("channel up-2 is off")
+        await seat.press("d", "y")
+        await seat.told("deleted channel up-2")
+        await seat.undo("removed channel 'up-2'")
+        assert (await seat.control.channel("up-2")).key[-4:] == "0002"
+
+
+async def test_prices(tmp_path: Path) -> None:
+    async with seated(tmp_path, "models") as seat:
+        await until(seat.app, seat.pilot, "demo-echo")
+        await seat.press("e")
+        await seat.field("input", "3")
+        await seat.field("tiers", "200k=6/22.50")
+        await seat.press("enter")
+        await seat.told("the price of demo-echo was set")
+        await until(seat.app, seat.pilot, "manual")
+        await seat.press("e")
+        await seat.field("output", "x")
+        await seat.press("enter")
+        assert "'x' is not an amount of dollars" in said(seat.app, "#wrong-output")
+        await seat.field("output", "15")
+        await seat.press("enter")
+        await until(seat.app, seat.pilot, " 15 ")
+        found = next(price for price in await seat.control.prices() if price.model == "demo-echo")
+        assert (found.input_nanos, found.output_nanos) == (3 * DOLLAR, 15 * DOLLAR)
+        assert found.tier_prices == [tier_of("200k=6/22.50")]
+        await seat.press("d", "y")
+        await seat.told("demo-echo has no price any more")
+        await seat.undo("removed the price of 'demo-echo'")
+
+
+async def test_the_account(tmp_path: Path) -> None:
+    async with seated(tmp_path, "account") as seat:
+        await until(seat.app, seat.pilot, "first amount")
+        await seat.press("a", "=2.50", "tab", "=more", "enter")
+        await seat.told("the balance is $12.50")
+        await seat.press("e")
+        await seat.field("budgets", "fortnight=5")
+        await seat.press("enter")
+        assert "'fortnight' is no budget window" in said(seat.app, "#wrong-budgets")
+        await seat.field("budgets", "day=5 month=50")
+        await seat.press("enter")
+        await seat.told("the account was changed")
+        assert [one.limit_nanos for one in (await seat.control.account()).budgets] == [5 * DOLLAR, 50 * DOLLAR]
+        await seat.press("space", "y")
+        await seat.told("the account is suspended")
+        await until(seat.app, seat.pilot, "every call is refused")
+        await seat.press("space")
+        await seat.told("the account is active")
