@@ -30,7 +30,7 @@ Help .dialog { height: 96%; }
 .dialog .title { margin: 0 0 1 0; }
 .dialog Input { background: $panel; border: none; height: 1; }
 .dialog .buttons { height: 1; margin: 1 0 0 0; }
-.dialog .buttons Button { margin: 0 3 0 0; }
+.dialog .buttons Button { margin: 0 2 0 0; min-width: 12; }
 .dialog .complaint { color: $text-error; }
 .dialog .choices { height: auto; max-height: 60vh; }
 .dialog .hint { margin: 1 0 0 0; color: $muted; }

@@ -19,7 +19,7 @@ from tui.session import Session
 from tui.twins import command
 from tui.widgets.form import Field, Plan, Values
 
-DEMO = "the built-in demo: answers by itself, no key and no network"
+DEMO = "the built-in demo, without a key"
 ADDRESS = "another address"
 NEXT = "Next"
 
@@ -118,7 +118,8 @@ def token_plan(session: Session) -> Plan:
 async def made(session: Session, body: Body | None) -> ChannelView:
     """The channel of such a body; without one the demo that is there, or a new one. Raises GatewayError."""
     if body is None:
-        there = next((one for one in session.board.channels if one.dialect == Dialect.MOCK), None)
+        mocks = [one for one in session.board.channels if one.dialect == Dialect.MOCK]
+        there = next((one for one in mocks if one.name == "demo"), mocks[0] if mocks else None)
         return there or await session.client.add_channel({"name": "demo", "dialect": Dialect.MOCK.value})
     return await session.client.add_channel(body)
 
@@ -158,7 +159,7 @@ def _about(values: Values, found: Mapping[str, Offer]) -> str:
         told = f"its key stays in the environment, as {offer.key}" if offer.key else "it needs no key"
         return f"{safe(offer.name)} at {safe(offer.base_url)}: {told}"
     if values["source"] == DEMO:
-        return "good for a first look: three models that echo, tell a story, and fail now and then"
+        return "it answers by itself, with no network: three models that echo, tell a story, and fail when asked"
     warning = base_url_warning(values["base_url"]) if values["base_url"] else ""
     return warning or "the gateway asks it for its models; that is free"
 

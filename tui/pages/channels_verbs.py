@@ -23,7 +23,7 @@ from tui.widgets.toast import tell
 Channels = Any
 """The page; it imports this file."""
 
-LIST_ONLY = "none, ask for its list only"
+LIST_ONLY = "none, its list only"
 WAITS = "asking the upstream ..."
 
 

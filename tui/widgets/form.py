@@ -168,11 +168,19 @@ class Form(ModalScreen[Any]):
 
     def _save(self) -> None:
         values = self.check()
-        if values is not None and not self._busy:
+        if values is None:
+            self._show_wrong()
+        elif not self._busy:
             self._busy = True
             if self.plan.waits:
                 self.query_one(".live", Static).update(content((safe_lines(self.plan.waits), "live")))
             self.run_worker(self._work(values), group="save", exit_on_error=True)
+
+    def _show_wrong(self) -> None:
+        """Go to the first field that is wrong: it may be out of sight."""
+        wrong = (field.id for field in self.plan.fields if self.query_one(f"#wrong-{field.id}").display)
+        if (first := next(wrong, None)) is not None:
+            self.query_one(f"#field-{first}").focus()
 
     async def _work(self, values: Values) -> None:
         try:

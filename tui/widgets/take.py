@@ -51,7 +51,7 @@ class Take(ModalScreen[Any]):
                 yield Checks(self._options, self._on)
             keys = [("space", " one  "), ("a", " all or none  "), ("/", " look for  "), ("enter", " done  ")]
             keys += [("b", " back  ")] if self._back else []
-            parts = [part for key, text in [*keys, ("esc", " leaves it")] for part in ((key, "key"), (text, "dim"))]
+            parts = [part for key, text in [*keys, ("esc", " leaves")] for part in ((key, "key"), (text, "dim"))]
             yield Static(content(*parts), classes="hint")
 
     def on_mount(self) -> None:

@@ -1,4 +1,4 @@
-"""How the pages look: one picture a page and size; ``pytest --snapshot-update`` takes them anew."""
+"""How some dialogs look, as pictures; ``tests/tui/test_gallery.py`` has all of them, as text."""
 
 from collections.abc import Callable
 
@@ -15,8 +15,6 @@ from tui.state import Remembered
 
 Compare = Callable[..., bool]
 
-PAGES = ("tokens", "groups", "channels", "models", "account", "usage", "doctor")
-LOOKS = (((80, 24), "dark"), ((100, 30), "light"), ((160, 40), "plain"))
 DIALOGS = (
     ("tokens", "n", "contrast"),
     ("tokens", "c", "dark"),
@@ -37,14 +35,6 @@ def doing(app: Console, *keys: str) -> Callable[[Pilot[Farewell]], object]:
         await pilot.pause()
 
     return run
-
-
-@pytest.mark.parametrize(("size", "theme"), LOOKS)
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page(snap_compare: Compare, page: str, size: tuple[int, int], theme: str) -> None:
-    app = console(Owner(), remembered=Remembered(page=page, theme=theme))
-    keys = ["j", "enter"] if page in PAGES[:4] else []
-    assert snap_compare(app, terminal_size=size, run_before=doing(app, *keys))
 
 
 @pytest.mark.parametrize(("page", "key", "theme"), DIALOGS)

@@ -6,7 +6,7 @@ from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.written import count_of
 from tests.tui.widgets.stage import WidgetStage
 from tui.parse import required
-from tui.widgets.form import Field, Form, Plan, Values
+from tui.widgets.form import BACK, Field, Form, Plan, Values
 
 
 def plan(saved: list[Values], **changes: Any) -> Plan:
@@ -122,3 +122,29 @@ async def test_it_can_be_left() -> None:
         await pilot.press("x", "escape")
         await pilot.pause()
         assert app.answers == [None]
+
+
+async def test_the_first_field_that_is_wrong_is_gone_to() -> None:
+    app = WidgetStage()
+    fields = [Field(id="a", label="A"), Field(id="b", label="B", parse=required), Field(id="c", label="C")]
+    async with app.run_test() as pilot:
+        app.ask(Form(Plan(title="T", fields=fields, save=nothing)))
+        await pilot.pause()
+        await pilot.press("enter")
+        assert app.screen.query_one("#field-b").has_focus
+
+
+async def test_back_is_there_only_where_a_step_is_before() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Form(Plan(title="T", fields=[Field(id="a", label="A")], save=nothing)))
+        await pilot.pause()
+        await pilot.press("pageup", "escape")
+        app.ask(Form(Plan(title="T", fields=[Field(id="a", label="A")], save=nothing, back=True)))
+        await pilot.pause()
+        await pilot.press("pageup")
+        assert app.answers == [None, BACK]
+
+
+async def nothing(_values: Values) -> None:
+    raise AssertionError("it was saved")
