@@ -11,10 +11,8 @@ import msgspec
 from gateway.domain.call import Attempt, Record
 from gateway.domain.channel import Check, Served, Timeouts, Told
 from gateway.domain.limits import Limits, Window
-from gateway.domain.price import Rates
-from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.price import Rates, Tier
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import MILLION, Millis, Nanos
 
 
 class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
