@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -134,18 +135,15 @@ class Form(ModalScreen[Any]):
         place.update(content((safe(complaint), "bad")))
         place.display = bool(complaint)
 
-    def on_input_changed(self) -> None:
+    @on(Input.Changed)
+    @on(Choice.Changed)
+    def typed(self) -> None:
+        """Another value stands there."""
         self.check()
-
-    def on_choice_changed(self) -> None:
-        self.check()
-
-    def on_input_submitted(self) -> None:
-        self._save()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         if event.button.id == "save":
-            self._save()
+            self.action_save()
         elif event.button.id == "copy":
             copy(self.app, self._twin())
             tell(self, "command copied")
@@ -162,11 +160,9 @@ class Form(ModalScreen[Any]):
         if self.plan.back and not self._busy:
             self.dismiss(BACK)
 
+    @on(Input.Submitted)
     def action_save(self) -> None:
-        """From a field that makes nothing of enter itself."""
-        self._save()
-
-    def _save(self) -> None:
+        """Do it if all fields are right, else go to the first that is not."""
         values = self.check()
         if values is None:
             self._show_wrong()
