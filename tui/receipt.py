@@ -151,8 +151,9 @@ def _attempts(card: Card, call: CallView, glyphs: Glyphs) -> None:
         status = str(attempt.status) if attempt.status else "no answer"
         why = "" if attempt.kind is None else f"   {attempt.kind.value}: {safe(attempt.reason)}"
         billed = "   may have been billed" if attempt.billed else ""
+        instead = f" as {safe(attempt.model)}" if attempt.model else ""
         key = f" key {safe(attempt.key)}" if attempt.key else ""
-        said = f"{number} {safe(attempt.channel)}{key} {status} {fmt.seconds(attempt.ms)}{why}{billed}"
+        said = f"{number} {safe(attempt.channel)}{instead}{key} {status} {fmt.seconds(attempt.ms)}{why}{billed}"
         card.row("tries" if number == 1 else "", (f"{mark} ", tone), said)
 
 

@@ -1,5 +1,7 @@
 """``group``: what ties tokens to channels."""
 
+from collections.abc import Sequence
+
 import click
 
 from gateway.client.control import ControlClient
@@ -8,6 +10,7 @@ from gateway.commands.base import Noun
 from gateway.commands.complete import GROUPS
 from gateway.commands.options import (
     MULTIPLIER,
+    PAIR,
     budget_options,
     confirm,
     json_option,
@@ -24,6 +27,7 @@ from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.views import GroupView
 
 Limit = tuple[int | None] | None
+Pairs = Sequence[tuple[str, str]]
 
 COLUMNS = [
     ("Name", lambda g: g.name),
@@ -47,6 +51,17 @@ POLICIES = {
 policy_option = click.option(
     "--policy", type=click.Choice([p.value for p in Policy]), help="Which of its channels is asked first."
 )
+
+fallback_option = click.option(
+    "--fallback",
+    "fallbacks",
+    type=PAIR,
+    multiple=True,
+    metavar="MODEL=OTHERS",
+    help="Other models that may answer when no channel can serve one: gpt-4o=claude-sonnet,qwen3:8b; patterns too. "
+    "They replace those there are.",
+)
+no_fallbacks_option = click.option("--no-fallbacks", is_flag=True, help="No other model may answer.")
 
 
 @click.group(cls=Noun)
@@ -79,6 +94,8 @@ def show_group(name: str, *, as_json: bool) -> None:
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
 @click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of its channels: 'gpt-*,demo-*'.")
 @policy_option
+@fallback_option
+@no_fallbacks_option
 @click.option("--note", default="", help="A line for you.")
 @budget_options
 @limit_options
@@ -89,6 +106,8 @@ def add_group(
     multiplier: int | None,
     models: tuple[str, ...],
     policy: str | None,
+    fallbacks: Pairs,
+    no_fallbacks: bool,
     note: str,
     dollar_budgets: Amounts,
     token_budgets: Amounts,
@@ -97,6 +116,7 @@ def add_group(
 ) -> None:
     """Make a group."""
     body = patches.budgets([], dollar_budgets, token_budgets) | patches.limits(Limits(), limits)
+    body |= fallback_patch(fallbacks, none=no_fallbacks)
     body |= patches.given(multiplier=multiplier, policy=policy) | {"name": name, "models": names(models), "note": note}
     view = run(lambda client: client.add_group(body))
     if as_json:
@@ -112,6 +132,8 @@ def add_group(
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
 @click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of its channels; '*' for all.")
 @policy_option
+@fallback_option
+@no_fallbacks_option
 @click.option("--note", help="A line for you.")
 @budget_options
 @limit_options
@@ -123,6 +145,8 @@ def edit_group(
     multiplier: int | None,
     models: tuple[str, ...],
     policy: str | None,
+    fallbacks: Pairs,
+    no_fallbacks: bool,
     note: str | None,
     dollar_budgets: Amounts,
     token_budgets: Amounts,
@@ -135,6 +159,7 @@ def edit_group(
         view = await client.group(name)
         patch = patches.budgets(view.budgets, dollar_budgets, token_budgets) | patches.limits(view.limits, limits)
         patch |= patches.given(name=rename, multiplier=multiplier, policy=policy, note=note)
+        patch |= fallback_patch(fallbacks, none=no_fallbacks)
         if models:
             patch["models"] = [pattern for pattern in names(models) if pattern != "*"]
         return await client.edit_group(name, patches.something(patch))
@@ -162,6 +187,13 @@ def remove_group(name: str, move: str, *, yes: bool) -> None:
     words(f"group '{name}' was removed")
 
 
+def fallback_patch(pairs: Pairs, *, none: bool) -> patches.Patch:
+    """The fallbacks that the options say; no field at all when nothing was said."""
+    if not (pairs or none):
+        return {}
+    return {"fallbacks": [{"model": model, "to": names((others,))} for model, others in pairs]}
+
+
 def _print(view: GroupView) -> None:
     out_pairs(
         [
@@ -170,6 +202,7 @@ def _print(view: GroupView) -> None:
             ("tokens", ", ".join(view.tokens) or "none"),
             ("channels", ", ".join(view.channels) or "none: its tokens see no models"),
             ("asked first", POLICIES[Policy(view.policy)]),
+            *(("fallback", f"{one.model}: {', '.join(one.to)}") for one in view.fallbacks),
             ("shown models", ", ".join(view.models) or "all that its channels offer"),
             ("sees", ", ".join(view.sees) or "nothing"),
             ("created", show.moment(view.created_ms)),

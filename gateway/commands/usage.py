@@ -119,12 +119,10 @@ def _print(call: CallView) -> None:
     for number, attempt in enumerate(call.attempts, start=1):
         how = f"{attempt.kind.value}: {attempt.reason}" if attempt.kind else "answered"
         billed = ", possibly billed" if attempt.billed else ""
+        instead = f" as {attempt.model}" if attempt.model else ""
         key = f" (key {attempt.key})" if attempt.key else ""
-        out(
-            plain(
-                f"attempt {number}  {attempt.channel}{key}  {attempt.status or 'no answer'}  {how}{billed}", limit=500
-            )
-        )
+        where = f"{attempt.channel}{instead}{key}"
+        out(plain(f"attempt {number}  {where}  {attempt.status or 'no answer'}  {how}{billed}", limit=500))
 
 
 def _usage(call: CallView) -> str:

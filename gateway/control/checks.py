@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from gateway.domain.account import Account
 from gateway.domain.channel import Channel, Dialect, Served, Timeouts
 from gateway.domain.errors import BadRequest
-from gateway.domain.group import Group
+from gateway.domain.group import Fallback, Group
 from gateway.domain.limits import Budget, Limits
 from gateway.domain.patterns import NOT
 from gateway.domain.price import Price, Tier
@@ -23,6 +23,8 @@ NOTE_LIMIT = 500
 MANY = 10_000
 """More entries than this in one list are a mistake."""
 
+MOST_FALLBACKS = 10
+"""Of one model."""
 MANY_KEYS = 50
 """Of one channel."""
 
@@ -76,8 +78,22 @@ def group(value: Group) -> None:
     budgets(value.budgets)
     limits(value.limits)
     patterns(value.models)
+    fallbacks(value.fallbacks)
     note(value.note)
     _demand(value.limits.queue_s is None, "limits", "queue_s is a limit of channels")
+
+
+def fallbacks(values: tuple[Fallback, ...]) -> None:
+    """Each pattern is there once, and names others."""
+    _demand(len(values) <= MANY, "fallbacks", f"has more than {MANY} models")
+    seen: set[str] = set()
+    for value in values:
+        model_name(value.model, "fallbacks")
+        _demand(value.model not in seen, "fallbacks", f"'{value.model}' is listed twice")
+        seen.add(value.model)
+        _demand(0 < len(value.to) <= MOST_FALLBACKS, "fallbacks", f"'{value.model}' needs 1 to {MOST_FALLBACKS} models")
+        for other in value.to:
+            model_name(other, "fallbacks")
 
 
 def channel(value: Channel, registry: Registry) -> None:

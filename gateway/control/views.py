@@ -99,6 +99,7 @@ def group_view(engine: Engine, group: Group) -> GroupView:
         sees=list(engine.catalog.group_models(group.name)),
         multiplier=group.multiplier,
         policy=group.policy.value,
+        fallbacks=list(group.fallbacks),
         limits=group.limits,
         budgets=budget_views(engine, scope, group.budgets),
         tokens=sorted(t.name for t in registry.tokens.values() if t.group == group.name),

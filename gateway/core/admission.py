@@ -10,11 +10,13 @@ import msgspec
 
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry
-from gateway.core.quota import Grip, Need, Purse, Scope, grip
+from gateway.core.fallback import dearest
+from gateway.core.quota import DEFAULT_OUTPUT, Grip, Need, Purse, Scope, grip
 from gateway.core.ratelimit import Bound, Limiter, Used
 from gateway.domain.errors import BadRequest, InternalError, NotFound
 from gateway.domain.group import Group
 from gateway.domain.limits import NO_LIMITS, Limits, Window, window_end, window_start
+from gateway.domain.price import Price
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
@@ -55,13 +57,20 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
         input=call.asked.input_bound,
         output_cap=call.asked.output_cap,
         choices=call.asked.choices,
-        price=call.price,
+        price=_dearest(call, entry) if entry.fallbacks else call.price,
         multiplier=call.group.multiplier,
     )
     rate_tokens = need.input + need.choices * (need.output_cap or 0)
     limiter.check(bounds, rate_tokens, need.input)
     taken = grip(books, call.catalog.registry.account, call.group, call.token, need, now=now)
     return Admission(entry, bounds, rate_tokens, taken)
+
+
+def _dearest(call: Call, entry: ModelEntry) -> Price | None:
+    """The price to hold for, when another model may answer."""
+    names = [entry.name, *(other.name for other in entry.fallbacks)]
+    output = call.asked.choices * (call.asked.output_cap or DEFAULT_OUTPUT)
+    return dearest(names, call.catalog.registry.prices, input=call.asked.input_bound, output=output)
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:

@@ -17,7 +17,7 @@ from gateway.core.health import Health
 from gateway.core.retries import Retries
 from gateway.core.routing import Choice, Draw, choose
 from gateway.core.settlement import billed_unseen
-from gateway.core.tries import Tries, fault_of
+from gateway.core.tries import Tries, fault_of, instead
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest, NoChannel, UpstreamError
@@ -95,9 +95,27 @@ class Attempts:
         """
         self._retries.calls += 1
         choice = choose(entry.routes, NOTHING_TRIED, self._health, self._draw)
+        if entry.fallbacks and (choice.route is None or choice.resting):
+            choice = self._fall_back(call, entry, choice)
         if choice.route is None:
             raise _no_channel(call, choice)
         return choice
+
+    def _fall_back(self, call: Call, entry: ModelEntry, choice: Choice) -> Choice:
+        """A channel that is well for another model, rather than none or one at rest; else the first at rest."""
+        last_resort = (choice, entry) if choice.route is not None else None
+        passed = list(choice.passed)
+        for other in entry.fallbacks:
+            found = choose(other.routes, NOTHING_TRIED, self._health, self._draw)
+            if found.route is not None and (not found.resting or last_resort is None):
+                last_resort = instead(found, entry), other
+                if not found.resting:
+                    break
+            passed += [msgspec.structs.replace(one, channel=f"{one.channel} for {other.name}") for one in found.passed]
+        if last_resort is None:
+            return msgspec.structs.replace(choice, passed=tuple(passed))
+        call.price = call.catalog.price(last_resort[1].name)
+        return last_resort[0]
 
     async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: Choice) -> Whole | AnswerStream:
         """The whole answer, or the stream whose content the client already has and whose end it still waits for.
@@ -109,16 +127,23 @@ class Attempts:
         if route is None:
             raise _no_channel(call, choice)
         tries: Tries | None = None
+        asked = entry
+        if route.served.name != entry.name:
+            asked = next(other for other in entry.fallbacks if other.name == route.served.name)
+            order = _order_of(asked, order)
         while True:
             try:
                 return await self._ask(call, order, route)
             except AttemptFailed as failed:
-                tries = tries or Tries(entry)
+                tries = tries or Tries(entry, asked)
                 tries.failed(route, failed.failure)
             step = None if call.content_sent else tries.next(self._health, self._draw, self._retries)
             if step is None or not await self._pause(call, entry, step.wait_s):
                 raise _worst(call, tries.failures)
             route = step.route
+            if step.entry is not asked:
+                asked, order = step.entry, _order_of(step.entry, order)
+                call.price = call.catalog.price(asked.name)
             call.take_route(route, step.choice.why, len(tries.failures) + 1)
             self._progress.routed(call)
 
@@ -247,8 +272,22 @@ class Attempts:
         ms = Millis(round((self._clock.mono() - began) * 1000))
         name = route.channel.name
         call.attempts.append(
-            Attempt(channel=name, status=status, ms=ms, kind=kind, reason=reason, billed=billed, key=route.key_name)
+            Attempt(
+                channel=name,
+                status=status,
+                ms=ms,
+                kind=kind,
+                reason=reason,
+                billed=billed,
+                key=route.key_name,
+                model=route.served.name if route.served.name != call.asked.model else "",
+            )
         )
+
+
+def _order_of(entry: ModelEntry, order: Order) -> Order:
+    """The order put to another model than before."""
+    return msgspec.structs.replace(order, model=entry.name, body=b"")
 
 
 def _no_channel(call: Call, choice: Choice) -> NoChannel:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gateway.core.fallback import models_after
 from gateway.core.policy import Rank, ranked
 from gateway.domain.channel import Channel, Served, Told, key_id
 from gateway.domain.errors import NotFound
@@ -48,6 +49,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None
     routes: tuple[Route, ...]
     """In the order they are asked by the group's policy, then by channel name."""
+    fallbacks: tuple["ModelEntry", ...] = ()
+    """Other models that may answer when none of the routes can; without fallbacks of their own."""
     told: Told | None = None
     """What the first channel whose upstream tells it is said to cost there."""
 
@@ -92,7 +95,7 @@ class Catalog:
         key = (token.group, token.models)
         if (found := self._visible.get(key)) is None:
             models = self.group_models(token.group)
-            found = {n: m for n, m in models.items() if matches(n, token.models)} if token.models else models
+            found = _only(models, token.models) if token.models else models
             self._visible[key] = found
         return found
 
@@ -110,7 +113,28 @@ def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
     for name in sorted(offers):
         order = ranked(group.policy, offers[name], registry)
         entries[name] = _entry(name, [_route(*offer, rank, ones[offer[0].id]) for offer, rank in order])
-    return entries
+    return _with_fallbacks(entries, group, registry) if group.fallbacks else entries
+
+
+def _with_fallbacks(entries: dict[str, ModelEntry], group: Group, registry: Registry) -> dict[str, ModelEntry]:
+    """The models with those that may answer for them, as far as the group has them and they may be used at all."""
+    out = {}
+    for name, entry in entries.items():
+        others = [other for other in models_after(name, group.fallbacks) if other in entries]
+        if registry.settings.refuse_unpriced:
+            others = [other for other in others if other in registry.prices]
+        out[name] = msgspec.structs.replace(entry, fallbacks=tuple(entries[other] for other in others))
+    return out
+
+
+def _only(models: Mapping[str, ModelEntry], patterns: tuple[str, ...]) -> dict[str, ModelEntry]:
+    """The models whose names fit, and of those that may answer for them only such, too."""
+    out = {name: entry for name, entry in models.items() if matches(name, patterns)}
+    for name, entry in out.items():
+        if entry.fallbacks:
+            others = tuple(other for other in entry.fallbacks if other.name in out)
+            out[name] = msgspec.structs.replace(entry, fallbacks=others)
+    return out
 
 
 def _route(channel: Channel, served: Served, rank: Rank, ones: list[tuple[Channel, ChannelId, str]]) -> Route:

@@ -57,8 +57,16 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         attempts=tuple(call.attempts),
         upstream_id=plain(call.upstream_id, 80),
         retry=visit.retry,
-        marks=call.marks + (("dropped=" + ",".join(call.dropped),) if call.dropped else ()),
+        marks=call.marks + _marks(call),
     )
+
+
+def _marks(call: Call) -> tuple[str, ...]:
+    """What happened to the request on its way."""
+    marks: tuple[str, ...] = ("dropped=" + ",".join(call.dropped),) if call.dropped else ()
+    if call.route is not None and call.route.served.name != call.asked.model:
+        marks += (f"fallback={plain(call.route.served.name, 80)}",)
+    return marks
 
 
 def outcome_of(call: Call) -> Outcome:

@@ -3,12 +3,14 @@
 The retry line (``features.md`` 2.6, ``reliability.md`` 4.2): what never reached an upstream may be tried elsewhere
 freely; what was sent and brought nothing may be tried once more, elsewhere. A channel that is the only one is asked a
 second time, after a pause, if it could not be reached, failed by itself, or says that it is free in a moment. A
-second time, and an attempt at a channel at rest, is made as far as ``Retries`` allows.
+second time, and an attempt at a channel at rest, is made as far as ``Retries`` allows. After that come the channels of
+the models that may answer instead.
 """
 
 import msgspec
 
 from gateway.core.catalog import ModelEntry, Route
+from gateway.core.fallback import helps
 from gateway.core.health import KEY_KINDS, Health
 from gateway.core.retries import Retries
 from gateway.core.routing import Choice, Draw, choose
@@ -18,7 +20,9 @@ from gateway.domain.units import ChannelId
 from gateway.upstream.adapter import Failure
 
 MOST = 3
-"""Attempts of one call."""
+"""Attempts of one call at the channels of one model."""
+MOST_IN_ALL = 6
+"""Those of other models added, and those counted that another key may save."""
 MORE_KEYS = 5
 """Attempts that are not counted, because another key of the same channel may do."""
 PAUSE_MS = 500
@@ -32,20 +36,28 @@ class Step(msgspec.Struct, frozen=True):
 
     choice: Choice
     route: Route
+    entry: ModelEntry
+    """The model that is asked: the one the client named, or one that may answer for it."""
     wait_s: float = 0.0
     """How long to pause before."""
 
 
 class Tries:
-    """The attempts of one call that failed, at the channels of one model."""
+    """The attempts of one call that failed."""
 
-    def __init__(self, entry: ModelEntry) -> None:
-        self._entry = entry
+    def __init__(self, entry: ModelEntry, first: ModelEntry) -> None:
+        """``first`` is the model that was asked first: that of the call, or one that may answer for it."""
+        self._asked, self._entry = entry, first
+        self._others = [other for other in entry.fallbacks if other is not first]
+        if first is not entry:
+            self._others.append(entry)
         self._tried: set[ChannelId] = set()
         self._left = MOST
         self._more_keys = MORE_KEYS
         self._last: Route | None = None
         self._repeated = False
+        self._dead: set[ChannelId] = set()
+        """What could not be reached or kept silent, whichever model was asked."""
         self.failures: list[Failure] = []
 
     def failed(self, route: Route, failure: Failure) -> None:
@@ -53,6 +65,8 @@ class Tries:
         at_fault = fault_of(route, failure.kind)
         self._last = route
         self._tried.add(at_fault)
+        if failure.kind in (FailureKind.NETWORK, FailureKind.SLOW):
+            self._dead.add(at_fault)
         self.failures.append(failure)
         if at_fault == route.key_id and self._more_keys:
             self._more_keys -= 1
@@ -61,17 +75,39 @@ class Tries:
 
     def next(self, health: Health, draw: Draw, retries: Retries) -> Step | None:
         """Where to go now; None if the call has failed."""
-        if self._left <= 0 or _final(self.failures):
+        if _spent(self.failures) or len(self.failures) >= MOST_IN_ALL + MORE_KEYS - self._more_keys:
+            return None
+        step = None if _refused(self.failures[-1]) else self._here(health, draw, retries)
+        while step is None and self._others:
+            other = self._others.pop(0)
+            if helps(self.failures[-1], self._asked, other):
+                self._turn_to(other)
+                step = self._here(health, draw, retries)
+        return step
+
+    def _turn_to(self, other: ModelEntry) -> None:
+        """A channel that failed may serve another model well, if it can be reached."""
+        self._entry, self._left, self._repeated, self._last = other, MOST, False, None
+        self._tried = set(self._dead)
+
+    def _here(self, health: Health, draw: Draw, retries: Retries) -> Step | None:
+        """The next attempt at the same model."""
+        if self._left <= 0:
             return None
         choice = choose(self._entry.routes, frozenset(self._tried), health, draw)
         if choice.route is not None and not choice.resting:
-            return Step(choice, choice.route)
+            return self._step(choice, choice.route)
         if (again := self._again(health, draw)) is not None and retries.take():
             self._repeated = True
             return again
         if choice.route is not None and retries.take():
-            return Step(choice, choice.route)
+            return self._step(choice, choice.route)
         return None
+
+    def _step(self, choice: Choice, route: Route) -> Step:
+        if self._entry is not self._asked:
+            choice = instead(choice, self._asked)
+        return Step(choice, route, self._entry)
 
     def _again(self, health: Health, draw: Draw) -> Step | None:
         """The same channel once more, if it is the only one and there is hope."""
@@ -82,7 +118,7 @@ class Tries:
         if pause is None:
             return None
         wait = pause + draw(PAUSE_MS) / 1000
-        return Step(Choice(route, f"once more after {wait:.1f} s", (), None), route, wait)
+        return Step(Choice(route, f"once more after {wait:.1f} s", (), None), route, self._entry, wait)
 
 
 def fault_of(route: Route, kind: FailureKind) -> ChannelId:
@@ -102,11 +138,19 @@ def _pause_s(failure: Failure, *, opened: bool) -> float | None:
     return max(PAUSE_MS / 1000, told or 0.0) if (broke or unreached) and not opened else None
 
 
-def _final(failures: list[Failure]) -> bool:
-    """Whether no other channel may be asked after these failures.
+def instead(choice: Choice, asked: ModelEntry) -> Choice:
+    """The choice of a channel for another model than the asked one, which says so."""
+    return msgspec.structs.replace(choice, why=f"fallback for {asked.name}, {choice.why}")
+
+
+def _refused(failure: Failure) -> bool:
+    """Whether no other channel may be asked for the model.
 
     What a dialect cannot say was never sent: another channel may speak another one.
     """
-    if failures[-1].kind is FailureKind.CLIENT and failures[-1].sent:
-        return True
+    return failure.kind is FailureKind.CLIENT and failure.sent
+
+
+def _spent(failures: list[Failure]) -> bool:
+    """Whether the call was sent twice and brought nothing: it is sent no more."""
     return sum(billed_unseen(f.kind, sent=f.sent) for f in failures) > 1

@@ -58,6 +58,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The upstream may have billed it although it failed here."""
     key: str = ""
     """Which of several keys was used: its number and its mask."""
+    model: str = ""
+    """The model that was asked instead of the one the client named."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -20,6 +20,15 @@ class Policy(StrEnum):
     """A server of this machine or network, while it is not busy."""
 
 
+class Fallback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which other models may answer for one."""
+
+    model: str
+    """A pattern of public model names."""
+    to: tuple[str, ...]
+    """Public model names, the first choice first."""
+
+
 class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Known by its name: channels and tokens refer to it by that."""
 
@@ -31,5 +40,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budgets: tuple[Budget, ...] = ()
     limits: Limits = Limits()
     policy: Policy = Policy.PRIORITY
+    fallbacks: tuple[Fallback, ...] = ()
+    """Of those whose pattern fits a model the first one counts."""
     created: Millis = Millis(0)
     note: str = ""

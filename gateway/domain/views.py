@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.domain.call import Attempt, Record
 from gateway.domain.channel import Check, Served, Timeouts, Told
+from gateway.domain.group import Fallback
 from gateway.domain.limits import Limits, Window
 from gateway.domain.price import Rates, Tier
 from gateway.domain.units import MILLION, Millis, Nanos
@@ -92,6 +93,8 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     policy: str = "priority"
     """``priority``, ``cheapest``, ``fastest`` or ``local``: which of its channels is asked first."""
+    fallbacks: list[Fallback] = []
+    """Which other models may answer when no channel can serve the asked one."""
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,10 @@
 """The group commands."""
 
+from msgspec.structs import replace
+
 from gateway.commands.exits import Exit
 from gateway.domain.errors import Conflict
+from gateway.domain.group import Fallback
 from tests.commands.runner import Control, run
 from tests.commands.samples import GROUP
 
@@ -50,3 +53,16 @@ def test_a_group_has_a_policy() -> None:
     ran = run("group", "show", "default", control=Control({"GET /groups/default": GROUP}))
     assert "asked first   the highest priority\n" in ran.out
     assert run("group", "edit", "default", "--policy", "best", control=control).code == Exit.USAGE
+
+
+def test_a_group_has_fallbacks() -> None:
+    control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": GROUP})
+    run("group", "edit", "default", "--fallback", "gpt-*=claude, qwen3:8b", "--fallback", "o3=gpt-4o", control=control)
+    run("group", "edit", "default", "--no-fallbacks", control=control)
+    assert control.bodies == [
+        {"fallbacks": [{"model": "gpt-*", "to": ["claude", "qwen3:8b"]}, {"model": "o3", "to": ["gpt-4o"]}]},
+        {"fallbacks": []},
+    ]
+    told = replace(GROUP, fallbacks=[Fallback(model="gpt-*", to=("claude", "qwen3:8b"))])
+    ran = run("group", "show", "default", control=Control({"GET /groups/default": told}))
+    assert "fallback      gpt-*: claude, qwen3:8b\n" in ran.out

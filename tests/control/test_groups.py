@@ -100,3 +100,23 @@ async def test_a_group_has_a_policy(owner: ControlClient) -> None:
     assert (await owner.edit_group("default", {"policy": "cheapest"})).policy == "cheapest"
     with pytest.raises(BadRequest, match="cheapest"):
         await owner.edit_group("default", {"policy": "best"})
+
+
+async def test_a_group_has_fallbacks(owner: ControlClient) -> None:
+    rules = [{"model": "gpt-*", "to": ["m"]}]
+    group = await owner.edit_group("default", {"fallbacks": rules})
+    assert [(one.model, one.to) for one in group.fallbacks] == [("gpt-*", ("m",))]
+
+
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [
+        ([{"model": "m", "to": []}], "1 to 10"),
+        ([{"model": "m", "to": ["n"]}, {"model": "m", "to": ["o"]}], "twice"),
+        ([{"model": "m", "to": [" n"]}], "blanks"),
+        ([{"model": "m", "to": ["n"], "x": 1}], "unknown field"),
+    ],
+)
+async def test_senseless_fallbacks_are_refused(owner: ControlClient, rules: list[object], text: str) -> None:
+    with pytest.raises(BadRequest, match=text):
+        await owner.edit_group("default", {"fallbacks": rules})

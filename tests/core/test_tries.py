@@ -31,7 +31,8 @@ class Case:
         self.mono = Mono()
         self.health = Health(self.mono, lambda: None)
         self.retries = Retries(self.mono, lambda: 1)
-        self.tries = Tries(entry(*routes))
+        self.asked = entry(*routes)
+        self.tries = Tries(self.asked, self.asked)
         self.routes = routes
 
     def fails(self, route: Route, found: Failure) -> Step | None:

@@ -1,0 +1,57 @@
+"""Fallback: other models that may answer when no channel can serve the asked one. Pure.
+
+Which ones is worked out when the configuration changes. What is held covers the dearest of them; what is charged is
+the price of the one that answered.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from gateway.domain.call import FailureKind
+from gateway.domain.group import Fallback
+from gateway.domain.patterns import matches
+from gateway.domain.price import Price, cost, rates
+from gateway.domain.units import MILLION, Nanos
+from gateway.domain.usage import Usage
+from gateway.upstream.adapter import Failure
+
+_TOO_LONG = re.compile(
+    r"context[_ ](?:length|window|size)|maximum context|prompt is too long|too many tokens", re.IGNORECASE
+)
+
+
+class Entry(Protocol):
+    """A model, as far as it is looked at here."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def context(self) -> int | None: ...
+
+
+def models_after(model: str, fallbacks: Sequence[Fallback]) -> tuple[str, ...]:
+    """The models that may answer for this one, in order: those of the first rule that fits."""
+    for fallback in fallbacks:
+        if matches(model, (fallback.model,)):
+            return tuple(name for name in fallback.to if name != model)
+    return ()
+
+
+def dearest(names: Sequence[str], prices: Mapping[str, Price], *, input: int, output: int) -> Price | None:
+    """The price of the model at which a call of this size costs most; None if none of them has a price."""
+    known = [prices[name] for name in names if name in prices]
+    return max(known, key=lambda price: _worth(price, input, output), default=None)
+
+
+def helps(failure: Failure, asked: Entry, other: Entry) -> bool:
+    """Whether another model may answer after such a failure: not if the request is at fault, unless it is too long."""
+    if failure.kind is not FailureKind.CLIENT or not failure.sent:
+        return True
+    longer = other.context is not None and (asked.context is None or other.context > asked.context)
+    return longer and bool(_TOO_LONG.search(f"{failure.error.code} {failure.error.message}"))
+
+
+def _worth(price: Price, input: int, output: int) -> Nanos:
+    return cost(Usage(input=input, output=output), rates(price, input, MILLION))
