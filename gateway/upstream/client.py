@@ -12,7 +12,7 @@ from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Prepared, Reply
 from gateway.upstream.connection.contact import Contact, contact
 from gateway.upstream.connection.pool import Pool
-from gateway.upstream.credentials import headers_of
+from gateway.upstream.credentials import headers_of, proxy_to
 from gateway.upstream.dialects import adapter, listing
 from gateway.upstream.mock import Mock
 from gateway.upstream.pages import Page
@@ -50,7 +50,7 @@ class Upstreams:
         """How far the channel's host can be reached; None if there is no connection of ours to make."""
         if channel.dialect is Dialect.MOCK:
             return None
-        return await contact(channel.base_url, channel.timeouts.connect)
+        return await contact(channel.base_url, channel.timeouts.connect, proxy_to(channel, self._environ))
 
     async def fetch_models(self, channel: Channel) -> list[Served]:
         """The models the upstream lists now; when that was by its own clock is kept. Raises AttemptFailed."""
@@ -122,7 +122,7 @@ class Upstreams:
                 return pool
         if len(pools) > MOST_KEYS:  # calls that began before several edits of their channel
             self.forget(channel.id)
-        pool = Pool(channel, headers_of(channel, self._environ))
+        pool = Pool(channel, headers_of(channel, self._environ), proxy_to(channel, self._environ))
         self._pools.setdefault(channel.id, []).append(pool)
         return pool
 

@@ -5,13 +5,19 @@ from collections.abc import Mapping
 from gateway import __version__
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect
-from gateway.domain.errors import UpstreamError
+from gateway.domain.errors import BadRequest, UpstreamError
+from gateway.domain.proxy import Proxy, proxy_of
 from gateway.upstream.adapter import AttemptFailed, Failure
 from gateway.upstream.traits import Auth, traits_of
 
 REFERENCE = "env:"
 
-_NEVER = frozenset({"host", "content-length", "transfer-encoding", "connection", "cookie", "accept-encoding"})
+_NEVER = frozenset(
+    {
+        *("host", "content-length", "transfer-encoding", "connection", "cookie", "accept-encoding", "keep-alive", "te"),
+        *("proxy-authorization", "proxy-connection", "trailer", "upgrade", "expect"),
+    }
+)
 """Headers of a channel that would break the connection or leak; they are left out."""
 
 _KEY_HEADERS = {Dialect.ANTHROPIC: "x-api-key", Dialect.GEMINI: "x-goog-api-key"}
@@ -28,6 +34,16 @@ def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
     if key:
         out |= _key_header(channel, key)
     return out
+
+
+def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
+    """The proxy to go through. Raises AttemptFailed (``auth``, not sent) when its reference leads nowhere."""
+    if not channel.proxy:
+        return None
+    try:
+        return proxy_of(_resolved(channel, channel.proxy, environ))
+    except BadRequest as exc:
+        raise _unusable(channel, exc.message) from exc
 
 
 def _key_header(channel: Channel, key: str) -> dict[str, str]:

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
+from gateway.domain.proxy import Proxy
 from gateway.upstream.adapter import AttemptFailed
-from gateway.upstream.credentials import headers_of
+from gateway.upstream.credentials import headers_of, proxy_to
 from tests.upstream.makers import channel
 
 
@@ -32,6 +33,16 @@ def test_or_where_the_upstream_wants_it() -> None:
 @pytest.mark.parametrize(("dialect", "name"), [("anthropic", "x-api-key"), ("gemini", "x-goog-api-key")])
 def test_or_where_the_dialect_has_its_place(dialect: str, name: str) -> None:
     assert _headers(key="k", dialect=dialect, base_url="https://me.openai.azure.com") == {name: "k"}
+
+
+def test_a_proxy_is_read_and_its_reference_resolved() -> None:
+    assert proxy_to(channel(), {}) is None
+    assert proxy_to(channel(proxy="http://h:1"), {}) == Proxy("h", 1)
+    assert proxy_to(channel(proxy="env:P"), {"P": "http://h:1"}) == Proxy("h", 1)
+    for environ in ({}, {"P": "h:1"}):
+        with pytest.raises(AttemptFailed) as caught:
+            proxy_to(channel(proxy="env:P"), environ)
+        assert (caught.value.kind, caught.value.sent) == (FailureKind.AUTH, False)
 
 
 def test_references_are_resolved() -> None:

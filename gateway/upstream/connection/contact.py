@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from gateway.domain.proxy import Proxy
 from gateway.upstream.connection.broken import text_of
 from gateway.upstream.connection.dial import Dialer, Place
 from gateway.upstream.connection.heads import target_of
@@ -49,18 +50,22 @@ class _Peek(asyncio.Protocol):
         self.transport = transport
 
 
-async def contact(base_url: str, seconds: float) -> Contact:
-    """Go up to the point at which a request could be sent, within so many seconds for each stage."""
+async def contact(base_url: str, seconds: float, proxy: Proxy | None = None) -> Contact:
+    """Go up to the point at which a request could be sent, within so many seconds for each stage.
+
+    Through a proxy no name is looked up here but the proxy's own.
+    """
     place, most = target_of(base_url).place, min(seconds, LONGEST_S)
     reached = Contact(host=place.host, port=place.port)
     try:
         async with asyncio.timeout(most):
-            reached = msgspec.structs.replace(reached, addresses=await _addresses(place))
+            found = await _addresses(place) if proxy is None else ()
+            reached = msgspec.structs.replace(reached, addresses=found)
     except OSError as exc:
         return _failed(reached, Stage.NAME, exc, most)
     try:
         async with asyncio.timeout(most):
-            peek = await Dialer().dial(place, _Peek)
+            peek = await Dialer(proxy).dial(place, _Peek)
     except OSError as exc:
         stage = Stage.CERTIFICATE if isinstance(exc, ssl.SSLError) else Stage.CONNECTION
         return _failed(reached, stage, exc, most)

@@ -10,7 +10,10 @@ from typing import TypeVar
 import aiohappyeyeballs
 import msgspec
 
+from gateway.domain.proxy import Proxy
+from gateway.upstream.connection.broken import text_of
 from gateway.upstream.connection.names import Address, Names
+from gateway.upstream.connection.tunnel import tunnel
 
 NAME_KEPT_S = 300.0
 """How long the addresses of a name are believed."""
@@ -31,27 +34,42 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Dialer:
-    """The way to the hosts of one channel. Remembers the addresses of names for a while."""
+    """The way to the hosts of one channel. Remembers the addresses of names for a while.
 
-    def __init__(self) -> None:
+    With a proxy its address is the one that is looked up; it finds the hosts itself.
+    """
+
+    def __init__(self, proxy: Proxy | None = None) -> None:
+        self._proxy = proxy
         self._names = Names()
         self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
 
     async def dial(self, where: Place, make: Callable[[], Made]) -> Made:
         """A connection with its protocol. Raises OSError (certificate errors, too)."""
         loop = asyncio.get_running_loop()
-        addresses = await self._addresses(where.host, where.port)
-        infos = [(family, socket.SOCK_STREAM, proto, "", (host, port)) for family, proto, host, port in addresses]
-        try:
-            sock = await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=HEAD_START_S)
-        except BaseException:  # its host may have moved
-            self._known.pop((where.host, where.port), None)
-            raise
+        sock = await self._tunnel(where, self._proxy) if self._proxy else await self._connect(where.host, where.port)
         name = where.host if where.tls is not None else None
         # From here on the socket is asyncio's, which closes it on failure, too: closing it here as well would let the
         # loop forget whatever connection got its number meanwhile.
         _, protocol = await loop.create_connection(make, sock=sock, ssl=where.tls, server_hostname=name)
         return protocol
+
+    async def _connect(self, host: str, port: int) -> socket.socket:
+        addresses = await self._addresses(host, port)
+        infos = [(family, socket.SOCK_STREAM, proto, "", (host, port)) for family, proto, host, port in addresses]
+        try:
+            return await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=HEAD_START_S)
+        except BaseException:  # its host may have moved
+            self._known.pop((host, port), None)
+            raise
+
+    async def _tunnel(self, where: Place, proxy: Proxy) -> socket.socket:
+        try:
+            sock = await self._connect(proxy.host, proxy.port)
+        except OSError as exc:
+            raise OSError(None, f"the proxy {proxy.host}:{proxy.port} cannot be reached: {text_of(exc)}") from exc
+        await tunnel(sock, proxy, where.host, where.port)
+        return sock
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
         try:

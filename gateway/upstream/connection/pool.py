@@ -1,4 +1,4 @@
-"""Pool: the connections of one channel. No redirects, no cookies, no proxies from the environment.
+"""Pool: the connections of one channel. No redirects, no cookies, no proxies but the channel's own.
 
 Why not a client library: of all that a call costs, aiohttp's client was two thirds. What is needed here is little, and
 the rules of what may be reused are better seen than trusted (see ``wire``).
@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping
 
 from gateway.domain.channel import Channel
+from gateway.domain.proxy import Proxy
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Prepared
 from gateway.upstream.connection.answer import Answer
@@ -28,10 +29,10 @@ STALE_S = 1.0
 class Pool:
     """The connections of one channel."""
 
-    def __init__(self, channel: Channel, headers: Mapping[str, str]) -> None:
+    def __init__(self, channel: Channel, headers: Mapping[str, str], proxy: Proxy | None = None) -> None:
         self._channel = channel
         self._heads = Heads(headers)
-        self._dialer = Dialer()
+        self._dialer = Dialer(proxy)
         self._places = Places(CONNECTIONS)
         self.busy = 0
         """Answers under way."""
@@ -46,6 +47,7 @@ class Pool:
             and mine.preset == channel.preset
             and mine.timeouts == channel.timeouts
             and mine.name == channel.name
+            and mine.proxy == channel.proxy
         )
 
     async def close(self) -> None:
