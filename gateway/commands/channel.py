@@ -9,6 +9,7 @@ from gateway.commands import patches, show
 from gateway.commands.base import Noun
 from gateway.commands.channel_fields import There, channel_options, fields_of, patch_of
 from gateway.commands.channel_key import in_words, key
+from gateway.commands.channel_overrides import overrides_shown
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.complete import CHANNELS
 from gateway.commands.options import confirm, json_option, yes_option
@@ -193,6 +194,8 @@ def _print(view: ChannelView) -> None:
             ("limits", show.limits(view.limits)),
             ("deadlines", ", ".join(timeouts)),
             ("headers", ", ".join(f"{name}: {value}" for name, value in view.headers.items())),
+            *overrides_shown(view.overrides),
+            ("proxy", view.proxy),
             ("knobs", ", ".join(f"{name}={value}" for name, value in view.options.items())),
             ("output limit", view.token_limit_field or ""),
             ("parameters", "never dropped" if view.strict else "dropped when it refuses them"),

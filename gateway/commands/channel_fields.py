@@ -9,11 +9,13 @@ import click
 import msgspec
 
 from gateway.commands import patches
-from gateway.commands.options import LIMIT, MULTIPLIER, PAIR, limit_options, names
+from gateway.commands.channel_overrides import OPTIONS, Edits, edits_of, overrides_patch
+from gateway.commands.options import LIMIT, MULTIPLIER, NO_MATTER, PAIR, limit_options, names
 from gateway.commands.output import words
 from gateway.commands.patches import Patch
 from gateway.domain.channel import Served, Timeouts, TokenLimitField
 from gateway.domain.limits import Limits
+from gateway.domain.overrides import Overrides
 from gateway.domain.patterns import is_pattern
 from gateway.domain.views import ChannelView
 
@@ -26,6 +28,7 @@ class There(msgspec.Struct, frozen=True, kw_only=True):
 
     models: Sequence[Served] = ()
     patterns: Sequence[str] = ()
+    overrides: Overrides | None = None
     limits: Limits = Limits()
     timeouts: Timeouts = Timeouts()
     knobs: dict[str, Any] = {}
@@ -36,6 +39,7 @@ class There(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             models=view.models,
             patterns=view.patterns,
+            overrides=view.overrides,
             limits=view.limits,
             timeouts=view.timeouts,
             knobs=dict(view.options),
@@ -56,6 +60,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     cost_factor: int | None
     headers: Pairs
     no_headers: bool
+    overrides: Edits
+    proxy: str | None
     timeouts: Pairs
     knobs: Pairs
     token_limit_field: str | None
@@ -75,7 +81,7 @@ def channel_options(command: F) -> F:
 def fields_of(given: dict[str, Any]) -> Fields:
     """The options by name, limits apart."""
     limits = {name: given.pop(name) for name in ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue_s")}
-    return Fields(limits=limits, **given)
+    return Fields(limits=limits, overrides=edits_of(given), **given)
 
 
 def patch_of(fields: Fields, there: There) -> Patch:
@@ -99,6 +105,9 @@ def patch_of(fields: Fields, there: There) -> Patch:
     patch |= _models(fields, there)
     if fields.headers or fields.no_headers:
         patch["headers"] = dict(fields.headers)
+    patch |= overrides_patch(fields.overrides, there.overrides)
+    if fields.proxy is not None:
+        patch["proxy"] = proxy_of(fields.proxy)
     if fields.timeouts:
         patch["timeouts"] = msgspec.structs.asdict(there.timeouts) | _seconds(fields.timeouts)
     if fields.knobs:
@@ -145,8 +154,15 @@ def key_of(text: str) -> str:
     if text == "-":
         return sys.stdin.readline().strip()
     if text and not text.startswith("env:"):
-        words("note: other programs of this machine can see command lines; prefer --key env:NAME, or --key - and stdin")
+        words("note: other programs of this machine can see command lines; prefer env:NAME, or - and stdin")
     return text
+
+
+def proxy_of(text: str) -> str:
+    """The proxy of ``--proxy``: as it is, a reference, read from stdin for ``-``, or ``none``."""
+    if text == NO_MATTER:
+        return ""
+    return key_of(text) if text == "-" or "@" in text else text
 
 
 def knob_of(text: str) -> str | int | float | bool:
@@ -188,6 +204,10 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
     click.option("--cost-factor", type=MULTIPLIER, help="What it asks, as a multiple of the price: 0.5."),
     click.option("--header", "headers", type=PAIR, multiple=True, help="Further request headers; they replace all."),
     click.option("--no-headers", is_flag=True, help="Drop the further headers."),
+    *OPTIONS,
+    click.option(
+        "--proxy", metavar="URL", help="HTTP proxy to go through: http://host:3128, env:NAME, - for stdin, or none."
+    ),
     click.option(
         "--timeout", "timeouts", type=PAIR, multiple=True, metavar="NAME=SECONDS", help="connect, head, idle ..."
     ),

@@ -36,6 +36,8 @@ EDITABLE = (
     "limits",
     "timeouts",
     "headers",
+    "overrides",
+    "proxy",
     "token_limit_field",
     "strict",
     "finish_abandoned",

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from gateway.domain import overrides
 from gateway.domain.account import Account
 from gateway.domain.channel import Channel, Dialect, Served, Timeouts
 from gateway.domain.errors import BadRequest
@@ -11,6 +12,7 @@ from gateway.domain.group import Fallback, Group
 from gateway.domain.limits import Budget, Limits
 from gateway.domain.patterns import NOT
 from gateway.domain.price import Price, Tier
+from gateway.domain.proxy import proxy_of
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
@@ -32,7 +34,14 @@ MULTIPLIER_LIMIT = 1_000_000_000
 """Times a thousand."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, token
-_OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type", "cookie"})
+_OWN_HEADERS = frozenset(
+    {
+        *("host", "content-length", "transfer-encoding", "connection", "content-type", "cookie", "accept-encoding"),
+        *("keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "upgrade"),
+        "expect",
+    }
+)
+_KEY_HEADERS = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
 _HOST_NAME = re.compile(r"(?:[0-9A-Za-z._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
 
@@ -112,6 +121,9 @@ def channel(value: Channel, registry: Registry) -> None:
     _demand(0 <= value.cost_factor <= MULTIPLIER_LIMIT, "cost_factor", "is in parts per million, from 0 to 1000000000")
     keys((value.key, *value.keys) if value.key or value.keys else ())
     headers(value.headers)
+    if value.overrides is not None:
+        overrides.check(value.overrides)
+    proxy(value.proxy, value.dialect)
     limits(value.limits)
     timeouts(value.timeouts)
     note(value.note)
@@ -214,7 +226,17 @@ def headers(values: dict[str, str]) -> None:
     for header, value in values.items():
         _demand(_HEADER_NAME.fullmatch(header), "headers", f"'{plain(header)}' is not a header's name")
         _demand(header.lower() not in _OWN_HEADERS, "headers", f"'{header}' is set by the gateway itself")
+        _demand(header.lower() not in _KEY_HEADERS, "headers", f"'{header}' carries the key; give it with --key")
         secret(value, "headers")
+
+
+def proxy(value: str, dialect: Dialect) -> None:
+    """A proxy is a URL, or a reference to one."""
+    if value:
+        _demand(dialect is not Dialect.MOCK, "proxy", "the mock dialect answers by itself and needs none")
+        secret(value, "proxy")
+    if value and not value.startswith("env:"):
+        proxy_of(value)
 
 
 def note(value: str) -> None:

@@ -33,7 +33,7 @@ HOUR_MS = 3_600_000
 SEARCH_S = 5.0
 """For finding the root of an upstream whose models the owner has named."""
 
-_PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset")
+_PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 
 
 async def saved(channel: Channel, old: Channel | None, desk: Desk) -> list[Change]:

@@ -15,6 +15,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.upstream.adapter import AttemptFailed, Order, Whole
 from gateway.upstream.dialects import adapter
+from gateway.upstream.overridden import overridden
 
 OUTPUT_CAP = 16
 BODY_LIMIT = 1 << 20
@@ -83,6 +84,8 @@ async def _exchange(engine: Engine, channel: Channel, served: Served) -> Whole:
         answer_id=f"chatcmpl-{secrets.token_hex(12)}",
         created=engine.now() // 1000,
     )
+    if channel.overrides is not None:
+        order = overridden(order, channel.overrides)
     learned = engine.lessons.of(channel.id, served, engine.now())
     reply = await engine.upstreams.send(channel, speaks.prepare(order, channel, served, learned), stream=False)
     try:

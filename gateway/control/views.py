@@ -13,6 +13,7 @@ from gateway.domain.channel import Channel, Served, key_id
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, window_end, window_start
 from gateway.domain.price import Price
+from gateway.domain.proxy import shown
 from gateway.domain.text import mask
 from gateway.domain.token import Token, state_of
 from gateway.domain.units import Millis, Nanos
@@ -169,6 +170,8 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         patterns=list(channel.patterns),
         listed_ms=listed.time if listed else None,
         list_error=listed.error if listed else "",
+        overrides=channel.overrides,
+        proxy=shown(channel.proxy),
     )
 
 

@@ -25,6 +25,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Failure, Order, Prepared, Reply, Whole
 from gateway.upstream.lessons import Lessons
+from gateway.upstream.overridden import overridden
 
 BODY_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
@@ -159,6 +160,8 @@ class Attempts:
     async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         """One attempt, told to the health and noted on the call whatever becomes of it."""
         began = self._clock.mono()
+        if (edits := route.channel.overrides) is not None:
+            order = overridden(order, edits)
         with self._health.trying(route.channel.id, route.key_id):
             try:
                 answer = await self._with_lessons(call, order, route)
@@ -199,7 +202,7 @@ class Attempts:
         prepared = adapter.prepare(order, channel, route.served, learned)
         if call.asked.mask:
             prepared = msgspec.structs.replace(prepared, body=unmask(prepared.body, call.asked.mask))
-        call.dropped = prepared.dropped
+        call.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped
         if not call.overhead_us:
             call.overhead_us = round((self._clock.mono() - call.visit.began) * 1_000_000)
         reply = await self._sender.send(channel, prepared, stream=order.stream)

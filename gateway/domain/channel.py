@@ -5,6 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from gateway.domain.limits import Limits
+from gateway.domain.overrides import Overrides
 from gateway.domain.units import MILLION, ChannelId, Millis, Nanos
 
 
@@ -111,6 +112,11 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeouts: Timeouts = Timeouts()
     headers: dict[str, str] = {}
     """Further request headers. Values may be ``env:NAME``."""
+    overrides: Overrides | None = None
+    """What is changed in every request; None: nothing."""
+    proxy: str = ""
+    """``http://user:password@host:port`` of the proxy through which it is reached, or ``env:NAME``; empty: none. May
+    hold a password: never shown, logged or exported as it is."""
     token_limit_field: TokenLimitField | None = None
     """None: as the preset says."""
     strict: bool = False

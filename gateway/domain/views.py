@@ -12,6 +12,7 @@ from gateway.domain.call import Attempt, Record
 from gateway.domain.channel import Check, Served, Timeouts, Told
 from gateway.domain.group import Fallback
 from gateway.domain.limits import Limits, Window
+from gateway.domain.overrides import Overrides
 from gateway.domain.price import Rates, Tier
 from gateway.domain.units import MILLION, Millis, Nanos
 
@@ -156,6 +157,9 @@ class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
     """Why that list could not be had anew."""
     cost_factor: int = MILLION
     """Parts per million."""
+    overrides: Overrides | None = None
+    proxy: str = ""
+    """Without user and password."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

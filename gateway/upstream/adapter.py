@@ -31,6 +31,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """The answer's id if the upstream gives none: ``chatcmpl-`` and 24 hex digits."""
     created: int = 0
     """The answer's ``created`` if the upstream gives none: seconds since the epoch."""
+    removed: tuple[str, ...] = ()
+    """Parameters of the client's that the channel's owner has taken out; see ``overridden``."""
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):

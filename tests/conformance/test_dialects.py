@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.overrides import Overrides
 from gateway.domain.units import ChannelId
 from gateway.domain.usage import Source
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE
@@ -216,3 +217,16 @@ async def test_68_a_delay_in_the_body_is_told_as_a_header(gateway: Gateway, prov
     answer = await gateway.client.chat()
     assert (answer.status, answer.head.get("retry-after")) == (429, "34")
     assert "Slow down." in answer.error["message"]
+
+
+@DIALECTS
+async def test_overrides_mean_the_same_in_every_dialect(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    edits = Overrides(set={"max_tokens": 77}, default={"tool_choice": "auto"}, system="The owner's.")
+    _channel(gateway, provider, dialect, overrides=edits)
+    provider.other = _answers(PLAIN[dialect], stream=False)
+    given = {name: value for name, value in TOOLS_AND_IMAGE.items() if name not in ("model", "tool_choice")}
+    await gateway.client.chat(**given)
+    said = HEARD[dialect](provider.last)
+    assert {("limit", "77"), ("choice", "auto")} <= set(said)
+    assert said[0][1].startswith("The owner's.")
+    assert "Be brief." in "".join(text for role, text in said[:3] if role == "system")

@@ -65,6 +65,24 @@ async def test_the_key_and_header_values_are_never_told(owner: ControlClient, bo
     assert (channel.key, channel.headers) == ("…tail", {"X-Secret": "…tail"})
 
 
+async def test_the_password_of_a_proxy_is_never_told(owner: ControlClient, body: dict[str, object]) -> None:
+    await owner.add_channel(body | {"proxy": f"http://me:{CANARY}@127.0.0.1:9", "models": [{"name": "m1"}]})
+    assert (await owner.channel("new")).proxy == "http://…@127.0.0.1:9"
+    for path in ("/channels", "/channels/new"):
+        assert CANARY.encode() not in (await owner.send("GET", path)).body
+
+
+async def test_overrides_are_kept_shown_and_dropped(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+    await owner.edit_channel("up", {"overrides": {"set": {"seed": 7}, "remove": ["user"], "system": "Be brief."}})
+    answer = await gateway.client.chat(user="u")
+    assert answer.head.get("x-gateway-dropped-params") == "user"
+    sent = provider.last.json
+    assert (sent["seed"], "user" in sent, sent["messages"][0]["content"]) == (7, False, "Be brief.")
+    assert (await owner.edit_channel("up", {"overrides": None})).overrides is None
+    await gateway.client.chat(user="u")
+    assert provider.last.json["user"] == "u"
+
+
 async def test_references_are_told_as_they_are(owner: ControlClient, body: dict[str, object]) -> None:
     assert (await owner.add_channel(body | {"key": "env:MY_KEY", "models": [{"name": "m"}]})).key == "env:MY_KEY"
 

@@ -12,6 +12,7 @@ from gateway.domain.channel import Channel, Dialect, Served, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
@@ -126,6 +127,14 @@ def test_groups(more: dict[str, object], field: str | None) -> None:
         ({"key": "env:A B"}, "key"),
         ({"key": " sk"}, "key"),
         ({"headers": {"Host": "x"}}, "headers"),
+        ({"headers": {"Authorization": "x"}}, "headers"),
+        ({"headers": {"Proxy-Authorization": "x"}}, "headers"),
+        ({"overrides": Overrides(set={"model": "x"})}, "overrides"),
+        ({"overrides": Overrides(system="Be brief.")}, None),
+        ({"proxy": "http://me:pw@h:3128"}, None),
+        ({"proxy": "env:PROXY"}, None),
+        ({"proxy": "socks5://h:1"}, "proxy"),
+        ({"proxy": "http://h:1", "dialect": Dialect.MOCK, "base_url": ""}, "proxy"),
         ({"headers": {"bad name": "x"}}, "headers"),
         ({"headers": {"X": "a\r\nY: b"}}, "headers"),
         ({"timeouts": Timeouts(connect=0)}, "timeouts"),

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Timeouts
 from gateway.domain.limits import Limits
 from gateway.domain.usage import Source
@@ -223,3 +224,17 @@ async def test_a_call_larger_than_a_limit_is_told_so_at_once(gateway: Gateway, p
     assert not answer.head.get("retry-after")
     assert answer.head.get("x-should-retry") == "false"
     assert provider.exchanges == []
+
+
+PROXY = "http://me:pw@127.0.0.1:1"
+
+
+async def test_a_proxy_that_is_down_was_not_the_upstream(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, name="direct", priority=-1)
+    gateway.channel(provider.base_url, proxy=PROXY)
+    provider.on("m", speak())
+    assert (await gateway.client.chat()).text == "Hello"
+    record = gateway.record
+    assert [(a.kind, a.billed) for a in record.attempts] == [(FailureKind.NETWORK, False), (None, False)]
+    assert "the proxy 127.0.0.1:1 cannot be reached" in record.attempts[0].reason
+    assert "pw" not in record.attempts[0].reason

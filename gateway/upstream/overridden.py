@@ -1,0 +1,53 @@
+"""Overridden: a client's order as the channel's owner wants it, before any dialect has seen it. Only what is named is
+touched; everything else stays the bytes it came as.
+"""
+
+import msgspec
+
+from gateway.domain.overrides import Overrides
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order
+from gateway.upstream.rawjson import Fields
+
+_SYSTEM = (b'"system"', b'"developer"')
+_GAP = "\n\n"
+
+
+def overridden(order: Order, overrides: Overrides) -> Order:
+    """The order with the owner's parameters and system prompt; ``removed`` names what the client sent and is gone."""
+    fields = dict(order.fields)
+    removed = [name for name in overrides.remove if fields.pop(name, None) is not None]
+    for name, value in overrides.default.items():
+        if rawjson.is_null(fields.get(name)):
+            fields[name] = rawjson.raw(value)
+    for name, value in overrides.set.items():
+        fields[name] = rawjson.raw(value)
+    if overrides.system:
+        fields["messages"] = _with_system(fields["messages"], overrides)
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(removed))
+
+
+def _with_system(messages: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
+    try:
+        turns = rawjson.objects(messages)
+    except ValueError:  # not a list of objects: the upstream will say so
+        return messages
+    if overrides.replace_system:
+        turns = [turn for turn in turns if bytes(turn.get("role", rawjson.NULL)) not in _SYSTEM]
+    elif turns and bytes(turns[0].get("role", rawjson.NULL)) in _SYSTEM and _put_before(turns[0], overrides.system):
+        return rawjson.raw(turns)
+    own: Fields = {"role": msgspec.Raw(_SYSTEM[0]), "content": rawjson.raw(overrides.system)}
+    return rawjson.raw([own, *turns])
+
+
+def _put_before(turn: Fields, system: str) -> bool:
+    """Into the client's own first system message, for many upstreams take but one. False if it cannot be read."""
+    content = rawjson.maybe(turn.get("content"))
+    if isinstance(content, str):
+        turn["content"] = rawjson.raw(system + _GAP + content)
+    elif isinstance(content, list):
+        parts = rawjson.items(turn["content"])
+        turn["content"] = rawjson.raw([{"type": "text", "text": system + _GAP}, *parts])
+    else:
+        return False
+    return True

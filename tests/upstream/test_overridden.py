@@ -1,0 +1,76 @@
+"""A client's order as the channel's owner wants it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.overrides import Overrides
+from gateway.upstream import rawjson
+from gateway.upstream.overridden import overridden
+from tests.upstream.makers import order
+
+USER = {"role": "user", "content": "Hi"}
+
+
+def _fields(body: dict[str, Any], **edits: Any) -> dict[str, Any]:
+    found = overridden(order({"model": "m", "messages": [USER], **body}), Overrides(**edits))
+    return {name: rawjson.value(value) for name, value in found.fields.items() if name != "model"}
+
+
+def test_parameters_are_set_defaulted_and_removed() -> None:
+    body = {"temperature": 1, "seed": 5, "top_p": None, "user": "u", "n": 2}
+    always = {"temperature": 0.2, "metadata": {"a": 1}}
+    found = _fields(body, set=always, default={"top_p": 0.9, "n": 1}, remove=("user", "x"))
+    del found["messages"]
+    assert found == {"temperature": 0.2, "seed": 5, "top_p": 0.9, "n": 2, "metadata": {"a": 1}}
+
+
+def test_what_the_client_loses_is_told() -> None:
+    asked = order({"model": "m", "messages": [USER], "user": "u"})
+    assert overridden(asked, Overrides(remove=("user", "seed"))).removed == ("user",)
+    assert overridden(asked, Overrides(remove=("user",), default={"user": "all"})).removed == ("user",)
+
+
+def test_what_is_not_named_stays_as_it_came() -> None:
+    asked = order('{"model":"m","messages":[{"role":"user","content":"\\u0041"}],"x":1.00}')
+    found = overridden(asked, Overrides(set={"seed": 1}))
+    assert bytes(found.fields["x"]) == b"1.00"
+    assert found.fields["messages"] is asked.fields["messages"]
+    assert "seed" not in asked.fields
+
+
+def test_the_body_as_it_came_is_not_sent() -> None:
+    asked = msgspec.structs.replace(order(), body=b"{}")
+    assert overridden(asked, Overrides(system="x")).body == b""
+
+
+SYSTEM = {"role": "system", "content": "Old."}
+DEVELOPER = {"role": "developer", "content": [{"type": "text", "text": "Old."}]}
+OWN = {"role": "system", "content": "New."}
+
+
+@pytest.mark.parametrize(
+    ("messages", "replace", "expected"),
+    [
+        ([USER], False, [OWN, USER]),
+        ([SYSTEM, USER], False, [{"role": "system", "content": "New.\n\nOld."}, USER]),
+        (
+            [DEVELOPER, USER],
+            False,
+            [{**DEVELOPER, "content": [{"type": "text", "text": "New.\n\n"}, {"type": "text", "text": "Old."}]}, USER],
+        ),
+        ([{"role": "system", "content": None}, USER], False, [OWN, {"role": "system", "content": None}, USER]),
+        ([USER, SYSTEM], False, [OWN, USER, SYSTEM]),
+        ([SYSTEM, USER, DEVELOPER], True, [OWN, USER]),
+        ([USER], True, [OWN, USER]),
+    ],
+)
+def test_a_system_prompt_goes_before_the_clients_or_in_its_place(
+    messages: list[object], replace: bool, expected: list[object]
+) -> None:
+    assert _fields({"messages": messages}, system="New.", replace_system=replace)["messages"] == expected
+
+
+def test_messages_that_are_none_are_the_upstreams_business() -> None:
+    assert _fields({"messages": [1, 2]}, system="New.")["messages"] == [1, 2]
