@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "price": ("price:price", "What models cost."),
     "model": ("model:model", "The models that clients see."),
     "usage": ("usage:usage", "The calls and what they cost."),
+    "config": ("config:config", "The whole configuration as a file: export and import."),
     "settings": ("settings:settings", "What you decide for the whole gateway."),
     "verify": ("upkeep:verify", "Recompute every balance from the call log."),
     "undo": ("upkeep:undo", "Take back the last change of the configuration."),

@@ -4,6 +4,7 @@ from gateway.client.caller import Body, Caller, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check, Served
 from gateway.domain.checkup import Checkup
+from gateway.domain.config_file import ExportView, ImportView
 from gateway.domain.offered import ListingView, PresetView
 from gateway.domain.settings import Settings
 from gateway.domain.views import (
@@ -39,6 +40,14 @@ class AccountRequests(Caller):
     async def grant(self, nanos: int, note: str = "") -> AccountView:
         """Top up; a negative amount corrects."""
         return await self.post("/account/grants", AccountView, {"nanos": nanos, "note": note})
+
+    async def export_config(self) -> ExportView:
+        """The configuration as one text without secrets."""
+        return await self.get("/config", ExportView)
+
+    async def import_config(self, text: str, *, apply: bool = False, prune: bool = False) -> ImportView:
+        """What a text changes; with ``apply`` it is done, all or nothing. ``prune`` removes what it does not name."""
+        return await self.post("/config", ImportView, {"text": text, "apply": apply, "prune": prune})
 
     async def settings(self) -> Settings:
         return await self.get("/settings", Settings)

@@ -14,6 +14,7 @@ from gateway.control import (
     calls,
     channels,
     checkup,
+    config_file,
     events,
     groups,
     guard,
@@ -33,8 +34,8 @@ from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFo
 from gateway.domain.text import plain
 from gateway.web.errors import answer
 
-BODY_LIMIT = 1 << 20
-"""Bytes of a request body; the largest honest one is a channel with thousands of models."""
+BODY_LIMIT = 8 << 20
+"""Bytes of a request body; the largest honest one is a configuration with thousands of models and prices."""
 
 _log = logging.getLogger("tollkeeper")
 
@@ -51,6 +52,8 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("PATCH", "/account", account.edit),
     ("GET", "/account/grants", account.grants),
     ("POST", "/account/grants", account.add_grant),
+    ("GET", "/config", config_file.export),
+    ("POST", "/config", config_file.take),
     ("GET", "/settings", settings.show),
     ("PATCH", "/settings", settings.edit),
     ("GET", "/tokens", tokens.listed),

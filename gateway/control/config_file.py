@@ -1,0 +1,74 @@
+"""Config file: the configuration as one text, and from a text: everything it says or nothing, in one change."""
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from aiohttp import web
+
+from gateway.control.desk import Desk
+from gateway.control.inputs import fields, required
+from gateway.control.plan import Document, Plan
+from gateway.core.exported import exported, notes
+from gateway.core.references import REFERENCE
+from gateway.domain.channel import Channel
+from gateway.domain.config_file import ExportView, ImportView
+from gateway.domain.errors import BadRequest
+from gateway.domain.text import plain
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do with a text."""
+
+    text: str
+    apply: bool = False
+    """Make the changes; else only tell them."""
+    prune: bool = False
+    """Remove what the text does not name."""
+
+
+async def export(desk: Desk, _: web.Request) -> ExportView:
+    """GET /config."""
+    return ExportView(text=exported(desk.registry), notes=notes(desk.registry))
+
+
+async def take(desk: Desk, request: web.Request) -> ImportView:
+    """POST /config {text, apply?, prune?}."""
+    body = await request.read()
+    required(body, "text")
+    asked = Asked(**fields(body, Asked, Asked.__struct_fields__))
+    return _followed(desk, _parsed(asked.text), asked, [])
+
+
+def _followed(desk: Desk, document: Document, asked: Asked, told: list[str]) -> ImportView:
+    plan = Plan(desk.registry, desk.now)
+    plan.follow(document, prune=asked.prune)
+    if asked.apply and plan.changes:
+        desk.commit(f"imported a configuration ({len(plan.changes)} changes)", *plan.changes)
+    return ImportView(
+        applied=asked.apply,
+        differences=plan.differences,
+        notes=[*told, *_to_do(plan, os.environ)],
+        keys=plan.keys if asked.apply else {},
+    )
+
+
+def _parsed(text: str) -> Document:
+    """Raises BadRequest with the line at fault."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+        raise BadRequest(f"the file is no TOML: {plain(str(exc))}", code="bad_configuration", param="text") from exc
+
+
+def _to_do(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+    """What the owner has to do for what is new or changed."""
+    for name in sorted(plan.keys):
+        yield f"token '{plain(name)}' is new here and gets a key of its own"
+    for change in plan.changes:
+        if isinstance(change.value, Channel):
+            for secret in (*change.value.all_keys, *change.value.headers.values()):
+                variable = secret.removeprefix(REFERENCE)
+                if secret.startswith(REFERENCE) and not environ.get(variable):
+                    yield f"channel '{plain(change.value.name)}': {variable} is not set where the server runs"

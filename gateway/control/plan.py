@@ -1,0 +1,220 @@
+"""Plan: what it takes to make the configuration as a document says, all of it or nothing.
+
+A thing that the document names becomes wholly as it says there: what is not said of it is as it comes. What the
+document does not name is left alone, or with ``prune`` removed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.control import checks
+from gateway.control.channels import default_base_url
+from gateway.core.exported import form
+from gateway.core.ids import digest, hint, new_id, new_key
+from gateway.core.references import restored
+from gateway.domain.change import Change, Entity
+from gateway.domain.channel import Channel, Dialect
+from gateway.domain.config_file import Difference, FieldDifference
+from gateway.domain.errors import BadRequest
+from gateway.domain.form import misfit, read
+from gateway.domain.registry import Registry
+from gateway.domain.sections import FORMAT, SECTIONS, Section
+from gateway.domain.text import mask, plain
+from gateway.domain.token import Token
+from gateway.domain.toml import Value, inline
+from gateway.domain.units import ChannelId, Millis, TokenId
+from gateway.domain.urls import checked_base_url
+from gateway.upstream.traits import PRESETS
+
+Document = Mapping[str, Any]
+
+
+class Plan:
+    """Made step by step; ``registry`` is the configuration as it would be."""
+
+    def __init__(self, registry: Registry, now: Millis) -> None:
+        self.registry = registry
+        self.changes: list[Change] = []
+        self.differences: list[Difference] = []
+        self.keys: dict[str, str] = {}
+        self._now = now
+
+    def follow(self, document: Document, *, prune: bool) -> None:
+        """Raises BadRequest with the path of what cannot be understood or is not allowed."""
+        _check_head(document)
+        for section in SECTIONS:
+            if section.title:
+                self._many(section, _table(document, section.name), prune=prune)
+            elif section.name in document or prune:
+                self._one(section, _table(document, section.name))
+        for section in SECTIONS:
+            self._check(section, _table(document, section.name))
+
+    def _one(self, section: Section, values: Mapping[str, Any]) -> None:
+        old: msgspec.Struct = getattr(self.registry, section.name)
+        new = read(section.kind, values, section.name, {name: getattr(old, name) for name in section.omit})
+        self._put(section, "", old, new)
+
+    def _many(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
+        present = {getattr(entity, section.title): entity for entity in getattr(self.registry, section.name).values()}
+        for title, values in tables.items():
+            path = f"{section.name}.{plain(title, 64)}"
+            old = present.get(title)
+            new = read(section.kind, values, path, self._base(section, title, old))
+            self._put(section, title, old, self._ripe(new, old, values, path))
+        for title in sorted(set(present) - set(tables)):
+            if prune:
+                self._put(section, title, present[title], None)
+            else:
+                self.differences.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
+
+    def _base(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
+        """What no file tells: it is as it was, or made."""
+        if old is not None:
+            return {name: getattr(old, name) for name in (section.title, *section.omit)}
+        if section.name == "tokens":
+            key = self.keys[title] = new_key()
+            made = {"id": TokenId(new_id("tok")), "digest": digest(key), "hint": hint(key), "created": self._now}
+        elif section.name == "channels":
+            made = {"id": ChannelId(new_id("ch")), "created": self._now, "last_check": None}
+        else:
+            made = dict.fromkeys(section.omit, self._now)
+        return {section.title: title, **made}
+
+    def _ripe(
+        self, new: msgspec.Struct, old: msgspec.Struct | None, values: Mapping[str, Any], path: str
+    ) -> msgspec.Struct:
+        """What was read, with what depends on what was there before."""
+        if isinstance(new, Channel):
+            return self._ripe_channel(new, old if isinstance(old, Channel) else None, values, path)
+        if "updated" in new.__struct_fields__ and new != old:
+            return msgspec.structs.replace(new, updated=self._now)
+        return new
+
+    def _ripe_channel(self, new: Channel, old: Channel | None, values: Mapping[str, Any], path: str) -> Channel:
+        if old is not None:
+            new = restored(new, old)
+        known = {model.name: model.created for model in old.models} if old is not None else {}
+        models = [msgspec.structs.replace(model, created=known.get(model.name, self._now)) for model in new.models]
+        url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
+        if new.dialect is not Dialect.MOCK:
+            url = _at(path, lambda: checked_base_url(url))
+        return msgspec.structs.replace(new, models=tuple(models), base_url=url)
+
+    def _put(self, section: Section, title: str, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
+        if new == old:
+            return
+        what = "added" if old is None else "removed" if new is None else "changed"
+        fields = _fields(section, old, new) if new is not None else []
+        self.differences.append(Difference(what=what, noun=section.noun, name=title, fields=fields))
+        entity: Any = new if new is not None else old
+        key = _key(section, entity)
+        value: Entity | None = entity if new is not None else None
+        self.changes.append(Change(section.name, key, value))
+        self.registry = _with(self.registry, section, key, value)
+
+    def _check(self, section: Section, values: Mapping[str, Any]) -> None:
+        """Everything that the document names is allowed, in the configuration as it would be."""
+        if not section.title:
+            _at(section.name, lambda: _CHECKS[section.name](getattr(self.registry, section.name), self.registry))
+            return
+        for entity in getattr(self.registry, section.name).values():
+            title = getattr(entity, section.title)
+            if title in values:
+                _at(f"{section.name}.{plain(title, 64)}", lambda e=entity: _CHECKS[section.name](e, self.registry))
+
+
+def _check_head(document: Document) -> None:
+    found = document.get("format")
+    if found != FORMAT or isinstance(found, bool):
+        raise misfit("format", f"must be {FORMAT}, the only format this program knows")
+    known = ("format", *(section.name for section in SECTIONS))
+    for name in document:
+        if name not in known:
+            raise misfit(plain(name, 64), f"is no section; the sections are: {', '.join(known[1:])}")
+
+
+def _table(document: Document, name: str) -> Mapping[str, Any]:
+    values = document.get(name, {})
+    if not isinstance(values, Mapping):
+        raise misfit(name, "must be a table")
+    return values
+
+
+def _fields(section: Section, old: msgspec.Struct | None, new: msgspec.Struct) -> list[FieldDifference]:
+    before, after = _shown(section, old), _shown(section, new)
+    names = [*after, *(name for name in before if name not in after)]
+    found = [
+        FieldDifference(field=name, before=before.get(name, ""), after=after.get(name, ""))
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
+    return found or [FieldDifference(field="key", before="…", after="…")]
+
+
+def _shown(section: Section, entity: msgspec.Struct | None) -> dict[str, str]:
+    if entity is None:
+        return {}
+    shown = {name: inline(value) for name, value in form(entity, section).items()}
+    if isinstance(entity, Channel):
+        headers: Mapping[str, str] = {name: mask(value) for name, value in entity.headers.items()}
+        secret: dict[str, Value] = {
+            "key": mask(entity.key),
+            "keys": [mask(key) for key in entity.keys],
+            "headers": headers,
+        }
+        shown |= {name: inline(value) for name, value in secret.items() if value}
+    return shown
+
+
+def _key(section: Section, entity: Any) -> str:
+    """What the entity is found by in the store."""
+    if not section.title:
+        return ""
+    return str(entity.id if "id" in section.omit else getattr(entity, section.title))
+
+
+def _with(registry: Registry, section: Section, key: str, value: Entity | None) -> Registry:
+    if not section.title:
+        return msgspec.structs.replace(registry, **{section.name: value})
+    entities = dict(getattr(registry, section.name))
+    if value is None:
+        del entities[key]
+    else:
+        entities[key] = value
+    return msgspec.structs.replace(registry, **{section.name: entities})
+
+
+def _at(path: str, act: Any) -> Any:
+    """Do it; what it objects to is at this path."""
+    try:
+        return act()
+    except BadRequest as error:
+        where = f"{path}.{error.param}" if error.param else path
+        raise misfit(where, error.message.removeprefix(f"{error.param}: ")) from error
+
+
+def _check_channel(value: Channel, registry: Registry) -> None:
+    checks.channel(value, registry)
+    if value.preset not in ("", *PRESETS):
+        raise BadRequest(f"must be one of {', '.join(sorted(PRESETS))}", param="preset")
+    if value.name in registry.channels:
+        raise BadRequest("is the id of a channel", param="name")
+
+
+def _check_token(value: Token, registry: Registry) -> None:
+    checks.token(value, registry)
+    if value.name in registry.tokens:
+        raise BadRequest("is the id of a token", param="name")
+
+
+_CHECKS: Mapping[str, Any] = {
+    "settings": lambda value, _: checks.settings(value),
+    "account": lambda value, _: checks.account(value),
+    "groups": lambda value, _: checks.group(value),
+    "channels": _check_channel,
+    "tokens": _check_token,
+    "prices": lambda value, _: checks.price(value),
+}

@@ -1,0 +1,63 @@
+"""References: a channel's secrets as names of environment variables, for a file that may be shown, and back. Pure."""
+
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+
+import msgspec
+
+from gateway.domain.channel import Channel
+
+REFERENCE = "env:"
+
+OPEN_HEADERS = frozenset(
+    {
+        *("anthropic-beta", "anthropic-version", "http-referer", "openai-beta", "openai-organization"),
+        *("openai-project", "user-agent", "x-title"),
+    }
+)
+"""Headers whose values are no secrets."""
+
+
+def hidden(channel: Channel) -> Channel:
+    """The channel with a reference in place of each secret; what is a reference already stays."""
+    keys = tuple(_hide(channel.name, value, number) for number, value in enumerate(channel.all_keys, start=1))
+    headers = {
+        name: value if name.lower() in OPEN_HEADERS else _hide(channel.name, value, name)
+        for name, value in channel.headers.items()
+    }
+    return msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:], headers=headers)
+
+
+def variables(channel: Channel) -> list[str]:
+    """The variables that stand for this channel's secrets in a file."""
+    before, after = list(_secrets(channel)), list(_secrets(hidden(channel)))
+    return [new.removeprefix(REFERENCE) for old, new in zip(before, after, strict=True) if old != new]
+
+
+def restored(channel: Channel, old: Channel) -> Channel:
+    """The channel of a file with the secrets that the present one has where the file has their references."""
+    known = {new: own for own, new in zip(_secrets(old), _secrets(hidden(old)), strict=True)}
+    keys = tuple(known.get(key, key) for key in channel.all_keys)
+    headers = {name: known.get(value, value) for name, value in channel.headers.items()}
+    return msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:], headers=headers)
+
+
+def _secrets(channel: Channel) -> Iterator[str]:
+    yield from channel.all_keys
+    yield from (channel.headers[name] for name in sorted(channel.headers))
+
+
+def _hide(channel: str, value: str, which: int | str) -> str:
+    if not value or value.startswith(REFERENCE):
+        return value
+    return f"{REFERENCE}TOLLKEEPER_KEY_{_variable(channel, which)}"
+
+
+def _variable(channel: str, which: int | str) -> str:
+    """Capital letters, digits and ``_``; no two secrets have the same."""
+    number = "" if which == 1 else f"_{which}"
+    if re.fullmatch(r"[a-z0-9]{1,40}", channel) and isinstance(which, int):
+        return channel.upper() + number
+    plainly = re.sub(r"[^A-Z0-9]", "_", f"{channel}{number}".upper())
+    return f"{plainly[:40]}_{sha256(f'{channel}/{which}'.encode()).hexdigest()[:8].upper()}"

@@ -1,0 +1,39 @@
+"""Config file: what is told of the configuration as a text, and of what a text would change. See ``domain.views``."""
+
+import msgspec
+
+
+class ExportView(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration as a text, and what to know of it."""
+
+    text: str
+    notes: list[str]
+
+
+class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """One field as it is and as it would be, in the spelling of the file; empty: as it comes. Secrets are masked."""
+
+    field: str
+    before: str
+    after: str
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a text adds, changes, removes or leaves alone although it does not name it."""
+
+    what: str
+    """``added``, ``changed``, ``removed`` or ``kept``."""
+    noun: str
+    name: str
+    fields: list[FieldDifference]
+
+
+class ImportView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a text changes, or has changed."""
+
+    applied: bool
+    differences: list[Difference]
+    notes: list[str]
+    """What to do besides, and what of a stranger's file was not taken over."""
+    keys: dict[str, str]
+    """Name of a new token to its key, told only once, when it is made."""

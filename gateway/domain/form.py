@@ -1,0 +1,176 @@
+"""Form: how the owner's structs stand in a configuration file, and back. Read off the structs: a new field is there.
+
+Fields with their default are left out. Money is in dollars (``"2.50"``, per million tokens where the field is a rate),
+moments are ISO 8601, multipliers are factors; a struct that says no more than its ``name`` is just that name.
+"""
+
+import enum
+import types
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.group import Group
+from gateway.domain.limits import Budget
+from gateway.domain.money import nanos_of, number
+from gateway.domain.text import plain
+from gateway.domain.toml import Value
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import iso
+from gateway.domain.written import brief_multiplier, multiplier_of
+
+AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
+
+LARGEST = 10**18
+"""A billion dollars in nano-dollars; larger numbers are a mistake."""
+
+_NAMES: dict[tuple[type, str], str] = {(Budget, "nanos"): "dollars"}
+"""Fields that are called otherwise in a file."""
+
+_SPELT: dict[tuple[type, str], tuple[Callable[[Any], Value], Callable[[str], Any]]] = {
+    (Group, "multiplier"): (lambda parts: brief_multiplier(parts).removeprefix("x"), multiplier_of),
+}
+"""Fields that are spelt in a way of their own."""
+
+
+def written(
+    value: msgspec.Struct, omit: Collection[str] = (), inner: Mapping[type, Collection[str]] = {}
+) -> dict[str, Value]:
+    """The fields that are not as they come, by the names of the file. ``inner``: what to omit of structs inside."""
+    kind = type(value)
+    hints = get_type_hints(kind)
+    found: dict[str, Value] = {}
+    for field in msgspec.structs.fields(kind):
+        given = getattr(value, field.name)
+        if field.name in omit or given is None or (not field.required and given == _default(field)):
+            continue
+        spelt = _SPELT.get((kind, field.name))
+        name = _NAMES.get((kind, field.name), field.name)
+        found[name] = spelt[0](given) if spelt else _written(given, hints[field.name], inner)
+    return found
+
+
+def read(
+    kind: type[AnyStruct], values: object, path: str, base: Mapping[str, Any], omit: Collection[str] = ()
+) -> AnyStruct:
+    """The struct that a table describes; ``base`` are the fields that no file tells.
+
+    Raises BadRequest with the path of the place at fault and what was expected there.
+    """
+    if not isinstance(values, Mapping):
+        raise misfit(path, "must be a table of names and values")
+    hints = get_type_hints(kind)
+    names = {
+        _NAMES.get((kind, f.name), f.name): f for f in msgspec.structs.fields(kind) if f.name not in (*base, *omit)
+    }
+    given = dict(base)
+    for name, value in values.items():
+        if name not in names:
+            raise misfit(f"{path}.{plain(str(name), 64)}", f"is not known; known are: {', '.join(names) or 'none'}")
+        field = names[name].name
+        spelt = _SPELT.get((kind, field))
+        where = f"{path}.{name}"
+        given[field] = _spelt(spelt[1], value, where) if spelt else _read(value, hints[field], where)
+    for name, wanted in names.items():
+        if wanted.required and wanted.name not in given:
+            raise misfit(f"{path}.{name}", "is missing")
+    return kind(**given)
+
+
+def misfit(path: str, what: str) -> BadRequest:
+    """Why a file cannot be taken, and where."""
+    return BadRequest(f"{path}: {what}", code="bad_configuration", param=path)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    return field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
+
+
+def _written(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Value:
+    hint = _bare(hint)
+    if hint is Nanos:
+        return number(value)
+    if hint is Millis:
+        return iso(value)
+    if isinstance(value, msgspec.Struct):
+        found = written(value, inner.get(type(value), ()), inner)
+        return str(found["name"]) if list(found) == ["name"] else found
+    if isinstance(value, Mapping):
+        return {name: _written(value[name], _argument(hint, 1), inner) for name in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [_written(item, _argument(hint, 0), inner) for item in value]
+    return _plainly(value)
+
+
+def _plainly(value: object) -> Value:
+    if isinstance(value, enum.Enum):
+        return str(value.value)
+    if isinstance(value, str | int | float):
+        return value
+    raise TypeError(f"no configuration file can hold {value!r}")
+
+
+def _read(value: Any, hint: Any, path: str) -> Any:
+    hint = _bare(hint)
+    if hint is Nanos:
+        return _spelt(nanos_of, value, path)
+    if hint is Millis:
+        return _spelt(_moment, value, path)
+    kind = get_origin(hint) or hint
+    if kind in (tuple, list):
+        if not isinstance(value, list):
+            raise misfit(path, "must be a list: [...]")
+        return kind(_read(item, _argument(hint, 0), f"{path}[{n}]") for n, item in enumerate(value))
+    if kind is dict:
+        if not isinstance(value, Mapping):
+            raise misfit(path, "must be a table: { name = value }")
+        return {str(name): _read(item, _argument(hint, 1), f"{path}.{name}") for name, item in value.items()}
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return read(
+            kind, {"name": value} if isinstance(value, str) and "name" in kind.__struct_fields__ else value, path, {}
+        )
+    return _simple(value, hint, path)
+
+
+def _simple(value: Any, hint: Any, path: str) -> Any:
+    if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
+        raise misfit(path, "the number is out of range")
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError as exc:
+        choices = [str(choice) for choice in hint] if isinstance(hint, type) and issubclass(hint, enum.StrEnum) else []
+        known = f"; known are: {', '.join(choices)}" if choices else ""
+        raise misfit(path, plain(str(exc)) + known) from exc
+
+
+def _spelt(read_text: Callable[[str], Any], value: object, path: str) -> Any:
+    if not isinstance(value, str):
+        raise misfit(path, f"must be a text in quotation marks, not {plain(str(value), 40)}")
+    try:
+        return read_text(value)
+    except BadRequest as error:
+        raise misfit(path, error.message) from error
+
+
+def _moment(text: str) -> Millis:
+    try:
+        return Millis(round(datetime.fromisoformat(text).timestamp() * 1000))
+    except (ValueError, OverflowError):
+        raise BadRequest(f"{plain(text, 40)!r} is no moment such as 2026-11-30T14:00:00.000Z") from None
+
+
+def _bare(hint: Any) -> Any:
+    """The hint without ``None``, which a file says by saying nothing."""
+    if get_origin(hint) in (Union, types.UnionType):
+        rest = [inner for inner in get_args(hint) if inner is not types.NoneType]
+        return rest[0] if len(rest) == 1 else Union[tuple(rest)]  # noqa: UP007 - made of a list
+    return hint
+
+
+def _argument(hint: Any, number: int) -> Any:
+    """``tuple[X, ...]`` and ``list[X]`` have one kind of item, ``dict[K, V]`` two; without them anything goes."""
+    args = get_args(_bare(hint))
+    return args[number] if len(args) > number else Any

@@ -1,0 +1,127 @@
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gateway.commands.exits import Exit
+from gateway.domain.config_file import Difference, ExportView, FieldDifference, ImportView
+from gateway.domain.errors import BadRequest
+from tests.commands.runner import Control, run
+from tests.commands.samples import HOSTILE
+
+TEXT = "format = 1\n\n[groups.home]\n"
+FOUND = ImportView(
+    applied=False,
+    differences=[
+        Difference(what="added", noun="group", name="work", fields=[]),
+        Difference(
+            what="changed",
+            noun="channel",
+            name="up",
+            fields=[
+                FieldDifference(field="priority", before="1", after="2"),
+                FieldDifference(field="note", before='"x"', after=""),
+                FieldDifference(field="weight", before="", after="5"),
+            ],
+        ),
+        Difference(what="kept", noun="token", name="laptop", fields=[]),
+    ],
+    notes=["set THIS"],
+    keys={},
+)
+REMOVING = replace(FOUND, differences=[Difference(what="removed", noun="token", name="laptop", fields=[])])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "tollkeeper.toml"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def exporting() -> Control:
+    return Control({"GET /config": ExportView(text=TEXT, notes=["tokens are without their keys"])})
+
+
+def test_an_export_goes_to_stdout_as_it_is_and_its_notes_do_not() -> None:
+    for args in (("config", "export"), ("config", "export", "-")):
+        ran = run(*args, control=exporting())
+        assert (ran.out, ran.err) == (TEXT, "note: tokens are without their keys\n")
+
+
+def test_an_export_goes_to_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "out.toml"
+    ran = run("config", "export", str(path), control=exporting())
+    assert (path.read_text(encoding="utf-8"), ran.out) == (TEXT, "")
+
+
+def test_an_export_as_json() -> None:
+    assert run("config", "export", "--json", control=exporting()).json["text"] == TEXT
+
+
+def test_a_file_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
+    assert run("config", "export", str(tmp_path / "no" / "folder"), control=exporting()).code != 0
+
+
+def test_a_dry_run_shows_what_would_change(file: Path) -> None:
+    control = Control({"POST /config": FOUND})
+    ran = run("config", "import", str(file), "--dry-run", control=control)
+    assert ran.out.splitlines() == [
+        "+ group work",
+        "~ channel up",
+        "    priority = 1 → 2",
+        '    note = "x" → as it comes',
+        "    weight = 5",
+    ]
+    assert ran.err == "note: set THIS\n2 changes to make; 1 not named in the file and left alone\n"
+    assert control.bodies == [{"text": TEXT, "apply": False, "prune": False}]
+
+
+def test_an_import_is_looked_at_and_then_made(file: Path) -> None:
+    control = Control({"POST /config": replace(FOUND, applied=True, keys={"phone": "sk-tk-new"})})
+    ran = run("config", "import", str(file), control=control)
+    assert [body["apply"] for body in control.bodies] == [False, True]
+    assert ran.out.endswith("phone  sk-tk-new\n")
+    assert "shown this once" in ran.err
+    assert "2 changes made" in ran.err
+
+
+def test_what_would_be_removed_is_asked_for(file: Path) -> None:
+    control = Control({"POST /config": REMOVING})
+    ran = run("config", "import", str(file), "--prune", control=control)
+    assert (ran.code, [body["apply"] for body in control.bodies]) == (Exit.USAGE, [False])
+    assert "- token laptop" in ran.out
+    ran = run("config", "import", str(file), "--prune", "--yes", control=control)
+    assert (ran.code, control.bodies[-1]) == (0, {"text": TEXT, "apply": True, "prune": True})
+
+
+def test_json_is_one_value(file: Path) -> None:
+    ran = run("config", "import", str(file), "--json", control=Control({"POST /config": FOUND}))
+    assert set(ran.json) == {"applied", "differences", "notes", "keys"}
+
+
+def test_a_text_from_stdin(file: Path) -> None:
+    control = Control({"POST /config": FOUND})
+    run("config", "import", "-", "--dry-run", control=control, stdin=TEXT)
+    assert control.bodies[0]["text"] == TEXT
+
+
+def test_a_refusal_says_where(file: Path) -> None:
+    control = Control({"POST /config": BadRequest("channels.up.prio: is not known")})
+    ran = run("config", "import", str(file), control=control)
+    assert (ran.code, "channels.up.prio: is not known" in ran.err) == (Exit.USAGE, True)
+
+
+def test_a_file_that_is_no_text(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe")
+    ran = run("config", "import", str(file), control=Control({}))
+    assert (ran.code, "no UTF-8 text" in ran.err) == (Exit.USAGE, True)
+
+
+def test_strangers_names_are_made_harmless(file: Path) -> None:
+    field = FieldDifference(field=HOSTILE, before=HOSTILE, after=HOSTILE)
+    bad = replace(
+        FOUND, differences=[Difference(what="added", noun="group", name=HOSTILE, fields=[field])], notes=[HOSTILE]
+    )
+    ran = run("config", "import", str(file), "--dry-run", control=Control({"POST /config": bad}))
+    assert not set("\x1b\x07\x9b\u202e") & set(ran.out + ran.err)

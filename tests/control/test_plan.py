@@ -1,0 +1,292 @@
+"""A document is followed wholly or not at all, and following it twice changes nothing."""
+
+import random
+import tomllib
+from typing import Any
+
+import pytest
+
+from gateway.control.plan import Plan
+from gateway.core.exported import exported
+from gateway.domain.account import Account
+from gateway.domain.channel import Check, Dialect, Timeouts, TokenLimitField
+from gateway.domain.config_file import FieldDifference
+from gateway.domain.errors import BadRequest
+from gateway.domain.group import Group
+from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.price import Price, Tier
+from gateway.domain.registry import Registry
+from gateway.domain.settings import Durability, Settings
+from gateway.domain.units import Millis, Nanos
+from tests.core import kit
+
+NOW = Millis(1_795_000_000_000)
+OWN = kit.registry(kit.channel("up", "m", groups=("home",)), tokens=(kit.token(),))
+
+
+def followed(text: str, registry: Registry = OWN, *, prune: bool = False) -> Plan:
+    plan = Plan(registry, NOW)
+    plan.follow(tomllib.loads(text), prune=prune)
+    return plan
+
+
+def told(plan: Plan) -> list[tuple[str, str, str]]:
+    return [(d.what, d.noun, d.name) for d in plan.differences]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_was_exported_is_imported_as_it_was(seed: int) -> None:
+    """Onto itself nothing changes; another home becomes the same, byte by byte, with prune."""
+    chance = random.Random(seed)
+    one, other = _some(chance), _some(chance)
+    text = exported(one)
+    assert (followed(text, one, prune=True).changes, followed(text, one, prune=True).differences) == ([], [])
+    plan = followed(text, other, prune=True)
+    assert exported(plan.registry) == text
+    assert followed(text, plan.registry, prune=True).changes == []
+    merged = followed(text, other)
+    assert followed(text, merged.registry).changes == []
+    assert all(d.what == "kept" for d in followed(text, merged.registry).differences)
+
+
+def test_what_is_added_and_changed_is_told_by_field() -> None:
+    text = """
+        format = 1
+        [groups.work]
+        [channels.up]
+        dialect = "openai"
+        base_url = "https://up.example/v1"
+        key = "env:TOLLKEEPER_KEY_UP"
+        models = ["m", { name = "fast", upstream = "m-mini" }]
+        groups = ["home", "work"]
+    """
+    plan = followed(text)
+    assert told(plan) == [
+        ("added", "group", "work"),
+        ("kept", "group", "home"),
+        ("changed", "channel", "up"),
+        ("kept", "token", "laptop"),
+        ("kept", "price", "m"),
+    ]
+    assert plan.differences[2].fields == [
+        FieldDifference(field="models", before='["m"]', after='["m", { name = "fast", upstream = "m-mini" }]'),
+        FieldDifference(field="groups", before='["home"]', after='["home", "work"]'),
+    ]
+    assert plan.registry.channels[kit.channel("up").id].key == "sk-upstream-canary"
+
+
+def test_what_is_not_said_is_as_it_comes() -> None:
+    registry = kit.registry(groups=(Group(name="home", multiplier=5, limits=Limits(rpm=5)),))
+    plan = followed("format = 1\n[groups.home]", registry)
+    assert plan.registry.groups["home"] == Group(name="home")
+    assert [field.field for field in plan.differences[0].fields] == ["multiplier", "limits"]
+
+
+def test_things_that_are_there_keep_what_is_their_own() -> None:
+    check = Check(time=NOW, ok=True, ms=Millis(5))
+    channel = kit.channel("up", groups=("home",), created=Millis(7), last_check=check)
+    registry = kit.registry(channel, tokens=(kit.token(created=Millis(9)),))
+    text = (
+        'format = 1\n[channels.up]\ndialect = "mock"\ngroups = ["home"]\n[tokens.laptop]\ngroup = "home"\nnote = "mine"'
+    )
+    after = followed(text, registry).registry
+    changed = after.channels[channel.id]
+    assert (changed.dialect, changed.created, changed.last_check) == (Dialect.MOCK, 7, check)
+    token = after.tokens[kit.token().id]
+    assert (token.note, token.digest, token.created) == ("mine", kit.token().digest, 9)
+
+
+def test_a_new_token_gets_a_key_and_a_new_thing_a_date() -> None:
+    plan = followed('format = 1\n[tokens.phone]\ngroup = "home"\n[prices.x]\ninput = "1"\noutput = "2"')
+    (phone,) = [token for token in plan.registry.tokens.values() if token.name == "phone"]
+    assert plan.keys["phone"].startswith("sk-tk-")
+    assert phone.hint == f"{plan.keys['phone'][:10]}…{plan.keys['phone'][-4:]}"
+    assert (phone.created, plan.registry.prices["x"].updated) == (NOW, NOW)
+
+
+def test_prune_removes_what_is_not_named() -> None:
+    plan = followed('format = 1\n[groups.home]\n[tokens.laptop]\ngroup = "home"', prune=True)
+    assert [found for found in told(plan) if found[0] == "removed"] == [
+        ("removed", "channel", "up"),
+        ("removed", "price", "m"),
+    ]
+    assert (plan.registry.channels, plan.registry.prices) == ({}, {})
+
+
+def test_a_preset_knows_its_place() -> None:
+    plan = followed('format = 1\n[channels.g]\ndialect = "openai"\npreset = "groq"\ngroups = ["home"]\nkey = "env:G"')
+    (made,) = [channel for channel in plan.registry.channels.values() if channel.name == "g"]
+    assert made.base_url.startswith("https://api.groq.com/")
+
+
+def test_a_key_that_is_written_out_is_taken_and_shown_masked() -> None:
+    text = (
+        'format = 1\n[channels.up]\ndialect = "mock"\ngroups = ["home"]\nmodels = ["m"]\nkey = "sk-a-new-canary-1234"'
+    )
+    plan = followed(text)
+    assert plan.registry.channels[kit.channel("up").id].key == "sk-a-new-canary-1234"
+    assert "canary" not in str(plan.differences)
+    assert FieldDifference(field="key", before='"…nary"', after='"…1234"') in plan.differences[1].fields
+
+
+CHANNEL = '[channels.c]\ndialect = "openai"\nbase_url = "https://x.example/v1"\ngroups = ["home"]\n'
+TOKEN = '[tokens.t]\ngroup = "home"\n'
+BAD = {
+    "": "format: must be 1",
+    "format = 2": "format: must be 1",
+    'format = "1"': "format: must be 1",
+    "format = true": "format: must be 1",
+    "format = 1.5": "format: must be 1",
+    "format = 1\nchanels = 5": "chanels: is no section; the sections are: settings",
+    "format = 1\n[grants.x]": "grants: is no section",
+    "format = 1\nchannels = 5": "channels: must be a table",
+    "format = 1\nchannels = [1]": "channels: must be a table",
+    "format = 1\n[channels]\nc = 5": "channels.c: must be a table",
+    "format = 1\nsettings = true": "settings: must be a table",
+    "format = 1\n[settings]\nkeep_day = 5": "settings.keep_day: is not known",
+    "format = 1\n[settings]\nkeep_days = 0": "settings.keep_days: at least one day",
+    'format = 1\n[settings]\nkeep_days = "5"': "settings.keep_days: Expected `int`",
+    'format = 1\n[settings]\ndurability = "never"': "settings.durability: Invalid enum value",
+    'format = 1\n[settings]\nhosts = ["a b"]': "settings.hosts: 'a b' is not a host name",
+    'format = 1\n[settings]\norigins = ["x"]': "settings.origins: 'x' is not an origin",
+    'format = 1\n[account]\nstatus = "rich"': "account.status: Invalid enum value",
+    'format = 1\n[account]\nbudgets = [{ window = "day" }]': "account.budgets: the day budget has neither",
+    'format = 1\n[account]\nbudgets = [{ dollars = "-5" }]': "account.budgets: must not be negative",
+    "format = 1\n[account]\ncreated = 5": "account.created: is not known",
+    "format = 1\n[groups.g]\nmultiplier = 2": "groups.g.multiplier: must be a text in quotation marks",
+    'format = 1\n[groups.g]\nmultiplier = "-2"': "groups.g.multiplier: '-2' is not a multiplier",
+    "format = 1\n[groups.g]\nlimits = { rpm = 0 }": "groups.g.limits: rpm must be above 0",
+    "format = 1\n[groups.g]\nlimits = { rpm = -1 }": "groups.g.limits: rpm must be above 0",
+    "format = 1\n[groups.g]\nlimits = { rps = 1 }": "groups.g.limits.rps: is not known",
+    'format = 1\n[groups." g"]': "groups. g.name: a name neither begins nor ends with a blank",
+    'format = 1\n[groups.""]': "groups..name: a name has 1 to 64 characters",
+    'format = 1\n[groups."a\\u001bb"]': "groups.a�b.name: a name has no control",
+    'format = 1\n[groups.g]\nname = "h"': "groups.g.name: is not known",
+    "format = 1\n[groups.g]\nmodels = [1]": "groups.g.models[0]: Expected `str`",
+    'format = 1\n[groups.g]\nmodels = [" m"]': "groups.g.models: the model name",
+    f'format = 1\n[groups.g]\nnote = "{"x" * 501}"': "groups.g.note: must be one line",
+    "format = 1\n[channels.c]": "channels.c.dialect: is missing",
+    'format = 1\n[channels.c]\ndialect = "cobol"': "channels.c.dialect: Invalid enum value",
+    'format = 1\n[channels.c]\ndialect = "openai"': "channels.c.base_url: base URL '' must begin",
+    f"format = 1\n{CHANNEL}base_ur = 5": "channels.c.base_ur: is not known",
+    f"format = 1\n{CHANNEL}id = 'ch_x'": "channels.c.id: is not known",
+    f"format = 1\n{CHANNEL}key = ' a'": "channels.c.key: must be printable",
+    f"format = 1\n{CHANNEL}key = 'env:'": "channels.c.key: 'env:' is followed by",
+    f"format = 1\n{CHANNEL}models = ['m', 'm']": "channels.c.models: 'm' is listed twice",
+    f"format = 1\n{CHANNEL}models = [{{ upstream = 'm' }}]": "channels.c.models[0].name: is missing",
+    f"format = 1\n{CHANNEL}models = [{{ name = 'm', prize = 1 }}]": "channels.c.models[0].prize: is not known",
+    f"format = 1\n{CHANNEL}priority = 1.5": "channels.c.priority: Expected `int`",
+    f"format = 1\n{CHANNEL}priority = {10**19}": "channels.c.priority: the number is out of range",
+    f"format = 1\n{CHANNEL}weight = -1": "channels.c.weight: must not be negative",
+    f"format = 1\n{CHANNEL}preset = 'nobody'": "channels.c.preset: must be one of",
+    f"format = 1\n{CHANNEL}timeouts = {{ head = -1 }}": "channels.c.timeouts: head must be from 0",
+    f"format = 1\n{CHANNEL}timeouts = {{ heat = 1 }}": "channels.c.timeouts.heat: is not known",
+    f"format = 1\n{CHANNEL}headers = {{ 'a b' = 'c' }}": "channels.c.headers: 'a b' is not a header's name",
+    f"format = 1\n{CHANNEL}headers = {{ Host = 'c' }}": "channels.c.headers: 'Host' is set by the gateway itself",
+    f"format = 1\n{CHANNEL}strict = 'yes'": "channels.c.strict: Expected `bool`",
+    'format = 1\n[channels.c]\ndialect = "mock"\ngroups = ["none"]': "channels.c.groups: there is no group 'none'",
+    'format = 1\n[channels.c]\ndialect = "mock"\nbase_url = "http://x"': "channels.c.base_url: the mock dialect",
+    'format = 1\n[channels.c]\ndialect = "openai"\nbase_url = "http://169.254.1.1"': "channels.c.base_url: base URL",
+    'format = 1\n[channels.ch_up]\ndialect = "mock"\ngroups = ["home"]': "channels.ch_up.name: is the id of a channel",
+    "format = 1\n[tokens.t]": "tokens.t.group: is missing",
+    'format = 1\n[tokens.t]\ngroup = "none"': "tokens.t.group: there is no group 'none'",
+    f"format = 1\n{TOKEN}digest = 'x'": "tokens.t.digest: is not known",
+    f"format = 1\n{TOKEN}expires = 5": "tokens.t.expires: must be a text in quotation marks",
+    f"format = 1\n{TOKEN}expires = 'soon'": "tokens.t.expires: 'soon' is no moment",
+    f"format = 1\n{TOKEN}limits = {{ queue_s = 5 }}": "tokens.t.limits: queue_s is a limit of channels",
+    "format = 1\n[prices.m]\ninput = '1'": "prices.m.output: is missing",
+    "format = 1\n[prices.m]\ninput = 1\noutput = '1'": "prices.m.input: must be a text in quotation marks",
+    "format = 1\n[prices.m]\ninput = '-1'\noutput = '1'": "prices.m.input: must not be negative",
+    "format = 1\n[prices.m]\ninput = '1e9'\noutput = '1'": "prices.m.input: '1e9' is not an amount",
+    "format = 1\n[prices.m]\ninput = '1'\noutput = '1'\ntiers = [{ above = 1 }]": "prices.m.tiers[0].input: is missing",
+    "format = 1\n[prices.m]\ninput = '1'\noutput = '1'\nupdated = '2026'": "prices.m.updated: is not known",
+}
+"""Text to the beginning of what is said of it."""
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(BAD) >= 60
+
+
+@pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
+def test_a_bad_import_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        followed(text)
+    assert caught.value.message.startswith(BAD[text]), caught.value.message
+    assert (caught.value.code, "\x1b" in caught.value.message) == ("bad_configuration", False)
+
+
+def _some(chance: random.Random) -> Registry:
+    """A configuration that the owner could have made."""
+    groups = [Group(name=name, created=Millis(chance.randrange(9)), **_purse(chance)) for name in _few(chance, "abé d")]
+    groups.append(
+        Group(name="home", multiplier=chance.choice((10**6, 1_500_000, 1)), models=chance.choice(((), ("m*",))))
+    )
+    names = tuple(group.name for group in groups)
+    return kit.registry(
+        *(
+            kit.channel(name, *_few(chance, ("m", "x=y", "a/b:c")), **_channel(chance, names))
+            for name in _few(chance, ("up", "öl", "a b", "9"))
+        ),
+        tokens=tuple(
+            kit.token(
+                name,
+                group=chance.choice(names),
+                expires=chance.choice((None, Millis(chance.randrange(2 * 10**12)))),
+                **_purse(chance),
+            )
+            for name in _few(chance, ("laptop", "my phone", "x.y"))
+        ),
+        groups=tuple(groups),
+        prices=tuple(_price(name, chance) for name in _few(chance, ("m", "a/b:c", "ünpriced"))),
+        account=Account(stop_when_empty=chance.random() < 0.5, budgets=_purse(chance)["budgets"]),
+        settings=Settings(
+            refuse_unpriced=chance.random() < 0.5,
+            durability=chance.choice(tuple(Durability)),
+            hosts=chance.choice(((), ("box.lan",), ("a", "b"))),
+            keep_days=chance.choice((400, 5)),
+        ),
+    )
+
+
+def _few(chance: random.Random, names: Any) -> list[str]:
+    return [name.strip() or "z" for name in names if chance.random() < 0.6]
+
+
+def _purse(chance: random.Random) -> dict[str, Any]:
+    windows = [window for window in Window if chance.random() < 0.4]
+    amounts = (Nanos(1), Nanos(5_000_000_000), None)
+    budgets = tuple(Budget(window=w, nanos=chance.choice(amounts), tokens=chance.randrange(9)) for w in windows)
+    limits = Limits(rpm=chance.choice((None, 5)), tpd=chance.choice((None, 10**6)))
+    return {"budgets": budgets, "limits": limits, "note": chance.choice(("", "a note"))}
+
+
+def _channel(chance: random.Random, groups: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "base_url": chance.choice(("https://x.example/v1", "http://127.0.0.1:9")),
+        "key": chance.choice(("", "sk-literal", "env:MINE")),
+        "groups": tuple(group for group in groups if chance.random() < 0.7),
+        "priority": chance.randrange(-2, 3),
+        "weight": chance.randrange(3),
+        "enabled": chance.random() < 0.8,
+        "preset": chance.choice(("", "openai")),
+        "timeouts": chance.choice((Timeouts(), Timeouts(head=5.5))),
+        "headers": chance.choice(({}, {"X-B": "secret", "X-A": "env:X", "X-Title": "t"})),
+        "token_limit_field": chance.choice((None, TokenLimitField.KEEP)),
+        "options": chance.choice(({}, {"b": 1, "a": True, "c": 1.5, "d": "x\n\x1b"})),
+        "created": Millis(chance.randrange(9)),
+    }
+
+
+def _price(name: str, chance: random.Random) -> Price:
+    tiers = (Tier(above=200_000, input=Nanos(5), output=Nanos(0), cache_write=Nanos(7)),)
+    amounts = (Nanos(0), Nanos(1), Nanos(2_500_000_000))
+    return Price(
+        model=name,
+        input=chance.choice(amounts),
+        output=chance.choice(amounts),
+        cached_input=chance.choice((None, *amounts)),
+        tiers=chance.choice(((), tiers)),
+        source=chance.choice(("manual", "demo")),
+        updated=Millis(chance.randrange(9)),
+    )

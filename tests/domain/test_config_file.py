@@ -1,0 +1,8 @@
+import msgspec
+
+from gateway.domain.config_file import Difference, ExportView, FieldDifference, ImportView
+
+
+def test_every_key_is_always_there() -> None:
+    for kind in (ExportView, ImportView, Difference, FieldDifference):
+        assert all(field.required for field in msgspec.structs.fields(kind))

@@ -1,0 +1,104 @@
+import tomllib
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.account import Account
+from gateway.domain.channel import Channel, Served
+from gateway.domain.errors import BadRequest
+from gateway.domain.form import read, written
+from gateway.domain.group import Group
+from gateway.domain.limits import Budget, Window
+from gateway.domain.price import Price, Tier
+from gateway.domain.settings import Settings
+from gateway.domain.token import Token
+from gateway.domain.toml import table
+from gateway.domain.units import Millis, Nanos
+from tests.domain.samples import whole
+
+KINDS = (Settings, Account, Group, Channel, Token, Price)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_is_written_and_read_back(kind: type[msgspec.Struct]) -> None:
+    """Also a field that was added today: it is read off the struct."""
+    entity = whole(kind)
+    form = written(entity)
+    assert len(form) == len(kind.__struct_fields__)
+    text = table(["x"], form)
+    assert read(kind, tomllib.loads(text)["x"], "x", {}) == entity
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_as_it_comes_is_left_out(kind: type[msgspec.Struct]) -> None:
+    needed = {f.name: getattr(whole(kind), f.name) for f in msgspec.structs.fields(kind) if f.required}
+    assert set(written(kind(**needed))) == set(needed)
+
+
+def test_money_is_in_dollars_and_factors_are_factors() -> None:
+    group = Group(name="g", multiplier=1_500_000, budgets=(Budget(window=Window.DAY, nanos=Nanos(5_000_000_001)),))
+    assert written(group) == {
+        "name": "g",
+        "multiplier": "1.5",
+        "budgets": [{"window": "day", "dollars": "5.000000001"}],
+    }
+    price = Price(model="m", input=Nanos(0), output=Nanos(1), tiers=(Tier(above=5, input=Nanos(0), output=Nanos(2)),))
+    assert written(price)["tiers"] == [{"above": 5, "input": "0.00", "output": "0.000000002"}]
+
+
+def test_a_struct_that_is_just_a_name_is_that_name() -> None:
+    channel = whole(Channel)
+    models = (Served(name="a"), Served(name="b", upstream="c"))
+    form = written(msgspec.structs.replace(channel, models=models))
+    assert form["models"] == ["a", {"name": "b", "upstream": "c"}]
+    assert read(Channel, form, "x", {}).models == models
+
+
+def test_moments_are_exact_to_the_millisecond() -> None:
+    for moment in range(1_795_263_905_000, 1_795_263_906_000, 7):
+        token = msgspec.structs.replace(whole(Token), expires=Millis(moment))
+        assert read(Token, written(token), "x", {}) == token
+
+
+WRONG: list[tuple[type[msgspec.Struct], Any, str]] = [
+    (Group, [], "x: must be a table"),
+    (Group, {}, "x.name: is missing"),
+    (Group, {"name": "g", "nmae": 1}, "x.nmae: is not known; known are: name, models, multiplier"),
+    (Group, {"name": 1}, "x.name: Expected `str`, got `int`"),
+    (Group, {"name": "g", "multiplier": 1.5}, "x.multiplier: must be a text in quotation marks"),
+    (Group, {"name": "g", "multiplier": "much"}, "x.multiplier: 'much' is not a multiplier"),
+    (Group, {"name": "g", "models": "m"}, "x.models: must be a list"),
+    (Group, {"name": "g", "models": ["m", 5]}, "x.models[1]: Expected `str`, got `int`"),
+    (Group, {"name": "g", "limits": 5}, "x.limits: must be a table"),
+    (Group, {"name": "g", "limits": {"rmp": 5}}, "x.limits.rmp: is not known"),
+    (Group, {"name": "g", "limits": {"rpm": "5"}}, "x.limits.rpm: Expected `int"),
+    (Group, {"name": "g", "limits": {"rpm": True}}, "x.limits.rpm: Expected `int"),
+    (Group, {"name": "g", "budgets": [{"window": "year"}]}, "x.budgets[0].window: Invalid enum value"),
+    (Group, {"name": "g", "budgets": [{"nanos": 5}]}, "x.budgets[0].nanos: is not known; known are: window, dollars"),
+    (Group, {"name": "g", "budgets": [{"dollars": 5}]}, "x.budgets[0].dollars: must be a text in quotation marks"),
+    (Group, {"name": "g", "budgets": [{"dollars": "5 EUR"}]}, "x.budgets[0].dollars: '5 EUR' is not an amount"),
+    (Settings, {"keep_days": 10**19}, "x.keep_days: the number is out of range"),
+    (Channel, {"id": "c", "name": "c", "dialect": "openai", "headers": ["x"]}, "x.headers: must be a table"),
+    (Token, {"expires": "soon"}, "x.expires: 'soon' is no moment"),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "said"), WRONG)
+def test_what_is_not_understood_is_refused_with_its_place(kind: type[msgspec.Struct], values: Any, said: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        read(kind, values, "x", {})
+    assert caught.value.message.startswith(said), caught.value.message
+    assert caught.value.code == "bad_configuration"
+
+
+def test_choices_are_named() -> None:
+    with pytest.raises(BadRequest, match="known are: openai, anthropic, gemini, mock"):
+        read(Channel, {"dialect": "cobol"}, "x", {})
+
+
+def test_what_a_home_knows_by_itself_is_neither_written_nor_read() -> None:
+    entity = whole(Account)
+    assert "created" not in written(entity, ("created",))
+    with pytest.raises(BadRequest, match="created: is not known"):
+        read(Account, {"created": "2026-01-01"}, "x", {"created": Millis(5)})
