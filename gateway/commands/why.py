@@ -24,7 +24,7 @@ def _state(route: RouteView) -> str:
 
 COLUMNS = [
     ("Channel", lambda r: r.channel),
-    (">Priority", lambda r: str(r.priority)),
+    ("Place", lambda r: r.place),
     (">Weight", lambda r: str(r.weight)),
     (">Asked first", lambda r: f"{r.chance:.0%}" if r.chance else ""),
     ("State", _state),

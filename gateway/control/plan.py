@@ -13,8 +13,9 @@ from gateway.control import checks
 from gateway.control.channels import default_base_url
 from gateway.core.exported import form
 from gateway.core.ids import digest, hint, new_id, new_key
+from gateway.core.lineup import lined_up
 from gateway.core.references import restored
-from gateway.domain.change import Change, Entity
+from gateway.domain.change import Change, Entity, Table
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.config_file import Difference, FieldDifference
 from gateway.domain.errors import BadRequest
@@ -96,12 +97,25 @@ class Plan:
     def _ripe_channel(self, new: Channel, old: Channel | None, values: Mapping[str, Any], path: str) -> Channel:
         if old is not None:
             new = restored(new, old)
-        known = {model.name: model.created for model in old.models} if old is not None else {}
-        models = [msgspec.structs.replace(model, created=known.get(model.name, self._now)) for model in new.models]
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
         if new.dialect is not Dialect.MOCK:
             url = _at(path, lambda: checked_base_url(url))
-        return msgspec.structs.replace(new, models=tuple(models), base_url=url)
+        return self._offering(msgspec.structs.replace(new, base_url=url), old)
+
+    def _offering(self, new: Channel, old: Channel | None) -> Channel:
+        """The channel with the models that are named, and those its patterns let in of the list there is."""
+        known = {model.name: model for model in old.models} if old is not None else {}
+        named = tuple(
+            msgspec.structs.replace(model, created=was.created, told=was.told)
+            if (was := known.get(model.name)) is not None
+            else msgspec.structs.replace(model, created=self._now)
+            for model in new.models
+        )
+        listed = self.registry.lists.get(new.id)
+        if listed is None or (old is not None and _moved(old, new)):
+            return msgspec.structs.replace(new, models=named)
+        live = lined_up(msgspec.structs.replace(new, models=named), listed.models, self._now).models[len(named) :]
+        return msgspec.structs.replace(new, models=(*named, *live))
 
     def _put(self, section: Section, title: str, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
         if new == old:
@@ -112,8 +126,13 @@ class Plan:
         entity: Any = new if new is not None else old
         key = _key(section, entity)
         value: Entity | None = entity if new is not None else None
-        self.changes.append(Change(section.name, key, value))
-        self.registry = _with(self.registry, section, key, value)
+        self._change(section.name, key, value)
+        if key in self.registry.lists and (new is None or (isinstance(new, Channel) and _moved(old, new))):
+            self._change("lists", key, None)
+
+    def _change(self, table: Table, key: str, value: Entity | None) -> None:
+        self.changes.append(Change(table, key, value))
+        self.registry = _with(self.registry, table, key, value)
 
     def _check(self, section: Section, values: Mapping[str, Any]) -> None:
         """Everything that the document names is allowed, in the configuration as it would be."""
@@ -176,15 +195,21 @@ def _key(section: Section, entity: Any) -> str:
     return str(entity.id if "id" in section.omit else getattr(entity, section.title))
 
 
-def _with(registry: Registry, section: Section, key: str, value: Entity | None) -> Registry:
-    if not section.title:
-        return msgspec.structs.replace(registry, **{section.name: value})
-    entities = dict(getattr(registry, section.name))
+def _moved(old: object, new: Channel) -> bool:
+    """Whether it is another upstream now: what the former one listed says nothing."""
+    return isinstance(old, Channel) and (old.dialect, old.base_url) != (new.dialect, new.base_url)
+
+
+def _with(registry: Registry, table: Table, key: str, value: Entity | None) -> Registry:
+    present = getattr(registry, table)
+    if isinstance(present, msgspec.Struct):
+        return msgspec.structs.replace(registry, **{table: value})
+    entities = dict(present)
     if value is None:
         del entities[key]
     else:
         entities[key] = value
-    return msgspec.structs.replace(registry, **{section.name: entities})
+    return msgspec.structs.replace(registry, **{table: entities})
 
 
 def _at(path: str, act: Any) -> Any:

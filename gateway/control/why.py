@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+import msgspec
 from aiohttp import web
 
 from gateway.control.desk import Desk
@@ -150,13 +151,15 @@ def _routes(engine: Engine, model: str, token: Token) -> list[RouteView]:
     passed = {p.channel: p.reason for p in choose(routes, frozenset(), engine.health, lambda _: 0).passed}
     likely = chances(routes, lambda draw: choose(routes, frozenset(), engine.health, draw))
     busy = Counter(call.channel for call in engine.store.books.running.values())
-    views = []
+    views = [_route(engine, r.channel, r.served.upstream_name, busy, passed.get(r.channel.name, "")) for r in routes]
+    views = [
+        msgspec.structs.replace(view, place=route.rank.place, chance=round(likely[route.channel.id], 4))
+        for view, route in zip(views, routes, strict=True)
+    ]
     for channel in sorted(engine.catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
         offered = next((served.upstream_name for served in channel.models if served.name == model), "")
-        if offered or token.group in channel.groups:
-            known = channel.id in likely
-            against = passed.get(channel.name, "") if known else _outside(channel, offered, token)
-            views.append(_route(engine, channel, offered, likely.get(channel.id, 0.0), busy[channel.id], against))
+        if channel.id not in likely and (offered or token.group in channel.groups):
+            views.append(_route(engine, channel, offered, busy, _outside(channel, offered, token)))
     return views
 
 
@@ -171,17 +174,18 @@ def _outside(channel: Channel, offered: str, token: Token) -> str:
     return "the model is hidden from the token"
 
 
-def _route(engine: Engine, channel: Channel, offered: str, chance: float, in_flight: int, passed: str) -> RouteView:
+def _route(engine: Engine, channel: Channel, offered: str, busy: Counter[str], passed: str) -> RouteView:
     state = engine.health.state(channel)
     return RouteView(
         channel=channel.name,
         upstream_model=offered,
         priority=channel.priority,
         weight=channel.weight,
-        chance=round(chance, 4),
+        place="",
+        chance=0.0,
         state=state.name,
         reason=state.reason,
         until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
-        in_flight=in_flight,
+        in_flight=busy[channel.id],
         passed=passed,
     )

@@ -40,8 +40,14 @@ def notes(registry: Registry) -> list[str]:
 
 def form(entity: msgspec.Struct, section: Section) -> dict[str, Value]:
     """One entity as it stands in the text, without its title."""
-    shown = hidden(entity) if isinstance(entity, Channel) else entity
+    shown = _shown(entity) if isinstance(entity, Channel) else entity
     return written(shown, (section.title, *section.omit), INNER)
+
+
+def _shown(channel: Channel) -> Channel:
+    """A channel without secrets, and without the models that its patterns let in: those come with the list."""
+    named = tuple(model for model in channel.models if not model.live)
+    return hidden(msgspec.structs.replace(channel, models=named))
 
 
 def _tables(section: Section, registry: Registry) -> Iterator[tuple[list[str], dict[str, Value]]]:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget
@@ -30,9 +31,11 @@ LARGEST = 10**18
 _NAMES: dict[tuple[type, str], str] = {(Budget, "nanos"): "dollars"}
 """Fields that are called otherwise in a file."""
 
-_SPELT: dict[tuple[type, str], tuple[Callable[[Any], Value], Callable[[str], Any]]] = {
-    (Group, "multiplier"): (lambda parts: brief_multiplier(parts).removeprefix("x"), multiplier_of),
-}
+_FACTOR: tuple[Callable[[Any], Value], Callable[[str], Any]] = (
+    lambda parts: brief_multiplier(parts).removeprefix("x"),
+    multiplier_of,
+)
+_SPELT = {(Group, "multiplier"): _FACTOR, (Channel, "cost_factor"): _FACTOR}
 """Fields that are spelt in a way of their own."""
 
 

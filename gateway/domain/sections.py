@@ -38,7 +38,7 @@ SECTIONS: tuple[Section, ...] = (
     Section(name="tokens", noun="token", kind=Token, title="name", omit=("id", "digest", "hint", "created")),
     Section(name="prices", noun="price", kind=Price, title="model", omit=("updated",)),
 )
-"""In the order of the file. What is spent and granted is no configuration: it stays where it is."""
+"""In the order of the file. What is granted and spent, and what upstreams list, is no configuration: it stays here."""
 
-INNER: Mapping[type, Collection[str]] = {Served: ("created",)}
+INNER: Mapping[type, Collection[str]] = {Served: ("created", "told", "live")}
 """What is this home's own of the structs inside."""

@@ -35,6 +35,8 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     """What the model is called there; empty: it does not offer it."""
     priority: int
     weight: int
+    place: str
+    """What its place among the others goes by; empty: it is none of those that could be asked."""
     chance: float
     """From 0 to 1: how likely it is asked first."""
     state: str

@@ -11,6 +11,7 @@ ROUTE = RouteView(
     upstream_model="echo",
     priority=5,
     weight=1,
+    place="priority 5",
     chance=0.25,
     state="ok",
     reason="",
@@ -71,7 +72,20 @@ def test_the_decision_and_its_reasons() -> None:
     (token,) = [line for line in lines if line.startswith("token laptop")]
     assert "day: $3.80 of $5.00 and 987,655 of 1,000,000 tokens left until" in token
     assert token.endswith("; requests: 3 of 60 left, all in 20 s")
-    assert lines[-1].split() == ["slow", "5", "1", "-", "cooling", "2", "echo", "cooling", "30", "s:", "429"]
+    assert lines[-1].split() == [
+        "slow",
+        "priority",
+        "5",
+        "1",
+        "-",
+        "cooling",
+        "2",
+        "echo",
+        "cooling",
+        "30",
+        "s:",
+        "429",
+    ]
 
 
 def test_a_refusal_is_a_failure_and_says_what_to_do() -> None:

@@ -4,16 +4,18 @@ import random
 import tomllib
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.control.plan import Plan
 from gateway.core.exported import exported
 from gateway.domain.account import Account
-from gateway.domain.channel import Check, Dialect, Timeouts, TokenLimitField
+from gateway.domain.channel import Check, Dialect, Served, Timeouts, TokenLimitField
 from gateway.domain.config_file import FieldDifference
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.listed import Listed
 from gateway.domain.price import Price, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Durability, Settings
@@ -127,6 +129,33 @@ def test_a_key_that_is_written_out_is_taken_and_shown_masked() -> None:
     assert plan.registry.channels[kit.channel("up").id].key == "sk-a-new-canary-1234"
     assert "canary" not in str(plan.differences)
     assert FieldDifference(field="key", before='"…nary"', after='"…1234"') in plan.differences[1].fields
+
+
+LISTED = (Served(name="m"), Served(name="gpt-a"), Served(name="gpt-b"), Served(name="x"))
+
+
+def live(registry: Registry) -> list[tuple[str, bool]]:
+    return [(model.name, model.live) for channel in registry.channels.values() for model in channel.models]
+
+
+def test_patterns_choose_of_the_list_there_is_and_another_upstream_has_none() -> None:
+    channel = kit.channel("up", groups=("home",))
+    lists = {channel.id: Listed(channel=channel.id, time=NOW, models=LISTED)}
+    registry = msgspec.structs.replace(kit.registry(channel), lists=lists)
+    text = exported(registry).replace("[channels.up]", '[channels.up]\npatterns = ["gpt-*"]')
+    plan = followed(text, registry)
+    assert live(plan.registry) == [("m", False), ("gpt-a", True), ("gpt-b", True)]
+    assert exported(plan.registry).count("gpt") == 1
+    assert followed(exported(plan.registry), plan.registry).changes == []
+    moved = followed(text.replace("up.example", "other.example"), plan.registry).registry
+    assert (live(moved), moved.lists) == ([("m", False)], {})
+
+
+def test_the_list_of_a_channel_goes_with_it() -> None:
+    channel = kit.channel("up", groups=("home",))
+    lists = {channel.id: Listed(channel=channel.id, time=NOW)}
+    registry = msgspec.structs.replace(kit.registry(channel), lists=lists)
+    assert followed("format = 1\n[groups.home]", registry, prune=True).registry.lists == {}
 
 
 CHANNEL = '[channels.c]\ndialect = "openai"\nbase_url = "https://x.example/v1"\ngroups = ["home"]\n'

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gateway.core.exported import exported, form, notes
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, Served
 from gateway.domain.sections import INNER, SECTIONS, Section
 from gateway.domain.settings import Settings
 from tests.core import kit
@@ -15,6 +15,8 @@ from tests.domain.samples import whole
 def test_every_field_that_can_be_set_is_exported(section: Section) -> None:
     """Also one that was added today, unless it is said to be this home's own."""
     entity = whole(section.kind)
+    if isinstance(entity, Channel):
+        entity = msgspec.structs.replace(entity, models=(Served(name="named by the owner"),))
     assert len(form(entity, section)) == len(section.kind.__struct_fields__) - len(
         {section.title, *section.omit} - {""}
     )
@@ -55,3 +57,11 @@ def test_what_to_do_elsewhere_is_told() -> None:
         "channel 'up': set TOLLKEEPER_KEY_UP where another home reads this file",
         "tokens are without their keys: another home makes new ones",
     ]
+
+
+def test_models_that_patterns_let_in_are_not_named() -> None:
+    models = (Served(name="mine", context=5), Served(name="theirs", live=True))
+    found = tomllib.loads(exported(kit.registry(kit.channel("up", models=models, patterns=("the*",)))))["channels"][
+        "up"
+    ]
+    assert (found["models"], found["patterns"]) == ([{"name": "mine", "context": 5}], ["the*"])

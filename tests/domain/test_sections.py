@@ -1,7 +1,7 @@
 from gateway.domain.registry import Registry
 from gateway.domain.sections import INNER, SECTIONS
 
-NO_CONFIGURATION = {"grants"}
+NO_CONFIGURATION = {"grants", "lists"}
 """Money, and what was learned."""
 
 
