@@ -61,7 +61,6 @@ def test_what_to_do_elsewhere_is_told() -> None:
 
 def test_models_that_patterns_let_in_are_not_named() -> None:
     models = (Served(name="mine", context=5), Served(name="theirs", live=True))
-    found = tomllib.loads(exported(kit.registry(kit.channel("up", models=models, patterns=("the*",)))))["channels"][
-        "up"
-    ]
+    channel = msgspec.structs.replace(kit.channel("up"), models=models, patterns=("the*",))
+    found = tomllib.loads(exported(kit.registry(channel)))["channels"]["up"]
     assert (found["models"], found["patterns"]) == ([{"name": "mine", "context": 5}], ["the*"])
