@@ -22,6 +22,7 @@ from gateway.control.app import control_app, control_runner
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes
 from gateway.core.bus import Bus
+from gateway.core.chooser import Chooser
 from gateway.core.clock import Clock
 from gateway.core.engine import Engine
 from gateway.core.fresh import beginnings, first_token, is_fresh
@@ -33,6 +34,7 @@ from gateway.core.pipeline import Parts, Pipeline
 from gateway.core.progress import Teller
 from gateway.core.ratelimit import Limiter
 from gateway.core.retries import Retries
+from gateway.core.sticky import Sticky
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
 from gateway.domain.errors import Conflict
@@ -188,9 +190,13 @@ def _pipeline(engine: Engine) -> Pipeline:
         lessons=engine.lessons,
         health=engine.health,
         clock=engine.clock,
-        draw=chance.randrange,
         progress=Teller(engine.bus, engine.store.books, engine.clock),
-        retries=Retries(engine.clock.mono, engine.live.__len__),
+        chooser=Chooser(
+            health=engine.health,
+            draw=chance.randrange,
+            retries=Retries(engine.clock.mono, engine.live.__len__),
+            sticky=Sticky(engine.clock.mono),
+        ),
     )
     return Pipeline(
         Parts(

@@ -52,6 +52,9 @@ policy_option = click.option(
     "--policy", type=click.Choice([p.value for p in Policy]), help="Which of its channels is asked first."
 )
 
+sticky_option = click.option(
+    "--sticky/--not-sticky", default=None, help="A conversation stays at the channel that has its prompt in the cache."
+)
 fallback_option = click.option(
     "--fallback",
     "fallbacks",
@@ -94,6 +97,7 @@ def show_group(name: str, *, as_json: bool) -> None:
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
 @click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of its channels: 'gpt-*,demo-*'.")
 @policy_option
+@sticky_option
 @fallback_option
 @no_fallbacks_option
 @click.option("--note", default="", help="A line for you.")
@@ -106,6 +110,7 @@ def add_group(
     multiplier: int | None,
     models: tuple[str, ...],
     policy: str | None,
+    sticky: bool | None,
     fallbacks: Pairs,
     no_fallbacks: bool,
     note: str,
@@ -117,7 +122,11 @@ def add_group(
     """Make a group."""
     body = patches.budgets([], dollar_budgets, token_budgets) | patches.limits(Limits(), limits)
     body |= fallback_patch(fallbacks, none=no_fallbacks)
-    body |= patches.given(multiplier=multiplier, policy=policy) | {"name": name, "models": names(models), "note": note}
+    body |= patches.given(multiplier=multiplier, policy=policy, sticky=sticky) | {
+        "name": name,
+        "models": names(models),
+        "note": note,
+    }
     view = run(lambda client: client.add_group(body))
     if as_json:
         out_json(view)
@@ -132,6 +141,7 @@ def add_group(
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
 @click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of its channels; '*' for all.")
 @policy_option
+@sticky_option
 @fallback_option
 @no_fallbacks_option
 @click.option("--note", help="A line for you.")
@@ -145,6 +155,7 @@ def edit_group(
     multiplier: int | None,
     models: tuple[str, ...],
     policy: str | None,
+    sticky: bool | None,
     fallbacks: Pairs,
     no_fallbacks: bool,
     note: str | None,
@@ -158,7 +169,7 @@ def edit_group(
     async def work(client: ControlClient) -> GroupView:
         view = await client.group(name)
         patch = patches.budgets(view.budgets, dollar_budgets, token_budgets) | patches.limits(view.limits, limits)
-        patch |= patches.given(name=rename, multiplier=multiplier, policy=policy, note=note)
+        patch |= patches.given(name=rename, multiplier=multiplier, policy=policy, sticky=sticky, note=note)
         patch |= fallback_patch(fallbacks, none=no_fallbacks)
         if models:
             patch["models"] = [pattern for pattern in names(models) if pattern != "*"]
@@ -201,7 +212,7 @@ def _print(view: GroupView) -> None:
             ("price", show.multiplier(view.multiplier)),
             ("tokens", ", ".join(view.tokens) or "none"),
             ("channels", ", ".join(view.channels) or "none: its tokens see no models"),
-            ("asked first", POLICIES[Policy(view.policy)]),
+            ("asked first", POLICIES[Policy(view.policy)] + ("; conversations stay" if view.sticky else "")),
             *(("fallback", f"{one.model}: {', '.join(one.to)}") for one in view.fallbacks),
             ("shown models", ", ".join(view.models) or "all that its channels offer"),
             ("sees", ", ".join(view.sees) or "nothing"),

@@ -15,7 +15,7 @@ from gateway.domain.group import Group
 from gateway.domain.registry import Registry
 from gateway.domain.views import GroupView
 
-EDITABLE = ("name", "models", "multiplier", "policy", "fallbacks", "budgets", "limits", "note")
+EDITABLE = ("name", "models", "multiplier", "policy", "sticky", "fallbacks", "budgets", "limits", "note")
 
 
 async def listed(desk: Desk, _: web.Request) -> list[GroupView]:

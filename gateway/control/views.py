@@ -100,6 +100,7 @@ def group_view(engine: Engine, group: Group) -> GroupView:
         sees=list(engine.catalog.group_models(group.name)),
         multiplier=group.multiplier,
         policy=group.policy.value,
+        sticky=group.sticky,
         fallbacks=list(group.fallbacks),
         limits=group.limits,
         budgets=budget_views(engine, scope, group.budgets),

@@ -12,17 +12,17 @@ import msgspec
 from gateway.core.body import unmask
 from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
+from gateway.core.chooser import Chooser, no_channel
 from gateway.core.clock import Clock
 from gateway.core.health import Health
-from gateway.core.retries import Retries
-from gateway.core.routing import Choice, Draw, choose
+from gateway.core.routing import Choice
 from gateway.core.settlement import billed_unseen
-from gateway.core.tries import Tries, fault_of, instead
+from gateway.core.tries import Tries, fault_of
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.channel import Channel, Dialect
-from gateway.domain.errors import BadRequest, NoChannel, UpstreamError
+from gateway.domain.errors import BadRequest, UpstreamError
 from gateway.domain.text import plain
-from gateway.domain.units import ChannelId, Millis
+from gateway.domain.units import Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Failure, Order, Prepared, Reply, Whole
 from gateway.upstream.lessons import Lessons
 from gateway.upstream.overridden import overridden
@@ -31,8 +31,6 @@ BODY_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
 ERROR_BODY_LIMIT = 1 << 20
 """Bytes of an error's body that are read."""
-
-NOTHING_TRIED: frozenset[ChannelId] = frozenset()
 
 _TELLING = (
     FailureKind.CLIENT,
@@ -66,7 +64,7 @@ class Progress(Protocol):
 
 
 class Attempts:
-    """Asks the channels. ``draw`` is the source of chance."""
+    """Asks the channels that the chooser names."""
 
     def __init__(
         self,
@@ -76,47 +74,23 @@ class Attempts:
         lessons: Lessons,
         health: Health,
         clock: Clock,
-        draw: Draw,
         progress: Progress,
-        retries: Retries,
+        chooser: Chooser,
     ) -> None:
         self._sender = sender
         self._adapter_of = adapter_of
         self._lessons = lessons
         self._health = health
         self._clock = clock
-        self._draw = draw
         self._progress = progress
-        self._retries = retries
+        self._chooser = chooser
 
     def first(self, call: Call, entry: ModelEntry) -> Choice:
         """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit.
 
         Raises NoChannel if there is none.
         """
-        self._retries.calls += 1
-        choice = choose(entry.routes, NOTHING_TRIED, self._health, self._draw)
-        if entry.fallbacks and (choice.route is None or choice.resting):
-            choice = self._fall_back(call, entry, choice)
-        if choice.route is None:
-            raise _no_channel(call, choice)
-        return choice
-
-    def _fall_back(self, call: Call, entry: ModelEntry, choice: Choice) -> Choice:
-        """A channel that is well for another model, rather than none or one at rest; else the first at rest."""
-        last_resort = (choice, entry) if choice.route is not None else None
-        passed = list(choice.passed)
-        for other in entry.fallbacks:
-            found = choose(other.routes, NOTHING_TRIED, self._health, self._draw)
-            if found.route is not None and (not found.resting or last_resort is None):
-                last_resort = instead(found, entry), other
-                if not found.resting:
-                    break
-            passed += [msgspec.structs.replace(one, channel=f"{one.channel} for {other.name}") for one in found.passed]
-        if last_resort is None:
-            return msgspec.structs.replace(choice, passed=tuple(passed))
-        call.price = call.catalog.price(last_resort[1].name)
-        return last_resort[0]
+        return self._chooser.first(call, entry)
 
     async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: Choice) -> Whole | AnswerStream:
         """The whole answer, or the stream whose content the client already has and whose end it still waits for.
@@ -126,7 +100,7 @@ class Attempts:
         """
         route = choice.route
         if route is None:
-            raise _no_channel(call, choice)
+            raise no_channel(call, choice)
         tries: Tries | None = None
         asked = entry
         if route.served.name != entry.name:
@@ -138,7 +112,7 @@ class Attempts:
             except AttemptFailed as failed:
                 tries = tries or Tries(entry, asked)
                 tries.failed(route, failed.failure)
-            step = None if call.content_sent else tries.next(self._health, self._draw, self._retries)
+            step = None if call.content_sent else self._chooser.next(tries)
             if step is None or not await self._pause(call, entry, step.wait_s):
                 raise _worst(call, tries.failures)
             route = step.route
@@ -174,6 +148,8 @@ class Attempts:
             self._health.succeeded(route.channel.id, route.key_id)
         if route.rank.timed:
             self._measure(call, route, answer, began)
+        if call.pin:
+            self._chooser.stay(call.pin, route)
         self._note(call, route, began, status=200)
         return answer
 
@@ -291,15 +267,6 @@ class Attempts:
 def _order_of(entry: ModelEntry, order: Order) -> Order:
     """The order put to another model than before."""
     return msgspec.structs.replace(order, model=entry.name, body=b"")
-
-
-def _no_channel(call: Call, choice: Choice) -> NoChannel:
-    reasons = "; ".join(f"{plain(p.channel)}: {p.reason}" for p in choice.passed) or "it has no channel left"
-    msg = (
-        f"no channel can serve model '{plain(call.asked.model)}' for group '{plain(call.group.name)}' now: {reasons}; "
-        "'tollkeeper channel list' shows their state"
-    )
-    return NoChannel(msg, retry_after_s=choice.retry_s)
 
 
 def _worst(call: Call, failures: list[Failure]) -> UpstreamError:

@@ -85,6 +85,7 @@ class Call:
         "marks",
         "outcome",
         "overhead_us",
+        "pin",
         "price",
         "reply_headers",
         "route",
@@ -138,6 +139,8 @@ class Call:
         self.dropped: tuple[str, ...] = ()
         self.marks: tuple[str, ...] = ()
         self.overhead_us = 0
+        self.pin = b""
+        """Its conversation, if that should stay where it was."""
         self.first_byte: float | None = None
         self.content_sent = False
         self.last_write = visit.began

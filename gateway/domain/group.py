@@ -40,6 +40,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budgets: tuple[Budget, ...] = ()
     limits: Limits = Limits()
     policy: Policy = Policy.PRIORITY
+    sticky: bool = False
+    """A conversation stays at the channel and the key that answered it, so that prompt caches are used again."""
     fallbacks: tuple[Fallback, ...] = ()
     """Of those whose pattern fits a model the first one counts."""
     created: Millis = Millis(0)

@@ -94,6 +94,8 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     policy: str = "priority"
     """``priority``, ``cheapest``, ``fastest`` or ``local``: which of its channels is asked first."""
+    sticky: bool = False
+    """A conversation stays at the channel that answered it."""
     fallbacks: list[Fallback] = []
     """Which other models may answer when no channel can serve the asked one."""
 

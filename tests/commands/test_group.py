@@ -48,8 +48,8 @@ def test_its_users_move_to_another_group() -> None:
 
 def test_a_group_has_a_policy() -> None:
     control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": GROUP})
-    run("group", "edit", "default", "--policy", "local", control=control)
-    assert control.bodies == [{"policy": "local"}]
+    run("group", "edit", "default", "--policy", "local", "--sticky", control=control)
+    assert control.bodies == [{"policy": "local", "sticky": True}]
     ran = run("group", "show", "default", control=Control({"GET /groups/default": GROUP}))
     assert "asked first   the highest priority\n" in ran.out
     assert run("group", "edit", "default", "--policy", "best", control=control).code == Exit.USAGE

@@ -97,7 +97,8 @@ async def test_an_unused_group_goes(owner: ControlClient) -> None:
 
 async def test_a_group_has_a_policy(owner: ControlClient) -> None:
     assert (await owner.group("default")).policy == "priority"
-    assert (await owner.edit_group("default", {"policy": "cheapest"})).policy == "cheapest"
+    group = await owner.edit_group("default", {"policy": "cheapest", "sticky": True})
+    assert (group.policy, group.sticky) == ("cheapest", True)
     with pytest.raises(BadRequest, match="cheapest"):
         await owner.edit_group("default", {"policy": "best"})
 

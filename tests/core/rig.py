@@ -1,7 +1,7 @@
 """Rig: a pipeline over the real store, with both ends and the clock in the test's hands."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from gateway.core.auth import Passes
 from gateway.core.bus import Bus
 from gateway.core.call import Visit
 from gateway.core.catalog import Catalog
+from gateway.core.chooser import Chooser
 from gateway.core.health import Health
 from gateway.core.ids import new_call_id
 from gateway.core.live import Live, Patience
@@ -22,6 +23,7 @@ from gateway.core.pipeline import Answer, Parts, Pipeline
 from gateway.core.progress import Teller
 from gateway.core.ratelimit import Limiter
 from gateway.core.retries import Retries
+from gateway.core.sticky import Sticky
 from gateway.core.tasks import Tasks
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
@@ -48,6 +50,7 @@ class Rig:
 
     def __init__(self, home: Path) -> None:
         self.watch = Watch()
+        self.draw: Callable[[int], int] = lambda _: 0
         clock = self.watch.clock
         self.store = Store.open(Config(home=home), now=clock.wall, sync_s=0)
         self.books = self.store.books
@@ -64,9 +67,13 @@ class Rig:
             lessons=Lessons(),
             health=self.health,
             clock=clock,
-            draw=lambda _: 0,
             progress=Teller(self.bus, self.books, clock),
-            retries=Retries(clock.mono, self.live.__len__),
+            chooser=Chooser(
+                health=self.health,
+                draw=self._drawn,
+                retries=Retries(clock.mono, self.live.__len__),
+                sticky=Sticky(clock.mono),
+            ),
         )
         self.pipeline = Pipeline(
             Parts(
@@ -89,6 +96,9 @@ class Rig:
         self.put("prices", "m", kit.PRICE)
         self.put("tokens", self.token.id, self.token)
         self.grant(DOLLAR)
+
+    def _drawn(self, tickets: int) -> int:
+        return self.draw(tickets)
 
     def put(self, table: Table, key: str, value: Entity) -> None:
         self.store.entities.apply([Change(table, key, value)])

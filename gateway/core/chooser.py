@@ -1,0 +1,95 @@
+"""Chooser: which channel a call goes to, of what is known of channels, conversations and retries.
+
+The choice itself is made by ``routing``, what follows after a failure by ``tries``.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gateway.core.call import Call
+from gateway.core.catalog import ModelEntry, Route
+from gateway.core.health import Health
+from gateway.core.retries import Retries
+from gateway.core.routing import Choice, Draw, choose
+from gateway.core.sticky import Place, Sticky, conversation
+from gateway.core.tries import Step, Tries, instead
+from gateway.domain.errors import NoChannel
+from gateway.domain.text import plain
+from gateway.domain.units import ChannelId
+
+NOTHING_TRIED: frozenset[ChannelId] = frozenset()
+
+
+class Chooser:
+    """Chooses. ``draw`` is the source of chance."""
+
+    def __init__(self, *, health: Health, draw: Draw, retries: Retries, sticky: Sticky) -> None:
+        self._health = health
+        self._draw = draw
+        self._retries = retries
+        self._sticky = sticky
+
+    def first(self, call: Call, entry: ModelEntry) -> Choice:
+        """The channel to begin with. Raises NoChannel if there is none."""
+        self._retries.calls += 1
+        choice = (self._stay(call, entry) if call.group.sticky else None) or self._choose(entry.routes)
+        if entry.fallbacks and (choice.route is None or choice.resting):
+            choice = self._fall_back(call, entry, choice)
+        if choice.route is None:
+            raise no_channel(call, choice)
+        return choice
+
+    def _choose(self, routes: Sequence[Route]) -> Choice:
+        return choose(routes, NOTHING_TRIED, self._health, self._draw)
+
+    def _stay(self, call: Call, entry: ModelEntry) -> Choice | None:
+        """The channel and the key that answered the conversation last, if they are free; else None."""
+        if len(entry.routes) == 1 and not entry.routes[0].keys:
+            return None
+        call.pin = conversation(call.token.id, entry.name, call.asked.fields)
+        place = self._sticky.place(call.pin)
+        if place is None:
+            return None
+        choice = self._choose([route for route in entry.routes if route.channel.id == place.channel])
+        if choice.route is None or choice.resting:
+            return None
+        route = next((r for r in entry.routes if r.channel.id == place.channel), choice.route)
+        key = next((one for one in route.keys if one.key_id == place.key_id), choice.route)
+        if key is not choice.route and self._health.state_of(key.key_id).name != "ok":
+            key = choice.route
+        return msgspec.structs.replace(choice, route=key, why=f"where the conversation was, {key.rank.place}")
+
+    def _fall_back(self, call: Call, entry: ModelEntry, choice: Choice) -> Choice:
+        """A channel that is well for another model, rather than none or one at rest; else the first at rest."""
+        last_resort = (choice, entry) if choice.route is not None else None
+        passed = list(choice.passed)
+        for other in entry.fallbacks:
+            found = self._choose(other.routes)
+            if found.route is not None and (not found.resting or last_resort is None):
+                last_resort = instead(found, entry), other
+                if not found.resting:
+                    break
+            passed += [msgspec.structs.replace(one, channel=f"{one.channel} for {other.name}") for one in found.passed]
+        if last_resort is None:
+            return msgspec.structs.replace(choice, passed=tuple(passed))
+        call.price = call.catalog.price(last_resort[1].name)
+        return last_resort[0]
+
+    def next(self, tries: Tries) -> Step | None:
+        """Where a call goes whose attempts failed; None: nowhere."""
+        return tries.next(self._health, self._draw, self._retries)
+
+    def stay(self, pin: bytes, route: Route) -> None:
+        """A conversation was answered there."""
+        self._sticky.note(pin, Place(route.channel.id, route.key_id))
+
+
+def no_channel(call: Call, choice: Choice) -> NoChannel:
+    """Why nothing can be asked, channel by channel."""
+    reasons = "; ".join(f"{plain(p.channel)}: {p.reason}" for p in choice.passed) or "it has no channel left"
+    msg = (
+        f"no channel can serve model '{plain(call.asked.model)}' for group '{plain(call.group.name)}' now: {reasons}; "
+        "'tollkeeper channel list' shows their state"
+    )
+    return NoChannel(msg, retry_after_s=choice.retry_s)
