@@ -151,7 +151,7 @@ async def test(desk: Desk, request: web.Request) -> Check:
     if (current := desk.registry.channels.get(channel.id)) is not None:
         desk.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
         if check.ok:
-            desk.engine.health.clear(current.id)
+            desk.engine.health.clear(current.id, keys=False)  # a key that is refused stays out of use
     return check
 
 

@@ -9,7 +9,7 @@ import secrets
 import msgspec
 
 from gateway.core.engine import Engine
-from gateway.domain.channel import Channel, Check, Served
+from gateway.domain.channel import Channel, Check, Served, key_id
 from gateway.domain.errors import NotFound, UpstreamError
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
@@ -31,11 +31,14 @@ _FIELDS = {
 async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     """What came of it. ``ms`` is the time of the call if there was one, else of the list.
 
+    Of several keys each is tried, and one that is accepted is used again; the call is made with the first of those.
     Raises NotFound if the channel does not serve the model.
     """
     served = _served(channel, model)
     began = engine.clock.mono()
-    ok, text = await _list(engine, channel)
+    channel, ok, text = (
+        await _with_good_key(engine, channel) if channel.keys else (channel, *await _list(engine, channel))
+    )
     if served is not None:
         listed, began = text, engine.clock.mono()
         ok, text = await _call(engine, channel, served)
@@ -63,6 +66,23 @@ async def _list(engine: Engine, channel: Channel) -> tuple[bool, str]:
     missing = [m.name for m in channel.models if m.upstream_name not in offered]
     gone = f"; not among them: {', '.join(missing[:5])}" if missing else ""
     return True, f"it lists {len(found)} models{gone}"
+
+
+async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, bool, str]:
+    """The channel with the first of its keys that is accepted, and what was found."""
+    good: list[tuple[Channel, str]] = []
+    bad = []
+    for number, key in enumerate(channel.all_keys, start=1):
+        one = msgspec.structs.replace(channel, key=key, keys=())
+        ok, text = await _list(engine, one)
+        if ok:
+            engine.health.clear(key_id(channel.id, number))
+            good.append((one, text))
+        else:
+            bad.append(f"key {number}: {text}")
+    found = f"{len(good)} of {len(channel.all_keys)} keys are accepted"
+    first, text = good[0] if good else (channel, "")
+    return first, bool(good), "; ".join([found, *([text] if text else []), *bad])
 
 
 async def _call(engine: Engine, channel: Channel, served: Served) -> tuple[bool, str]:

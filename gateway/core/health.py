@@ -192,12 +192,12 @@ class Health:
         patient.models[model] = self._mono() + MODEL_MISSING_S
         self._changed()
 
-    def clear(self, channel: ChannelId) -> None:
-        """Forget all that is held against a channel and its keys: it was edited, tested well, or cleared by hand.
+    def clear(self, channel: ChannelId, *, keys: bool = True) -> None:
+        """Forget what is held against a channel and its keys: it was edited, tested well, or cleared by hand.
 
         By the id of one of several keys only what is held against that one.
         """
-        mine = [one for one in self._patients if one == channel or one.startswith(f"{channel}#")]
+        mine = [one for one in self._patients if one == channel or (keys and one.startswith(f"{channel}#"))]
         for one in mine:
             del self._patients[one]
         if mine:

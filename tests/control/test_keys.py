@@ -9,7 +9,7 @@ from gateway.domain.units import ChannelId
 from gateway.domain.views import ChannelView
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import fail, speak
+from tests.fakes.replies import fail, reply, speak, whole
 
 FIRST, SECOND, THIRD = (f"sk-{word}-canary-0123456789" for word in ("first", "second", "third"))
 
@@ -85,10 +85,34 @@ async def test_no_answer_of_any_kind_tells_a_key(owner: ControlClient, gateway: 
     await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND, THIRD]})
     provider.on("m", fail(401, f"bad key {FIRST}"), fail(429), speak())
     assert (await gateway.client.chat()).status == 200
-    used = [exchange.head.get("authorization") for exchange in provider.exchanges]
+    used = [exchange.head.get("authorization") for exchange in provider.exchanges if exchange.body]
     assert sorted(used) == sorted(f"Bearer {key}" for key in (FIRST, SECOND, THIRD))
     provider.on("m", fail(401, f"bad key {THIRD}"))
     answer = await gateway.client.chat()
     heard = [(await owner.send("GET", path)).body for path in ("/channels", "/channels/up", "/calls", "/status")]
     for text in [answer.body, *heard]:
         assert b"canary" not in text
+
+
+async def test_a_test_tries_every_key_and_uses_the_good_ones_again(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND, THIRD]})
+    for number in (1, 2, 3):
+        gateway.engine.health.failed(ChannelId(f"ch_up#{number}"), FailureKind.RATE, "429", 60)
+    provider.on("/v1/models", reply({"object": "list", "data": [{"id": "m"}]}), fail(401), fail(401))
+    provider.on("m", reply(whole("m")))
+    check = await owner.test_channel("up", "m")
+    assert check.ok
+    assert "1 of 3 keys are accepted; it lists 1 models; key 2: no list of models" in check.text
+    assert [one.state for one in (await owner.channel("up")).keys] == ["ok", "cooling", "cooling"]
+    assert provider.last.head.get("authorization") == f"Bearer {FIRST}"
+
+
+async def test_without_a_good_key_the_test_fails(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+    await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND]})
+    provider.on("/v1/models", fail(401))
+    gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.RATE, "429", 60)
+    check = await owner.test_channel("up")
+    assert (check.ok, "0 of 2 keys are accepted" in check.text) == (False, True)
+    assert (await owner.channel("up")).state == "cooling"
