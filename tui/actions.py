@@ -114,6 +114,7 @@ ACTIONS: tuple[Action, ...] = (
     _act("list", "filter", "slash", "Filter", "narrow the list while you type"),
     _act("list", "sort", "s", "Sort", "sort by the next column"),
     _act("list", "reverse", "S", "Reverse", "turn the order round", shown=False),
+    _act("list", "why", "W", "Why", "what a call of this would get, and by which rules", "why TOKEN MODEL"),
     _act("list", "columns", "o", "Columns", "choose the columns", shown=False),
     _act("list", "mark", "m", "Mark", "mark the row, or unmark it", shown=False),
     _act("list", "marked", "M", "Marked only", "show only what is marked, and back", shown=False),

@@ -27,6 +27,8 @@ def receipt(call: CallView, now: int, glyphs: Glyphs, width: int) -> Content:
     _route(card, call, glyphs)
     if call.error:
         card.row("error", (safe(f"{call.code}: {call.error}" if call.code else call.error), "bad"))
+        if call.token:
+            card.row("", ("W", "key"), (" what it would get now, and why", "dim"))
     _timing(card, call, glyphs)
     card.row("tokens", *_tokens(call))
     _cost(card, call, glyphs)
@@ -102,6 +104,8 @@ def _timing(card: Card, call: CallView, glyphs: Glyphs) -> None:
     room = max(0, min(BAR, card.width - LABEL - len(words) - 1))
     waited = call.duration_ms if call.first_byte_ms is None else call.first_byte_ms
     wait = round(room * waited / call.duration_ms) if call.duration_ms else 0
+    if not call.duration_ms:
+        room = 0
     card.row("timing", (glyphs.wait * wait + glyphs.fills[0] * (room - wait), "live"), words)
     rest = [f"{call.overhead_us / 1000:.1f}ms in the gateway before the upstream was asked"] if call.overhead_us else []
     if (rate := speed(call)) is not None:

@@ -28,7 +28,20 @@ from gateway.domain.views import (
     TokenView,
     Verdict,
 )
-from tests.tui.stage import ADDRESS, NOW, FakeClient, calls, channel, console, group, token
+from gateway.domain.why import LimitView, PartyView, RouteView, Why
+from tests.tui.stage import (
+    ADDRESS,
+    DOLLAR,
+    NOW,
+    FakeClient,
+    budget,
+    calls,
+    channel,
+    console,
+    group,
+    model,
+    token,
+)
 from tui.app import Console
 from tui.farewell import Farewell
 from tui.glyphs import UNICODE, Glyphs
@@ -55,6 +68,7 @@ class Owner(FakeClient):
         self.check = Check(time=NOW, ok=True, ms=Millis(412), text="it lists 2 models")
         self.offered: list[Offer] = []
         self.address = ADDRESS
+        self.answer = refused()
         self.machine_now = [Step(name="the disk", result="ok", text="9.0 GB are free")]
 
     def note(self, *what: Any) -> None:
@@ -210,8 +224,60 @@ class Owner(FakeClient):
         self.account_now = msgspec.structs.replace(self.account_now, balance_nanos=balance)
         return self.account_now
 
+    async def why(self, token: str, model: str, **_: Any) -> Why:
+        self.asked.append(f"why {token} {model}")
+        return msgspec.structs.replace(self.answer, token=token, model=model)
+
     async def models(self, token: str | None = None) -> list[ModelView]:
         return self.models_now
+
+
+def refused(**changes: Any) -> Why:
+    """Why there is nothing to be had: one channel rests, another does not offer it."""
+    rests = RouteView(
+        channel="anthropic",
+        upstream_model="claude-sonnet-4-5",
+        priority=5,
+        weight=1,
+        chance=0.0,
+        state="cooling",
+        reason="429",
+        until_ms=Millis(NOW + 30_000),
+        in_flight=2,
+        passed="it is cooling for 30 s: 429",
+    )
+    other = msgspec.structs.replace(
+        rests, channel="ollama", upstream_model="", state="ok", until_ms=None, in_flight=0, passed="does not offer it"
+    )
+    limits = [LimitView(name="requests", limit=60, left=0, whole_in_ms=Millis(30_000))]
+    fields: dict[str, Any] = {
+        "token": "laptop",
+        "group": "batch",
+        "model": "claude-sonnet-4-5",
+        "prompt_tokens": 1000,
+        "max_tokens": None,
+        "works": False,
+        "status": 503,
+        "code": "no_channel_available",
+        "message": "no channel can serve it now: anthropic is cooling",
+        "fix": "'tollkeeper channel list' shows why each one is out",
+        "retry_after_s": 30.0,
+        "visible": True,
+        "rule": "group 'batch' has it from anthropic",
+        "price_state": "priced",
+        "price": model("claude-sonnet-4-5").price,
+        "multiplier": 500_000,
+        "hold_nanos": Nanos(9_000_000),
+        "hold_tokens": 5_000,
+        "available_nanos": Nanos(12 * DOLLAR),
+        "parties": [
+            PartyView(kind="account", name="", budgets=[budget(16.4, 40)], limits=[]),
+            PartyView(kind="group", name="batch", budgets=[], limits=[]),
+            PartyView(kind="token", name="laptop", budgets=[], limits=limits),
+        ],
+        "routes": [rests, other],
+    }
+    return Why(**(fields | changes))
 
 
 @asynccontextmanager

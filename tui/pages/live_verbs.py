@@ -13,6 +13,7 @@ from tui.rows import RunningView, failed
 from tui.safe import safe
 from tui.widgets.prompt import Prompt
 from tui.widgets.toast import tell
+from tui.widgets.why import WhyScreen
 
 Live = Any
 """The page; it imports this file."""
@@ -67,6 +68,18 @@ def next_error(page: Live) -> None:
 def previous_error(page: Live) -> None:
     """To the next newer call that failed."""
     _walk(page, -1)
+
+
+async def why(page: Live) -> None:
+    """What such a call would get now: the token and model of the call under the cursor."""
+    call = page.table.current
+    names = {token.name for token in page.session.board.tokens}
+    if call is None:
+        tell(page, "there is no call here")
+    elif call.token not in names:
+        tell(page, "its token is not known here: 8 runs the doctor, 2 shows the tokens", bad=True)
+    else:
+        await page.ask(WhyScreen(page.session, call.token, call.model))
 
 
 async def when(page: Live) -> None:
@@ -130,6 +143,7 @@ VERBS: Mapping[str, Verb] = {
     "errors": errors,
     "cancel": cancel,
     "when": when,
+    "why": why,
     "next_error": next_error,
     "previous_error": previous_error,
 }

@@ -19,6 +19,7 @@ from tui.safe import safe
 from tui.twins import command
 from tui.widgets.form import Field, Form, Plan, Values
 from tui.widgets.toast import tell
+from tui.widgets.why import WhyScreen
 
 Models = Any
 """The page; it imports this file."""
@@ -149,4 +150,14 @@ def _view(values: Values) -> PriceView:
     )
 
 
-VERBS: Mapping[str, Verb] = {"edit": edit, "free": free, "delete": delete}
+async def why(page: Models) -> None:
+    """What calls for it would get, by the token that was used last."""
+    model, tokens = chosen(page), page.session.board.tokens
+    if model is not None and tokens:
+        last = max(tokens, key=lambda token: token.last_used_ms or 0)
+        await page.ask(WhyScreen(page.session, last.name, model.name))
+    elif model is not None:
+        tell(page, "there is no token yet: page 2 makes one")
+
+
+VERBS: Mapping[str, Verb] = {"edit": edit, "free": free, "delete": delete, "why": why}

@@ -12,6 +12,7 @@ from tui.safe import safe
 from tui.widgets.connect import Connect
 from tui.widgets.form import Form, Plan
 from tui.widgets.toast import tell
+from tui.widgets.why import WhyScreen
 
 Tokens = Any
 """The page; it imports this file."""
@@ -115,7 +116,14 @@ def _used(page: Tokens, token: TokenView) -> str:
     return f"{safe(token.name)} made {token.calls:,} calls, the last one {ago if ago == 'now' else ago + ' ago'}."
 
 
+async def why(page: Tokens) -> None:
+    """What the token's calls would get."""
+    if (token := chosen(page)) is not None:
+        await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
+
+
 VERBS: Mapping[str, Verb] = {
+    "why": why,
     "new": new,
     "edit": edit,
     "toggle": toggle,

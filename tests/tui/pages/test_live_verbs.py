@@ -8,7 +8,7 @@ from tui.widgets.confirm import Confirm
 
 
 def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
-    assert set(VERBS) == {action.verb for action in of("live")}
+    assert set(VERBS) - {"why"} == {action.verb for action in of("live")}
 
 
 async def test_pausing_holds_the_rows_still_and_counts_what_comes() -> None:
