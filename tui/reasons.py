@@ -89,7 +89,8 @@ def _routes(card: Card, found: Why, now: int, glyphs: Glyphs) -> None:
 def _route(route: RouteView, model: str, now: int) -> Iterator[Part]:
     if route.chance:
         yield f"   asked first {fmt.share(route.chance)}", "ok"
-    yield f"   priority {route.priority}", "dim"
+    if route.place:
+        yield f"   {safe(route.place, 60)}", "dim"
     if route.state != "ok":
         rest = f" {fmt.left(now, route.until_ms)}" if route.until_ms is not None else ""
         yield f"   {safe(route.state.replace('_', ' '), 12)}{rest}", "warn"

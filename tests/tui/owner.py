@@ -239,6 +239,7 @@ def refused(**changes: Any) -> Why:
         upstream_model="claude-sonnet-4-5",
         priority=5,
         weight=1,
+        place="priority 5",
         chance=0.0,
         state="cooling",
         reason="429",
