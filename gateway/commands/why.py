@@ -29,7 +29,10 @@ COLUMNS = [
     (">Asked first", lambda r: f"{r.chance:.0%}" if r.chance else ""),
     ("State", _state),
     (">Running", lambda r: str(r.in_flight)),
-    ("Asked for", lambda r: r.upstream_model),
+    (
+        "Asked for",
+        lambda r: r.upstream_model if r.upstream_model in ("", r.model) else f"{r.model} = {r.upstream_model}",
+    ),
     ("Passed over because", lambda r: r.passed),
 ]
 
@@ -70,6 +73,7 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
     yield "what to do", found.fix
     yield "token", f"{found.token} (group {found.group})"
     yield "model", f"{found.model}: {'visible' if found.visible else 'hidden'}: {found.rule}"
+    yield "fallbacks", ", ".join(found.fallbacks)
     times = f" {show.multiplier(found.multiplier)}" if found.multiplier != 1_000_000 else ""
     yield "price", show.price(found.price) + times
     size = (

@@ -68,7 +68,7 @@ def _to_do(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
         yield f"token '{plain(name)}' is new here and gets a key of its own"
     for change in plan.changes:
         if isinstance(change.value, Channel):
-            for secret in (*change.value.all_keys, *change.value.headers.values()):
+            for secret in (*change.value.all_keys, *change.value.headers.values(), change.value.proxy):
                 variable = secret.removeprefix(REFERENCE)
                 if secret.startswith(REFERENCE) and not environ.get(variable):
                     yield f"channel '{plain(change.value.name)}': {variable} is not set where the server runs"

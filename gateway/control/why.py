@@ -1,7 +1,7 @@
 """Why: what a call of one token for one model would get, and by which rules. Nobody is asked and nothing is held."""
 
-from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 from aiohttp import web
@@ -11,9 +11,10 @@ from gateway.control.inputs import query
 from gateway.control.views import budget_views, price_view
 from gateway.core.admission import bounds_of, group_of
 from gateway.core.asked import MAX_OUTPUT
+from gateway.core.catalog import ModelEntry
 from gateway.core.engine import Engine
 from gateway.core.ratelimit import Bound
-from gateway.core.routing import choose
+from gateway.core.routing import Choice, Draw, choose
 from gateway.core.sight import Sight, sight
 from gateway.core.why import Rehearsal, Wanted, Ways, chances, rehearse
 from gateway.domain.advice import advice
@@ -55,7 +56,7 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
         catalog=catalog,
         limiter=engine.limiter,
         books=engine.store.books,
-        first=engine.pipeline.attempts.first,
+        first=engine.pipeline.attempts.look,
         closed=engine.pipeline.closed,
     )
     found = rehearse(wanted, ways, now)
@@ -63,7 +64,9 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
     token, group = wanted.token, group_of(wanted.token, catalog)
     seen, price = sight(wanted.model, token, group, catalog), catalog.price(wanted.model)
     admitted = found.admission.grip if found.admission is not None else None
-    routes = _routes(engine, wanted.model, token)
+    entry = catalog.visible(token).get(wanted.model)
+    routes = list(_routes(engine, entry, found)) if entry is not None else []
+    routes += _others(engine, wanted.model, token, {route.channel for route in routes})
     return Why(
         token=token.name,
         group=group.name,
@@ -73,7 +76,7 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
         works=error is None,
         status=200 if error is None else status_of(error),
         code=error.code if error is not None else "",
-        message=error.message if error is not None else _way(found),
+        message=error.message if error is not None else _way(found, group),
         fix=_fix(error, seen, wanted, routes) if error is not None else "",
         retry_after_s=error.retry_after_s if error is not None else None,
         visible=seen.visible,
@@ -85,6 +88,7 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
         hold_tokens=admitted.tokens if admitted is not None else None,
         available_nanos=engine.store.books.available(),
         parties=list(_parties(engine, token, group, now)),
+        fallbacks=[other.name for other in entry.fallbacks] if entry is not None else [],
         routes=routes,
     )
 
@@ -96,10 +100,11 @@ def _store_error(engine: Engine) -> GatewayError | None:
     return Unavailable("the disk refused the last write: calls are not taken", code="store_unavailable")
 
 
-def _way(found: Rehearsal) -> str:
+def _way(found: Rehearsal, group: Group) -> str:
     if found.choice is None or found.choice.route is None:
         return ""
-    return f"channel '{plain(found.choice.route.channel.name)}' would be asked: {found.choice.why}"
+    stays = "; a conversation that was answered before stays where it was" if group.sticky else ""
+    return f"channel '{plain(found.choice.route.channel.name)}' would be asked: {found.choice.why}{stays}"
 
 
 def _fix(error: GatewayError, seen: Sight, wanted: Wanted, routes: list[RouteView]) -> str:
@@ -144,23 +149,30 @@ def _limits(engine: Engine, bound: Bound) -> Iterator[LimitView]:
         yield LimitView(name="concurrent", limit=most, left=left, whole_in_ms=Millis(0))
 
 
-def _routes(engine: Engine, model: str, token: Token) -> list[RouteView]:
-    """The channels that would be asked, and why the others would not."""
-    entry = engine.catalog.visible(token).get(model)
-    routes = entry.routes if entry is not None else ()
-    passed = {p.channel: p.reason for p in choose(routes, frozenset(), engine.health, lambda _: 0).passed}
-    likely = chances(routes, lambda draw: choose(routes, frozenset(), engine.health, draw))
-    busy = Counter(call.channel for call in engine.store.books.running.values())
-    views = [_route(engine, r.channel, r.served.upstream_name, busy, passed.get(r.channel.name, "")) for r in routes]
-    views = [
-        msgspec.structs.replace(view, place=route.rank.place, chance=round(likely[route.channel.id], 4))
-        for view, route in zip(views, routes, strict=True)
-    ]
+def _routes(engine: Engine, entry: ModelEntry, found: Rehearsal) -> Iterator[RouteView]:
+    """The channels that would be asked for a model, then for its fallbacks, and what speaks against them now."""
+    first = found.choice.route.served.name if found.choice is not None and found.choice.route is not None else ""
+    for one in (entry, *entry.fallbacks):
+        passed = {p.channel: p.reason for p in _choice(engine, one, lambda _: 0).passed}
+        likely = chances(one.routes, partial(_choice, engine, one)) if one.name == first else {}
+        for route in one.routes:
+            view = _route(
+                engine, route.channel, one.name, route.served.upstream_name, passed.get(route.channel.name, "")
+            )
+            chance = round(likely.get(route.channel.id, 0.0), 4)
+            yield msgspec.structs.replace(view, place=route.rank.place, chance=chance)
+
+
+def _choice(engine: Engine, entry: ModelEntry, draw: Draw) -> Choice:
+    return choose(entry.routes, frozenset(), engine.health, draw)
+
+
+def _others(engine: Engine, model: str, token: Token, told: set[str]) -> Iterator[RouteView]:
+    """The other channels of the group, and those that offer the model to other groups."""
     for channel in sorted(engine.catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
         offered = next((served.upstream_name for served in channel.models if served.name == model), "")
-        if channel.id not in likely and (offered or token.group in channel.groups):
-            views.append(_route(engine, channel, offered, busy, _outside(channel, offered, token)))
-    return views
+        if channel.name not in told and (offered or token.group in channel.groups):
+            yield _route(engine, channel, model, offered, _outside(channel, offered, token))
 
 
 def _outside(channel: Channel, offered: str, token: Token) -> str:
@@ -174,10 +186,11 @@ def _outside(channel: Channel, offered: str, token: Token) -> str:
     return "the model is hidden from the token"
 
 
-def _route(engine: Engine, channel: Channel, offered: str, busy: Counter[str], passed: str) -> RouteView:
+def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: str) -> RouteView:
     state = engine.health.state(channel)
     return RouteView(
         channel=channel.name,
+        model=model,
         upstream_model=offered,
         priority=channel.priority,
         weight=channel.weight,
@@ -186,6 +199,6 @@ def _route(engine: Engine, channel: Channel, offered: str, busy: Counter[str], p
         state=state.name,
         reason=state.reason,
         until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
-        in_flight=busy[channel.id],
+        in_flight=engine.health.in_flight(channel.id),
         passed=passed,
     )

@@ -84,6 +84,7 @@ class Attempts:
         self._clock = clock
         self._progress = progress
         self._chooser = chooser
+        self.look = chooser.look
 
     def first(self, call: Call, entry: ModelEntry) -> Choice:
         """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit.

@@ -33,6 +33,10 @@ class Chooser:
     def first(self, call: Call, entry: ModelEntry) -> Choice:
         """The channel to begin with. Raises NoChannel if there is none."""
         self._retries.calls += 1
+        return self.look(call, entry)
+
+    def look(self, call: Call, entry: ModelEntry) -> Choice:
+        """What ``first`` says, for who only wants to know: no call is counted."""
         choice = (self._stay(call, entry) if call.group.sticky else None) or self._choose(entry.routes)
         if entry.fallbacks and (choice.route is None or choice.resting):
             choice = self._fall_back(call, entry, choice)

@@ -26,7 +26,8 @@ def hidden(channel: Channel) -> Channel:
         name: value if name.lower() in OPEN_HEADERS else _hide(channel.name, value, name)
         for name, value in channel.headers.items()
     }
-    return msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:], headers=headers)
+    proxy = _hide(channel.name, channel.proxy, "proxy") if "@" in channel.proxy else channel.proxy
+    return msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:], headers=headers, proxy=proxy)
 
 
 def variables(channel: Channel) -> list[str]:
@@ -40,12 +41,14 @@ def restored(channel: Channel, old: Channel) -> Channel:
     known = {new: own for own, new in zip(_secrets(old), _secrets(hidden(old)), strict=True)}
     keys = tuple(known.get(key, key) for key in channel.all_keys)
     headers = {name: known.get(value, value) for name, value in channel.headers.items()}
-    return msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:], headers=headers)
+    proxy = known.get(channel.proxy, channel.proxy)
+    return msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:], headers=headers, proxy=proxy)
 
 
 def _secrets(channel: Channel) -> Iterator[str]:
     yield from channel.all_keys
     yield from (channel.headers[name] for name in sorted(channel.headers))
+    yield channel.proxy
 
 
 def _hide(channel: str, value: str, which: int | str) -> str:

@@ -94,10 +94,10 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
 
 def _written(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Value:
     hint = _bare(hint)
-    if hint is Nanos:
-        return number(value)
-    if hint is Millis:
-        return iso(value)
+    if hint is Any:
+        return _free(value)
+    if hint in _UNITS:
+        return str(_UNITS[hint][0](value))
     if isinstance(value, msgspec.Struct):
         found = written(value, inner.get(type(value), ()), inner)
         return str(found["name"]) if list(found) == ["name"] else found
@@ -106,6 +106,36 @@ def _written(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Va
     if isinstance(value, list | tuple):
         return [_written(item, _argument(hint, 0), inner) for item in value]
     return _plainly(value)
+
+
+def _free(value: Any) -> Value:
+    """JSON of the owner's: as it is, but what TOML cannot say, ``null``, as JSON text: ``{ json = "null" }``."""
+    if not _sayable(value):
+        return {"json": msgspec.json.encode(value, order="deterministic").decode()}
+    if isinstance(value, Mapping):
+        return {name: _free(value[name]) for name in sorted(value)}
+    return [_free(item) for item in value] if isinstance(value, list | tuple) else _plainly(value)
+
+
+def _sayable(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return set(value) != {"json"} and all(map(_sayable, value.values()))
+    return all(map(_sayable, value)) if isinstance(value, list | tuple) else value is not None
+
+
+def _freed(value: Any, path: str) -> Any:
+    if isinstance(value, Mapping) and set(value) == {"json"}:
+        try:
+            return msgspec.json.decode(str(value["json"]))
+        except msgspec.DecodeError as exc:
+            raise misfit(f"{path}.json", f"is no JSON: {plain(str(exc))}") from exc
+    if isinstance(value, Mapping):
+        return {name: _freed(item, f"{path}.{name}") for name, item in value.items()}
+    if isinstance(value, list):
+        return [_freed(item, f"{path}[{number}]") for number, item in enumerate(value)]
+    if isinstance(value, str | int | float):
+        return value
+    raise misfit(path, "dates and times are written as texts, in quotation marks")
 
 
 def _plainly(value: object) -> Value:
@@ -118,10 +148,10 @@ def _plainly(value: object) -> Value:
 
 def _read(value: Any, hint: Any, path: str) -> Any:
     hint = _bare(hint)
-    if hint is Nanos:
-        return _spelt(nanos_of, value, path)
-    if hint is Millis:
-        return _spelt(_moment, value, path)
+    if hint is Any:
+        return _freed(value, path)
+    if hint in _UNITS:
+        return _spelt(_UNITS[hint][1], value, path)
     kind = get_origin(hint) or hint
     if kind in (tuple, list):
         if not isinstance(value, list):
@@ -158,13 +188,6 @@ def _spelt(read_text: Callable[[str], Any], value: object, path: str) -> Any:
         raise misfit(path, error.message) from error
 
 
-def _moment(text: str) -> Millis:
-    try:
-        return Millis(round(datetime.fromisoformat(text).timestamp() * 1000))
-    except (ValueError, OverflowError):
-        raise BadRequest(f"{plain(text, 40)!r} is no moment such as 2026-11-30T14:00:00.000Z") from None
-
-
 def _bare(hint: Any) -> Any:
     """The hint without ``None``, which a file says by saying nothing."""
     if get_origin(hint) in (Union, types.UnionType):
@@ -177,3 +200,17 @@ def _argument(hint: Any, number: int) -> Any:
     """``tuple[X, ...]`` and ``list[X]`` have one kind of item, ``dict[K, V]`` two; without them anything goes."""
     args = get_args(_bare(hint))
     return args[number] if len(args) > number else Any
+
+
+def _moment(text: str) -> Millis:
+    try:
+        return Millis(round(datetime.fromisoformat(text).timestamp() * 1000))
+    except (ValueError, OverflowError):
+        raise BadRequest(f"{plain(text, 40)!r} is no moment such as 2026-11-30T14:00:00.000Z") from None
+
+
+_UNITS: dict[Any, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
+    Nanos: (number, nanos_of),
+    Millis: (iso, _moment),
+}
+"""How values of a unit are written, and read."""

@@ -31,6 +31,8 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     """A channel and its part in the choice."""
 
     channel: str
+    model: str
+    """The model that was asked for, or one of its fallbacks."""
     upstream_model: str
     """What the model is called there; empty: it does not offer it."""
     priority: int
@@ -79,5 +81,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     hold_tokens: int | None
     available_nanos: Nanos
     parties: list[PartyView]
+    fallbacks: list[str]
+    """Other models that may answer when no channel can, in their order."""
     routes: list[RouteView]
-    """Channels of the group, and others that offer the model, in the order in which they are asked."""
+    """The channels in the order in which they are asked, those of fallbacks after them; then those of the group that do
+    not offer the model, and others that do."""

@@ -4,6 +4,7 @@ from gateway.client.control import ControlClient
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.group import Fallback
 from gateway.domain.limits import Budget, Limits, Window
 from gateway.domain.units import ChannelId, Nanos
 from gateway.domain.why import Why
@@ -112,3 +113,21 @@ async def test_nothing_secret_is_told(owner: ControlClient, gateway: Gateway) ->
     channel: Channel = gateway.engine.catalog.channel("up")
     answer = await owner.send("GET", "/why?token=laptop&model=m")
     assert channel.key.encode() not in answer.body
+
+
+async def test_fallbacks_stand_behind_and_take_over_when_nobody_else_can(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    gateway.group("default", fallbacks=(Fallback(model="m", to=("small",)),), sticky=True)
+    gateway.channel("http://127.0.0.1:9/v1", "small=tiny", name="spare")
+    found = await owner.why("laptop", "m")
+    assert (found.fallbacks, found.works) == (["small"], True)
+    assert [(r.channel, r.model, r.upstream_model, r.chance) for r in found.routes] == [
+        ("up", "m", "m", 1.0),
+        ("spare", "small", "tiny", 0.0),
+    ]
+    assert found.message.endswith("a conversation that was answered before stays where it was")
+    gateway.engine.health.failed(UP, FailureKind.AUTH, "invalid key")
+    found = await owner.why("laptop", "m")
+    assert found.works
+    assert [(r.channel, r.chance, bool(r.passed)) for r in found.routes] == [("up", 0.0, True), ("spare", 1.0, False)]

@@ -23,7 +23,13 @@ def test_every_field_that_can_be_set_is_exported(section: Section) -> None:
 
 
 def test_no_secret_is_exported() -> None:
-    channel = kit.channel("up", key="sk-canary-1", keys=("sk-canary-2",), headers={"Authorization": "sk-canary-3"})
+    channel = kit.channel(
+        "up",
+        key="sk-canary-1",
+        keys=("sk-canary-2",),
+        headers={"Authorization": "sk-canary-3"},
+        proxy="http://a:canary@b:1",
+    )
     text = exported(kit.registry(channel, tokens=(kit.token("laptop", digest="canary", hint="sk-tk-canary…1"),)))
     assert "canary" not in text
 

@@ -10,6 +10,7 @@ def with_secrets(name: str = "openai") -> Channel:
         name,
         key="sk-first",
         keys=("env:MINE", "sk-third"),
+        proxy="http://me:secret@proxy:3128",
         headers={"X-Auth": "secret", "X-Title": "open", "X-Ref": "env:OTHER"},
     )
 
@@ -20,11 +21,17 @@ def test_secrets_become_references_and_nothing_else_changes() -> None:
     assert found.headers["X-Title"] == "open"
     assert found.headers["X-Ref"] == "env:OTHER"
     assert found.headers["X-Auth"].startswith("env:TOLLKEEPER_KEY_OPENAI_X_AUTH_")
-    assert not any("sk-" in text or text == "secret" for text in (*found.all_keys, *found.headers.values()))
+    assert not any(
+        "sk-" in text or "secret" in text for text in (*found.all_keys, *found.headers.values(), found.proxy)
+    )
+
+
+def test_a_proxy_without_a_password_is_no_secret() -> None:
+    assert hidden(channel(proxy="http://proxy:3128")).proxy == "http://proxy:3128"
 
 
 def test_the_variables_are_told() -> None:
-    assert len(variables(with_secrets())) == 3
+    assert len(variables(with_secrets())) == 4
     assert variables(channel("local", key="")) == []
 
 

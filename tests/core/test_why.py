@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.core.catalog import Catalog
@@ -13,7 +14,7 @@ from gateway.domain.account import Account, AccountStatus
 from gateway.domain.call import FailureKind
 from gateway.domain.change import Change
 from gateway.domain.errors import GatewayError, InvalidToken, Unavailable
-from gateway.domain.group import Group
+from gateway.domain.group import Fallback, Group, Policy
 from gateway.domain.limits import Budget, Limits, Window
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
@@ -32,7 +33,7 @@ def foretold(rig: Rig, model: str = "m", prompt_tokens: int = 1000, max_tokens: 
         catalog=Catalog(rig.store.entities.registry),
         limiter=rig.limiter,
         books=rig.books,
-        first=rig.pipeline.attempts.first,
+        first=rig.pipeline.attempts.look,
         closed=rig.pipeline.closed,
     )
     return rehearse(wanted, ways, rig.watch.clock.wall())
@@ -111,10 +112,17 @@ def _stir(rig: Rig, chance: random.Random) -> None:
         rig.put(
             "groups",
             name,
-            Group(name=name, models=shows, multiplier=chance.choice((10**6, 15 * 10**5)), **_purse(chance)),
+            Group(
+                name=name,
+                models=shows,
+                multiplier=chance.choice((10**6, 15 * 10**5)),
+                policy=chance.choice(tuple(Policy)),
+                fallbacks=chance.choice(((), (Fallback(model="m*", to=("x",)),))),
+                **_purse(chance),
+            ),
         )
     for name in CHANNELS:
-        models = chance.choice((("m",), ("m=there",), ("x",)))
+        models = chance.choice((("m",), ("m=there",), ("x",), ("m", "x")))
         up = rig.channel(
             name,
             *models,
@@ -122,11 +130,14 @@ def _stir(rig: Rig, chance: random.Random) -> None:
             priority=chance.choice((0, 0, 5)),
             weight=chance.choice((0, 1, 3)),
             enabled=chance.random() < 0.8,
+            keys=chance.choice(((), ("sk-second",))),
+            cost_factor=chance.choice((10**6, 10**7)),
         )
         _ail(rig, up.id, chance)
     rig.put("account", "", Account(status=chance.choice((AccountStatus.ACTIVE,) * 9 + (AccountStatus.SUSPENDED,))))
     rig.put("settings", "", Settings(refuse_unpriced=chance.random() < 0.5))
     rig.put("prices", "m", kit.PRICE)
+    rig.put("prices", "x", msgspec.structs.replace(kit.PRICE, model="x", output=Nanos(chance.choice((1, 10**11)))))
     if chance.random() < 0.2:
         rig.store.entities.apply([Change("prices", "m", None)])
     expires = chance.choice((None, None, None, Millis(1)))

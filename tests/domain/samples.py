@@ -30,6 +30,7 @@ def _simple(kind: Any) -> Any:
         int: 1234,
         float: 2.5,
         str: "text",
+        Any: {"a": None, "b": [{"json": "x"}, 1.5]},
         Nanos: Nanos(1_500_000_001),
         Millis: Millis(1_795_263_905_123),
     }

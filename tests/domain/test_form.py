@@ -1,4 +1,5 @@
 import tomllib
+from datetime import date
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.form import read, written
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Window
+from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, Tier
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
@@ -61,6 +63,16 @@ def test_moments_are_exact_to_the_millisecond() -> None:
         assert read(Token, written(token), "x", {}) == token
 
 
+@pytest.mark.parametrize(
+    "value", [None, [None], {"json": "null"}, {"json": 5}, {"a": {"b": None}}, 5, 1.0, "x", True, []]
+)
+def test_json_of_the_owner_s_is_kept_whatever_it_is(value: Any) -> None:
+    overrides = Overrides(set={"p": value, "q": 5})
+    text = table(["x"], written(overrides))
+    found = read(Overrides, tomllib.loads(text)["x"], "x", {})
+    assert msgspec.json.encode(found) == msgspec.json.encode(overrides)
+
+
 WRONG: list[tuple[type[msgspec.Struct], Any, str]] = [
     (Group, [], "x: must be a table"),
     (Group, {}, "x.name: is missing"),
@@ -80,6 +92,8 @@ WRONG: list[tuple[type[msgspec.Struct], Any, str]] = [
     (Group, {"name": "g", "budgets": [{"dollars": "5 EUR"}]}, "x.budgets[0].dollars: '5 EUR' is not an amount"),
     (Settings, {"keep_days": 10**19}, "x.keep_days: the number is out of range"),
     (Channel, {"id": "c", "name": "c", "dialect": "openai", "headers": ["x"]}, "x.headers: must be a table"),
+    (Overrides, {"set": {"p": {"json": "nul"}}}, "x.set.p.json: is no JSON"),
+    (Overrides, {"set": {"p": [date(2026, 1, 1)]}}, "x.set.p[0]: dates and times are written as texts"),
     (Token, {"expires": "soon"}, "x.expires: 'soon' is no moment"),
 ]
 
