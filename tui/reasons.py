@@ -96,7 +96,9 @@ def _route(route: RouteView, model: str, now: int) -> Iterator[Part]:
         yield f"   {safe(route.state.replace('_', ' '), 12)}{rest}", "warn"
     if route.in_flight:
         yield f"   {route.in_flight} running", "live"
-    if route.upstream_model not in ("", model):
+    if route.model != model:
+        yield f"   for {safe(route.model, 60)} instead", "dim"
+    if route.upstream_model not in ("", route.model):
         yield f"   as {safe(route.upstream_model, 60)}", "dim"
     if route.passed:
         yield f"   {safe(route.passed, LONG)}", "warn"

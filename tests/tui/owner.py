@@ -236,6 +236,7 @@ def refused(**changes: Any) -> Why:
     """Why there is nothing to be had: one channel rests, another does not offer it."""
     rests = RouteView(
         channel="anthropic",
+        model="claude-sonnet-4-5",
         upstream_model="claude-sonnet-4-5",
         priority=5,
         weight=1,
@@ -276,6 +277,7 @@ def refused(**changes: Any) -> Why:
             PartyView(kind="group", name="batch", budgets=[], limits=[]),
             PartyView(kind="token", name="laptop", budgets=[], limits=limits),
         ],
+        "fallbacks": [],
         "routes": [rests, other],
     }
     return Why(**(fields | changes))

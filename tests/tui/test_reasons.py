@@ -1,3 +1,5 @@
+from msgspec.structs import replace
+
 from gateway.domain.why import Why
 from tests.tui.owner import refused
 from tests.tui.stage import NOW
@@ -48,3 +50,10 @@ def test_strangers_strings_are_harmless() -> None:
 
 def test_no_line_is_wider_than_the_screen() -> None:
     assert all(line.cell_length <= 60 for line in reasons(refused(), NOW, UNICODE, 60).split("\n"))
+
+
+def test_a_fallback_s_channel_says_for_which_model_it_stands_in() -> None:
+    found = refused()
+    spare = replace(found.routes[0], channel="spare", model="haiku", upstream_model="haiku-4", passed="")
+    text = told(replace(found, routes=[*found.routes, spare]))
+    assert "spare   priority 5   cooling 30s   2 running   for haiku instead   as haiku-4" in text
