@@ -11,7 +11,7 @@ from hypothesis import settings
 from gateway.core.live import Patience
 from tests.fakes import law
 from tests.fakes.clock import HastyLoop
-from tests.fakes.gateway import Gateway, running
+from tests.fakes.gateway import HASTE, Gateway, running
 from tests.fakes.provider import Provider
 
 
@@ -51,13 +51,19 @@ def patience() -> Patience:
 
 
 @pytest.fixture
-async def gateway(home: Path, provider: Provider, patience: Patience) -> AsyncIterator[Gateway]:
+def haste() -> float:
+    """How many times shorter the pauses between attempts are than real ones."""
+    return HASTE
+
+
+@pytest.fixture
+async def gateway(home: Path, provider: Provider, patience: Patience, haste: float) -> AsyncIterator[Gateway]:
     """A gateway whose channel ``up`` leads to the provider and serves model ``m``, which has a price.
 
     The law is checked when the test is over.
     """
     ajar = law.Ajar()
-    async with running(home, patience=patience) as running_gateway:
+    async with running(home, patience=patience, haste=haste) as running_gateway:
         running_gateway.channel(provider.base_url)
         running_gateway.price()
         yield running_gateway

@@ -25,6 +25,8 @@ WINDOW_CALLS = 5
 """With at least so many calls in the window, half of them failing opens the breaker."""
 STEPS_S = (10.0, 30.0, 60.0, 120.0)
 """How long it rests the first, second, third time, and ever after."""
+QUICK_S = 30.0
+"""The longest rest after a failure that shows at once and harms nobody who can go elsewhere: its end is seen soon."""
 OUT_OF_CREDIT_S = 3600.0
 MODEL_MISSING_S = 600.0
 LONGEST_S = 600.0
@@ -33,6 +35,7 @@ LONGEST_S = 600.0
 KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
 """Failures that are held against the key, if there are others."""
 
+_QUICK_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK})
 _BREAKER_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
 
 
@@ -183,7 +186,8 @@ class Health:
         elif kind is FailureKind.RATE:
             self._rest(patient, reason, self._step(patient) if retry_after_s is None else retry_after_s)
         elif kind in _BREAKER_KINDS and self._trips(patient):
-            self._rest(patient, reason, self._step(patient))
+            step = self._step(patient)
+            self._rest(patient, reason, min(step, QUICK_S) if kind in _QUICK_KINDS else step)
         self._changed()
 
     def lacks(self, channel: ChannelId, model: str) -> None:

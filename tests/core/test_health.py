@@ -7,6 +7,7 @@ from gateway.core.health import (
     LONGEST_S,
     MODEL_MISSING_S,
     OUT_OF_CREDIT_S,
+    QUICK_S,
     STEPS_S,
     WINDOW_CALLS,
     WINDOW_S,
@@ -108,15 +109,26 @@ def test_the_clients_own_mistakes_say_nothing_of_a_channel(health: Health, kind:
     assert health.state(UP) == State("ok")
 
 
-def test_each_rest_is_longer_than_the_last(health: Health, mono: Mono) -> None:
-    fail(health, FailureKind.SERVER, FAILURES_IN_A_ROW)
+@pytest.mark.parametrize(
+    ("kind", "longest"),
+    [
+        (FailureKind.SLOW, STEPS_S[-1]),
+        (FailureKind.CUT, STEPS_S[-1]),
+        (FailureKind.SERVER, QUICK_S),
+        (FailureKind.NETWORK, QUICK_S),
+    ],
+)
+def test_each_rest_is_longer_than_the_last_up_to_a_point(
+    health: Health, mono: Mono, kind: FailureKind, longest: float
+) -> None:
+    fail(health, kind, FAILURES_IN_A_ROW)
     rests = []
     for _ in range(len(STEPS_S) + 1):
         rests.append(health.state(UP).left_s)
         mono.now += rests[-1]
         assert health.state(UP).name == "half_open"
-        fail(health, FailureKind.NETWORK)
-    assert rests == [*STEPS_S, STEPS_S[-1]]
+        fail(health, kind)
+    assert rests == [min(step, longest) for step in (*STEPS_S, STEPS_S[-1])]
 
 
 def test_a_success_forgets_everything(health: Health, mono: Mono) -> None:

@@ -24,7 +24,7 @@ from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
 from gateway.server import open_door, open_engine
 from tests.fakes.client import Client
 
-HASTE = 20
+HASTE = 20.0
 """Pauses between attempts are so many times shorter than real ones."""
 GRANTED = Nanos(10 * DOLLAR)
 INPUT, OUTPUT = Nanos(2_500_000_000), Nanos(10_000_000_000)
@@ -105,11 +105,11 @@ class Gateway:
 
 
 @asynccontextmanager
-async def running(home: Path, *, patience: Patience | None = None) -> AsyncIterator[Gateway]:
+async def running(home: Path, *, patience: Patience | None = None, haste: float = HASTE) -> AsyncIterator[Gateway]:
     """A gateway with ten dollars, the group ``default`` and the token ``laptop``; no channel yet."""
     config = Config(home=home, host="127.0.0.1", port=0)
     async with AsyncExitStack() as stack:
-        clock = Clock(mono=asyncio.get_running_loop().time, sleep=lambda s: asyncio.sleep(s / HASTE))
+        clock = Clock(mono=asyncio.get_running_loop().time, sleep=lambda s: asyncio.sleep(s / haste))
         engine = await stack.enter_async_context(open_engine(config, clock=clock, patience=patience))
         await stack.enter_async_context(open_door(engine, config))
         port = int(engine.address.rpartition(":")[2].partition("/")[0])

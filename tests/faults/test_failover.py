@@ -1,0 +1,33 @@
+"""G-F1: the sixteen failover scenarios, with a table of what became of them. TOLLKEEPER_FULL=1: in real time."""
+
+import os
+import sys
+
+import pytest
+
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.faults.failover import SCENARIOS, table, verdicts
+
+FULL = bool(os.environ.get("TOLLKEEPER_FULL"))
+FACTOR, SLACK_S = (1, 0.5) if FULL else (10, 3.0)
+
+
+@pytest.fixture
+def haste() -> float:
+    """Pauses are as long as they are."""
+    return 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.hasty(FACTOR)
+async def test_thirteen_pass_three_are_safe_and_none_fails(
+    gateway: Gateway, provider: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = await verdicts(gateway, provider, SLACK_S)
+    with capsys.disabled():
+        sys.stdout.write(table(found))
+    assert dict(zip((name for name, _, _ in SCENARIOS), found, strict=True)) == {
+        name: wanted for name, _, wanted in SCENARIOS
+    }
