@@ -71,6 +71,7 @@ ACTIONS: tuple[Action, ...] = (
     _act("channels", "test", "t", "Test", "ask the upstream; with a model also for a tiny answer", "channel test NAME"),
     _act("channels", "fetch", "L", "Models", "ask the upstream for its list of models", "channel models NAME"),
     _act("channels", "clear", "z", "Clear", "end the cool-down now", "channel clear NAME"),
+    _act("channels", "incidents", "i", "Incidents", "who failed when, and where calls went", "usage list st:err"),
     _act(
         "channels",
         "raise",

@@ -143,8 +143,9 @@ class Console(CrashSafe[Farewell]):
 
     def on_feed_told(self) -> None:
         events = self.feed.take()
+        now_ = self.session.now()
         for event in events:
-            self.session.board.apply(event)
+            self.session.board.apply(event, now_)
         if any(isinstance(event, Snapshot) for event in events):
             self.run_worker(verbs.count_today(self), name="today", group="today", exclusive=True)
             wizard.offer_once(self)

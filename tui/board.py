@@ -15,7 +15,11 @@ from gateway.domain.events import (
 from gateway.domain.units import Millis
 from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, SumRow, TokenView
 from tui.calls import Calls
+from tui.incidents import Incidents
 from tui.pulse import Pulse
+
+UNTOLD = Millis(0)
+"""No moment."""
 
 
 class Board:
@@ -31,6 +35,7 @@ class Board:
         self.models: Sequence[ModelView] = ()
         self.calls = Calls()
         self.pulse = Pulse()
+        self.incidents = Incidents()
         self.today: SumRow | None = None
         """Sums since local midnight, as far as they were asked for; settled calls are added to it."""
         self.stopping: Millis | None = None
@@ -43,16 +48,19 @@ class Board:
         """Grows with every change."""
         return self.tables + self.calls.version
 
-    def apply(self, event: AnyEvent) -> None:
-        """Make one event true."""
+    def apply(self, event: AnyEvent, at: Millis = UNTOLD) -> None:
+        """Make one event true; ``at``: when it was heard."""
         if isinstance(event, CallStarted | CallProgress):
             self.calls.move(event.call)
         elif isinstance(event, CallSettled):
             self.calls.settle(event.call)
             self.pulse.add(event.call)
+            self.incidents.settle(event.call)
             self._spend(event)
         else:
             self._apply_rare(event)
+            if isinstance(event, Snapshot | Changed):
+                self.incidents.look(self.channels, at)
 
     def _apply_rare(self, event: AnyEvent) -> None:
         if isinstance(event, Snapshot):
@@ -68,11 +76,13 @@ class Board:
     def _begin(self, event: Snapshot) -> None:
         if self.status is None or self.status.instance != event.status.instance:
             self.calls, self.pulse, self.today, self.stopping = Calls(), Pulse(), None, None
+            self.incidents = Incidents()
         self.status = event.status
         self._take_tables(event)
         for call in reversed(event.recent):
             if not self.calls.knows(call):
                 self.pulse.add(call)
+                self.incidents.settle(call)
         self.calls.begin(event.status.records, event.recent, event.running)
 
     def _take_tables(self, event: Snapshot | Changed) -> None:

@@ -18,6 +18,7 @@ from tui.pages.trendpage import TrendListing
 from tui.safe import cut, safe
 from tui.session import Session
 from tui.steady import Steady
+from tui.timeline import brief
 from tui.tones import content, lines
 from tui.twins import command
 
@@ -106,6 +107,8 @@ class ChannelListing(TrendListing[ChannelRow]):
             card.row("test", (mark, tone), told)
         else:
             card.row("test", ("never; t tests it", "dim"))
+        if lately := session.board.incidents.newest(channel.name)[:1]:
+            card.row("lately", brief(lately[0], now, session.glyphs), ("   i", "key"), (" all incidents", "dim"))
         card.row("models", *_models(channel, session.glyphs))
         groups = ", ".join(map(safe, channel.groups)) or "none: nobody can use it"
         card.row("groups", f"{groups}   priority {channel.priority}   weight {channel.weight}")

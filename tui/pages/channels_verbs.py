@@ -17,6 +17,7 @@ from tui.twins import command
 from tui.widgets.busy import Busy
 from tui.widgets.detail import Detail
 from tui.widgets.form import Field, Form, Plan, Values
+from tui.widgets.story import Story
 from tui.widgets.take import Take
 from tui.widgets.toast import tell
 
@@ -170,6 +171,11 @@ async def clear(page: Channels) -> None:
         tell(page, f"{channel.name} takes calls again")
 
 
+async def incidents(page: Channels) -> None:
+    """Who failed when, how long it rested, and where its calls went."""
+    await page.ask(Story(page.session))
+
+
 async def raise_priority(page: Channels) -> None:
     """Ask it earlier."""
     await _reorder(page, 1)
@@ -219,6 +225,7 @@ VERBS: Mapping[str, Verb] = {
     "test": test,
     "fetch": fetch,
     "clear": clear,
+    "incidents": incidents,
     "raise": raise_priority,
     "lower": lower,
 }

@@ -1,0 +1,88 @@
+from typing import Any
+
+from gateway.domain.call import Attempt, FailureKind
+from gateway.domain.units import Millis
+from gateway.domain.views import CallView, ChannelView
+from tests.tui.stage import NOW, call, channel
+from tui.incidents import LIMIT, QUIET_MS, Incidents
+
+
+def moved(at: int = NOW, to: str = "b", **changes: Any) -> CallView:
+    """A call that was limited at ``a`` and answered elsewhere."""
+    first = Attempt(channel="a", status=429, ms=Millis(100), kind=FailureKind.RATE, reason="429: slow down")
+    tries = [first, Attempt(channel=to, status=200, ms=Millis(900))]
+    fields: dict[str, Any] = {"status": 200, "channel": to, "attempts": tries, "time_ms": at, "duration_ms": 1000}
+    return call(at - NOW, at, **(fields | changes))
+
+
+def resting(until: int | None = NOW + 30_000, name: str = "a") -> ChannelView:
+    return channel(name, state="cooling", reason="429", until_ms=until)
+
+
+def test_calls_that_moved_are_counted_by_where_they_went() -> None:
+    found = Incidents()
+    for one in (moved(), moved(NOW + 1_000), moved(NOW + 2_000, to="c")):
+        found.settle(one)
+    (incident,) = found.newest()
+    assert (incident.channel, incident.kind, incident.failures) == ("a", FailureKind.RATE, 3)
+    assert (incident.began, incident.last) == (NOW + 100, NOW + 2_100)
+    assert incident.moved == {"b": 2, "c": 1}
+
+
+def test_a_call_that_nobody_answered_is_lost_once_however_often_it_was_tried() -> None:
+    found = Incidents()
+    again = Attempt(channel="a", status=500, kind=FailureKind.SERVER)
+    found.settle(moved(status=502, channel="a", attempts=[again, again]))
+    (incident,) = found.newest()
+    assert (incident.failures, incident.lost, incident.moved) == (2, 1, {})
+
+
+def test_what_the_client_did_wrong_is_nobodys_incident() -> None:
+    found = Incidents()
+    found.settle(moved(attempts=[Attempt(channel="a", status=400, kind=FailureKind.CLIENT)]))
+    assert found.newest() == []
+
+
+def test_failures_far_apart_are_two_incidents() -> None:
+    found = Incidents()
+    found.settle(moved())
+    found.settle(moved(NOW + QUIET_MS + 1))
+    assert [one.began for one in found.newest()] == [NOW + QUIET_MS + 101, NOW + 100]
+
+
+def test_a_rest_belongs_to_the_failure_before_it_and_ends_when_it_is_asked_again() -> None:
+    found = Incidents()
+    found.settle(moved())
+    found.look([resting()], Millis(NOW + 200))
+    (incident,) = found.newest("a")
+    assert (incident.resting, incident.until) == (True, NOW + 30_000)
+    found.look([channel("a", state="half_open")], Millis(NOW + 31_000))
+    assert (incident.resting, incident.ended, incident.rested_ms) == (False, NOW + 30_000, 29_900)
+
+
+def test_one_that_is_cleared_by_hand_ends_then() -> None:
+    found = Incidents()
+    found.look([resting(None)], Millis(NOW))
+    found.look([channel("a")], Millis(NOW + 5_000))
+    assert [(one.kind, one.rested_ms) for one in found.newest()] == [(None, 5_000)]
+
+
+def test_failures_during_a_rest_go_on_with_it() -> None:
+    found = Incidents()
+    found.look([resting()], Millis(NOW))
+    found.settle(moved(NOW + QUIET_MS * 2))
+    assert len(found.newest()) == 1
+
+
+def test_without_a_moment_it_is_that_of_the_last_call() -> None:
+    found = Incidents()
+    found.settle(moved())
+    found.look([resting(name="other")], Millis(0))
+    assert found.newest("other")[0].began == NOW + 1_000
+
+
+def test_only_so_many_are_kept() -> None:
+    found = Incidents()
+    for number in range(LIMIT + 5):
+        found.settle(moved(NOW + number * (QUIET_MS + 1)))
+    assert len(found.newest()) == LIMIT

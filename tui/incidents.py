@@ -1,0 +1,127 @@
+"""Incidents: when a channel failed, for how long it rested, and where its calls went instead. Values and no clock.
+
+They are put together of two things that are told: the failed attempts of settled calls, and the channels' states. So
+those of the newest calls are known as soon as a console opens, with their rests as far as they still last.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from gateway.domain.call import Attempt, FailureKind
+from gateway.domain.units import Millis
+from gateway.domain.views import CallView, ChannelView
+
+QUIET_MS = 120_000
+"""Failures further apart are two incidents."""
+
+LIMIT = 200
+"""Incidents that are kept."""
+
+WORDS = {
+    FailureKind.AUTH: "key refused",
+    FailureKind.QUOTA: "out of credit",
+    FailureKind.RATE: "rate-limited",
+    FailureKind.MISSING: "model unknown",
+    FailureKind.SERVER: "errors",
+    FailureKind.NETWORK: "unreachable",
+    FailureKind.SLOW: "too slow",
+    FailureKind.CUT: "broke off",
+}
+
+OUT = ("cooling", "attention")
+"""States in which a channel is not asked."""
+
+
+class Incident(msgspec.Struct, kw_only=True):
+    """One stretch of failures of one channel."""
+
+    channel: str
+    kind: FailureKind | None
+    """None: only its state told of it."""
+    reason: str
+    began: Millis
+    last: Millis
+    """The last failure, or when it was last heard to rest."""
+    failures: int = 0
+    """Attempts that failed."""
+    lost: int = 0
+    """Calls that nobody answered."""
+    moved: Counter[str] = msgspec.field(default_factory=Counter)
+    """Calls that other channels answered, by their names."""
+    until: Millis | None = None
+    """When it is asked again; None while it rests: when somebody clears it."""
+    resting: bool = False
+    ended: Millis | None = None
+    """When it was asked again after a rest."""
+
+    @property
+    def rested_ms(self) -> int | None:
+        """How long it rested, or is to rest; None if it did not, or if there is no end to it."""
+        end = self.ended if self.ended is not None else self.until
+        return None if end is None else max(0, end - self.began)
+
+
+class Incidents:
+    """All there are, the oldest first."""
+
+    def __init__(self) -> None:
+        self._all: deque[Incident] = deque(maxlen=LIMIT)
+        self._now = Millis(0)
+        """The latest moment that was told of."""
+
+    def newest(self, channel: str = "") -> list[Incident]:
+        """The newest first; of one channel if it is named."""
+        return [one for one in reversed(self._all) if channel in ("", one.channel)]
+
+    def settle(self, call: CallView) -> None:
+        """Take in the failures of an ended call."""
+        self._now = max(self._now, Millis(call.time_ms + call.duration_ms))
+        answered = 200 <= call.status < 300
+        seen: set[str] = set()
+        for at, attempt in _failures(call):
+            found = self._open(attempt.channel, at)
+            if found is None:
+                found = Incident(channel=attempt.channel, kind=attempt.kind, reason=attempt.reason, began=at, last=at)
+                self._all.append(found)
+            found.kind, found.reason = found.kind or attempt.kind, found.reason or attempt.reason
+            found.last = max(found.last, at)
+            found.failures += 1
+            if attempt.channel not in seen and call.channel != attempt.channel and answered:
+                found.moved[call.channel] += 1
+            elif attempt.channel not in seen and not answered:
+                found.lost += 1
+            seen.add(attempt.channel)
+
+    def look(self, channels: Sequence[ChannelView], at: Millis) -> None:
+        """Take in the channels' states at a moment (0: that of the last call)."""
+        now = at or self._now
+        for channel in channels:
+            found = next((one for one in reversed(self._all) if one.channel == channel.name), None)
+            out = channel.state in OUT
+            if out and (found is None or (not found.resting and now - found.last > QUIET_MS)):
+                found = Incident(channel=channel.name, kind=None, reason=channel.reason, began=now, last=now)
+                self._all.append(found)
+            if found is not None and out:
+                found.resting, found.until, found.ended = True, channel.until_ms, None
+                found.last = max(found.last, now)
+            elif found is not None and found.resting:
+                found.resting = False
+                found.ended = min(now, found.until) if found.until is not None else now
+
+    def _open(self, channel: str, at: Millis) -> Incident | None:
+        """The incident that a failure at this moment belongs to."""
+        for one in reversed(self._all):
+            if one.channel == channel:
+                return one if one.resting or abs(at - one.last) <= QUIET_MS else None
+        return None
+
+
+def _failures(call: CallView) -> Iterator[tuple[Millis, Attempt]]:
+    """What failed on the upstream's side, and when."""
+    at = call.time_ms
+    for attempt in call.attempts:
+        at = Millis(at + attempt.ms)
+        if attempt.kind is not None and attempt.kind is not FailureKind.CLIENT:
+            yield at, attempt
