@@ -19,6 +19,7 @@ from gateway import __version__, frozen, runfile
 from gateway.config import SOCKET_PATH_LIMIT, Config
 from gateway.control import lists
 from gateway.control.app import control_app, control_runner
+from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes
 from gateway.core.bus import Bus
@@ -34,6 +35,7 @@ from gateway.core.pipeline import Parts, Pipeline
 from gateway.core.progress import Teller
 from gateway.core.ratelimit import Limiter
 from gateway.core.retries import Retries
+from gateway.core.room import Rooms
 from gateway.core.sticky import Sticky
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
@@ -168,7 +170,7 @@ async def open_engine(
             bus=bus,
             passes=Passes(),
             health=Health(clock.mono, bus.changed, partial(in_flight, store.books)),
-            limiter=Limiter(clock.mono),
+            limiter=Limiter(clock.mono, today_of(store.books, clock.wall)),
             live=Live(clock.mono, tasks, patience or Patience()),
             lessons=Lessons(),
             upstreams=upstreams,
@@ -184,6 +186,7 @@ async def open_engine(
 
 def _pipeline(engine: Engine) -> Pipeline:
     chance = secrets.SystemRandom()
+    rooms = Rooms(engine.limiter)
     attempts = Attempts(
         sender=engine.upstreams,
         adapter_of=dialects.adapters(),
@@ -195,8 +198,10 @@ def _pipeline(engine: Engine) -> Pipeline:
             health=engine.health,
             draw=chance.randrange,
             retries=Retries(engine.clock.mono, engine.live.__len__),
+            rooms=rooms,
             sticky=Sticky(engine.clock.mono),
         ),
+        rooms=rooms,
     )
     return Pipeline(
         Parts(

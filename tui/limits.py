@@ -9,11 +9,11 @@ from gateway.domain.limits import Limits
 from gateway.domain.written import count_of
 from tui.parse import NO_MATTER, exact
 
-NAMES = ("rpm", "tpm", "rpd", "tpd", "concurrent")
-"""Those of tokens and groups."""
-
-WITH_QUEUE = (*NAMES, "queue_s")
+WITH_QUEUE = ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")
 """Those of channels."""
+
+NAMES = (*WITH_QUEUE, "streams")
+"""Those of tokens and groups."""
 
 _WORDS = {
     "rpm": "calls/min",
@@ -21,7 +21,9 @@ _WORDS = {
     "rpd": "calls/day",
     "tpd": "tok/day",
     "concurrent": "at a time",
+    "queue": "waiting",
     "queue_s": "s of waiting",
+    "streams": "streams at a time",
 }
 
 
@@ -35,7 +37,7 @@ def reader(names: Sequence[str] = NAMES) -> Callable[[str], dict[str, int | None
             if name not in names or not equals:
                 raise BadRequest(f"{word!r} is no limit; they are {', '.join(names)}, as in rpm=60")
             found[name] = None if number in NO_MATTER else count_of(number)
-            if found[name] == 0 and name != "queue_s":
+            if found[name] == 0 and name not in ("queue", "queue_s"):
                 raise BadRequest(f"{name}=0 would let nothing pass; leave it out for no limit")
         return found
 

@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.commands import patches
 from gateway.commands.channel_overrides import OPTIONS, Edits, edits_of, overrides_patch
-from gateway.commands.options import LIMIT, MULTIPLIER, NO_MATTER, PAIR, limit_options, names
+from gateway.commands.options import MULTIPLIER, NO_MATTER, PAIR, limit_options, names
 from gateway.commands.output import words
 from gateway.commands.patches import Patch
 from gateway.domain.channel import Served, Timeouts, TokenLimitField
@@ -80,7 +80,7 @@ def channel_options(command: F) -> F:
 
 def fields_of(given: dict[str, Any]) -> Fields:
     """The options by name, limits apart."""
-    limits = {name: given.pop(name) for name in ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue_s")}
+    limits = {name: given.pop(name) for name in ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")}
     return Fields(limits=limits, overrides=edits_of(given), **given)
 
 
@@ -219,7 +219,6 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
     ),
     click.option("--strict/--lenient", default=None, help="Never drop a parameter it refuses, or do."),
     click.option("--finish-abandoned/--cancel-abandoned", default=None, help="When a plain call's client goes away."),
-    click.option("--queue-s", type=LIMIT, help="Seconds a call may wait for a free place."),
     click.option("--note", help="A line for you."),
     limit_options,
 )

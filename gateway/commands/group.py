@@ -16,6 +16,7 @@ from gateway.commands.options import (
     json_option,
     limit_options,
     names,
+    stream_option,
     yes_option,
 )
 from gateway.commands.output import out_json, out_list, out_pairs, words
@@ -103,6 +104,7 @@ def show_group(name: str, *, as_json: bool) -> None:
 @click.option("--note", default="", help="A line for you.")
 @budget_options
 @limit_options
+@stream_option
 @json_option
 def add_group(
     *,
@@ -147,6 +149,7 @@ def add_group(
 @click.option("--note", help="A line for you.")
 @budget_options
 @limit_options
+@stream_option
 @json_option
 def edit_group(
     *,

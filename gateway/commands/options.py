@@ -111,8 +111,10 @@ def budget_options(command: F) -> F:
 
 
 def limit_options(command: F) -> F:
-    """``--rpm``, ``--tpm``, ``--rpd``, ``--tpd`` and ``--concurrent``; ``none`` takes a limit away."""
+    """``--rpm``, ``--tpm``, ``--rpd``, ``--tpd``, ``--concurrent`` and who waits; ``none`` takes a limit away."""
     for name, text in (
+        ("queue-s", "Seconds a call may wait for a place among those in flight; 0: none. See 'settings show'."),
+        ("queue", "Calls that may wait at a time. See 'settings show'."),
         ("concurrent", "Calls in flight."),
         ("tpd", "Tokens a day."),
         ("rpd", "Requests a day."),
@@ -121,6 +123,11 @@ def limit_options(command: F) -> F:
     ):
         command = click.option(f"--{name}", type=LIMIT, help=text)(command)
     return command
+
+
+def stream_option(command: F) -> F:
+    """``--streams``: a limit of those who ask, not of channels."""
+    return click.option("--streams", type=LIMIT, help="Streams in flight. See 'settings show'.")(command)
 
 
 def confirm(question: str, *, yes: bool) -> None:

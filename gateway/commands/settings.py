@@ -9,6 +9,8 @@ from gateway.commands.output import out_json, out_pairs
 from gateway.commands.session import run
 from gateway.domain.settings import Durability, Settings
 
+COUNT = click.IntRange(min=0)
+
 
 @click.group(cls=Noun)
 def settings() -> None:
@@ -37,6 +39,14 @@ def show_settings(*, as_json: bool) -> None:
 @click.option("--refuse-unpriced/--allow-unpriced", default=None, help="Calls to models that have no price.")
 @click.option("--hosts", metavar="NAMES", help="Further host names clients may call it by; '' for none.")
 @click.option("--origins", metavar="URLS", help="Web pages that may call it: https://app.example.com; '' for none.")
+@click.option(
+    "--token-streams", type=COUNT, help="Streams of a token at a time, if it has no limit of its own; 0: any."
+)
+@click.option(
+    "--channel-calls", type=COUNT, help="Calls of a channel at a time, if it has no limit of its own; 0: any."
+)
+@click.option("--queue", type=COUNT, help="Calls that may wait for a place at one limit of calls in flight.")
+@click.option("--queue-s", type=COUNT, help="Seconds they may wait for it; 0: they are refused at once.")
 @click.option("--keep-days", type=click.IntRange(min=1), help="How long call records are kept; sums stay.")
 @click.option(
     "--refresh-models-h",
@@ -55,6 +65,10 @@ def set_settings(
     keep_days: int | None,
     refresh_models_h: int | None,
     stop_on_leave: bool | None,
+    token_streams: int | None,
+    channel_calls: int | None,
+    queue: int | None,
+    queue_s: int | None,
     as_json: bool,
 ) -> None:
     """Change settings; only what is named changes."""
@@ -66,6 +80,10 @@ def set_settings(
         keep_days=keep_days,
         refresh_models_h=refresh_models_h,
         stop_on_leave=stop_on_leave,
+        token_streams=token_streams,
+        channel_calls=channel_calls,
+        queue=queue,
+        queue_s=queue_s,
     )
     _print(run(lambda client: client.set_settings(patches.something(patch))), as_json=as_json)
 
@@ -83,5 +101,8 @@ def _print(view: Settings, *, as_json: bool) -> None:
             ("keep days", str(view.keep_days)),
             ("refresh models", f"every {view.refresh_models_h} h" if view.refresh_models_h else "never by itself"),
             ("stop on leave", show.yes_no(view.stop_on_leave)),
+            ("streams of a token", str(view.token_streams or "any number")),
+            ("calls of a channel", str(view.channel_calls or "any number")),
+            ("who waits for a place", f"{view.queue} calls for {view.queue_s} s" if view.queue_s else "nobody"),
         ]
     )

@@ -61,6 +61,8 @@ def limits(value: Limits) -> str:
         (value.rpd, "requests a day"),
         (value.tpd, "tokens a day"),
         (value.concurrent, "in flight"),
+        (value.streams, "streams in flight"),
+        (value.queue, "waiting"),
         (value.queue_s, "seconds of waiting"),
     )
     return ", ".join(f"{number} {what}" for number, what in said if number is not None)

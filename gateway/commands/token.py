@@ -15,6 +15,7 @@ from gateway.commands.options import (
     json_option,
     limit_options,
     names,
+    stream_option,
     yes_option,
 )
 from gateway.commands.output import out, out_json, out_list, out_pairs, words
@@ -79,6 +80,7 @@ def show_token(ref: str, *, as_json: bool) -> None:
 @click.option("--note", default="", help="A line for you.")
 @budget_options
 @limit_options
+@stream_option
 @json_option
 def add_token(
     *,
@@ -113,6 +115,7 @@ def add_token(
 @click.option("--note", help="A line for you.")
 @budget_options
 @limit_options
+@stream_option
 @json_option
 def edit_token(
     *,

@@ -33,6 +33,9 @@ MANY_KEYS = 50
 MULTIPLIER_LIMIT = 1_000_000_000
 """Times a thousand."""
 
+LONGEST_WAIT_S = 600
+"""A call that stands in line for longer is not waited for any more."""
+
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, token
 _OWN_HEADERS = frozenset(
     {
@@ -55,6 +58,9 @@ def settings(value: Settings) -> None:
     """Host names are bare, origins are whole and have no path, records are kept for a day at least."""
     _demand(value.keep_days >= 1, "keep_days", "at least one day of records must be kept")
     _demand(0 <= value.refresh_models_h <= 8760, "refresh_models_h", "is in hours, at most a year; 0 is never")
+    for field in ("token_streams", "channel_calls", "queue", "queue_s"):
+        _not_negative(getattr(value, field), field)
+    _demand(value.queue_s <= LONGEST_WAIT_S, "queue_s", f"is at most {LONGEST_WAIT_S} seconds")
     for host in value.hosts:
         _demand(_HOST_NAME.fullmatch(host), "hosts", f"'{plain(host)}' is not a host name")
     for origin in value.origins:
@@ -73,7 +79,6 @@ def token(value: Token, registry: Registry) -> None:
     limits(value.limits)
     patterns(value.models)
     note(value.note)
-    _demand(value.limits.queue_s is None, "limits", "queue_s is a limit of channels")
 
 
 def group(value: Group) -> None:
@@ -89,7 +94,6 @@ def group(value: Group) -> None:
     patterns(value.models)
     fallbacks(value.fallbacks)
     note(value.note)
-    _demand(value.limits.queue_s is None, "limits", "queue_s is a limit of channels")
 
 
 def fallbacks(values: tuple[Fallback, ...]) -> None:
@@ -125,6 +129,7 @@ def channel(value: Channel, registry: Registry) -> None:
         overrides.check(value.overrides)
     proxy(value.proxy, value.dialect)
     limits(value.limits)
+    _demand(value.limits.streams is None, "limits", "streams is a limit of tokens and groups")
     timeouts(value.timeouts)
     note(value.note)
 
@@ -191,10 +196,12 @@ def budgets(values: tuple[Budget, ...]) -> None:
 
 def limits(value: Limits) -> None:
     """A limit of none is written by leaving it out; zero would let nothing pass."""
-    for field in ("rpm", "tpm", "rpd", "tpd", "concurrent"):
+    for field in ("rpm", "tpm", "rpd", "tpd", "concurrent", "streams"):
         number = getattr(value, field)
         _demand(number is None or number > 0, "limits", f"{field} must be above 0; null means no limit")
+    _not_negative(value.queue, "limits")
     _not_negative(value.queue_s, "limits")
+    _demand((value.queue_s or 0) <= LONGEST_WAIT_S, "limits", f"queue_s is at most {LONGEST_WAIT_S} seconds")
 
 
 def timeouts(value: Timeouts) -> None:

@@ -9,11 +9,12 @@ from aiohttp import web
 from gateway.control.desk import Desk
 from gateway.control.inputs import query
 from gateway.control.views import budget_views, price_view
-from gateway.core.admission import bounds_of, group_of
+from gateway.core.admission import group_of
 from gateway.core.asked import MAX_OUTPUT
+from gateway.core.bounds import Bound
 from gateway.core.catalog import ModelEntry
 from gateway.core.engine import Engine
-from gateway.core.ratelimit import Bound
+from gateway.core.room import Room
 from gateway.core.routing import Choice, Draw, choose
 from gateway.core.sight import Sight, sight
 from gateway.core.why import Rehearsal, Wanted, Ways, chances, rehearse
@@ -65,7 +66,8 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
     seen, price = sight(wanted.model, token, group, catalog), catalog.price(wanted.model)
     admitted = found.admission.grip if found.admission is not None else None
     entry = catalog.visible(token).get(wanted.model)
-    routes = list(_routes(engine, entry, found)) if entry is not None else []
+    room = Room(engine.limiter, wanted.prompt_tokens + (wanted.max_tokens or 0), wanted.prompt_tokens)
+    routes = list(_routes(engine, entry, found, room)) if entry is not None else []
     routes += _others(engine, wanted.model, token, {route.channel for route in routes})
     return Why(
         token=token.name,
@@ -87,7 +89,7 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
         hold_nanos=admitted.nanos if admitted is not None else None,
         hold_tokens=admitted.tokens if admitted is not None else None,
         available_nanos=engine.store.books.available(),
-        parties=list(_parties(engine, token, group, now)),
+        parties=list(_parties(engine, token, group)),
         fallbacks=[other.name for other in entry.fallbacks] if entry is not None else [],
         routes=routes,
     )
@@ -101,8 +103,10 @@ def _store_error(engine: Engine) -> GatewayError | None:
 
 
 def _way(found: Rehearsal, group: Group) -> str:
+    if found.admission is not None and (full := found.admission.full) is not None:
+        return f"it would wait for a place: {plain(full.label)} has {full.limit} {full.name}"
     if found.choice is None or found.choice.route is None:
-        return ""
+        return "it would wait for a place: its channels are at their limits of calls in flight"
     stays = "; a conversation that was answered before stays where it was" if group.sticky else ""
     return f"channel '{plain(found.choice.route.channel.name)}' would be asked: {found.choice.why}{stays}"
 
@@ -126,8 +130,8 @@ def _price_state(price: Price | None) -> str:
     return "free" if price.free else "priced"
 
 
-def _parties(engine: Engine, token: Token, group: Group, now: Millis) -> Iterator[PartyView]:
-    bounds = {bound.key[0]: bound for bound in bounds_of(token, group, engine.store.books, now)}
+def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
+    bounds = {bound.key[0]: bound for bound in engine.catalog.parties(token)}
     account = engine.catalog.registry.account
     yield PartyView(kind="account", name="", budgets=budget_views(engine, ("account", ""), account.budgets), limits=[])
     for kind, name, views in (
@@ -144,17 +148,18 @@ def _limits(engine: Engine, bound: Bound) -> Iterator[LimitView]:
         if reading is not None:
             whole = Millis(round(reading.reset_s * 1000))
             yield LimitView(name=name, limit=reading.limit, left=reading.left, whole_in_ms=whole)
-    if (most := bound.limits.concurrent) is not None:
-        left = max(0, most - engine.limiter.in_flight(bound.key))
-        yield LimitView(name="concurrent", limit=most, left=left, whole_in_ms=Millis(0))
+    for name, gate in (("concurrent", bound.gate), ("streams", bound.stream_gate)):
+        if gate is not None:
+            left = max(0, gate.limit - engine.limiter.in_flight(gate.key))
+            yield LimitView(name=name, limit=gate.limit, left=left, whole_in_ms=Millis(0))
 
 
-def _routes(engine: Engine, entry: ModelEntry, found: Rehearsal) -> Iterator[RouteView]:
+def _routes(engine: Engine, entry: ModelEntry, found: Rehearsal, room: Room) -> Iterator[RouteView]:
     """The channels that would be asked for a model, then for its fallbacks, and what speaks against them now."""
     first = found.choice.route.served.name if found.choice is not None and found.choice.route is not None else ""
     for one in (entry, *entry.fallbacks):
-        passed = {p.channel: p.reason for p in _choice(engine, one, lambda _: 0).passed}
-        likely = chances(one.routes, partial(_choice, engine, one)) if one.name == first else {}
+        passed = {p.channel: p.reason for p in _choice(engine, one, room, lambda _: 0).passed}
+        likely = chances(one.routes, partial(_choice, engine, one, room)) if one.name == first else {}
         for route in one.routes:
             view = _route(
                 engine, route.channel, one.name, route.served.upstream_name, passed.get(route.channel.name, "")
@@ -163,8 +168,8 @@ def _routes(engine: Engine, entry: ModelEntry, found: Rehearsal) -> Iterator[Rou
             yield msgspec.structs.replace(view, place=route.rank.place, chance=chance)
 
 
-def _choice(engine: Engine, entry: ModelEntry, draw: Draw) -> Choice:
-    return choose(entry.routes, frozenset(), engine.health, draw)
+def _choice(engine: Engine, entry: ModelEntry, room: Room, draw: Draw) -> Choice:
+    return choose(entry.routes, frozenset(), engine.health, draw, room)
 
 
 def _others(engine: Engine, model: str, token: Token, told: set[str]) -> Iterator[RouteView]:

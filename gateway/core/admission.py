@@ -4,18 +4,21 @@ The order is part of the contract: a wrong model name never consumes a rate limi
 never holds money.
 """
 
+from collections.abc import Callable
 from math import ceil
 
 import msgspec
 
+from gateway.core.asked import Asked
+from gateway.core.bounds import Bound, Gate
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry
 from gateway.core.fallback import dearest
 from gateway.core.quota import DEFAULT_OUTPUT, Grip, Need, Purse, Scope, grip
-from gateway.core.ratelimit import Bound, Limiter, Used
+from gateway.core.ratelimit import Limiter, Today, Used
 from gateway.domain.errors import BadRequest, InternalError, NotFound
 from gateway.domain.group import Group
-from gateway.domain.limits import NO_LIMITS, Limits, Window, window_end, window_start
+from gateway.domain.limits import Window, window_end, window_start
 from gateway.domain.price import Price
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -29,9 +32,12 @@ class Admission(msgspec.Struct, frozen=True):
     """What is committed together when a call is admitted."""
 
     entry: ModelEntry
-    bounds: list[Bound]
+    bounds: tuple[Bound, ...]
     rate_tokens: int
     grip: Grip
+    gates: tuple[Gate, ...]
+    full: Gate | None
+    """The first of the gates that has no place now: the call may wait there."""
 
 
 def group_of(token: Token, catalog: Catalog) -> Group:
@@ -44,7 +50,10 @@ def group_of(token: Token, catalog: Catalog) -> Group:
 
 
 def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
-    """Check visibility, price, rate limits and quota; changes nothing but the call's own price."""
+    """Check visibility, price, rate limits and quota; changes nothing but the call's own price.
+
+    Gates at which the call has a place already are not asked again.
+    """
     entry = visible_entry(call.asked.model, call.token, call.catalog)
     call.price = call.catalog.price(call.asked.model)
     if call.price is None and call.catalog.registry.settings.refuse_unpriced:
@@ -52,7 +61,7 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
         msg = f"model '{name}' has no price and this gateway refuses unpriced models; 'tollkeeper price set {name}'"
         raise BadRequest(msg, code="model_price_missing", param="model")
     now = call.visit.ts
-    bounds = bounds_of(call.token, call.group, books, now)
+    terms = call.catalog.terms(call.token)
     need = Need(
         input=call.asked.input_bound,
         output_cap=call.asked.output_cap,
@@ -60,10 +69,12 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
         price=_dearest(call, entry) if entry.fallbacks else call.price,
         multiplier=call.group.multiplier,
     )
-    rate_tokens = need.input + need.choices * (need.output_cap or 0)
-    limiter.check(bounds, rate_tokens, need.input)
+    rate_tokens = rate_tokens_of(call.asked)
+    if terms.bounds:
+        limiter.check(terms.bounds, rate_tokens, need.input)
     taken = grip(books, call.catalog.registry.account, call.group, call.token, need, now=now)
-    return Admission(entry, bounds, rate_tokens, taken)
+    gates = terms.stream_gates if call.asked.stream else terms.gates
+    return Admission(entry, terms.bounds, rate_tokens, taken, gates, limiter.lines.full(gates, call.gates))
 
 
 def _dearest(call: Call, entry: ModelEntry) -> Price | None:
@@ -71,6 +82,11 @@ def _dearest(call: Call, entry: ModelEntry) -> Price | None:
     names = [entry.name, *(other.name for other in entry.fallbacks)]
     output = call.asked.choices * (call.asked.output_cap or DEFAULT_OUTPUT)
     return dearest(names, call.catalog.registry.prices, input=call.asked.input_bound, output=output)
+
+
+def rate_tokens_of(asked: Asked) -> int:
+    """Tokens that a call is counted with until its true ones are known."""
+    return asked.input_bound + asked.choices * (asked.output_cap or 0)
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
@@ -88,23 +104,13 @@ def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
     raise NotFound(msg, code="model_not_found", param="model")
 
 
-def bounds_of(token: Token, group: Group, books: Purse, now: Millis) -> list[Bound]:
-    """The parties whose rate limits a call of this token must respect: those that have any."""
-    bounds = []
-    if token.limits != NO_LIMITS:
-        scope: Scope = ("token", token.id)
-        bounds.append(_bound(scope, f"token '{plain(token.name)}'", token.limits, books, now))
-    if group.limits != NO_LIMITS:
-        scope = ("group", group.name)
-        bounds.append(_bound(scope, f"group '{plain(group.name)}'", group.limits, books, now))
-    return bounds
+def today_of(books: Purse, wall: Callable[[], Millis]) -> Today:
+    """What a party's calls of this day have used, those that run counted as they are held."""
 
+    def today(scope: Scope) -> Used:
+        now = wall()
+        spent, held = books.spent(scope, window_start(Window.DAY, now)), books.held(scope)
+        left_ms = (window_end(Window.DAY, now) or now) - now
+        return Used(spent.calls + held.calls, spent.tokens + held.tokens, ceil(left_ms / 1000))
 
-def _bound(scope: Scope, label: str, limits: Limits, books: Purse, now: Millis) -> Bound:
-    return Bound(key=scope, label=label, limits=limits, today=lambda: _today(books, scope, now))
-
-
-def _today(books: Purse, scope: Scope, now: Millis) -> Used:
-    spent, held = books.spent(scope, window_start(Window.DAY, now)), books.held(scope)
-    left_ms = (window_end(Window.DAY, now) or now) - now
-    return Used(spent.calls + held.calls, spent.tokens + held.tokens, ceil(left_ms / 1000))
+    return today

@@ -15,9 +15,10 @@ from gateway.core.catalog import ModelEntry, Route
 from gateway.core.chooser import Chooser, no_channel
 from gateway.core.clock import Clock
 from gateway.core.health import Health
+from gateway.core.room import Rooms
 from gateway.core.routing import Choice
 from gateway.core.settlement import billed_unseen
-from gateway.core.tries import Tries, fault_of
+from gateway.core.tries import Step, Tries, fault_of
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest, UpstreamError
@@ -76,6 +77,7 @@ class Attempts:
         clock: Clock,
         progress: Progress,
         chooser: Chooser,
+        rooms: Rooms,
     ) -> None:
         self._sender = sender
         self._adapter_of = adapter_of
@@ -85,13 +87,15 @@ class Attempts:
         self._progress = progress
         self._chooser = chooser
         self.look = chooser.look
+        self._rooms = rooms
 
-    def first(self, call: Call, entry: ModelEntry) -> Choice:
+    def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> Choice:
         """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit.
 
-        Raises NoChannel if there is none.
+        The choice has no route, or a last resort alone, where waiting may bring a place; a call that has ``waited``
+        does so no more. Raises NoChannel, or RateLimited or Unavailable if that is for the channels' own limits.
         """
-        return self._chooser.first(call, entry)
+        return self._chooser.first(call, entry, waited=waited)
 
     async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: Choice) -> Whole | AnswerStream:
         """The whole answer, or the stream whose content the client already has and whose end it still waits for.
@@ -103,6 +107,7 @@ class Attempts:
         if route is None:
             raise no_channel(call, choice)
         tries: Tries | None = None
+        call.binding = call.catalog.terms(call.token).bounds + entry.bounds
         asked = entry
         if route.served.name != entry.name:
             asked = next(other for other in entry.fallbacks if other.name == route.served.name)
@@ -113,8 +118,9 @@ class Attempts:
             except AttemptFailed as failed:
                 tries = tries or Tries(entry, asked)
                 tries.failed(route, failed.failure)
-            step = None if call.content_sent else self._chooser.next(tries)
-            if step is None or not await self._pause(call, entry, step.wait_s):
+            step = None if call.content_sent else await self._chooser.next(call, tries)
+            if step is None or not await self._pause(call, entry, step):
+                self._rooms.forgo(call)
                 raise _worst(call, tries.failures)
             route = step.route
             if step.entry is not asked:
@@ -123,20 +129,23 @@ class Attempts:
             call.take_route(route, step.choice.why, len(tries.failures) + 1)
             self._progress.routed(call)
 
-    async def _pause(self, call: Call, entry: ModelEntry, wait_s: float) -> bool:
+    async def _pause(self, call: Call, entry: ModelEntry, step: Step) -> bool:
         """Wait before the next attempt; False if it is too late for one, or nobody waits for it any more."""
+        wait_s = step.wait_s
         late = call.visit.began + max(route.channel.timeouts.total for route in entry.routes)
         if self._clock.mono() + wait_s >= late:
             return False
         if wait_s:
+            self._rooms.forgo(call)
             await self._clock.sleep(wait_s)
-        return not call.client.gone
+        return not call.client.gone and await self._rooms.make(call, step.route)
 
     async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         """One attempt, told to the health and noted on the call whatever becomes of it."""
         began = self._clock.mono()
         if (edits := route.channel.overrides) is not None:
             order = overridden(order, edits)
+        self._rooms.enter(call, route)
         with self._health.trying(route.channel.id, route.key_id):
             try:
                 answer = await self._with_lessons(call, order, route)
@@ -146,6 +155,8 @@ class Attempts:
             except BaseException as error:
                 self._note(call, route, began, reason="abandoned", billed=not isinstance(error, BadRequest))
                 raise
+            finally:
+                self._rooms.leave(route)
             self._health.succeeded(route.channel.id, route.key_id)
         if route.rank.timed:
             self._measure(call, route, answer, began)

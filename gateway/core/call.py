@@ -11,7 +11,9 @@ from typing import Protocol
 import msgspec
 
 from gateway.core.asked import Asked
+from gateway.core.bounds import Bound, Gate
 from gateway.core.catalog import Catalog, Route
+from gateway.core.ratelimit import Ticket
 from gateway.domain.call import Attempt, Outcome, Running
 from gateway.domain.errors import GatewayError
 from gateway.domain.group import Group
@@ -69,6 +71,7 @@ class Call:
         "asked",
         "attempt",
         "attempts",
+        "binding",
         "catalog",
         "client",
         "content_sent",
@@ -77,6 +80,7 @@ class Call:
         "error",
         "finish",
         "first_byte",
+        "gates",
         "group",
         "held",
         "held_tokens",
@@ -86,8 +90,10 @@ class Call:
         "outcome",
         "overhead_us",
         "pin",
+        "place",
         "price",
         "reply_headers",
+        "room",
         "route",
         "running",
         "settled",
@@ -113,7 +119,7 @@ class Call:
         self.group = group
         self.price: Price | None = None
         self.held = Nanos(0)
-        self.held_tokens = 0
+        self.held_tokens = self.overhead_us = 0
         self.running: Running
         """What the books and the watchers know of it, since it has a route."""
         self.attempt = 0
@@ -128,27 +134,32 @@ class Call:
         """Of the upstream's answer."""
         self.limit_headers: dict[str, str] = {}
         """``x-ratelimit-*`` of this gateway's own limits."""
+        self.binding: tuple[Bound, ...] = ()
+        """Whose rates those are."""
+        self.gates: tuple[Gate, ...] = ()
+        """Where the call has its place already, for it had to wait."""
+        self.place: Gate | None = None
+        """The same at a channel, until its attempt begins."""
+        self.room: Ticket | None = None
+        """What the latest attempt has taken of its channel's rates."""
         self.attempts: list[Attempt] = []
         self.usage: Usage = NOTHING
         self.outcome = Outcome.DONE
         self.error: GatewayError | None = None
         self.why: Outcome | None = None
         """Set by whoever ends the call from outside, before its task is cancelled."""
-        self.finish = ""
-        self.upstream_id = ""
+        self.finish = self.upstream_id = ""
         self.dropped: tuple[str, ...] = ()
         self.marks: tuple[str, ...] = ()
-        self.overhead_us = 0
         self.pin = b""
         """Its conversation, if that should stay where it was."""
         self.first_byte: float | None = None
-        self.content_sent = False
+        self.content_sent = self.settled = False
         self.last_write = visit.began
         self.writing_since: float | None = None
         self.deadline: float | None = None
         self.told = 0.0
         """When watchers were last told of its progress."""
-        self.settled = False
         client.on_gone = self._client_gone
 
     def _client_gone(self) -> None:

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
+from gateway.core.bounds import Bound, Terms, channel_bound, group_bound, terms_of, token_bound
 from gateway.core.fallback import models_after
-from gateway.core.policy import Rank, ranked
+from gateway.core.policy import Offer, Rank, ranked
 from gateway.domain.channel import Channel, Served, Told, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
@@ -36,6 +37,8 @@ class Route(msgspec.Struct, frozen=True):
     """Of a way with one of several keys: where the key's state is remembered."""
     key_name: str = ""
     """The key's number and mask, for records."""
+    bound: Bound | None = None
+    """The limits of the channel."""
 
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +54,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """In the order they are asked by the group's policy, then by channel name."""
     fallbacks: tuple["ModelEntry", ...] = ()
     """Other models that may answer when none of the routes can; without fallbacks of their own."""
+    bounds: tuple[Bound, ...] = ()
+    """Of a channel that is the only way: its rates bind as those of the token do."""
     told: Told | None = None
     """What the first channel whose upstream tells it is said to cost there."""
 
@@ -63,6 +68,7 @@ class Catalog:
         self._by_digest = {t.digest: t for t in registry.tokens.values()}
         self._groups = {name: _group_models(group, registry) for name, group in registry.groups.items()}
         self._visible: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
+        self._terms: dict[TokenId, Terms] = {}
 
     def token_by_digest(self, digest: str) -> Token | None:
         """The token whose key has this digest."""
@@ -90,6 +96,23 @@ class Catalog:
         """What a group shows, sorted by name; empty if there is no such group."""
         return self._groups.get(group, {})
 
+    def parties(self, token: Token) -> tuple[Bound, ...]:
+        """The limits of a token and of its group."""
+        settings, group = self.registry.settings, self.registry.groups.get(token.group)
+        own = token_bound(token, settings)
+        return (own,) if group is None else (own, group_bound(group, settings))
+
+    def binding(self, token: Token, model: str) -> tuple[Bound, ...]:
+        """Whose rates bind a call: of its token, its group, and the channel that alone serves the model."""
+        entry = self.visible(token).get(model)
+        return self.terms(token).bounds + (entry.bounds if entry is not None else ())
+
+    def terms(self, token: Token) -> Terms:
+        """What limits a token's calls before a channel is chosen."""
+        if (found := self._terms.get(token.id)) is None:
+            found = self._terms[token.id] = terms_of(self.parties(token))
+        return found
+
     def visible(self, token: Token) -> Mapping[str, ModelEntry]:
         """What a token sees: its group's models that fit its own patterns, sorted by name."""
         key = (token.group, token.models)
@@ -112,7 +135,7 @@ def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
     entries = {}
     for name in sorted(offers):
         order = ranked(group.policy, offers[name], registry)
-        entries[name] = _entry(name, [_route(*offer, rank, ones[offer[0].id]) for offer, rank in order])
+        entries[name] = _entry(name, [_route(offer, rank, ones[offer[0].id], registry) for offer, rank in order])
     return _with_fallbacks(entries, group, registry) if group.fallbacks else entries
 
 
@@ -123,7 +146,7 @@ def _with_fallbacks(entries: dict[str, ModelEntry], group: Group, registry: Regi
         others = [other for other in models_after(name, group.fallbacks) if other in entries]
         if registry.settings.refuse_unpriced:
             others = [other for other in others if other in registry.prices]
-        out[name] = msgspec.structs.replace(entry, fallbacks=tuple(entries[other] for other in others))
+        out[name] = msgspec.structs.replace(entry, fallbacks=tuple(entries[other] for other in others), bounds=())
     return out
 
 
@@ -137,9 +160,11 @@ def _only(models: Mapping[str, ModelEntry], patterns: tuple[str, ...]) -> dict[s
     return out
 
 
-def _route(channel: Channel, served: Served, rank: Rank, ones: list[tuple[Channel, ChannelId, str]]) -> Route:
-    keys = tuple(Route(one, served, rank, key_id=id, key_name=name) for one, id, name in ones)
-    return Route(channel, served, rank, keys)
+def _route(offer: Offer, rank: Rank, ones: list[tuple[Channel, ChannelId, str]], registry: Registry) -> Route:
+    channel, served = offer
+    bound = channel_bound(channel, registry.settings)
+    keys = tuple(Route(one, served, rank, key_id=id, key_name=name, bound=bound) for one, id, name in ones)
+    return Route(channel, served, rank, keys, bound=bound)
 
 
 def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:
@@ -154,11 +179,13 @@ def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:
 
 def _entry(name: str, routes: list[Route]) -> ModelEntry:
     first = routes[0]
+    sole = first.bound if len(routes) == 1 else None
     return ModelEntry(
         name=name,
         created=min(Millis(r.served.created or r.channel.created) for r in routes),
         owner=first.channel.name,
         context=next((r.served.context for r in routes if r.served.context), None),
+        bounds=(sole,) if sole is not None and sole.rated else (),
         told=next((r.served.told for r in routes if r.served.told), None),
         routes=tuple(routes),
     )

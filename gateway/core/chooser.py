@@ -11,10 +11,11 @@ from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.health import Health
 from gateway.core.retries import Retries
+from gateway.core.room import Rooms
 from gateway.core.routing import Choice, Draw, choose
 from gateway.core.sticky import Place, Sticky, conversation
 from gateway.core.tries import Step, Tries, instead
-from gateway.domain.errors import NoChannel
+from gateway.domain.errors import GatewayError, NoChannel, RateLimited, Unavailable
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 
@@ -24,28 +25,32 @@ NOTHING_TRIED: frozenset[ChannelId] = frozenset()
 class Chooser:
     """Chooses. ``draw`` is the source of chance."""
 
-    def __init__(self, *, health: Health, draw: Draw, retries: Retries, sticky: Sticky) -> None:
+    def __init__(self, *, health: Health, draw: Draw, retries: Retries, rooms: Rooms, sticky: Sticky) -> None:
         self._health = health
         self._draw = draw
         self._retries = retries
+        self._rooms = rooms
         self._sticky = sticky
 
-    def first(self, call: Call, entry: ModelEntry) -> Choice:
-        """The channel to begin with. Raises NoChannel if there is none."""
-        self._retries.calls += 1
-        return self.look(call, entry)
+    def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> Choice:
+        """The channel to begin with, or where a place may come free, if the call has not ``waited`` for one before.
 
-    def look(self, call: Call, entry: ModelEntry) -> Choice:
+        Raises NoChannel if there is none, RateLimited or Unavailable if that is for the channels' own limits.
+        """
+        self._retries.calls += not waited
+        return self.look(call, entry, waited=waited)
+
+    def look(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> Choice:
         """What ``first`` says, for who only wants to know: no call is counted."""
-        choice = (self._stay(call, entry) if call.group.sticky else None) or self._choose(entry.routes)
+        choice = (self._stay(call, entry) if call.group.sticky else None) or self._choose(call, entry.routes)
         if entry.fallbacks and (choice.route is None or choice.resting):
             choice = self._fall_back(call, entry, choice)
-        if choice.route is None:
+        if choice.route is None and (waited or not choice.gates):
             raise no_channel(call, choice)
         return choice
 
-    def _choose(self, routes: Sequence[Route]) -> Choice:
-        return choose(routes, NOTHING_TRIED, self._health, self._draw)
+    def _choose(self, call: Call, routes: Sequence[Route]) -> Choice:
+        return choose(routes, NOTHING_TRIED, self._health, self._draw, self._rooms.of(call))
 
     def _stay(self, call: Call, entry: ModelEntry) -> Choice | None:
         """The channel and the key that answered the conversation last, if they are free; else None."""
@@ -55,7 +60,7 @@ class Chooser:
         place = self._sticky.place(call.pin)
         if place is None:
             return None
-        choice = self._choose([route for route in entry.routes if route.channel.id == place.channel])
+        choice = self._choose(call, [route for route in entry.routes if route.channel.id == place.channel])
         if choice.route is None or choice.resting:
             return None
         route = next((r for r in entry.routes if r.channel.id == place.channel), choice.route)
@@ -69,7 +74,7 @@ class Chooser:
         last_resort = (choice, entry) if choice.route is not None else None
         passed = list(choice.passed)
         for other in entry.fallbacks:
-            found = self._choose(other.routes)
+            found = self._choose(call, other.routes)
             if found.route is not None and (not found.resting or last_resort is None):
                 last_resort = instead(found, entry), other
                 if not found.resting:
@@ -80,20 +85,29 @@ class Chooser:
         call.price = call.catalog.price(last_resort[1].name)
         return last_resort[0]
 
-    def next(self, tries: Tries) -> Step | None:
-        """Where a call goes whose attempts failed; None: nowhere."""
-        return tries.next(self._health, self._draw, self._retries)
+    async def next(self, call: Call, tries: Tries) -> Step | None:
+        """Where a call goes whose attempts failed; None: nowhere. It may have to wait for a place there."""
+        step = tries.next(self._health, self._draw, self._retries, self._rooms.of(call))
+        if step is None and tries.gates and await self._rooms.wait(call, tries.gates):
+            step = tries.next(self._health, self._draw, self._retries, self._rooms.of(call))
+        return step
 
     def stay(self, pin: bytes, route: Route) -> None:
         """A conversation was answered there."""
         self._sticky.note(pin, Place(route.channel.id, route.key_id))
 
 
-def no_channel(call: Call, choice: Choice) -> NoChannel:
+def no_channel(call: Call, choice: Choice) -> GatewayError:
     """Why nothing can be asked, channel by channel."""
     reasons = "; ".join(f"{plain(p.channel)}: {p.reason}" for p in choice.passed) or "it has no channel left"
     msg = (
         f"no channel can serve model '{plain(call.asked.model)}' for group '{plain(call.group.name)}' now: {reasons}; "
         "'tollkeeper channel list' shows their state"
     )
+    rules = {passed.rule for passed in choice.passed if passed.rule in ("full", "limit")}
+    if rules == {"full"}:
+        return Unavailable(msg, retry_after_s=choice.retry_s)
+    if rules:
+        code = "" if choice.retry_s else "request_too_large_for_limit"
+        return RateLimited(msg, code=code, retry_after_s=choice.retry_s)
     return NoChannel(msg, retry_after_s=choice.retry_s)

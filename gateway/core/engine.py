@@ -102,6 +102,7 @@ class Engine:
         """Take no more calls; running ones go on."""
         msg = "the gateway is stopping; try again when it is back"
         self.pipeline.closed = Unavailable(msg, code="gateway_stopping", retry_after_s=5)
+        self.limiter.lines.close(self.pipeline.closed)
 
     def status(self) -> Status:
         """The server as its owner sees it."""

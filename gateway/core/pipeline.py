@@ -14,7 +14,7 @@ from contextlib import suppress
 import msgspec
 
 from gateway.core.admission import Admission, admit, group_of
-from gateway.core.asked import Asked, asked
+from gateway.core.asked import asked
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, identify, still
 from gateway.core.bus import Bus
@@ -24,10 +24,11 @@ from gateway.core.clock import Clock
 from gateway.core.live import Live
 from gateway.core.meter import Meter
 from gateway.core.progress import Broke
-from gateway.core.ratelimit import Bound, Limiter, Ticket, duration
+from gateway.core.ratelimit import Limiter, Ticket
 from gateway.core.refusals import Refusals
 from gateway.core.routing import Choice
 from gateway.core.settlement import GONE, outcome_of, record_of
+from gateway.core.waiting import Waiting
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError, InternalError, Unavailable, UpstreamTimeout
 from gateway.domain.money import number
@@ -70,6 +71,7 @@ class Pipeline:
         self._ = parts
         self.attempts = parts.attempts
         self._refusals = Refusals(parts.books.note, parts.bus, parts.clock)
+        self._waiting = Waiting(parts.limiter, parts.books, parts.attempts, parts.catalog, parts.clock)
         self.closed: Unavailable | None = None
         """Set while no calls are taken: what those who come are told."""
 
@@ -82,41 +84,48 @@ class Pipeline:
             raise
 
     def refuse(self, visit: Visit, error: GatewayError, token: Token | None = None, model: str = "") -> None:
-        """Record a call that is turned away."""
+        """Record a call that is turned away; the error learns how its token's limits stand."""
+        if token is not None:
+            error.readings = self._.limiter.readings(self._.catalog().binding(token, model))
         self._refusals.note(visit, error, self._.status_of(error), token, model)
 
     async def run(self, visit: Visit, token: Token, body: bytes, client: Client) -> Answer:
         """One call. Raises GatewayError while the client has no byte of an answer, later ends the stream with it."""
-        request: Asked | None = None
+        model = ""
         try:
             if self.closed is not None:
                 raise self.closed
             request = asked(body)
-            catalog = self._.catalog()
+            model, catalog = request.model, self._.catalog()
             token = still(token, catalog, visit.ts)
             call = Call(visit, request, client, catalog, token, group_of(token, catalog))
             admission = admit(call, self._.limiter, self._.books)
-            first = self._commit(call, admission)
+            first = self._.attempts.first(call, admission.entry)
+            if admission.full is None and not first.gates:
+                self._commit(call, admission, first)
+            else:
+                admission, first = await self._waiting.through(call, admission, self._commit)
         except GatewayError as error:
-            self.refuse(visit, error, token, request.model if request is not None else "")
+            self.refuse(visit, error, token, model)
             raise
-        with self._.limiter.take(admission.bounds, admission.rate_tokens) as ticket:
+        except ConnectionError as error:  # it waited for a place
+            self.refuse(visit, Unavailable(str(error), code="client_closed"), token, model)
+            raise
+        with self._.limiter.take(admission.bounds, admission.rate_tokens, admission.gates, call.gates) as ticket:
             self._.live.enter(call)
             try:
                 return await self._answer(call, admission, first, ticket)
             finally:
                 self._.live.leave(call)
 
-    def _commit(self, call: Call, admission: Admission) -> Choice:
-        """Write the hold. Raises NoChannel, or Unavailable if the disk does not take it; then nothing is held."""
+    def _commit(self, call: Call, admission: Admission, first: Choice) -> None:
+        """Write the hold. Raises Unavailable if the disk does not take it; then nothing is held."""
         taken = admission.grip
-        first = self._.attempts.first(call, admission.entry)
         call.held, call.held_tokens = taken.nanos, taken.tokens
         if first.route is not None:
             call.take_route(first.route, first.why, 1)
         self._.books.open(call.running)
         self._.bus.started(call.running)
-        return first
 
     async def _answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> Answer:
         try:
@@ -138,13 +147,13 @@ class Pipeline:
         with suppress(Unavailable):  # a disk that refuses is no reason to keep the client waiting for its error
             await self._synced(call)
         if not call.client.begun:
+            call.error.readings = self._.limiter.readings(call.binding)
             raise call.error
         call.writing_since = self._.clock.mono()
         await call.client.fail(call.error)
         return Answer({})
 
     async def _good_answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> Answer:
-        call.limit_headers = self._limit_headers(admission.bounds)
         if not call.asked.stream:
             call.deadline = call.visit.began + max(r.channel.timeouts.total for r in admission.entry.routes)
         try:
@@ -206,6 +215,8 @@ class Pipeline:
         call.settled = True
         record = self._.books.settle(record)
         ticket.true_up(record.input + record.output)
+        if call.room is not None:
+            call.room.true_up(record.input + record.output)
         self._.bus.settled(record)
         return record
 
@@ -231,17 +242,6 @@ class Pipeline:
             return Unavailable(msg, code="call_cancelled")
         msg = "the gateway was stopped before the call could end"
         return Unavailable(msg, code="gateway_stopping", retry_after_s=5)
-
-    def _limit_headers(self, bounds: list[Bound]) -> dict[str, str]:
-        out: dict[str, str] = {}
-        if not bounds:
-            return out
-        for kind, reading in zip(("requests", "tokens"), self._.limiter.readings(bounds), strict=True):
-            if reading is not None:
-                out[f"x-ratelimit-limit-{kind}"] = str(reading.limit)
-                out[f"x-ratelimit-remaining-{kind}"] = str(reading.left)
-                out[f"x-ratelimit-reset-{kind}"] = duration(reading.reset_s)
-        return out
 
 
 def _order(call: Call) -> Order:

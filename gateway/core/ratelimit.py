@@ -1,18 +1,20 @@
-"""Rate limits: requests and tokens in a sliding minute or a local day, and calls in flight.
+"""Rate limits: requests and tokens in a sliding minute or a local day.
 
 All limits of a call are checked together and taken together; a refused call costs nothing. A minute is a sliding log:
 in no span of 60 seconds are more admitted than the limit. Days are read from the books, so that a restart keeps them.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable
 from math import ceil
+from typing import Self
 
 import msgspec
 
+from gateway.core.bounds import Bound, Gate, Scope
+from gateway.core.lines import Lines
 from gateway.domain.errors import RateLimited
-from gateway.domain.limits import Limits
+from gateway.domain.limits import Reading, Readings
 
 MINUTE_S = 60.0
 
@@ -25,26 +27,60 @@ class Used(msgspec.Struct, frozen=True):
     reset_s: float
 
 
-class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """One party whose limits a call must respect."""
+Today = Callable[[Scope], Used]
+"""What a party has used today; asked only when there is a limit by the day."""
 
-    key: tuple[str, str]
-    """What kind of party, and its id."""
+
+class Over(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit that does not let a call pass."""
+
     label: str
-    """For the message: ``token 'laptop'``."""
-    limits: Limits
-    today: Callable[[], Used]
-    """Asked only when there is a limit by the day."""
+    name: str
+    """``requests a minute`` and so on."""
+    limit: int
+    used: int
+    amount: int
+    """What was asked."""
+    wait_s: float | None
+    """Seconds until it fits; None: never."""
+
+    @property
+    def reason(self) -> str:
+        """Why a channel is passed over."""
+        if self.wait_s is None:
+            return f"the call needs about {self.amount} of its {self.limit} {self.name}"
+        return f"at its limit of {self.limit} {self.name}, free in {ceil(self.wait_s)} s"
+
+    def error(self) -> RateLimited:
+        """The refusal."""
+        details: dict[str, object] = {"limit": self.limit, "limit_name": self.name}
+        if self.wait_s is None:
+            msg = (
+                f"this call needs about {self.amount} of {self.name}, more than {self.label} may ever use at once "
+                f"({self.limit}); make it shorter, lower its max_tokens, or raise the limit"
+            )
+            code, details = "request_too_large_for_limit", {**details, "requested": self.amount}
+            return RateLimited(msg, code=code, details=details)
+        wait_s = ceil(self.wait_s)
+        msg = f"{self.label} has reached its limit of {self.limit} {self.name}; come back in {wait_s} s"
+        return RateLimited(msg, retry_after_s=max(self.wait_s, 0.001), details={**details, "used": self.used})
 
 
 class Ticket:
-    """What one admitted call has taken; tells the true tokens at its end."""
+    """What one admitted call has taken: places for as long as its block runs, and tokens, told truly at the end."""
 
-    __slots__ = ("_entries", "_tokens")
+    __slots__ = ("_entries", "_gates", "_lines")
 
-    def __init__(self, entries: "list[_Entry]", tokens: int) -> None:
+    def __init__(self, entries: "list[_Entry]", lines: Lines, gates: Iterable[Gate]) -> None:
         self._entries = entries
-        self._tokens = tokens
+        self._lines = lines
+        self._gates = gates
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.leave(self._gates)
 
     def true_up(self, tokens: int) -> None:
         """Replace the estimate by what was really used: credit goes back, excess becomes debt of the same minute."""
@@ -52,14 +88,6 @@ class Ticket:
             if entry.log is not None:
                 entry.log.total += tokens - entry.amount
                 entry.amount = tokens
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """Limit, what is left of it, and seconds until it is whole again."""
-
-    limit: int
-    left: int
-    reset_s: float
 
 
 class _Entry:
@@ -106,111 +134,136 @@ class _Log:
 
 
 class Limiter:
-    """The logs of all parties. ``mono`` gives seconds."""
+    """The logs of all parties, and the lines before their gates. ``mono`` gives seconds."""
 
-    def __init__(self, mono: Callable[[], float]) -> None:
+    def __init__(self, mono: Callable[[], float], today: Today) -> None:
         self._mono = mono
-        self._requests: dict[tuple[str, str], _Log] = {}
-        self._tokens: dict[tuple[str, str], _Log] = {}
-        self._flying: dict[tuple[str, str], int] = {}
+        self._today = today
+        self._requests: dict[Scope, _Log] = {}
+        self._tokens: dict[Scope, _Log] = {}
+        self.lines = Lines()
 
-    def check(self, bounds: list[Bound], tokens: int, least: int = 0) -> None:
+    def check(self, bounds: Iterable[Bound], tokens: int, least: int = 0) -> None:
         """Raises RateLimited for the limit that needs the longest wait; takes nothing.
 
         ``least`` of the estimated ``tokens`` are sure to be used; the rest may be clipped to what a window can hold.
         """
-        now = self._mono()
-        worst: RateLimited | None = None
+        worst: Over | None = None
         for bound in bounds:
-            for refusal in self._refusals(bound, tokens, least, now):
-                if refusal.retry_after_s is None:
-                    raise refusal
-                if worst is None or refusal.retry_after_s > (worst.retry_after_s or 0):
-                    worst = refusal
+            over = self.against(bound, tokens, least)
+            if over is not None and (worst is None or _longer(over, worst)):
+                worst = over
         if worst is not None:
-            raise worst
+            raise worst.error()
 
-    @contextmanager
-    def take(self, bounds: list[Bound], tokens: int) -> Iterator[Ticket]:
-        """Count one call with this many estimated tokens against all of them while the block runs."""
-        now = self._mono()
-        entries = []
+    def against(self, bound: Bound, tokens: int, least: int = 0) -> Over | None:
+        """Of the limits of one party that do not let the call pass, the one that needs the longest wait."""
+        limits, now = bound.limits, self._mono()
+        worst: Over | None = None
+        if limits.rpm is not None:
+            worst = _minute(bound, self._requests, ("requests a minute", limits.rpm, 1), now)
+        if limits.tpm is not None:
+            rule = ("tokens a minute", limits.tpm, _clipped(tokens, least, limits.tpm))
+            worst = _worse(worst, _minute(bound, self._tokens, rule, now))
+        if bound.daily:
+            used = self._today(bound.key)
+            if limits.rpd is not None:
+                worst = _worse(worst, _day(bound, ("requests a day", limits.rpd, 1), used.requests, used))
+            if limits.tpd is not None:
+                rule = ("tokens a day", limits.tpd, _clipped(tokens, least, limits.tpd))
+                worst = _worse(worst, _day(bound, rule, used.tokens, used))
+        return worst
+
+    def take(
+        self, bounds: Iterable[Bound], tokens: int, gates: Iterable[Gate] = (), held: Collection[Gate] = ()
+    ) -> Ticket:
+        """Count one call with this many estimated tokens against all bounds, now, and at all gates.
+
+        Its places at the gates, of which it has those ``held`` already, are free again when the ticket's block ends.
+        """
+        self.lines.enter(gates, held)
+        entries: list[_Entry] = []
         for bound in bounds:
+            now = self._mono()
             if bound.limits.rpm is not None:
-                self._requests.setdefault(bound.key, _Log()).add(now, 1)
+                _log_of(self._requests, bound.key, now).add(now, 1)
             if bound.limits.tpm is not None:
-                entries.append(self._tokens.setdefault(bound.key, _Log()).add(now, tokens))
-            self._flying[bound.key] = self._flying.get(bound.key, 0) + 1
-        try:
-            yield Ticket(entries, tokens)
-        finally:
-            for bound in bounds:
-                self._flying[bound.key] -= 1
-                if not self._flying[bound.key]:
-                    del self._flying[bound.key]
+                entries.append(_log_of(self._tokens, bound.key, now).add(now, tokens))
+        return Ticket(entries, self.lines, gates)
 
     def in_flight(self, key: tuple[str, str]) -> int:
-        """Calls of this party that run now."""
-        return self._flying.get(key, 0)
+        """Calls of this party that run now, if their number is limited."""
+        return self.lines.taken(key)
 
-    def readings(self, bounds: list[Bound]) -> tuple[Reading | None, Reading | None]:
+    def readings(self, bounds: Iterable[Bound]) -> Readings:
         """The tightest requests limit and the tightest tokens limit, for ``x-ratelimit-*`` headers."""
         now = self._mono()
         requests: list[Reading] = []
         tokens: list[Reading] = []
         for bound in bounds:
             limits = bound.limits
-            _minute(requests, self._requests.get(bound.key), limits.rpm, now)
-            _minute(tokens, self._tokens.get(bound.key), limits.tpm, now)
-            if limits.rpd is not None or limits.tpd is not None:
-                used = bound.today()
-                _day(requests, limits.rpd, used.requests, used.reset_s)
-                _day(tokens, limits.tpd, used.tokens, used.reset_s)
+            _read_minute(requests, self._requests.get(bound.key), limits.rpm, now)
+            _read_minute(tokens, self._tokens.get(bound.key), limits.tpm, now)
+            if bound.daily:
+                used = self._today(bound.key)
+                _read_day(requests, limits.rpd, used.requests, used.reset_s)
+                _read_day(tokens, limits.tpd, used.tokens, used.reset_s)
         return _tightest(requests), _tightest(tokens)
 
-    def _refusals(self, bound: Bound, tokens: int, least: int, now: float) -> Iterator[RateLimited]:
-        limits = bound.limits
-        if limits.concurrent is not None and self.in_flight(bound.key) >= limits.concurrent:
-            yield _refusal(bound, "calls in flight", limits.concurrent, self.in_flight(bound.key), 1.0)
-        yield from self._minute_refusal(bound, self._requests, ("requests a minute", limits.rpm, 1), now)
-        yield from self._minute_refusal(
-            bound, self._tokens, ("tokens a minute", limits.tpm, _clipped(tokens, least, limits.tpm)), now
-        )
-        if limits.rpd is not None or limits.tpd is not None:
-            used = bound.today()
-            if limits.rpd is not None and used.requests >= limits.rpd:
-                yield _refusal(bound, "requests a day", limits.rpd, used.requests, used.reset_s)
-            if limits.tpd is not None:
-                yield from _day_refusal(bound, limits.tpd, _clipped(tokens, least, limits.tpd), used)
 
-    def _minute_refusal(
-        self, bound: Bound, logs: dict[tuple[str, str], _Log], rule: tuple[str, int | None, int], now: float
-    ) -> Iterator[RateLimited]:
-        name, limit, amount = rule
-        if limit is None:
-            return
-        if amount > limit:
-            yield _never(bound, name, limit, amount)
-        elif (log := logs.get(bound.key)) is not None:
-            log.expire(now)
-            if (wait := log.wait(limit, amount, now)) > 0:
-                yield _refusal(bound, name, limit, log.total, wait)
+def _log_of(logs: dict[Scope, _Log], key: Scope, now: float) -> _Log:
+    """The log without what has expired: it never grows beyond a minute's calls, whoever looks at it."""
+    log = logs.get(key)
+    if log is None:
+        log = logs[key] = _Log()
+    else:
+        log.expire(now)
+    return log
 
 
-def _clipped(tokens: int, least: int, limit: int | None) -> int:
+def _clipped(tokens: int, least: int, limit: int) -> int:
     """The tokens that are asked of a window: no more than it can hold, if what is sure to be used fits."""
-    return tokens if limit is None or least > limit else min(tokens, limit)
+    return tokens if least > limit else min(tokens, limit)
 
 
-def _day_refusal(bound: Bound, limit: int, tokens: int, used: Used) -> Iterator[RateLimited]:
-    name = "tokens a day"
-    if tokens > limit:
-        yield _never(bound, name, limit, tokens)
-    elif used.tokens + tokens > limit:
-        yield _refusal(bound, name, limit, used.tokens, used.reset_s)
+def _minute(bound: Bound, logs: dict[Scope, _Log], rule: tuple[str, int, int], now: float) -> Over | None:
+    _, limit, amount = rule
+    if amount > limit:
+        return _over(bound, rule, 0, None)
+    log = logs.get(bound.key)
+    if log is None:
+        return None
+    log.expire(now)
+    wait = log.wait(limit, amount, now)
+    return _over(bound, rule, log.total, wait) if wait > 0 else None
 
 
-def _minute(into: list[Reading], log: _Log | None, limit: int | None, now: float) -> None:
+def _day(bound: Bound, rule: tuple[str, int, int], used: int, today: Used) -> Over | None:
+    _, limit, amount = rule
+    if amount > limit:
+        return _over(bound, rule, used, None)
+    return _over(bound, rule, used, today.reset_s) if used + amount > limit else None
+
+
+def _over(bound: Bound, rule: tuple[str, int, int], used: int, wait_s: float | None) -> Over:
+    name, limit, amount = rule
+    return Over(label=bound.label, name=name, limit=limit, used=used, amount=amount, wait_s=wait_s)
+
+
+def _worse(one: Over | None, other: Over | None) -> Over | None:
+    if one is None or other is None:
+        return one or other
+    return other if _longer(other, one) else one
+
+
+def _longer(one: Over, other: Over) -> bool:
+    """Never is longest; of equals the first that was found stays."""
+    if one.wait_s is None or other.wait_s is None:
+        return one.wait_s is None and other.wait_s is not None
+    return one.wait_s > other.wait_s
+
+
+def _read_minute(into: list[Reading], log: _Log | None, limit: int | None, now: float) -> None:
     if limit is None:
         return
     if log is None:
@@ -221,7 +274,7 @@ def _minute(into: list[Reading], log: _Log | None, limit: int | None, now: float
     into.append(Reading(limit, max(0, limit - log.total), newest))
 
 
-def _day(into: list[Reading], limit: int | None, used: int, reset_s: float) -> None:
+def _read_day(into: list[Reading], limit: int | None, used: int, reset_s: float) -> None:
     if limit is not None:
         into.append(Reading(limit, max(0, limit - used), reset_s))
 
@@ -230,19 +283,15 @@ def _tightest(readings: list[Reading]) -> Reading | None:
     return min(readings, key=lambda r: r.left / r.limit if r.limit else 0.0, default=None)
 
 
-def _refusal(bound: Bound, name: str, limit: int, used: int, wait_s: float) -> RateLimited:
-    msg = f"{bound.label} has reached its limit of {limit} {name}; come back in {ceil(wait_s)} s"
-    details = {"limit": limit, "limit_name": name, "used": used}
-    return RateLimited(msg, retry_after_s=max(wait_s, 0.001), details=details)
-
-
-def _never(bound: Bound, name: str, limit: int, amount: int) -> RateLimited:
-    msg = (
-        f"this call needs about {amount} of {name}, more than {bound.label} may ever use at once ({limit}); "
-        "make it shorter, lower its max_tokens, or raise the limit"
-    )
-    details = {"limit": limit, "limit_name": name, "requested": amount}
-    return RateLimited(msg, code="request_too_large_for_limit", details=details)
+def headers_of(readings: Readings) -> dict[str, str]:
+    """``x-ratelimit-*`` of the tightest limits, as far as there are any."""
+    out: dict[str, str] = {}
+    for kind, reading in zip(("requests", "tokens"), readings, strict=True):
+        if reading is not None:
+            out[f"x-ratelimit-limit-{kind}"] = str(reading.limit)
+            out[f"x-ratelimit-remaining-{kind}"] = str(reading.left)
+            out[f"x-ratelimit-reset-{kind}"] = duration(reading.reset_s)
+    return out
 
 
 def duration(seconds: float) -> str:

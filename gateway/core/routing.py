@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from gateway.core.bounds import Gate
 from gateway.core.catalog import Route
 from gateway.core.health import Health, State
 from gateway.core.keys import pick, standing
@@ -31,7 +32,8 @@ class Passed(msgspec.Struct, frozen=True):
     channel: str
     reason: str
     rule: str
-    """``tried``, ``attention``, ``missing``, ``cooling``, ``trial`` or ``busy``."""
+    """``tried``, ``attention``, ``missing``, ``cooling``, ``trial`` or ``busy``; of its own limits ``full`` (calls in
+    flight) or ``limit`` (rates)."""
     left_s: float | None = None
     """Seconds until it may serve; None if waiting will not help."""
 
@@ -46,9 +48,17 @@ class Choice(msgspec.Struct, frozen=True):
     """If there is no route: seconds until one may be free; None if waiting will not help."""
     resting: bool = False
     """The route is a last resort: its channel is at rest."""
+    gates: tuple[Gate, ...] = ()
+    """There is none or only a last resort, but at these a place may come free."""
 
 
-def choose(routes: Sequence[Route], tried: frozenset[ChannelId], health: Health, draw: Draw) -> Choice:
+Room = Callable[[Route], Passed | None]
+"""What a channel's own limits say against it."""
+
+
+def choose(
+    routes: Sequence[Route], tried: frozenset[ChannelId], health: Health, draw: Draw, room: Room | None = None
+) -> Choice:
     """The next channel for a call that has already tried some channels, or some keys of them.
 
     ``routes`` are in the order of their tiers.
@@ -56,14 +66,19 @@ def choose(routes: Sequence[Route], tried: frozenset[ChannelId], health: Health,
     free: list[Route] = []
     resting: list[tuple[float, Route, bool]] = []
     passed: list[Passed] = []
+    gates: list[Gate] = []
     for route in routes:
         against = _against(route, tried, health)
+        if room is not None and (against is None or against.rule in LAST_RESORTS):
+            against = room(route) or against
         if against is None:
             free.append(route)
             continue
         passed.append(against)
         if against.rule in LAST_RESORTS and against.left_s is not None:
             resting.append((against.left_s, route, against.rule != "busy"))
+        elif against.rule == "full" and route.bound is not None and route.bound.gate is not None:
+            gates.append(route.bound.gate)
     if free:
         tier = [route for route in free if route.rank.tier == free[0].rank.tier]
         if free[0].rank.timed:
@@ -75,8 +90,9 @@ def choose(routes: Sequence[Route], tried: frozenset[ChannelId], health: Health,
         left, route, rests = min(resting, key=lambda one: one[0])
         chosen = pick(route, tried, health, draw) if route.keys else route
         why = f"last resort, free in {left:.0f} s" if rests else f"busy, but no other: {route.rank.place}"
-        return Choice(chosen, why, tuple(passed), left, resting=rests)
-    return Choice(None, "", tuple(passed), None)
+        return Choice(chosen, why, tuple(passed), left, resting=rests, gates=tuple(gates) if rests else ())
+    soon = [one.left_s for one in passed if one.rule in ("full", "limit") and one.left_s is not None]
+    return Choice(None, "", tuple(passed), min(soon, default=None), gates=tuple(gates))
 
 
 def _against(route: Route, tried: frozenset[ChannelId], health: Health) -> Passed | None:

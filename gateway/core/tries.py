@@ -9,11 +9,12 @@ the models that may answer instead.
 
 import msgspec
 
+from gateway.core.bounds import Gate
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.fallback import helps
 from gateway.core.health import KEY_KINDS, Health
 from gateway.core.retries import Retries
-from gateway.core.routing import Choice, Draw, choose
+from gateway.core.routing import Choice, Draw, Room, choose
 from gateway.core.settlement import billed_unseen
 from gateway.domain.call import FailureKind
 from gateway.domain.units import ChannelId
@@ -59,6 +60,8 @@ class Tries:
         self._dead: set[ChannelId] = set()
         """What could not be reached or kept silent, whichever model was asked."""
         self.failures: list[Failure] = []
+        self.gates: tuple[Gate, ...] = ()
+        """Where a place may come free for a call that has no next step."""
 
     def failed(self, route: Route, failure: Failure) -> None:
         """An attempt failed before the client had anything of its answer."""
@@ -73,16 +76,17 @@ class Tries:
         else:
             self._left -= 1
 
-    def next(self, health: Health, draw: Draw, retries: Retries) -> Step | None:
+    def next(self, health: Health, draw: Draw, retries: Retries, room: Room | None = None) -> Step | None:
         """Where to go now; None if the call has failed."""
         if _spent(self.failures) or len(self.failures) >= MOST_IN_ALL + MORE_KEYS - self._more_keys:
             return None
-        step = None if _refused(self.failures[-1]) else self._here(health, draw, retries)
+        self.gates = ()
+        step = None if _refused(self.failures[-1]) else self._here(health, draw, retries, room)
         while step is None and self._others:
             other = self._others.pop(0)
             if helps(self.failures[-1], self._asked, other):
                 self._turn_to(other)
-                step = self._here(health, draw, retries)
+                step = self._here(health, draw, retries, room)
         return step
 
     def _turn_to(self, other: ModelEntry) -> None:
@@ -90,11 +94,12 @@ class Tries:
         self._entry, self._left, self._repeated, self._last = other, MOST, False, None
         self._tried = set(self._dead)
 
-    def _here(self, health: Health, draw: Draw, retries: Retries) -> Step | None:
+    def _here(self, health: Health, draw: Draw, retries: Retries, room: Room | None) -> Step | None:
         """The next attempt at the same model."""
         if self._left <= 0:
             return None
-        choice = choose(self._entry.routes, frozenset(self._tried), health, draw)
+        choice = choose(self._entry.routes, frozenset(self._tried), health, draw, room)
+        self.gates = choice.gates
         if choice.route is not None and not choice.resting:
             return self._step(choice, choice.route)
         if (again := self._again(health, draw)) is not None and retries.take():

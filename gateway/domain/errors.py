@@ -19,6 +19,8 @@ GatewayError
 from collections.abc import Mapping
 from typing import ClassVar
 
+from gateway.domain.limits import NO_READINGS, Readings
+
 
 class GatewayError(Exception):
     """Base of all expected failures.
@@ -45,6 +47,8 @@ class GatewayError(Exception):
         self.param = param
         self.retry_after_s = retry_after_s
         self.details: dict[str, object] = dict(details or {})
+        self.readings: Readings = NO_READINGS
+        """The limits of who asked, where they are known."""
 
 
 class BadRequest(GatewayError):

@@ -18,12 +18,30 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rpd: int | None = None
     tpd: int | None = None
     concurrent: int | None = None
-    """Calls in flight."""
+    """Calls in flight. None on a channel: as many as the settings say."""
+    streams: int | None = None
+    """Streams in flight, of a token or group. None on a token: as many as the settings say."""
+    queue: int | None = None
+    """Calls that may wait for a place among those in flight; None: as many as the settings say."""
     queue_s: int | None = None
-    """Seconds a call may wait for a free place among ``concurrent`` (channels only)."""
+    """Seconds a call may wait for such a place; 0: it is refused at once. None: as the settings say."""
 
 
 NO_LIMITS = Limits()
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """A limit, what is left of it, and seconds until it is whole again."""
+
+    limit: int
+    left: int
+    reset_s: float
+
+
+Readings = tuple[Reading | None, Reading | None]
+"""The tightest limit of requests and the tightest of tokens, of all that bind a call."""
+
+NO_READINGS: Readings = (None, None)
 
 
 class Window(StrEnum):

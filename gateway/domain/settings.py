@@ -30,3 +30,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hours after which upstreams are asked anew for their models, where patterns choose of them; 0: never."""
     stop_on_leave: bool = False
     """Whether leaving the console stops the server, too."""
+    token_streams: int = 32
+    """Streams of one token at a time, where the token does not say; 0: no limit."""
+    channel_calls: int = 64
+    """Calls of one channel at a time, where the channel does not say; 0: no limit."""
+    queue: int = 64
+    """Calls that may wait for a place at one such limit, where its owner does not say."""
+    queue_s: int = 10
+    """Seconds they may wait for it."""

@@ -10,7 +10,7 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     """A rate limit and what is left of it now."""
 
     name: str
-    """``requests``, ``tokens`` or ``concurrent``; of several limits of a name the tightest."""
+    """``requests``, ``tokens``, ``concurrent`` or ``streams``; of several limits of a name the tightest."""
     limit: int
     left: int
     whole_in_ms: Millis

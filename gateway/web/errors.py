@@ -8,7 +8,7 @@ from math import ceil, isfinite
 
 import msgspec
 
-from gateway.core.ratelimit import duration
+from gateway.core.ratelimit import duration, headers_of
 from gateway.domain.errors import (
     BadRequest,
     Conflict,
@@ -46,6 +46,7 @@ BY_CLASS: dict[type[GatewayError], tuple[int, str]] = {
 
 BY_CODE: dict[str, tuple[int, str]] = {
     "method_not_allowed": (405, "invalid_request_error"),
+    "client_closed": (499, "invalid_request_error"),
     "request_timeout": (408, "invalid_request_error"),
     "expectation_failed": (417, "invalid_request_error"),
     "unsupported_media_type": (415, "invalid_request_error"),
@@ -134,7 +135,7 @@ _METADATA = frozenset({"upstream", "resets_at"})
 
 def answer(error: GatewayError, call: str = "") -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of the answer to a request that failed before its answer began."""
-    headers = {**retry_headers(error), **_limit_headers(error)}
+    headers = {**retry_headers(error), **headers_of(error.readings), **_limit_headers(error)}
     status = status_of(error)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"

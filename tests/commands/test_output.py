@@ -54,7 +54,7 @@ def test_a_list_is_an_array_with_a_line_each(capsys: pytest.CaptureFixture[str])
 
 def test_every_field_is_there_also_with_its_default() -> None:
     assert json_value(TOKEN)["limits"] == {  # type: ignore[index]
-        **dict.fromkeys(("rpm", "tpm", "rpd", "tpd", "concurrent", "queue_s")),
+        **dict.fromkeys(("rpm", "tpm", "rpd", "tpd", "concurrent", "streams", "queue", "queue_s")),
         "rpm": 60,
     }
     assert json_value(CALL)["rates"]["output"] == 10_000_000_000  # type: ignore[index]

@@ -76,7 +76,11 @@ def test_names_that_cannot_are_not(name: str) -> None:
         ({"budgets": (Budget(nanos=Nanos(-1)),)}, "budgets"),
         ({"limits": Limits(rpm=0)}, "limits"),
         ({"limits": Limits(concurrent=-1)}, "limits"),
-        ({"limits": Limits(queue_s=5)}, "limits"),
+        ({"limits": Limits(streams=0)}, "limits"),
+        ({"limits": Limits(streams=1, queue=0, queue_s=0)}, None),
+        ({"limits": Limits(queue=-1)}, "limits"),
+        ({"limits": Limits(queue_s=600)}, None),
+        ({"limits": Limits(queue_s=601)}, "limits"),
         ({"models": ("",)}, "models"),
         ({"models": ("gpt-*", "a\x00b")}, "models"),
         ({"note": "two\nlines"}, "note"),
@@ -140,6 +144,7 @@ def test_groups(more: dict[str, object], field: str | None) -> None:
         ({"timeouts": Timeouts(connect=0)}, "timeouts"),
         ({"timeouts": Timeouts(total=float("inf"))}, "timeouts"),
         ({"limits": Limits(queue_s=5)}, None),
+        ({"limits": Limits(streams=5)}, "limits"),
     ],
 )
 def test_channels(more: dict[str, object], field: str | None) -> None:

@@ -83,6 +83,7 @@ async def test_what_is_left_of_budgets_and_limits(owner: ControlClient, gateway:
     assert [(limit.name, limit.limit, limit.left) for limit in token.limits] == [
         ("requests", 60, 60),
         ("concurrent", 2, 2),
+        ("streams", 32, 32),
     ]
     assert token.budgets[0].limit_nanos == 5_000
     assert (found.code, found.fix) == (

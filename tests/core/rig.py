@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from gateway.config import Config
+from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes
 from gateway.core.bus import Bus
@@ -23,6 +24,7 @@ from gateway.core.pipeline import Answer, Parts, Pipeline
 from gateway.core.progress import Teller
 from gateway.core.ratelimit import Limiter
 from gateway.core.retries import Retries
+from gateway.core.room import Rooms
 from gateway.core.sticky import Sticky
 from gateway.core.tasks import Tasks
 from gateway.domain.account import Account, Grant
@@ -57,10 +59,11 @@ class Rig:
         self.upstreams = FakeUpstreams()
         self.bus = Bus(clock.mono)
         self.health = Health(clock.mono, self.bus.changed)
-        self.limiter = Limiter(clock.mono)
+        self.limiter = Limiter(clock.mono, today_of(self.books, clock.wall))
         self.tasks = Tasks()
         self.live = Live(clock.mono, self.tasks, QUICK)
         self.meter = Meter()
+        rooms = Rooms(self.limiter)
         attempts = Attempts(
             sender=self.upstreams,
             adapter_of=dialects.adapter,
@@ -72,8 +75,10 @@ class Rig:
                 health=self.health,
                 draw=self._drawn,
                 retries=Retries(clock.mono, self.live.__len__),
+                rooms=rooms,
                 sticky=Sticky(clock.mono),
             ),
+            rooms=rooms,
         )
         self.pipeline = Pipeline(
             Parts(
@@ -107,6 +112,11 @@ class Rig:
         made = kit.channel(name, *models, **{"groups": ("home",), **fields})
         self.put("channels", made.id, made)
         return made
+
+    @property
+    def catalog(self) -> Catalog:
+        """As it is now."""
+        return Catalog(self.store.entities.registry)
 
     def change_token(self, **fields: Any) -> Token:
         self.token = msgspec.structs.replace(self.token, **fields)
@@ -163,7 +173,7 @@ class Rig:
         assert self.books.available() == self.books.balance() == self.store.entities.granted - self.spent
         assert self.spent == sum(record.cost for record in self.records)
         assert len({record.id for record in self.records}) == len(self.records)
-        assert self.limiter.in_flight(("token", self.token.id)) == 0
+        assert self.limiter.lines._lines == {}  # noqa: SLF001 - every place was given back
         assert verify(self.store).difference == ""
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from gateway.core.admission import NAMED_MODELS, admit, bounds_of, group_of, visible_entry
+from gateway.core.admission import NAMED_MODELS, admit, group_of, rate_tokens_of, today_of, visible_entry
 from gateway.core.call import Call, Visit
 from gateway.core.catalog import Catalog
-from gateway.core.ratelimit import Limiter
+from gateway.core.ratelimit import Limiter, Used
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded, RateLimited
 from gateway.domain.group import Group
@@ -32,7 +32,7 @@ def offered(*models: str, **fields: Any) -> Catalog:
 
 @pytest.fixture
 def limiter() -> Limiter:
-    return Limiter(Mono())
+    return Limiter(Mono(), lambda _: Used(0, 0, 0.0))
 
 
 def refusal(
@@ -80,7 +80,7 @@ def test_the_money_comes_last(limiter: Limiter) -> None:
 
 @pytest.mark.parametrize("owner", ["token", "group"])
 def test_limits_of_token_and_group_both_hold(limiter: Limiter, owner: str) -> None:
-    tight = Limits(concurrent=0)
+    tight = Limits(rpm=0)
     token = kit.token(limits=tight if owner == "token" else Limits())
     catalog = offered(groups=(Group(name="home", limits=tight if owner == "group" else Limits()),))
     assert owner in refusal(limiter, token, catalog).message
@@ -90,8 +90,7 @@ def test_days_are_read_from_the_books(limiter: Limiter) -> None:
     purse, token = Purse(10**9), kit.token(limits=Limits(rpd=10, tpd=1000))
     purse.spendings[("token", "tok_laptop"), window_start(Window.DAY, NOON)] = Amount(calls=7, tokens=900)
     purse.holds["token", "tok_laptop"] = Amount(calls=2, tokens=50)
-    (bound,) = (b for b in bounds_of(token, Group(name="home"), purse, NOON) if b.key[0] == "token")
-    used = bound.today()
+    used = today_of(purse, lambda: NOON)(("token", token.id))
     end = window_end(Window.DAY, NOON)
     assert end is not None
     assert (used.requests, used.tokens) == (9, 950)
@@ -133,3 +132,25 @@ def test_a_token_of_a_group_that_is_gone_is_a_bug_of_ours() -> None:
 def test_a_tight_group_budget_refuses_too(limiter: Limiter) -> None:
     catalog = offered(groups=(Group(name="home", budgets=(Budget(nanos=Nanos(1)),)),))
     assert refusal(limiter, kit.token(), catalog, purse=Purse(10**9)).code == "group_quota_exceeded"
+
+
+def test_a_full_gate_is_told_and_not_those_that_were_passed(limiter: Limiter) -> None:
+    token, catalog = kit.token(limits=Limits(concurrent=1, streams=1)), offered()
+    calls, streams = catalog.terms(token).stream_gates
+    limiter.lines.enter((calls, streams))
+    call = call_of(token, catalog, stream=True)
+    assert admit(call, limiter, Purse(10**9)).full == calls
+    call.gates = (calls,)
+    assert admit(call, limiter, Purse(10**9)).full == streams
+    call.gates = (calls, streams)
+    assert admit(call, limiter, Purse(10**9)).full is None
+
+
+def test_a_plain_call_is_no_stream(limiter: Limiter) -> None:
+    token, catalog = kit.token(limits=Limits(streams=1)), offered()
+    limiter.lines.enter(catalog.terms(token).stream_gates)
+    assert admit(call_of(token, catalog), limiter, Purse(10**9)).full is None
+
+
+def test_tokens_are_counted_with_all_the_output_that_is_asked() -> None:
+    assert rate_tokens_of(kit.ask(max_tokens=10, n=2)) == kit.ask().input_bound + 20

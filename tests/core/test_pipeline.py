@@ -159,7 +159,6 @@ async def test_watchers_are_told_of_beginning_and_end(up: Rig) -> None:
     ("change", "fields", "kind"),
     [
         ({}, {"model": "unknown"}, NotFound),
-        ({"limits": Limits(concurrent=0)}, {}, RateLimited),
         ({"limits": Limits(rpm=0)}, {}, RateLimited),
         ({"budgets": (Budget(nanos=Nanos(1)),)}, {}, QuotaExceeded),
         ({"budgets": (Budget(tokens=1),)}, {}, QuotaExceeded),

@@ -118,7 +118,9 @@ async def test_k3_the_tightest_limit_wins_and_leaves_no_half_hold(
         "racer",
         group="g",
         budgets=(Budget(window=Window.DAY, nanos=tightly if tight == "token" else loosely),),
-        limits=Limits(concurrent=fits if tight == "concurrent" else 150, rpm=fits if tight == "rpm" else 1000),
+        limits=Limits(
+            concurrent=fits if tight == "concurrent" else 150, rpm=fits if tight == "rpm" else 1000, queue_s=0
+        ),
     )
     books = gateway.engine.store.books
     gateway.grant((tightly if tight == "account" else loosely) - books.available())

@@ -189,7 +189,7 @@ async def test_r20_calls_that_are_refused_do_not_use_up_a_limit(gateway: Gateway
 
 async def test_r20_one_call_in_flight_means_one(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak())
-    client = gateway.token("slow", limits=Limits(concurrent=1))
+    client = gateway.token("slow", limits=Limits(concurrent=1, queue=2))
     answers: list[Answer] = await asyncio.gather(*(client.chat() for _ in range(10)))
     statuses = [answer.status for answer in answers]
     assert set(statuses) <= {200, 429}

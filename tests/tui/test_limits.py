@@ -15,19 +15,22 @@ def test_what_is_not_named_has_no_limit() -> None:
         "rpd": None,
         "tpd": None,
         "concurrent": None,
+        "queue": None,
+        "queue_s": None,
+        "streams": None,
     }
 
 
 def test_what_is_written_is_read_again() -> None:
     assert written(SOME) == "rpm=60 tpm=200k concurrent=8"
     assert {name: n for name, n in reader()(written(SOME)).items() if n} == {"rpm": 60, "tpm": 200_000, "concurrent": 8}
-    assert reader(WITH_QUEUE)("queue_s=0")["queue_s"] == 0
+    assert reader()("queue=0 queue_s=0")["queue_s"] == 0
 
 
-@pytest.mark.parametrize("text", ["rps=3", "60", "rpm", "rpm=0", "rpm=many", "queue_s=3"])
+@pytest.mark.parametrize("text", ["rps=3", "60", "rpm", "rpm=0", "rpm=many", "streams=3"])
 def test_what_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(BadRequest):
-        reader()(text)
+        reader(WITH_QUEUE)(text)
 
 
 def test_limits_are_said() -> None:

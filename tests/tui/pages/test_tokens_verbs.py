@@ -1,6 +1,8 @@
+import msgspec
 import pytest
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.limits import Limits
 from tests.tui.owner import KEY, Owner, press, said, screen, shown
 from tests.tui.stage import words
 from tui.widgets.connect import Connect
@@ -47,7 +49,7 @@ async def test_editing_sends_the_whole_form() -> None:
         await press(app, pilot, "j", "e", "end", "=2", "enter")
         ((verb, ref, patch),) = owner.did
         assert (verb, ref, patch["name"]) == ("edit_token", "tok_editor", "editor2")
-        assert patch["limits"] == {"rpm": 60, "tpm": 200_000, "rpd": None, "tpd": None, "concurrent": 8}
+        assert patch["limits"] == msgspec.structs.asdict(Limits(rpm=60, tpm=200_000, concurrent=8))
         assert words(app) == ["token editor was changed; u takes it back"]
 
 

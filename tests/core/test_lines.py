@@ -1,0 +1,217 @@
+"""Places are never given twice, never lost, and go to who came first."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable
+
+import pytest
+
+from gateway.core.bounds import Gate
+from gateway.core.lines import Lines
+from gateway.domain.errors import RateLimited, Unavailable
+
+
+def gate(name: str = "a", limit: int = 1, places: int = 64, wait_s: float = 60) -> Gate:
+    return Gate(
+        key=("token", name), label=f"token '{name}'", name="calls in flight", limit=limit, places=places, wait_s=wait_s
+    )
+
+
+@pytest.fixture
+async def lines() -> AsyncIterator[Lines]:
+    """Lines in which nothing is left at the end."""
+    made = Lines()
+    yield made
+    assert made._lines == {}  # noqa: SLF001 - an empty line would be a leak
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def waiters(lines: Lines, *gates: Iterable[Gate]) -> list["asyncio.Task[Gate]"]:
+    return [asyncio.get_running_loop().create_task(lines.wait(list(some)), name="waits") for some in gates]
+
+
+@pytest.mark.parametrize("limit", [1, 4])
+async def test_there_is_room_up_to_the_limit(lines: Lines, limit: int) -> None:
+    one = gate(limit=limit)
+    for count in range(limit):
+        assert lines.has_room(one)
+        assert lines.full([one]) is None
+        assert lines.taken(one.key) == count
+        lines.enter([one])
+    assert not lines.has_room(one)
+    assert lines.full([one]) == one
+    for _ in range(limit):
+        lines.leave([one])
+    assert lines.has_room(one)
+
+
+async def test_what_is_held_is_neither_asked_nor_taken_again(lines: Lines) -> None:
+    one, other = gate("a"), gate("b")
+    lines.enter([one])
+    assert lines.full([one, other], held=[one]) is None
+    lines.enter([one, other], held=[one])
+    assert (lines.taken(one.key), lines.taken(other.key)) == (1, 1)
+    lines.leave([one, other])
+
+
+async def test_places_go_to_who_came_first(lines: Lines) -> None:
+    one = gate()
+    lines.enter([one])
+    tasks = waiters(lines, [one], [one], [one])
+    await turns()
+    assert lines.waiting(one.key) == 3
+    for count in range(3):
+        assert [task.done() for task in tasks] == [number < count for number in range(3)]
+        lines.leave([one])
+        await turns()
+        assert lines.taken(one.key) == 1
+    lines.leave([one])
+
+
+async def test_who_comes_later_cannot_take_what_comes_free(lines: Lines) -> None:
+    one = gate()
+    lines.enter([one])
+    (first,) = waiters(lines, [one])
+    await turns()
+    lines.leave([one])
+    assert not lines.has_room(one)
+    assert lines.full([one]) == one
+    assert await first == one
+    lines.leave([one])
+
+
+async def test_who_leaves_the_line_takes_nothing(lines: Lines) -> None:
+    one = gate()
+    lines.enter([one])
+    first, second = waiters(lines, [one], [one])
+    await turns()
+    first.cancel()
+    await turns()
+    assert lines.waiting(one.key) == 1
+    lines.leave([one])
+    assert await second == one
+    lines.leave([one])
+
+
+async def test_who_is_cancelled_in_the_moment_of_getting_a_place_hands_it_on(lines: Lines) -> None:
+    one = gate()
+    lines.enter([one])
+    first, second = waiters(lines, [one], [one])
+    await turns()
+    lines.leave([one])
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert await second == one
+    lines.leave([one])
+
+
+async def test_one_may_wait_at_several_and_takes_one_place(lines: Lines) -> None:
+    a, b = gate("a"), gate("b")
+    lines.enter([a, b])
+    both, only_b = waiters(lines, [a, b], [b])
+    await turns()
+    lines.leave([a])
+    assert await both == a
+    assert lines.waiting(b.key) == 1
+    lines.leave([b])
+    assert await only_b == b
+    lines.leave([a, b])
+
+
+@pytest.mark.hasty(100)
+@pytest.mark.parametrize("wait_s", [1, 3])
+async def test_the_wait_is_bounded(lines: Lines, wait_s: int) -> None:
+    one = gate(wait_s=wait_s)
+    lines.enter([one])
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    with pytest.raises(RateLimited) as caught:
+        await lines.wait([one])
+    assert loop.time() - began >= wait_s
+    assert f"no place came free in {wait_s} s" in caught.value.message
+    assert caught.value.details == {"limit": 1, "limit_name": "calls in flight", "used": 1}
+    assert lines.waiting(one.key) == 0
+    lines.leave([one])
+
+
+@pytest.mark.parametrize("places", [0, 1, 3])
+async def test_so_many_may_wait_and_no_more(lines: Lines, places: int) -> None:
+    one = gate(places=places)
+    lines.enter([one])
+    tasks = waiters(lines, *[[one]] * places)
+    await turns()
+    assert not any(task.done() for task in tasks)
+    with pytest.raises(RateLimited, match="has reached its limit of calls in flight"):
+        await lines.wait([one])
+    for task in tasks:
+        lines.leave([one])
+        await task
+    lines.leave([one])
+
+
+async def test_without_time_to_wait_nobody_waits(lines: Lines) -> None:
+    one = gate(wait_s=0)
+    lines.enter([one])
+    with pytest.raises(RateLimited):
+        await lines.wait([one])
+    lines.leave([one])
+
+
+async def test_too_many_streams_have_their_own_code(lines: Lines) -> None:
+    one = Gate(key=("token streams", "a"), label="token 'a'", name="streams", limit=1, places=0, wait_s=0)
+    lines.enter([one])
+    with pytest.raises(RateLimited, match="limit of streams at a time") as caught:
+        await lines.wait([one])
+    assert (caught.value.code, caught.value.retry_after_s) == ("too_many_streams", 1.0)
+    lines.leave([one])
+
+
+async def test_closing_ends_all_waits(lines: Lines) -> None:
+    one = gate()
+    lines.enter([one])
+    tasks = waiters(lines, [one], [one])
+    await turns()
+    lines.close(Unavailable("stopping"))
+    for task in tasks:
+        with pytest.raises(Unavailable):
+            await task
+    with pytest.raises(Unavailable):
+        await lines.wait([one])
+    lines.leave([one])
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_never_too_many_never_one_forgotten(lines: Lines, seed: int) -> None:
+    """K6: 50 at once before 4 places, some cancelled while they wait or run; all others get through in order."""
+    chance = random.Random(seed)
+    one = gate(limit=4, places=100)
+    order: list[int] = []
+    most = 0
+
+    async def call(number: int) -> None:
+        nonlocal most
+        held = [await lines.wait([one])] if lines.full([one]) is not None else []
+        lines.enter([one], held)
+        try:
+            order.append(number)
+            most = max(most, lines.taken(one.key))
+            for _ in range(chance.randrange(6)):
+                await asyncio.sleep(0)
+        finally:
+            lines.leave([one])
+
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(call(number), name=f"call {number}") for number in range(50)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+        chance.choice(tasks).cancel()
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert most <= 4
+    assert order == sorted(order)
+    assert {type(end) for end in ends} <= {type(None), asyncio.CancelledError}
+    assert set(order) >= {number for number, end in enumerate(ends) if end is None}

@@ -1,0 +1,302 @@
+"""A call for which there is no place waits for one: in order, not for ever, and at no cost."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.core.pipeline import Answer
+from gateway.domain.account import AccountStatus
+from gateway.domain.call import FailureKind, Outcome
+from gateway.domain.errors import InvalidToken, QuotaExceeded, RateLimited, Unavailable
+from gateway.domain.group import Group
+from gateway.domain.limits import Limits
+from gateway.domain.settings import Settings
+from tests.core import kit
+from tests.core.ends import GOOD_STREAM, FakeClient, FakeReply, error_body, whole
+from tests.core.rig import Rig
+from tests.core.test_pipeline import caught, until
+
+WAITS = [
+    ({"concurrent": 1}, "token"),
+    ({"concurrent": 1}, "group"),
+    ({"concurrent": 1}, "channel"),
+    ({"streams": 1}, "token"),
+    ({"streams": 1}, "group"),
+]
+
+
+class Ward:
+    """A rig whose one channel answers when it is told to."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.gates: list[asyncio.Event] = []
+        rig.channel()
+        rig.upstreams.on("up", self._behave)
+
+    def _behave(self) -> FakeReply:
+        self.gates.append(asyncio.Event())
+        return FakeReply(self.gates[-1], *GOOD_STREAM) if self.stream else FakeReply(self.gates[-1], whole())
+
+    stream = False
+
+    def limit(self, owner: str, **limits: Any) -> None:
+        if owner == "token":
+            self.rig.change_token(limits=Limits(**limits))
+        elif owner == "group":
+            self.rig.put("groups", "home", Group(name="home", limits=Limits(**limits)))
+        else:
+            self.rig.channel(limits=Limits(**limits))
+
+    def start(self, client: FakeClient | None = None, **fields: Any) -> "asyncio.Task[Answer]":
+        body = kit.body(stream=self.stream, **fields)
+        return asyncio.get_running_loop().create_task(self.rig.run(body, client or FakeClient()), name="call")
+
+    async def settle(self) -> None:
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    def release(self) -> None:
+        for gate in self.gates:
+            gate.set()
+
+
+@pytest.fixture
+def ward(rig: Rig) -> Ward:
+    return Ward(rig)
+
+
+@pytest.mark.parametrize(("limits", "owner"), WAITS)
+async def test_a_call_over_the_limit_waits_for_its_place(ward: Ward, limits: dict[str, int], owner: str) -> None:
+    ward.stream = "streams" in limits
+    ward.limit(owner, **limits)
+    tasks = [ward.start() for _ in range(4)]
+    for number in range(1, 5):
+        await until(lambda number=number: len(ward.gates) == number)  # type: ignore[misc]
+        await ward.settle()
+        assert (len(ward.gates), len(ward.rig.books.running)) == (number, 1)
+        ward.gates[-1].set()
+    await asyncio.gather(*tasks)
+    assert [record.outcome for record in ward.rig.records] == [Outcome.DONE] * 4
+
+
+async def test_what_waits_holds_no_money(ward: Ward) -> None:
+    ward.limit("token", concurrent=1)
+    tasks = [ward.start() for _ in range(3)]
+    await until(lambda: ward.gates)
+    await ward.settle()
+    (running,) = ward.rig.books.running.values()
+    assert ward.rig.books.held(("account", "")).nanos == running.held
+    while not all(task.done() for task in tasks):
+        ward.release()
+        await asyncio.sleep(0)
+
+
+async def test_what_changed_meanwhile_counts(ward: Ward) -> None:
+    """Money, rates and the token itself are looked at anew after the wait."""
+    ward.limit("token", concurrent=1)
+    first, second = ward.start(), ward.start()
+    await until(lambda: ward.gates)
+    await ward.settle()
+    account = ward.rig.store.entities.registry.account
+    ward.rig.put("account", "", type(account)(status=AccountStatus.SUSPENDED))
+    ward.rig.grant(-(10**12))
+    ward.release()
+    await first
+    assert type(await caught_task(second)) is QuotaExceeded
+
+
+async def test_a_token_that_was_disabled_meanwhile_is_refused(ward: Ward) -> None:
+    ward.limit("token", concurrent=1)
+    first, second = ward.start(), ward.start()
+    await until(lambda: ward.gates)
+    await ward.settle()
+    ward.rig.change_token(enabled=False)
+    ward.release()
+    await first
+    assert type(await caught_task(second)) is InvalidToken
+
+
+async def test_a_rate_that_is_used_up_meanwhile_is_refused(ward: Ward) -> None:
+    ward.limit("token", concurrent=1, rpm=1)
+    first = ward.start()
+    await until(lambda: ward.gates)
+    assert type(await caught(ward.rig.call())) is RateLimited  # at once: a place would not help
+    ward.release()
+    await first
+
+
+async def test_a_disk_that_refuses_the_hold_after_the_wait_leaves_nothing(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise Unavailable("disk full", code="store_unavailable", retry_after_s=5)
+
+    ward.limit("token", concurrent=1)
+    first, second = ward.start(), ward.start()
+    await until(lambda: ward.gates)
+    await ward.settle()
+    with monkeypatch.context() as patch:
+        patch.setattr(ward.rig.books, "open", full)
+        ward.release()
+        await first
+        assert (await caught_task(second)).code == "store_unavailable"
+
+
+async def test_a_client_that_leaves_the_line_costs_nothing_and_is_recorded(ward: Ward) -> None:
+    ward.limit("token", concurrent=1)
+    clients = [FakeClient() for _ in range(3)]
+    first, second, third = [ward.start(client) for client in clients]
+    await until(lambda: ward.gates)
+    await ward.settle()
+    clients[1].leave()
+    with pytest.raises(ConnectionError):
+        await second
+    assert second.cancelling() == 0
+    ward.release()
+    await first
+    await until(lambda: len(ward.gates) == 2)
+    ward.release()
+    await third
+    (left,) = [record for record in ward.rig.records if record.status == 499]
+    assert (left.outcome, left.code, left.cost) == (Outcome.REFUSED, "client_closed", 0)
+
+
+async def test_a_call_that_is_cancelled_in_line_leaves_nothing(ward: Ward) -> None:
+    ward.limit("channel", concurrent=1)
+    first, second, third = ward.start(), ward.start(), ward.start()
+    await until(lambda: ward.gates)
+    await ward.settle()
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    ward.release()
+    await first
+    await until(lambda: len(ward.gates) == 2)
+    ward.release()
+    await third
+
+
+@pytest.mark.parametrize("owner", ["token", "channel"])
+async def test_the_end_of_the_gateway_ends_all_waits(ward: Ward, owner: str) -> None:
+    ward.limit(owner, concurrent=1)
+    first, second = ward.start(), ward.start()
+    await until(lambda: ward.gates)
+    await ward.settle()
+    ward.rig.limiter.lines.close(Unavailable("stopping", code="gateway_stopping", retry_after_s=5))
+    assert (await caught_task(second)).code == "gateway_stopping"
+    ward.release()
+    await first
+
+
+@pytest.mark.hasty(100)
+@pytest.mark.parametrize(("limits", "owner"), WAITS)
+async def test_the_wait_ends(ward: Ward, limits: dict[str, int], owner: str) -> None:
+    ward.stream = "streams" in limits
+    ward.limit(owner, queue_s=2, **limits)
+    first = ward.start()
+    await until(lambda: ward.gates)
+    error = await caught_task(ward.start())
+    codes = {"concurrent": "rate_limit_exceeded", "streams": "too_many_streams"}
+    assert error.code == ("overloaded" if owner == "channel" else codes[next(iter(limits))])
+    assert (error.retry_after_s, owner in error.message or "up: at its limit" in error.message) == (1.0, True)
+    ward.release()
+    await first
+
+
+@pytest.mark.parametrize(("limits", "owner"), WAITS)
+@pytest.mark.parametrize("places", [0, 1, 2])
+async def test_so_many_may_wait(ward: Ward, limits: dict[str, int], owner: str, places: int) -> None:
+    ward.stream = "streams" in limits
+    ward.limit(owner, queue=places, **limits)
+    tasks = [ward.start() for _ in range(1 + places)]
+    await until(lambda: ward.gates)
+    await ward.settle()
+    assert type(await caught_task(ward.start())) is (Unavailable if owner == "channel" else RateLimited)
+    assert not any(task.done() for task in tasks)
+    while not all(task.done() for task in tasks):
+        ward.release()
+        await asyncio.sleep(0)
+
+
+async def test_two_limits_in_turn(ward: Ward) -> None:
+    """Waiting at one gate and then at the next: nobody blocks anybody for ever, and no limit is ever passed."""
+    ward.limit("token", concurrent=2)
+    ward.limit("group", concurrent=1)
+    ward.limit("channel", concurrent=1)
+    tasks = [ward.start() for _ in range(12)]
+    while not all(task.done() for task in tasks):
+        assert len(ward.rig.books.running) <= 1
+        ward.release()
+        await asyncio.sleep(0)
+    assert len(ward.rig.records) == 12
+
+
+async def test_another_channel_is_better_than_waiting(ward: Ward) -> None:
+    ward.limit("channel", concurrent=1)
+    first = ward.start()
+    await until(lambda: ward.gates)
+    ward.rig.channel("other", priority=-5)
+    ward.rig.upstreams.on("other", lambda: FakeReply(whole()))
+    assert (await ward.start()).headers["x-gateway-channel"] == "other"
+    ward.release()
+    await first
+
+
+async def test_waiting_is_better_than_a_resting_channel_which_is_the_last_resort(ward: Ward) -> None:
+    resting = ward.rig.channel("resting")
+    ward.rig.upstreams.on("resting", lambda: FakeReply(whole()))
+    ward.rig.health.failed(resting.id, FailureKind.RATE, "429", 30)
+    ward.limit("channel", concurrent=1)
+    first, second = ward.start(), ward.start()
+    await until(lambda: ward.gates)
+    await ward.settle()
+    assert ward.rig.upstreams.order == ["up"]
+    ward.release()
+    await first
+    await until(lambda: len(ward.gates) == 2)
+    ward.limit("channel", concurrent=1, queue_s=0)
+    assert (await ward.start()).headers["x-gateway-channel"] == "resting"
+    ward.release()
+    await second
+
+
+async def test_after_a_failure_a_call_waits_for_the_next_channel(ward: Ward) -> None:
+    ward.limit("channel", concurrent=1)
+    first = ward.start()
+    await until(lambda: ward.gates)
+    ward.rig.channel("bad", priority=5)
+    ward.rig.upstreams.on("bad", lambda: FakeReply(error_body(), status=500))
+    second = ward.start()
+    await until(lambda: "bad" in ward.rig.upstreams.order)
+    await ward.settle()
+    assert len(ward.gates) == 1
+    ward.release()
+    await first
+    await until(lambda: len(ward.gates) == 2)
+    ward.release()
+    assert (await second).headers["x-gateway-attempts"] == "3"  # the bad one is asked twice before one waits
+
+
+@pytest.mark.parametrize("streams", [2, 3])
+async def test_c12_streams_of_a_token_are_limited_if_nothing_is_said(ward: Ward, streams: int) -> None:
+    """The limit itself is let through, one more is not."""
+    ward.stream = True
+    ward.rig.put("settings", "", Settings(token_streams=streams, queue_s=0))
+    tasks = [ward.start() for _ in range(streams)]
+    await until(lambda: len(ward.gates) == streams)
+    assert (await caught_task(ward.start())).code == "too_many_streams"
+    ward.stream = False
+    plain = ward.start()
+    await until(lambda: len(ward.gates) == streams + 1)
+    ward.release()
+    await asyncio.gather(plain, *tasks)
+
+
+async def caught_task(task: "asyncio.Task[Answer]") -> Any:
+    return await caught(_answer(task))
+
+
+async def _answer(task: "asyncio.Task[Answer]") -> Answer:
+    return await task
