@@ -51,7 +51,7 @@ lock: $(BIN)/python ## pin the requirements anew from pyproject.toml (UPGRADE=--
 	compile() { "$$tools/bin/uv" pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" $(UPGRADE) "$$@"; } && \
 	compile --output-file requirements.txt && \
-	compile --constraint requirements.txt --extra dev --extra build --extra prices --output-file requirements-dev.txt
+	compile --constraint requirements.txt --extra dev --extra build --output-file requirements-dev.txt
 
 clean: ## forget the virtual environment and every cache
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -5,7 +5,7 @@ from gateway.domain.account import Grant
 from gateway.domain.channel import Check, Served
 from gateway.domain.checkup import Checkup
 from gateway.domain.config_file import ExportView, ImportView
-from gateway.domain.offered import ListingView, PresetView
+from gateway.domain.offered import ListingView, PresetView, PriceProposal
 from gateway.domain.settings import Settings
 from gateway.domain.views import (
     AccountView,
@@ -14,7 +14,6 @@ from gateway.domain.views import (
     ModelView,
     NewToken,
     Offer,
-    PriceProposal,
     PriceView,
     TokenView,
 )
@@ -187,9 +186,15 @@ class PriceRequests(Caller):
         """``input`` and ``output`` in nano-dollars per million tokens are required."""
         return await self.put(f"/prices/{segment(model)}", PriceView, body)
 
-    async def import_prices(self, models: list[str] | None = None, *, apply: bool = False) -> list[PriceProposal]:
-        """What vendors charge for the models served (or these); with ``apply`` taken over, but for manual prices."""
-        body: dict[str, object] = {"apply": apply} | ({} if models is None else {"models": models})
+    async def import_prices(
+        self, models: list[str] | None = None, *, channel: str = "", apply: bool = False, accept: bool = False
+    ) -> list[PriceProposal]:
+        """What vendors charge for the models served (or these, or those of a channel or preset).
+
+        With ``apply`` taken over, but for manual prices and, without ``accept``, for those with a ``guard``.
+        """
+        body: dict[str, object] = {"apply": apply, "accept": accept, "channel": channel}
+        body |= {} if models is None else {"models": models}
         return await self.post("/prices/import", list[PriceProposal], body)
 
     async def remove_price(self, model: str) -> None:

@@ -8,6 +8,7 @@ from gateway.commands.base import Noun
 from gateway.commands.complete import MODELS
 from gateway.commands.options import DOLLARS, TIER, confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, words
+from gateway.commands.price_import import import_prices
 from gateway.commands.session import run
 from gateway.domain.money import dollars
 from gateway.domain.price import Tier
@@ -19,8 +20,16 @@ COLUMNS = [
     (">Cache write", lambda p: _optional(p.cache_write_nanos)),
     (">Output", lambda p: dollars(p.output_nanos)),
     (">A call", lambda p: _optional(p.per_call_nanos or None)),
-    ("Source", lambda p: "free" if p.free else p.source),
+    ("Source", lambda p: "free" if p.free and p.source == "manual" else show.source(p)),
     ("Updated", lambda p: show.moment(p.updated_ms)),
+]
+
+
+UNPRICED_COLUMNS = [
+    ("Model", lambda m: m.name),
+    ("Channels", lambda m: show.some(m.channels)),
+    ("Its upstream asks", lambda m: f"{dollars(m.told.input)} / {dollars(m.told.output)}" if m.told else ""),
+    (">Calls", lambda m: str(m.calls)),
 ]
 
 
@@ -29,10 +38,16 @@ def price() -> None:
     """What models cost, in dollars per million tokens. A model without a price is unpriced: counted, not charged."""
 
 
-@price.command("list", examples=["tollkeeper price list"])
+@price.command("list", examples=["tollkeeper price list", "tollkeeper price list --unpriced"])
+@click.option("--unpriced", is_flag=True, help="The models that are offered without a price instead.")
 @json_option
-def list_prices(*, as_json: bool) -> None:
+def list_prices(*, unpriced: bool, as_json: bool) -> None:
     """List all prices, in dollars per million tokens."""
+    if unpriced:
+        models = run(lambda client: client.models())
+        empty = "every model that is offered has a price"
+        out_list([m for m in models if m.price is None], UNPRICED_COLUMNS, as_json=as_json, empty=empty)
+        return
     found = run(lambda client: client.prices())
     out_list(found, COLUMNS, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
 
@@ -99,6 +114,9 @@ def remove_price(model: str, *, yes: bool) -> None:
     confirm(f"Remove the price of '{model}'? Its calls will cost nothing, and no budget will hold them.", yes=yes)
     run(lambda client: client.remove_price(model))
     words(f"the price of '{model}' was removed")
+
+
+price.add_command(import_prices)
 
 
 def _optional(nanos: int | None) -> str:

@@ -68,6 +68,12 @@ def limits(value: Limits) -> str:
     return ", ".join(f"{number} {what}" for number, what in said if number is not None)
 
 
+def source(view: PriceView) -> str:
+    """Where a price is from, of which day, and whether that is long ago."""
+    day = f" of {local_time(view.as_of_ms)[:10]}" if view.as_of_ms else ""
+    return f"{view.source}{day}{', stale' if view.stale else ''}"
+
+
 def asked(view: PriceView | None, told: Told | None) -> str:
     """A price; of an unpriced model also what its upstream says it costs there."""
     there = f" (there {dollars(told.input)} / {dollars(told.output)})" if view is None and told is not None else ""

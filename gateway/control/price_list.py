@@ -1,24 +1,26 @@
 """Price list: what vendors charge, from the data inside the package ``genai-prices``; nothing is fetched.
 
-A channel's vendor is known by its base URL, a model by the name the vendor calls it. The package is an option of this
-program and loads slowly, so it is loaded when somebody asks for it, in a thread.
+A channel's vendor is known by its base URL, a model by the name the vendor calls it. The package loads slowly, so it is
+loaded when somebody asks for it, in a thread.
 """
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import Unavailable
+from gateway.domain.listed import Listed
 from gateway.domain.price import Price, Tier
-from gateway.domain.registry import Registry
-from gateway.domain.units import DOLLAR, Millis, Nanos
+from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice, TieredPrices
+    from genai_prices.types import ModelPrice, Provider, TieredPrices
 
     Rate = Decimal | TieredPrices | None
 
@@ -27,40 +29,71 @@ Find = Callable[[Channel, Served, Millis], Price | None]
 
 
 async def load() -> Find:
-    """Raises Unavailable if the package is not installed."""
+    """Raises Unavailable if the package is missing."""
     return await asyncio.to_thread(_load)
 
 
-def proposed(registry: Registry, find: Find, now: Millis) -> list[tuple[Channel, Price]]:
-    """The list price of every model that is served, from the first of its channels whose vendor is known."""
+def proposed(
+    channels: Iterable[Channel], lists: Mapping[ChannelId, Listed], find: Find, now: Millis
+) -> list[tuple[Channel, Price]]:
+    """The list price of every model that is served, from the first of its channels whose vendor is known.
+
+    Of a model that is in no list of ours the price is taken that its upstream itself tells.
+    """
     found: dict[str, tuple[Channel, Price]] = {}
-    for channel in sorted(registry.channels.values(), key=lambda c: (-c.priority, c.name)):
+    for channel in sorted(channels, key=lambda c: (-c.priority, c.name)):
         for served in channel.models:
-            if served.name not in found and (price := find(channel, served, now)) is not None:
+            if served.name not in found and (price := find(channel, served, now) or told(channel, served, lists, now)):
                 found[served.name] = (channel, price)
     return [found[name] for name in sorted(found)]
 
 
+def told(channel: Channel, served: Served, lists: Mapping[ChannelId, Listed], now: Millis) -> Price | None:
+    """The price that the upstream's own list of models tells."""
+    if served.told is None:
+        return None
+    listed = lists.get(channel.id)
+    return Price(
+        model=served.name,
+        input=served.told.input,
+        output=served.told.output,
+        cached_input=served.told.cached_input,
+        cache_write=served.told.cache_write,
+        source=f"the list of {channel.name}",
+        updated=now,
+        as_of=listed.time if listed else now,
+    )
+
+
 def _load() -> Find:
     try:
-        from genai_prices import __version__  # noqa: PLC0415 - optional and slow
+        from genai_prices import __version__  # noqa: PLC0415 - slow
         from genai_prices.data import providers  # noqa: PLC0415 - the same
     except ImportError as exc:
         raise Unavailable(
-            "the price list is not installed here: install the package genai-prices, or set prices by hand",
+            f"the price list cannot be loaded here ({exc}): install the package genai-prices, or set prices by hand",
             code="no_price_list",
         ) from exc
     source = f"genai-prices {__version__}"
+    dates = [Millis(round(datetime.combine(day, time(), UTC).timestamp() * 1000)) for day in _days(providers)]
 
     def find(channel: Channel, served: Served, now: Millis) -> Price | None:
         for vendor in providers:
             if re.match(vendor.api_pattern, channel.base_url):
                 model = vendor.find_model(served.upstream_name, all_providers=providers)
                 at = datetime.fromtimestamp(now / 1000, UTC)
-                return price_of(served.name, model.get_prices(at), source, now) if model is not None else None
+                found = price_of(served.name, model.get_prices(at), source, now) if model is not None else None
+                as_of = max((day for day in dates if day <= now), default=Millis(0))
+                return found and msgspec.structs.replace(found, as_of=as_of)
         return None
 
     return find
+
+
+def _days(providers: "Sequence[Provider]") -> set[date]:
+    """The days on which its prices begin. The newest that has come is the list's own date: it tells no other."""
+    conditions = (p.constraint for v in providers for m in v.models if isinstance(m.prices, list) for p in m.prices)
+    return {day for condition in conditions if isinstance(day := getattr(condition, "start_date", None), date)}
 
 
 def price_of(model: str, listed: "ModelPrice", source: str, now: Millis) -> Price | None:

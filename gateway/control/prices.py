@@ -8,13 +8,15 @@ from gateway.control.desk import Desk
 from gateway.control.inputs import fields, required
 from gateway.control.price_list import load, proposed
 from gateway.control.views import price_view
+from gateway.core.price_change import change_of, differs, guard_of
 from gateway.domain.change import Change
 from gateway.domain.channel import Channel
 from gateway.domain.errors import NotFound
+from gateway.domain.offered import PriceProposal
 from gateway.domain.price import Price
 from gateway.domain.text import plain
-from gateway.domain.units import Millis
-from gateway.domain.views import PriceProposal, PriceView
+from gateway.domain.views import PriceView
+from gateway.upstream.traits import traits_of
 
 MANUAL = "manual"
 """Source of a price that the owner set."""
@@ -26,6 +28,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     apply: bool = False
     models: list[str] | None = None
     """None: all."""
+    channel: str = ""
+    """Name of a channel or a preset; empty: all."""
+    accept: bool = False
+    """Also steep rises and what looks like another unit."""
 
 
 EDITABLE = ("input", "output", "cached_input", "cache_write", "per_call", "tiers", "source")
@@ -33,7 +39,7 @@ EDITABLE = ("input", "output", "cached_input", "cache_write", "per_call", "tiers
 
 async def listed(desk: Desk, _: web.Request) -> list[PriceView]:
     """GET /prices."""
-    return [price_view(price) for _, price in sorted(desk.registry.prices.items())]
+    return [price_view(price, desk.now) for _, price in sorted(desk.registry.prices.items())]
 
 
 async def put(desk: Desk, request: web.Request) -> PriceView:
@@ -43,39 +49,49 @@ async def put(desk: Desk, request: web.Request) -> PriceView:
     price = Price(model=model, updated=desk.now, **fields(body, Price, EDITABLE))
     checks.price(price)
     desk.commit(f"set the price of '{model}'", Change("prices", model, price))
-    return price_view(price)
+    return price_view(price, desk.now)
 
 
 async def take_over(desk: Desk, request: web.Request) -> list[PriceProposal]:
-    """POST /prices/import {apply, models?}: what vendors charge for the models that are served.
+    """POST /prices/import {apply, models?, channel?, accept}: what vendors charge for the models that are served.
 
-    With ``apply`` those that differ are taken over in one change, but for prices that the owner set by hand; with
-    ``models`` only these. What is answered is what was there before.
+    With ``apply`` those that differ are taken over in one change, but for prices that the owner set by hand, and,
+    without ``accept``, for those that leap; with ``models`` and ``channel`` only these. What is answered is what was
+    there before.
     """
-    asked = Asked(**fields(await request.read(), Asked, ("apply", "models")))
-    found = proposed(desk.registry, await load(), desk.now)
+    asked = Asked(**fields(await request.read(), Asked, Asked.__struct_fields__))
+    channels = [c for c in desk.registry.channels.values() if not asked.channel or _is(c, asked.channel)]
+    if asked.channel and not channels:
+        raise NotFound(f"there is no channel or vendor '{plain(asked.channel)}' among the channels", param="channel")
+    found = proposed(channels, desk.registry.lists, await load(), desk.now)
     wanted = [(c, p) for c, p in found if asked.models is None or p.model in asked.models]
-    proposals = [_proposal(desk.registry.prices.get(price.model), channel, price) for channel, price in wanted]
-    news = {proposal.model for proposal in proposals if proposal.differs and not proposal.kept}
+    proposals = [_proposal(desk, channel, price, asked) for channel, price in wanted]
+    news = {proposal.model for proposal in proposals if proposal.applied}
     changes = [Change("prices", price.model, price) for _, price in wanted if price.model in news]
-    if asked.apply and changes:
+    if changes:
         desk.commit(f"took over {len(changes)} prices from {wanted[0][1].source}", *changes)
     return proposals
 
 
-def _proposal(now: Price | None, channel: Channel, listed: Price) -> PriceProposal:
+def _is(channel: Channel, name: str) -> bool:
+    return name in (channel.name, traits_of(channel.preset, channel.base_url).name)
+
+
+def _proposal(desk: Desk, channel: Channel, listed: Price, asked: Asked) -> PriceProposal:
+    now = desk.registry.prices.get(listed.model)
+    kept = now is not None and now.source == MANUAL
+    changes, guard = differs(now, listed), guard_of(now, listed)
     return PriceProposal(
         model=listed.model,
         channel=channel.name,
-        now=price_view(now) if now is not None else None,
-        listed=price_view(listed),
-        kept=now is not None and now.source == MANUAL,
-        differs=now is None or _rates(now) != _rates(listed),
+        now=price_view(now, desk.now) if now is not None else None,
+        listed=price_view(listed, desk.now),
+        kept=kept,
+        differs=changes,
+        change=change_of(now, listed),
+        guard=guard,
+        applied=asked.apply and changes and not kept and (asked.accept or not guard),
     )
-
-
-def _rates(price: Price) -> Price:
-    return msgspec.structs.replace(price, source="", updated=Millis(0))
 
 
 async def remove(desk: Desk, request: web.Request) -> dict[str, str]:

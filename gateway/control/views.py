@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from gateway.control.usage import Tallies
 from gateway.core.engine import Engine
+from gateway.core.price_change import is_stale
 from gateway.domain.call import Running
 from gateway.domain.channel import Channel, Served, key_id
 from gateway.domain.group import Group
@@ -186,7 +187,7 @@ def _key_views(engine: Engine, channel: Channel) -> list[KeyView]:
     return views
 
 
-def price_view(price: Price) -> PriceView:
+def price_view(price: Price, now: Millis) -> PriceView:
     """A price as it is shown."""
     return PriceView(
         model=price.model,
@@ -200,6 +201,8 @@ def price_view(price: Price) -> PriceView:
         updated_ms=price.updated,
         tiers=len(price.tiers),
         tier_prices=list(price.tiers),
+        as_of_ms=price.as_of or None,
+        stale=is_stale(price, now),
     )
 
 
@@ -219,7 +222,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
             groups=groups.get(name, []),
             context=next((model.context for _, model in names[name] if model.context), None),
             told=next((model.told for _, model in names[name] if model.told), None),
-            price=price_view(price) if (price := catalog.price(name)) else None,
+            price=price_view(price, engine.now()) if (price := catalog.price(name)) else None,
             calls=tallies.of_model(name).calls,
             spent_nanos=Nanos(tallies.of_model(name).cost),
         )

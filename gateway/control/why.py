@@ -84,7 +84,7 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
         visible=seen.visible,
         rule=seen.rule,
         price_state=_price_state(price),
-        price=price_view(price) if price is not None else None,
+        price=price_view(price, now) if price is not None else None,
         multiplier=group.multiplier,
         hold_nanos=admitted.nanos if admitted is not None else None,
         hold_tokens=admitted.tokens if admitted is not None else None,

@@ -1,9 +1,10 @@
-"""Offered: views of what is out there to be used: the known vendors, and what an upstream lists."""
+"""Offered: views of what is out there: the known vendors, what an upstream lists, and what price lists say."""
 
 import msgspec
 
 from gateway.domain.channel import Told
 from gateway.domain.units import Millis
+from gateway.domain.views import PriceView
 
 
 class PresetView(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,3 +47,23 @@ class ListingView(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     """Why it could not be had anew."""
     models: list[ListedModel]
+
+
+class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's price as a price list has it, beside the one that holds now."""
+
+    model: str
+    channel: str
+    """Name of the channel whose vendor asks this price."""
+    now: PriceView | None
+    listed: PriceView
+    kept: bool
+    """The owner set the present price by hand: the list does not replace it."""
+    differs: bool
+    """Taking it over would change what calls cost."""
+    change: str = ""
+    """``new``, ``up`` (any of its rates), ``down`` or ``same``."""
+    guard: str = ""
+    """Why it is taken over only if that is accepted: a steep rise, or what looks like another unit. Else empty."""
+    applied: bool = False
+    """It was taken over by this very request."""

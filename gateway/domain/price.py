@@ -34,6 +34,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = "manual"
     """``manual``, ``demo``, or the name of the price list it was imported from. A manual price is never overwritten."""
     updated: Millis = Millis(0)
+    as_of: Millis = Millis(0)
+    """When the list it was imported from was last brought up to date; 0: it is not from a list."""
 
     @property
     def free(self) -> bool:

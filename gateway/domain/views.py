@@ -192,20 +192,10 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     tiers: int
     tier_prices: list[Tier] = []
     """What replaces the rates above for longer inputs, shortest first."""
-
-
-class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's price as a price list has it, beside the one that holds now."""
-
-    model: str
-    channel: str
-    """Name of the channel whose vendor asks this price."""
-    now: PriceView | None
-    listed: PriceView
-    kept: bool
-    """The owner set the present price by hand: the list does not replace it."""
-    differs: bool
-    """Taking it over would change what calls cost."""
+    as_of_ms: Millis | None = None
+    """The date of the list it was imported from; None: it is from none."""
+    stale: bool = False
+    """That list is old: look whether there is a newer one."""
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):

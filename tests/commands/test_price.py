@@ -1,15 +1,33 @@
 """Prices on the command line are exact dollars per million tokens."""
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.commands.exits import Exit
+from gateway.domain.channel import Told
+from gateway.domain.units import Millis, Nanos
 from tests.commands.runner import Control, run
-from tests.commands.samples import PRICE
+from tests.commands.samples import MODEL, PRICE
 
 
 def test_prices_are_listed_in_dollars() -> None:
     ran = run("price", "list", control=Control({"GET /prices": [PRICE]}))
     assert ran.out.splitlines()[1].split()[:5] == ["gpt-4o", "$2.50", "$1.25", "-", "$10.00"]
+
+
+def test_a_list_price_tells_its_day_and_whether_it_is_old() -> None:
+    listed = replace(PRICE, source="genai-prices 0.2.3", as_of_ms=Millis(1_790_000_000_000), stale=True)
+    ran = run("price", "list", control=Control({"GET /prices": [listed]}))
+    assert "genai-prices 0.2.3 of 2026-09-21, stale" in ran.out
+
+
+def test_models_without_a_price_are_in_one_place() -> None:
+    told = Told(input=Nanos(10**9), output=Nanos(2 * 10**9))
+    control = Control({"GET /models": [MODEL, replace(MODEL, name="odd", price=None, told=told)]})
+    ran = run("price", "list", "--unpriced", control=control)
+    assert [line.split()[0] for line in ran.out.splitlines()] == ["Model", "odd"]
+    assert "$1.00 / $2.00" in ran.out
+    assert [row["name"] for row in run("price", "list", "--unpriced", "--json", control=control).json] == ["odd"]
 
 
 def test_a_price_is_set_in_nano_dollars() -> None:

@@ -2,7 +2,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import msgspec
 import pytest
 from genai_prices.types import Tier as ListTier
 from genai_prices.types import TieredPrices
@@ -13,7 +12,6 @@ from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
-from tests.control.test_checks import REGISTRY
 
 NOW = Millis(1_790_000_000_000)
 
@@ -89,12 +87,11 @@ async def test_nothing_is_guessed(url: str, model: str) -> None:
 
 def test_the_channel_asked_first_decides() -> None:
     late, early = channel("late", "m", "n", url="x"), channel("early", "m", url="y", priority=5)
-    registry = msgspec.structs.replace(REGISTRY, channels={c.id: c for c in (late, early)})
 
     def find(channel: Channel, served: Served, now: Millis) -> Price:
         return Price(model=served.name, input=Nanos(1), output=Nanos(1), source=channel.name)
 
-    assert [(c.name, p.model) for c, p in proposed(registry, find, NOW)] == [("early", "m"), ("late", "n")]
+    assert [(c.name, p.model) for c, p in proposed([late, early], {}, find, NOW)] == [("early", "m"), ("late", "n")]
 
 
 async def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

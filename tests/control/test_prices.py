@@ -1,8 +1,9 @@
 import pytest
 
 from gateway.client.control import ControlClient
+from gateway.domain.channel import Served, Told
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.units import DOLLAR
+from gateway.domain.units import DOLLAR, Nanos
 from tests.fakes.gateway import INPUT, Gateway
 
 
@@ -87,3 +88,51 @@ async def test_only_the_models_named_are_taken_over(owner: ControlClient) -> Non
     await owner.import_prices(["gpt-4.1"], apply=True)
     assert [price.model for price in await owner.prices()] == ["gpt-4.1", "m"]
     assert await owner.import_prices(["nobody"], apply=True) == []
+
+
+async def _old(owner: ControlClient, **rates: int) -> None:
+    """A price that was imported some time ago."""
+    await owner.set_price("gpt-4.1", {"source": "an older list", **rates})
+
+
+@pytest.mark.usefixtures("vendor")
+async def test_a_proposal_tells_what_changes_and_of_which_day_it_is(owner: ControlClient) -> None:
+    await _old(owner, input=3 * DOLLAR, output=9 * DOLLAR, cached_input=DOLLAR)
+    change, new = await owner.import_prices()
+    assert (change.change, change.guard, new.change, change.applied) == ("down", "", "new", False)
+    assert change.listed.as_of_ms is not None
+    assert not change.listed.stale
+
+
+@pytest.mark.usefixtures("vendor")
+async def test_a_leap_is_taken_over_only_if_it_is_accepted(owner: ControlClient) -> None:
+    await _old(owner, input=DOLLAR // 10_000, output=8 * DOLLAR)
+    leap, new = await owner.import_prices(apply=True)
+    assert (leap.change, leap.applied, new.applied) == ("up", False, True)
+    assert "looks like another unit: from $0.0001 to $2.00" in leap.guard
+    assert [p.source for p in await owner.prices() if p.model == "gpt-4.1"] == ["an older list"]
+    leap, _ = await owner.import_prices(apply=True, accept=True)
+    assert leap.applied
+    assert {p.model: p.input_nanos for p in await owner.prices()}["gpt-4.1"] == 2 * DOLLAR
+
+
+async def test_what_is_of_one_channel_or_vendor_is_asked_for_by_its_name(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    gateway.channel("https://api.openai.com/v1", "gpt-4.1", name="work")
+    gateway.channel("https://api.mistral.ai/v1", "mistral-large-latest", name="fr")
+    assert {p.channel for p in await owner.import_prices()} == {"work", "fr"}
+    assert {p.channel for p in await owner.import_prices(channel="work")} == {"work"}
+    assert {p.channel for p in await owner.import_prices(channel="mistral")} == {"fr"}
+    with pytest.raises(NotFound):
+        await owner.import_prices(channel="nobody")
+
+
+async def test_what_is_in_no_list_costs_what_its_upstream_tells(owner: ControlClient, gateway: Gateway) -> None:
+    told = Told(input=Nanos(DOLLAR), output=Nanos(2 * DOLLAR), cached_input=Nanos(DOLLAR // 10))
+    gateway.channel("http://127.0.0.1:9/v1", name="router", models=(Served(name="rare", told=told),))
+    (proposal,) = await owner.import_prices(apply=True)
+    assert (proposal.model, proposal.listed.source, proposal.applied) == ("rare", "the list of router", True)
+    (model,) = (m for m in await owner.models() if m.name == "rare")
+    assert model.price is not None
+    assert (model.price.input_nanos, model.price.cached_input_nanos) == (DOLLAR, DOLLAR // 10)

@@ -57,7 +57,7 @@ async def test_the_context_length_is_the_first_channel_s_that_tells(gateway: Gat
 
 
 def test_a_price_without_a_cache_price_says_none() -> None:
-    view = price_view(Price(model="m", input=Nanos(1), output=Nanos(2)))
+    view = price_view(Price(model="m", input=Nanos(1), output=Nanos(2)), Millis(0))
     assert (view.cached_input_nanos, view.cache_write_nanos, view.free) == (None, None, False)
 
 

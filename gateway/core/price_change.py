@@ -1,0 +1,79 @@
+"""Price change: what a new price does to the one there is, and whether it can be believed as it stands. Pure."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gateway.domain.money import dollars
+from gateway.domain.price import Price, Rates, rates
+from gateway.domain.units import DOLLAR, MILLION, Millis
+
+STEEP = 2
+"""A rate that more than doubles wants a look."""
+SLIP = 10
+"""A rate that is so many times what it was, or that part of it, is rather one in another unit."""
+LEAST, MOST = DOLLAR // 10_000, 1_000 * DOLLAR
+"""What a million tokens cost at least, if anything, and at most."""
+OLD_MS = 90 * 86_400_000
+"""A list older than this is told to be."""
+
+_NAMES = {"input": "input", "output": "output", "cached_input": "cached input", "cache_write": "cache write"}
+
+
+def change_of(now: Price | None, new: Price) -> str:
+    """``new``, ``up`` if any rate rises, ``down`` if they only fall, else ``same``."""
+    if now is None:
+        return "new"
+    pairs = [(before, after) for _, before, after in _pairs(now, new)]
+    if any(after > before for before, after in pairs):
+        return "up"
+    return "down" if any(after < before for before, after in pairs) else "same"
+
+
+def differs(now: Price | None, new: Price) -> bool:
+    """Whether calls would cost something else."""
+    return now is None or _bare(now) != _bare(new)
+
+
+def guard_of(now: Price | None, new: Price) -> str:
+    """Why the new price is not to be taken over without a look; empty: it may be."""
+    for name, amount in ((name, getattr(new, name)) for name in _NAMES):
+        if amount and not LEAST <= amount <= MOST:
+            return f"{_NAMES[name]} at {dollars(amount)} a million tokens looks like another unit"
+    for name, before, after in _pairs(now, new) if now is not None else ():
+        if why := _leap(before, after):
+            return f"{name} {why}: from {dollars(before)} to {dollars(after)} a million tokens"
+    return ""
+
+
+def is_stale(price: Price, now: Millis) -> bool:
+    """Whether the list it is from is old."""
+    return bool(price.as_of) and now - price.as_of > OLD_MS
+
+
+def _leap(before: int, after: int) -> str:
+    if before and not after:
+        return "becomes free"
+    if after and not before:
+        return "was free"
+    if after >= SLIP * before > 0 or before >= SLIP * after > 0:
+        return "looks like another unit"
+    return "rises steeply" if after > STEEP * before else ""
+
+
+def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:
+    """Every rate as it is and as it would be, at every length of input where one of the two changes its rates."""
+    for above in sorted({0, *(tier.above for tier in now.tiers), *(tier.above for tier in new.tiers)}):
+        before, after = _at(now, above), _at(new, above)
+        where = f" above {above} tokens" if above else ""
+        for name, said in _NAMES.items():
+            yield said + where, getattr(before, name), getattr(after, name)
+    yield "the call itself", now.per_call, new.per_call
+
+
+def _at(price: Price, above: int) -> Rates:
+    return rates(price, above + 1, MILLION)
+
+
+def _bare(price: Price) -> Price:
+    return msgspec.structs.replace(price, source="", updated=Millis(0), as_of=Millis(0))

@@ -1,0 +1,71 @@
+"""What a new price does to the one there is."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from gateway.core.price_change import OLD_MS, change_of, differs, guard_of, is_stale
+from gateway.domain.price import Price, Tier
+from gateway.domain.units import DOLLAR, Millis, Nanos
+
+NOW = Price(model="m", input=Nanos(2 * DOLLAR), output=Nanos(10 * DOLLAR), cached_input=Nanos(DOLLAR))
+TIER = Tier(above=200_000, input=Nanos(4 * DOLLAR), output=Nanos(15 * DOLLAR))
+
+
+def new(**more: Any) -> Price:
+    return replace(NOW, source="list", updated=Millis(5), as_of=Millis(4), **more)
+
+
+@pytest.mark.parametrize(
+    ("more", "change"),
+    [
+        ({}, "same"),
+        ({"input": 3 * DOLLAR}, "up"),
+        ({"output": 9 * DOLLAR}, "down"),
+        ({"input": DOLLAR, "output": 11 * DOLLAR}, "up"),
+        ({"cached_input": None}, "up"),
+        ({"tiers": (TIER,)}, "up"),
+        ({"per_call": 5}, "up"),
+    ],
+)
+def test_changes(more: dict[str, Any], change: str) -> None:
+    assert change_of(NOW, new(**more)) == change
+    assert differs(NOW, new(**more)) is (change != "same")
+
+
+def test_a_first_price_is_new() -> None:
+    assert (change_of(None, NOW), differs(None, NOW), guard_of(None, NOW)) == ("new", True, "")
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({}, ""),
+        ({"input": 4 * DOLLAR}, ""),
+        ({"input": 4 * DOLLAR + 1}, "input rises steeply: from $2.00 to $4.000000001 a million tokens"),
+        ({"output": 100 * DOLLAR}, "output looks like another unit"),
+        ({"output": DOLLAR}, "output looks like another unit"),
+        ({"output": DOLLAR + 1}, ""),
+        ({"input": 2 * DOLLAR // 1_000_000}, "input at $0.000002 a million tokens looks like another unit"),
+        ({"input": 2_000_000 * DOLLAR}, "input at $2,000,000.00 a million tokens looks like another unit"),
+        ({"input": 0}, "input becomes free"),
+        ({"tiers": (TIER,)}, "cached input above 200000 tokens rises steeply"),
+        ({"tiers": (replace(TIER, cached_input=Nanos(DOLLAR)),)}, ""),
+        ({"tiers": (replace(TIER, input=Nanos(40 * DOLLAR)),)}, "input above 200000 tokens looks like another unit"),
+        ({"per_call": DOLLAR}, "the call itself was free"),
+    ],
+)
+def test_what_is_not_believed_at_once(more: dict[str, Any], why: str) -> None:
+    assert guard_of(NOW, new(**more)).startswith(why)
+    assert bool(guard_of(NOW, new(**more))) is bool(why)
+
+
+def test_a_first_price_in_another_unit_is_not_believed() -> None:
+    assert "another unit" in guard_of(None, new(output=Nanos(10_000_000 * DOLLAR)))
+
+
+def test_a_list_grows_old() -> None:
+    assert not is_stale(NOW, Millis(OLD_MS * 9))
+    assert not is_stale(new(), Millis(OLD_MS + 4))
+    assert is_stale(new(), Millis(OLD_MS + 5))
