@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+_HAS_PWRITE = hasattr(os, "pwrite")
+"""Windows has none."""
 _ALWAYS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 WINDOWS_TRIES = 20
@@ -100,7 +102,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 def write_at(fd: int, data: bytes, at: int) -> None:
     """Write at an offset with one system call. Raises OSError, too, when only a part of it was written."""
-    if hasattr(os, "pwrite"):
+    if _HAS_PWRITE:
         written = os.pwrite(fd, data, at)
     else:
         os.lseek(fd, at, os.SEEK_SET)

@@ -25,7 +25,8 @@ class Held(msgspec.Struct, frozen=True):
     calls: int = 0
 
 
-_NOTHING = Held()
+KEPT = 1000
+"""Sums that are kept up."""
 
 
 class Tally(msgspec.Struct, gc=False):
@@ -34,6 +35,12 @@ class Tally(msgspec.Struct, gc=False):
     nanos: int = 0
     tokens: int = 0
     calls: int = 0
+
+    def count(self, call: Running, sign: int) -> None:
+        """Add what a running call holds, or take it away."""
+        self.nanos += sign * call.held
+        self.tokens += sign * call.held_tokens
+        self.calls += sign
 
 
 def scopes(call: Record | Running) -> tuple[Scope, ...]:
@@ -47,7 +54,7 @@ def _scopes(token: str, group: str, channel: str) -> tuple[Scope, ...]:
 
 
 class Holds:
-    """Each running call holds once, from ``add`` to ``remove``."""
+    """Each running call holds once, from ``add`` to ``remove``. Sums are kept up for those who were asked for."""
 
     def __init__(self) -> None:
         self._running: dict[CallId, Running] = {}
@@ -80,18 +87,18 @@ class Holds:
 
     def held(self, scope: Scope) -> Held:
         held = self._held.get(scope)
-        return Held(Nanos(held.nanos), held.tokens, held.calls) if held else _NOTHING
+        if held is None:
+            if len(self._held) >= KEPT:
+                self._held.clear()
+            held = self._held[scope] = Tally()
+            for call in self._running.values():
+                if scope in scopes(call):
+                    held.count(call, 1)
+        return Held(Nanos(held.nanos), held.tokens, held.calls)
 
     def _count(self, call: Running, sign: int) -> None:
-        nanos, tokens = sign * call.held, sign * call.held_tokens
-        self.nanos += nanos
-        table = self._held
-        for scope in scopes(call):
-            held = table.get(scope)
-            if held is None:
-                held = table[scope] = Tally()
-            held.nanos += nanos
-            held.tokens += tokens
-            held.calls += sign
-            if not held.calls:
-                del table[scope]
+        self.nanos += sign * call.held
+        if self._held:
+            for scope in scopes(call):
+                if (held := self._held.get(scope)) is not None:
+                    held.count(call, sign)

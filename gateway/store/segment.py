@@ -36,8 +36,15 @@ class Segment:
 
     def saw(self, doc_id: int, call: Countable) -> None:
         """Count one more call: its line lies behind those counted so far."""
-        self.first, self.t0 = (self.first, min(self.t0, call.ts)) if self.n else (doc_id, call.ts)
-        self.last, self.t1, self.n = doc_id, max(self.t1, call.ts), self.n + 1
+        ts = call.ts
+        if not self.n:
+            self.first, self.t0 = doc_id, ts
+        elif ts < self.t0:
+            self.t0 = ts
+        if ts > self.t1:
+            self.t1 = ts
+        self.last = doc_id
+        self.n += 1
         if isinstance(self.sums, Rollup):
             self.sums.add(call)
 
