@@ -41,8 +41,7 @@ class Segment:
             self.first, self.t0 = doc_id, ts
         elif ts < self.t0:
             self.t0 = ts
-        if ts > self.t1:
-            self.t1 = ts
+        self.t1 = max(self.t1, ts)
         self.last = doc_id
         self.n += 1
         if isinstance(self.sums, Rollup):

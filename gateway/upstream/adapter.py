@@ -208,8 +208,6 @@ class Reply(Protocol):
     status: int
     headers: Mapping[str, str]
     """To be asked by lower-case names."""
-    content_type: str
-    """Media type in lower case, without parameters; empty if there was none."""
 
     async def read(self, limit: int) -> bytes:
         """The whole body, decompressed, at most ``limit`` bytes. Raises AttemptFailed."""

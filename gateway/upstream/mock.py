@@ -237,8 +237,8 @@ class MockReply:
         self._sleep = sleep
         self.status = plan.status
         streamed = body.streamed and plan.status == 200
-        self.content_type = "text/html" if plan.html else "text/event-stream" if streamed else "application/json"
-        self.headers: Mapping[str, str] = {"content-type": self.content_type}
+        kind = "text/html" if plan.html else "text/event-stream" if streamed else "application/json"
+        self.headers: Mapping[str, str] = {"content-type": kind}
         if plan.retry_after:
             self.headers = {**self.headers, "retry-after": plan.retry_after}
 

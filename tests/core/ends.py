@@ -60,7 +60,6 @@ class FakeReply:
     def __init__(self, *pieces: Piece, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         self.status = status
         self.headers = headers or {}
-        self.content_type = "application/json"
         self.end = ""
         """``released`` or ``aborted``."""
         self._pieces = pieces

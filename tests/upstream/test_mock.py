@@ -152,7 +152,7 @@ async def test_it_garbles(sleep: Sleeper) -> None:
 
 
 async def test_it_sends_a_page(sleep: Sleeper) -> None:
-    assert (await _reply(sleep, "!html")).content_type == "text/html"
+    assert (await _reply(sleep, "!html")).headers["content-type"] == "text/html"
     stream, _ = await _stream(sleep, "!html")
     assert (stream.error and stream.error.code) == "upstream_bad_response"
 

@@ -46,18 +46,22 @@ class Answer:
         while not self.status:
             await self._wait()
 
-    async def receive(self) -> bytes:
-        """The next bytes of the body as they came; none at the end. Raises Broken, or what ``fail`` was given."""
-        while not self._parts:
-            if self.complete:
-                return b""
-            await self._wait()
+    def rest(self) -> bytes:
+        """What waits for its reader, without waiting; of a complete answer that is all."""
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._size = 0
         if self._line is not None:
             self._line.go_on()
         return data
+
+    async def receive(self) -> bytes:
+        """The next bytes of the body as they came; none at the end. Raises Broken, or what ``fail`` was given."""
+        while not self._parts:
+            if self.complete:
+                return b""
+            await self._wait()
+        return self.rest()
 
     def fail(self, error: Exception) -> None:
         """Whoever reads gets this; the connection is closed at once."""

@@ -25,7 +25,7 @@ LINGER_S = 0.5
 class HttpReply:
     """An answer whose head has come. Implements ``adapter.Reply``."""
 
-    __slots__ = ("_answer", "_began", "_inflater", "_on_end", "_timer", "channel", "content_type", "headers", "status")
+    __slots__ = ("_answer", "_began", "_inflater", "_on_end", "_timer", "channel", "headers", "status")
 
     def __init__(self, channel: Channel, answer: Answer, on_end: Callable[[], None], began: float) -> None:
         """Raises AttemptFailed if the body is packed in a way that was not asked for."""
@@ -36,13 +36,19 @@ class HttpReply:
         self._timer: asyncio.TimerHandle | None = None
         self.status = answer.status
         self.headers: Mapping[str, str] = answer.headers
-        self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-        self._inflater = self._unpacking(answer.headers.get("content-encoding", "identity").strip().lower())
+        coding = answer.headers.get("content-encoding", "")
+        self._inflater = self._unpacking(coding.strip().lower()) if coding else None
 
     async def read(self, limit: int) -> bytes:
         """See ``adapter.Reply``."""
         parts: list[bytes] = []
         size = 0
+        if self._answer.complete and self._inflater is None:  # the usual case: it came with its head
+            parts.append(self._answer.rest())
+            size = len(parts[0])
+            if size <= limit:
+                self._end()
+                return parts[0]
         if not self._answer.complete:
             seconds = self.channel.timeouts.total
             self.arm(self._began + seconds, self.expire, "total", seconds)
