@@ -55,7 +55,10 @@ class Surface:
                 ts=ts,
                 began=began,
             )
-            response = await self._route(request, visit)
+            if request.path == CHAT and request.method == "POST":
+                response = await chat(engine, request, visit)
+            else:
+                response = self._other(request, visit)
         except GatewayError as error:
             response = _failed(error, call)
         except ConnectionError:
@@ -65,17 +68,17 @@ class Surface:
             response = _failed(InternalError(f"the gateway failed by a bug of its own; the call is {call}"), call)
         if isinstance(response, Response):
             response.headers["x-request-id"] = call
-            self._allow_origin(request, response)
+            if origins := engine.catalog.registry.settings.origins:
+                _allow_origin(request, response, origins)
         return response
 
-    async def _route(self, request: web.BaseRequest, visit: Visit) -> web.StreamResponse | Response:
+    def _other(self, request: web.BaseRequest, visit: Visit) -> Response:
         path, method = request.path, request.method
         if method == "OPTIONS" and "Origin" in request.headers:
             wanted = request.headers.get("Access-Control-Request-Headers", "")
             return Response(status=204, headers=preflight(wanted))
         if path == CHAT:
             _method(method, "POST")
-            return await chat(self._engine, request, visit)
         _no_body(request)
         if path == MODELS or (path.startswith(MODELS + "/") and path != MODELS + "/"):
             _method(method, "GET")
@@ -98,11 +101,12 @@ class Surface:
         body = models.one(name, token, catalog) if name else models.listing(token, catalog)
         return Response(body)
 
-    def _allow_origin(self, request: web.BaseRequest, response: Response) -> None:
-        """A listed origin may read the answer. Streams say so in their head, which has been sent."""
-        origin = request.headers.get("Origin")
-        if origin in self._engine.catalog.registry.settings.origins:
-            response.headers.update(readable_by(origin))
+
+def _allow_origin(request: web.BaseRequest, response: Response, origins: tuple[str, ...]) -> None:
+    """A listed origin may read the answer. Streams say so in their head, which has been sent."""
+    origin = request.headers.get("Origin")
+    if origin in origins:
+        response.headers.update(readable_by(origin))
 
 
 def _failed(error: GatewayError, call: str) -> Response:

@@ -26,7 +26,8 @@ def check_head(request: web.BaseRequest) -> None:
     if request._message.url.absolute:  # noqa: SLF001 - the target as it came; the public URL is completed from Host
         raise Refused("the request target must be a path, not a whole URL", code="wrong_host")
     headers = request.headers
-    if headers.get("Transfer-Encoding", "chunked").strip().lower() != "chunked":
+    coding = headers.get("Transfer-Encoding")
+    if coding is not None and coding.strip().lower() != "chunked":
         raise BadRequest("the only transfer coding taken is 'chunked'", code="transfer_encoding")
     if len(headers.getall("Host", ())) > 1:
         raise BadRequest("there is more than one Host header", code="wrong_host")
