@@ -13,6 +13,7 @@ from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Prepared
 from gateway.upstream.connection.answer import Answer
 from gateway.upstream.connection.broken import Broken
+from gateway.upstream.connection.deadlines import Deadlines
 from gateway.upstream.connection.dial import Dialer
 from gateway.upstream.connection.errors import connect_failure, exchange_failure
 from gateway.upstream.connection.heads import Heads, Target, target_of
@@ -34,6 +35,8 @@ class Pool:
         self._heads = Heads(headers)
         self._dialer = Dialer(proxy)
         self._places = Places(CONNECTIONS)
+        self._loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines(self._loop, self._expire)
         self.busy = 0
         """Answers under way."""
 
@@ -53,10 +56,11 @@ class Pool:
     async def close(self) -> None:
         """Breaks what is under way."""
         await self._places.close()
+        self._deadlines.close()
 
     async def send(self, method: str, prepared: Prepared, head_s: float) -> HttpReply:
         """The answer's head. Raises AttemptFailed."""
-        began = asyncio.get_running_loop().time()
+        began = self._loop.time()
         self.busy += 1
         try:
             target = target_of(prepared.url)
@@ -85,25 +89,25 @@ class Pool:
             try:
                 return await self._ask(wire, request, head_s)
             except Broken as exc:
-                late = asyncio.get_running_loop().time() - began > STALE_S
+                late = self._loop.time() - began > STALE_S
                 if not wire.used or late or exc.spoke:
                     raise AttemptFailed(exchange_failure(self._channel, exc)) from exc
             wire = None
 
     async def _ask(self, wire: Wire, request: tuple[bytes, bytes], head_s: float) -> Answer:
         answer = wire.ask(request, together=self.busy > 1)
-        deadline = asyncio.get_running_loop().call_later(head_s, self._expire, answer, head_s)
+        self._deadlines.note(answer, head_s)
         try:
             await answer.head()
         except BaseException:
             answer.abort()
             raise
         finally:
-            deadline.cancel()
+            self._deadlines.strike(answer)
         return answer
 
-    def _expire(self, answer: Answer, head_s: float) -> None:
-        answer.fail(AttemptFailed(failures.too_slow(self._channel, "response head", head_s, sent=True)))
+    def _expire(self, answer: Answer, seconds: float) -> None:
+        answer.fail(AttemptFailed(failures.too_slow(self._channel, "response head", seconds, sent=True)))
 
     async def _dial(self, target: Target) -> Wire:
         """A new connection, or one that came free while waiting for a place. Raises AttemptFailed."""
