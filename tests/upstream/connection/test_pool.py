@@ -329,7 +329,7 @@ async def test_a_certificate_nobody_vouches_for_is_told() -> None:
     assert "its certificate is not accepted" in failed.message
 
 
-def test_deadlines_are_those_of_the_channel() -> None:
+async def test_deadlines_are_those_of_the_channel() -> None:
     assert Pool(channel(), {}).fits(channel())
     assert not Pool(channel(), {}).fits(channel(timeouts=Timeouts(idle=1)))
     assert not Pool(channel(), {}).fits(channel(key="other"))
