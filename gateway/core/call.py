@@ -39,6 +39,9 @@ class Client(Protocol):
     async def begin(self, headers: dict[str, str]) -> None:
         """Send the head of a streamed answer, once. Raises ConnectionError if the client is gone."""
 
+    def answer(self, headers: dict[str, str], body: bytes) -> None:
+        """Send the whole answer to a plain call; a client that is gone gets none."""
+
     async def write(self, data: bytes) -> None:
         """Send bytes; returns when there is room for more. Raises ConnectionError if the client is gone."""
 

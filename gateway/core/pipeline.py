@@ -41,13 +41,6 @@ from gateway.upstream.adapter import AnswerStream, Order, Whole
 _log = logging.getLogger("tollkeeper")
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What a plain call gives back. A streamed one has been sent already: its body is empty."""
-
-    headers: dict[str, str]
-    body: bytes = b""
-
-
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What the pipeline works with."""
 
@@ -89,7 +82,7 @@ class Pipeline:
             error.readings = self._.limiter.readings(self._.catalog().binding(token, model))
         self._refusals.note(visit, error, self._.status_of(error), token, model)
 
-    async def run(self, visit: Visit, token: Token, body: bytes, client: Client) -> Answer:
+    async def run(self, visit: Visit, token: Token, body: bytes, client: Client) -> None:
         """One call. Raises GatewayError while the client has no byte of an answer, later ends the stream with it."""
         model = ""
         try:
@@ -114,7 +107,7 @@ class Pipeline:
         with self._.limiter.take(admission.bounds, admission.rate_tokens, admission.gates, call.gates) as ticket:
             self._.live.enter(call)
             try:
-                return await self._answer(call, admission, first, ticket)
+                await self._answer(call, admission, first, ticket)
             finally:
                 self._.live.leave(call)
 
@@ -127,9 +120,9 @@ class Pipeline:
         self._.books.open(call.running)
         self._.bus.started(call.running)
 
-    async def _answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> Answer:
+    async def _answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> None:
         try:
-            return await self._good_answer(call, admission, first, ticket)
+            await self._good_answer(call, admission, first, ticket)
         except GatewayError as error:
             call.error = error
         except asyncio.CancelledError:
@@ -141,6 +134,8 @@ class Pipeline:
             _log.exception("call %s failed by a bug", call.visit.id)
             call.error = InternalError(f"the gateway failed by a bug of its own; the call is {call.visit.id}")
             call.error.__cause__ = error
+        else:
+            return
         finally:
             if not call.settled:
                 self._settle_broken(call, ticket)
@@ -151,18 +146,18 @@ class Pipeline:
             raise call.error
         call.writing_since = self._.clock.mono()
         await call.client.fail(call.error)
-        return Answer({})
 
-    async def _good_answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> Answer:
+    async def _good_answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> None:
         if not call.asked.stream:
             call.deadline = call.visit.began + max(r.channel.timeouts.total for r in admission.entry.routes)
         try:
             got = await self._.attempts.answer(call, admission.entry, _order(call), first)
         except Broke:
-            return await self._finish_broke(call, ticket)
-        return await self._finish(call, got, ticket)
+            await self._finish_broke(call, ticket)
+        else:
+            await self._finish(call, got, ticket)
 
-    async def _finish(self, call: Call, got: Whole | AnswerStream, ticket: Ticket) -> Answer:
+    async def _finish(self, call: Call, got: Whole | AnswerStream, ticket: Ticket) -> None:
         """Book the answer, and only then release its end."""
         meter = self._.meter
         call.usage = meter.whole(call, got) if isinstance(got, Whole) else meter.stream(call, got)
@@ -173,11 +168,11 @@ class Pipeline:
         if call.catalog.registry.settings.durability is Durability.CALL:
             await self._synced(call)
         if isinstance(got, Whole):
-            return Answer(_plain_headers(call, record), got.filled(call.usage))
-        await self._send_tail(call, got)
-        return Answer({})
+            call.client.answer(_plain_headers(call, record), got.filled(call.usage))
+        else:
+            await self._send_tail(call, got)
 
-    async def _finish_broke(self, call: Call, ticket: Ticket) -> Answer:
+    async def _finish_broke(self, call: Call, ticket: Ticket) -> None:
         """The money is gone: the stream ends as if its length limit were reached."""
         stream = call.answer
         if stream is None:
@@ -190,7 +185,6 @@ class Pipeline:
         self._settle(call, ticket, 200)
         await self._synced(call)
         await self._send_tail(call, stream, last)
-        return Answer({})
 
     async def _send_tail(self, call: Call, stream: AnswerStream, last: bytes = b"") -> None:
         tail = stream.tail(call.usage, estimated=call.usage.source is not Source.REPORTED)

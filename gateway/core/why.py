@@ -114,6 +114,9 @@ class _Nobody:
     async def begin(self, headers: dict[str, str]) -> None:
         raise ConnectionError
 
+    def answer(self, headers: dict[str, str], body: bytes) -> None:
+        raise ConnectionError
+
     async def write(self, data: bytes) -> None:
         raise ConnectionError
 

@@ -66,7 +66,7 @@ class Surface:
         except Exception as error:  # noqa: BLE001 - the outermost frame of a request: nobody may see a traceback
             _log.exception("request %s failed by a bug", call, exc_info=error)
             response = _failed(InternalError(f"the gateway failed by a bug of its own; the call is {call}"), call)
-        if isinstance(response, Response):
+        if isinstance(response, Response) and not response.sent:
             response.headers["x-request-id"] = call
             if origins := engine.catalog.registry.settings.origins:
                 _allow_origin(request, response, origins)

@@ -20,12 +20,11 @@ async def chat(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.St
     except GatewayError as error:
         pipeline.refuse(visit, error, token)
         raise
-    client = HttpClient(request, visit.id)
+    client = HttpClient(request, visit.id, engine.live)
     try:
-        answer = await pipeline.run(visit, token, body, client)
+        await pipeline.run(visit, token, body, client)
     finally:
         client.leave()
-    if client.response is not None:
+    if isinstance(client.response, web.StreamResponse):
         await client.response.write_eof()
-        return client.response
-    return Response(answer.body, headers=answer.headers, together=len(engine.live) > 0)
+    return client.response

@@ -1,6 +1,6 @@
 """Client: who waits for an answer, as the pipeline sees it, on an aiohttp connection."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 from aiohttp import web
 
@@ -9,6 +9,7 @@ from gateway.domain.units import CallId
 from gateway.web import errors
 from gateway.web.connection import Connection
 from gateway.web.hosts import readable_by
+from gateway.web.response import Response
 
 STREAM_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -22,11 +23,13 @@ STREAM_HEADERS = {
 class HttpClient:
     """One request's answering side."""
 
-    def __init__(self, request: web.BaseRequest, call: CallId) -> None:
+    def __init__(self, request: web.BaseRequest, call: CallId, calls: Sized = ()) -> None:
+        """``calls`` are those that run now: a lonely one's answer is sent without delay."""
         self._request = request
         self._call = call
-        self.response: web.StreamResponse | None = None
-        """The begun answer of a stream."""
+        self._calls = calls
+        self.response: web.StreamResponse | Response = Response()
+        """The answer as far as it is known: that of a stream once it has begun."""
         self.gone = False
         self.begun = False
         self.on_gone: Callable[[], None] | None = None
@@ -38,16 +41,23 @@ class HttpClient:
         if self.begun:
             return
         self.begun = True
-        origin = self._request.headers.get("Origin")  # it is a listed one, or the request had been refused
-        allowed = {} if origin is None else readable_by(origin)
-        self.response = web.StreamResponse(headers={"x-request-id": self._call, **headers, **STREAM_HEADERS, **allowed})
-        await self.response.prepare(self._request)
+        response = web.StreamResponse(headers={**self._headers(headers), **STREAM_HEADERS})
+        self.response = response
+        await response.prepare(self._request)
 
     async def write(self, data: bytes) -> None:
         """Send bytes. Waits while the client reads more slowly than they come."""
-        if self.response is None or self.gone:
+        if self.gone or not isinstance(self.response, web.StreamResponse):
             raise ConnectionResetError("the client is gone")
         await self.response.write(data)
+
+    def answer(self, headers: dict[str, str], body: bytes) -> None:
+        """The whole answer to a plain call. A client that is gone gets none."""
+        self.response = Response(body, headers=self._headers(headers))
+        try:
+            self.response.send(self._request, together=len(self._calls) > 1)
+        except ConnectionError:
+            self.gone = True
 
     async def fail(self, error: GatewayError) -> None:
         """The error event that ends a broken stream."""
@@ -66,6 +76,11 @@ class HttpClient:
         self.on_gone = None  # it leads back here: a ring would keep the call's body until the garbage collector looks
         if isinstance(self._request.protocol, Connection):
             self._request.protocol.on_lost = None
+
+    def _headers(self, headers: dict[str, str]) -> dict[str, str]:
+        headers["x-request-id"] = self._call
+        origin = self._request.headers.get("Origin")  # it is a listed one, or the request had been refused
+        return headers if origin is None else {**headers, **readable_by(origin)}
 
     def _lost(self) -> None:
         self.gone = True

@@ -24,7 +24,7 @@ class Response:
     Names and values of ``headers`` must be printable ASCII: what comes from outside has passed ``text.plain`` before.
     """
 
-    __slots__ = ("_body", "_head", "_request", "headers", "keep_alive", "together")
+    __slots__ = ("_body", "_head", "_request", "headers", "keep_alive", "sent")
 
     def __init__(
         self,
@@ -33,31 +33,27 @@ class Response:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
         content_type: str = JSON,
-        together: bool = False,
     ) -> None:
         self.headers = dict(headers) if headers else {}
         self.keep_alive: bool | None = None
         """None: as the request wants it. False closes the connection after the answer."""
-        self.together = together
-        """Sent in the loop's next turn, with what others send then: a receiver is woken once for all of them."""
+        self.sent = False
         kind = f"Content-Type: {content_type}\r\n" if body else ""
         size = "" if status == HTTPStatus.NO_CONTENT else f"Content-Length: {len(body)}\r\n"
         self._head = f" {_REASONS[status]}\r\n{kind}{size}"
         self._body = body
         self._request: web.BaseRequest | None = None
 
-    async def prepare(self, request: web.BaseRequest) -> None:
-        """aiohttp's: for which request."""
-        self._request = request
+    def send(self, request: web.BaseRequest, *, together: bool = False) -> None:
+        """Send it now. Raises ConnectionResetError if the client is gone.
+
+        ``together``: in the loop's next turn, with what others send then: a receiver is woken once for all of them.
+        """
+        transport = request.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the client is gone")
         if self.keep_alive is None:
             self.keep_alive = request.keep_alive
-
-    async def write_eof(self) -> None:
-        """aiohttp's: send. Raises ConnectionResetError if the client is gone."""
-        request, self._request = self._request, None
-        transport = request.transport if request is not None else None
-        if request is None or transport is None or transport.is_closing():
-            raise ConnectionResetError("the client is gone")
         old = request.version < (1, 1)
         connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
         fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
@@ -66,7 +62,18 @@ class Response:
             f"{connection}{fields}\r\n"
         ).encode("ascii")
         data = head if request.method == "HEAD" else head + self._body
-        if self.together and self.keep_alive:
+        if together and self.keep_alive:
             asyncio.get_running_loop().call_soon(transport.write, data)
         else:  # what is closed behind its answer is closed at once
             transport.write(data)
+        self.sent = True
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        """aiohttp's: for which request."""
+        self._request = request
+
+    async def write_eof(self) -> None:
+        """aiohttp's: send, unless that is done."""
+        request, self._request = self._request, None
+        if not self.sent and request is not None:
+            self.send(request)

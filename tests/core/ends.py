@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.core.attempts import Sender
@@ -130,6 +131,14 @@ def too_slow(channel: Channel) -> AttemptFailed:
     return AttemptFailed(failures.too_slow(channel, "head", 5, sent=True))
 
 
+@dataclass(frozen=True)
+class Answered:
+    """What a plain call gave back; a stream leaves it empty."""
+
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
 class FakeClient:
     """Who waits for the answer, and may leave, stop reading or break."""
 
@@ -138,6 +147,7 @@ class FakeClient:
         self.begun = False
         self.on_gone: Callable[[], None] | None = None
         self.heads: list[dict[str, str]] = []
+        self.whole = Answered()
         self.body = b""
         self.error: GatewayError | None = None
         """The error event that ended the stream."""
@@ -150,6 +160,9 @@ class FakeClient:
         self.begun = True
         self.heads.append(headers)
         await self._pass()
+
+    def answer(self, headers: dict[str, str], body: bytes) -> None:
+        self.whole = Answered(headers, body)
 
     async def write(self, data: bytes) -> None:
         await self._pass()

@@ -20,7 +20,7 @@ from gateway.core.health import Health
 from gateway.core.ids import new_call_id
 from gateway.core.live import Live, Patience
 from gateway.core.meter import Meter
-from gateway.core.pipeline import Answer, Parts, Pipeline
+from gateway.core.pipeline import Parts, Pipeline
 from gateway.core.progress import Teller
 from gateway.core.ratelimit import Limiter
 from gateway.core.retries import Retries
@@ -41,7 +41,7 @@ from gateway.upstream.lessons import Lessons
 from gateway.web.errors import status_of
 from tests.core import kit
 from tests.core.clocks import Watch
-from tests.core.ends import FakeClient, FakeUpstreams
+from tests.core.ends import Answered, FakeClient, FakeUpstreams
 
 QUICK = Patience(first_event=2.0, keep_alive=3.0, stall=5.0, tick=3600)
 """Judged by the clock in the test's hands, and looked at when the test says so."""
@@ -130,17 +130,19 @@ class Rig:
         number = f"gr_{len(self.store.entities.registry.grants)}"
         self.put("grants", number, Grant(id=number, nanos=Nanos(nanos), time=Millis(0)))
 
-    async def call(self, model: str = "m", **fields: Any) -> Answer:
+    async def call(self, model: str = "m", **fields: Any) -> Answered:
         """One call of the one client."""
         return await self.run(kit.body(model, **fields))
 
-    async def run(self, body: bytes, client: FakeClient | None = None) -> Answer:
+    async def run(self, body: bytes, client: FakeClient | None = None) -> Answered:
         clock = self.watch.clock
         now = clock.wall()
         visit = Visit(id=new_call_id(now), key="", app="test", retry=0, ts=now, began=clock.mono())
-        return await self.pipeline.run(visit, self.token, body, client or self.client)
+        client = client or self.client
+        await self.pipeline.run(visit, self.token, body, client)
+        return client.whole
 
-    def start(self, model: str = "m", **fields: Any) -> "asyncio.Task[Answer]":
+    def start(self, model: str = "m", **fields: Any) -> "asyncio.Task[Answered]":
         """A call in a task of its own, as the web surface has it."""
         return asyncio.get_running_loop().create_task(self.call(model, **fields), name="call")
 

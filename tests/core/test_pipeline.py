@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from gateway.core.pipeline import Answer
 from gateway.domain.account import Account
 from gateway.domain.call import Outcome
 from gateway.domain.change import Change
@@ -30,6 +29,7 @@ from tests.core import kit
 from tests.core.ends import (
     DONE,
     GOOD_STREAM,
+    Answered,
     FakeClient,
     FakeReply,
     counts,
@@ -68,7 +68,7 @@ async def until(condition: Callable[[], object]) -> None:
     raise AssertionError("it never came to that")
 
 
-async def caught(answer: Coroutine[Any, Any, Answer]) -> GatewayError:
+async def caught(answer: Coroutine[Any, Any, Answered]) -> GatewayError:
     with pytest.raises(GatewayError) as error:
         await answer
     return error.value
@@ -85,7 +85,7 @@ async def test_a_plain_call_is_answered_recorded_and_charged(up: Rig) -> None:
 
 async def test_a_stream_is_answered_recorded_and_charged(up: Rig) -> None:
     streams(up, *GOOD_STREAM)
-    assert await up.call(stream=True) == Answer({})
+    assert await up.call(stream=True) == Answered()
     assert up.client.body.endswith(DONE)
     assert (up.record.status, up.record.cost, up.record.finish, up.record.stream) == (200, GOOD_COST, "stop", True)
 
@@ -232,8 +232,8 @@ async def test_only_one_call_wins_the_last_money(up: Rig) -> None:
     clients = [FakeClient() for _ in range(200)]
     body = kit.body(max_tokens=100)
     found = await asyncio.gather(*(up.run(body, client) for client in clients), return_exceptions=True)
-    assert sum(isinstance(one, Answer) for one in found) == 1
-    assert {type(one) for one in found if not isinstance(one, Answer)} == {QuotaExceeded}
+    assert sum(isinstance(one, Answered) for one in found) == 1
+    assert {type(one) for one in found if not isinstance(one, Answered)} == {QuotaExceeded}
     assert up.books.balance() >= 0
 
 
@@ -307,7 +307,7 @@ async def test_what_may_have_been_billed_unseen_is_kept_as_possible(up: Rig) -> 
 
 async def test_a_stream_that_breaks_is_charged_for_what_came_and_ends_in_an_error(up: Rig) -> None:
     streams(up, says("Hello"), says(" there."), unreachable(kit.channel(), sent=True))
-    assert await up.call(stream=True) == Answer({})
+    assert await up.call(stream=True) == Answered()
     assert up.client.error is not None
     assert DONE not in up.client.body
     record = up.record
@@ -452,7 +452,7 @@ async def test_the_owner_ends_a_stream_in_the_middle(up: Rig) -> None:
     task = up.start(stream=True)
     await until(lambda: b"Hello" in up.client.body)
     up.live.cancel(up.live.ids()[0])
-    assert await task == Answer({})
+    assert await task == Answered()
     assert up.client.error is not None
     assert up.client.error.code == "call_cancelled"
     assert up.record.outcome is Outcome.CANCELLED
@@ -553,7 +553,7 @@ async def test_a_disk_that_refuses_to_sync_is_told_as_an_error(
     monkeypatch.setattr(up.books, "synced", refuse)
     if stream:
         streams(up, *GOOD_STREAM)
-        assert await up.call(stream=True) == Answer({})
+        assert await up.call(stream=True) == Answered()
         assert up.client.error is not None
         assert (up.client.error.code, DONE in up.client.body) == ("store_unavailable", False)
     else:

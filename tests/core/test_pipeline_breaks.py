@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from gateway.core.pipeline import Answer
 from gateway.domain.call import Outcome
 from gateway.domain.errors import GatewayError, InternalError
 from gateway.domain.settings import Durability, Settings
-from tests.core.ends import GOOD_STREAM, FakeClient, FakeReply, error_body, says, whole
+from tests.core.ends import GOOD_STREAM, Answered, FakeClient, FakeReply, error_body, says, whole
 from tests.core.rig import Rig
 
 
@@ -21,14 +20,16 @@ class Torn(BaseException):
 
 
 @coroutine
-def broken(work: Coroutine[Any, Any, Answer], n: int, how: type[BaseException]) -> Generator[Any, Any, Answer | None]:
+def broken(
+    work: Coroutine[Any, Any, Answered], n: int, how: type[BaseException]
+) -> Generator[Any, Any, Answered | None]:
     """Await some work, but throw into it where it waits for the n-th time; None if it ended before."""
     step, go_on = 0, partial(work.send, None)
     while True:
         try:
             waited_for = go_on()
         except StopIteration as end:
-            answer: Answer = end.value
+            answer: Answered = end.value
             return answer if step >= n else None
         step += 1
         if step == n:

@@ -11,6 +11,7 @@ from gateway.core.call import Call
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId
 from gateway.v1.client import HttpClient
+from gateway.web.response import Response
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
@@ -23,11 +24,10 @@ Act = Callable[[HttpClient], Awaitable[None]]
 async def acted(act: Act, line: str = "GET / HTTP/1.1", **headers: str) -> Answer:
     """What a client gets that is answered like this."""
 
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse | Response:
         client = HttpClient(request, CallId("req_1"))
         await act(client)
         client.leave()
-        assert client.response is not None
         await client.response.write_eof()
         return client.response
 
@@ -54,6 +54,34 @@ async def test_a_stream_has_its_head_and_its_bytes() -> None:
     }.items():
         assert answer.head.all(name) == [value]
     assert answer.head.all("content-encoding") == answer.head.all("access-control-allow-origin") == []
+
+
+async def test_a_whole_answer_is_sent_at_once_and_once() -> None:
+    async def act(client: HttpClient) -> None:
+        client.answer({"x-gateway-channel": "up"}, b"{}")
+
+    answer = await acted(act)
+    assert (answer.status, answer.body) == (200, b"{}")
+    for name, value in {"x-request-id": "req_1", "x-gateway-channel": "up", "content-length": "2"}.items():
+        assert answer.head.all(name) == [value]
+
+
+async def test_a_whole_answer_to_nobody_is_no_error() -> None:
+    gone = asyncio.Event()
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse | Response:
+        client = HttpClient(request, CallId("req_1"))
+        client.cut()
+        client.answer({}, b"{}")
+        assert client.gone
+        gone.set()
+        return client.response
+
+    async with opened(handle) as (visitor, _):
+        peer = await visitor.connect()
+        await peer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await gone.wait()
+        await peer.gone.wait()
 
 
 async def test_an_old_client_gets_no_chunks() -> None:

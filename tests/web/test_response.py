@@ -49,8 +49,10 @@ async def test_the_connection_is_kept_as_the_version_wants(
 
 @pytest.mark.parametrize(("asked", "stays"), [("keep-alive", True), ("close", False)])
 async def test_answers_that_go_together_all_arrive(asked: str, stays: bool) -> None:
-    async def together(_: web.BaseRequest) -> Response:
-        return Response(BODY, together=True)
+    async def together(request: web.BaseRequest) -> Response:
+        response = Response(BODY)
+        response.send(request, together=True)
+        return response
 
     async with opened(together) as (client, _):
         peers = [await client.connect() for _ in range(5)]
