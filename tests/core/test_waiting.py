@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from gateway.core.pipeline import Answer
 from gateway.domain.account import AccountStatus
 from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.errors import InvalidToken, QuotaExceeded, RateLimited, Unavailable
@@ -13,7 +12,7 @@ from gateway.domain.group import Group
 from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
 from tests.core import kit
-from tests.core.ends import GOOD_STREAM, FakeClient, FakeReply, error_body, whole
+from tests.core.ends import GOOD_STREAM, Answered, FakeClient, FakeReply, error_body, whole
 from tests.core.rig import Rig
 from tests.core.test_pipeline import caught, until
 
@@ -49,7 +48,7 @@ class Ward:
         else:
             self.rig.channel(limits=Limits(**limits))
 
-    def start(self, client: FakeClient | None = None, **fields: Any) -> "asyncio.Task[Answer]":
+    def start(self, client: FakeClient | None = None, **fields: Any) -> "asyncio.Task[Answered]":
         body = kit.body(stream=self.stream, **fields)
         return asyncio.get_running_loop().create_task(self.rig.run(body, client or FakeClient()), name="call")
 
@@ -294,9 +293,9 @@ async def test_c12_streams_of_a_token_are_limited_if_nothing_is_said(ward: Ward,
     await asyncio.gather(plain, *tasks)
 
 
-async def caught_task(task: "asyncio.Task[Answer]") -> Any:
+async def caught_task(task: "asyncio.Task[Answered]") -> Any:
     return await caught(_answer(task))
 
 
-async def _answer(task: "asyncio.Task[Answer]") -> Answer:
+async def _answer(task: "asyncio.Task[Answered]") -> Answered:
     return await task
