@@ -137,7 +137,9 @@ def furnish(home: Path, upstream: int, records: int) -> str:
     )
     for model in models.split(","):
         tollkeeper(home, "price", "set", model, "--input", "2.50", "--output", "10")
-    made = tollkeeper(home, "token", "add", "bench", "--rpm", "100000000", "--concurrent", "1000", "--json")
+    made = tollkeeper(
+        home, "token", "add", "bench", "--rpm", "100000000", "--concurrent", "1000", "--streams", "1000", "--json"
+    )
     remember(home, records)
     return str(json.loads(made)["key"])
 

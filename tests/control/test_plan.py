@@ -222,7 +222,7 @@ BAD = {
     f"format = 1\n{TOKEN}digest = 'x'": "tokens.t.digest: is not known",
     f"format = 1\n{TOKEN}expires = 5": "tokens.t.expires: must be a text in quotation marks",
     f"format = 1\n{TOKEN}expires = 'soon'": "tokens.t.expires: 'soon' is no moment",
-    f"format = 1\n{TOKEN}limits = {{ queue_s = 5 }}": "tokens.t.limits: queue_s is a limit of channels",
+    f"format = 1\n{TOKEN}limits = {{ queue_s = 601 }}": "tokens.t.limits: queue_s is at most 600 seconds",
     "format = 1\n[prices.m]\ninput = '1'": "prices.m.output: is missing",
     "format = 1\n[prices.m]\ninput = 1\noutput = '1'": "prices.m.input: must be a text in quotation marks",
     "format = 1\n[prices.m]\ninput = '-1'\noutput = '1'": "prices.m.input: must not be negative",
