@@ -4,9 +4,9 @@ import pytest
 
 from gateway.core.bus import Bus
 from gateway.core.call import Visit
-from gateway.core.refusals import GAP_S, KINDS_KEPT, Refusals
+from gateway.core.refusals import BURST, GAP_S, KINDS_KEPT, STRANGERS, Refusals
 from gateway.domain.call import Outcome, Record
-from gateway.domain.errors import GatewayError, InvalidToken, RateLimited
+from gateway.domain.errors import GatewayError, InvalidToken, NotFound, RateLimited
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from tests.core import kit
@@ -22,8 +22,10 @@ class Desk:
         self.records: list[Record] = []
         self.refusals = Refusals(self.records.append, self.bus, self.watch.clock)
 
-    def refuse(self, error: GatewayError | None = None, token: Token | None = None, model: str = "m") -> None:
-        visit = Visit(id=CallId("req_1"), key="sk", app="curl", retry=2, ts=NOON, began=self.watch.clock.mono() - 0.25)
+    def refuse(
+        self, error: GatewayError | None = None, token: Token | None = None, model: str = "m", app: str = "curl"
+    ) -> None:
+        visit = Visit(id=CallId("req_1"), key="sk", app=app, retry=2, ts=NOON, began=self.watch.clock.mono() - 0.25)
         self.refusals.note(visit, error or RateLimited("too fast"), 429, token, model)
 
 
@@ -70,7 +72,46 @@ def test_other_refusals_are_recorded_beside_it(desk: Desk) -> None:
 def test_what_is_remembered_is_bounded(desk: Desk) -> None:
     for number in range(3 * KINDS_KEPT):
         desk.refuse(model=str(number))
+        desk.refuse(RateLimited("x", code=str(number)))
+        desk.watch.advance(1)
     assert len(desk.refusals._seen) <= KINDS_KEPT  # noqa: SLF001 - its bound is what this is about
+    assert len(desk.refusals._floods) <= KINDS_KEPT  # noqa: SLF001
+
+
+def test_names_that_change_each_time_are_recorded_as_a_trickle(desk: Desk) -> None:
+    for number in range(10_000):
+        desk.refuse(NotFound("no such model", code="model_not_found"), kit.token(), model=f"made-up-{number}")
+        desk.watch.advance(0.001)
+    assert BURST + 8 <= len(desk.records) <= BURST + 10
+    told = sum(int(mark.partition("=")[2]) for record in desk.records for mark in record.marks)
+    assert 10_000 - len(desk.records) - told < 1100
+
+
+def test_another_tokens_refusals_are_recorded_in_a_flood(desk: Desk) -> None:
+    for number in range(100):
+        desk.refuse(token=kit.token(), model=str(number))
+    desk.refuse(token=kit.token("other"))
+    assert desk.records[-1].token_name == "other"
+
+
+@pytest.mark.parametrize("count", [BURST - 1, BURST, BURST + 1])
+def test_so_many_are_recorded_at_once(desk: Desk, count: int) -> None:
+    for number in range(count):
+        desk.refuse(model=str(number))
+    assert len(desk.records) == min(count, BURST)
+
+
+@pytest.mark.parametrize("count", [STRANGERS - 1, STRANGERS, STRANGERS + 1])
+def test_so_many_names_that_do_not_exist_are_kept(desk: Desk, count: int) -> None:
+    for number in range(count):
+        desk.refuse(NotFound("no", code="model_not_found"), model=str(number))
+        desk.watch.advance(1)
+    desk.refuse(NotFound("no", code="model_not_found"), model="0")
+    desk.watch.advance(1)
+    desk.refuse(RateLimited("too fast"), model="a real one")
+    names = [record.model for record in desk.records]
+    assert len({name for name in names[:-2] if name}) == min(count, STRANGERS)
+    assert names[-2:] == ["0", "a real one"]
 
 
 def test_strange_texts_are_made_harmless(desk: Desk) -> None:
@@ -83,3 +124,10 @@ def test_strange_texts_are_made_harmless(desk: Desk) -> None:
 
 def test_the_gap_is_a_second() -> None:
     assert GAP_S == 1.0
+
+
+def test_programs_that_call_themselves_otherwise_each_time_lose_their_names(desk: Desk) -> None:
+    for number in range(STRANGERS + 5):
+        desk.refuse(InvalidToken("no"), app=f"agent-{number}")
+        desk.watch.advance(1)
+    assert [record.app for record in desk.records].count("") == 5
