@@ -52,6 +52,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None
     routes: tuple[Route, ...]
     """In the order they are asked by the group's policy, then by channel name."""
+    easy: tuple[Route, ...] = ()
+    """The routes of which one is drawn while all channels are well; empty if that takes more than a draw."""
     fallbacks: tuple["ModelEntry", ...] = ()
     """Other models that may answer when none of the routes can; without fallbacks of their own."""
     bounds: tuple[Bound, ...] = ()
@@ -141,12 +143,13 @@ def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
 
 def _with_fallbacks(entries: dict[str, ModelEntry], group: Group, registry: Registry) -> dict[str, ModelEntry]:
     """The models with those that may answer for them, as far as the group has them and they may be used at all."""
-    out = {}
+    out = dict(entries)
     for name, entry in entries.items():
         others = [other for other in models_after(name, group.fallbacks) if other in entries]
         if registry.settings.refuse_unpriced:
             others = [other for other in others if other in registry.prices]
-        out[name] = msgspec.structs.replace(entry, fallbacks=tuple(entries[other] for other in others), bounds=())
+        if others:
+            out[name] = msgspec.structs.replace(entry, fallbacks=tuple(entries[other] for other in others), bounds=())
     return out
 
 
@@ -188,7 +191,16 @@ def _entry(name: str, routes: list[Route]) -> ModelEntry:
         bounds=(sole,) if sole is not None and sole.rated else (),
         told=next((r.served.told for r in routes if r.served.told), None),
         routes=tuple(routes),
+        easy=_easy(routes),
     )
+
+
+def _easy(routes: list[Route]) -> tuple[Route, ...]:
+    """The first tier, if there is nothing to it but its weights."""
+    tier = tuple(route for route in routes if route.rank.tier == routes[0].rank.tier)
+    rated = any(route.bound is not None and route.bound.rated for route in tier)
+    measured = any(route.keys or route.rank.spill or route.rank.timed for route in tier)
+    return () if rated or measured else tier
 
 
 def _by_ref(ref: str, table: Mapping[Key, Entity], noun: str) -> Entity:

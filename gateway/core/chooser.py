@@ -12,7 +12,7 @@ from gateway.core.catalog import ModelEntry, Route
 from gateway.core.health import Health
 from gateway.core.retries import Retries
 from gateway.core.room import Rooms
-from gateway.core.routing import Choice, Draw, choose
+from gateway.core.routing import Choice, Draw, choose, easy
 from gateway.core.sticky import Place, Sticky, conversation
 from gateway.core.tries import Step, Tries, instead
 from gateway.domain.errors import GatewayError, NoChannel, RateLimited, Unavailable
@@ -42,6 +42,10 @@ class Chooser:
 
     def look(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> Choice:
         """What ``first`` says, for who only wants to know: no call is counted."""
+        if entry.easy and self._health.well and call.place is None and not call.group.sticky:
+            choice = easy(entry.easy, self._draw)
+            if choice.route is not None and self._rooms.has_room(choice.route):
+                return choice
         choice = (self._stay(call, entry) if call.group.sticky else None) or self._choose(call, entry.routes)
         if entry.fallbacks and (choice.route is None or choice.resting):
             choice = self._fall_back(call, entry, choice)

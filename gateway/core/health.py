@@ -67,6 +67,31 @@ class _Patient:
         self.outcomes: deque[tuple[float, bool]] = deque(maxlen=50)
         self.models: dict[str, float] = {}
 
+    def failed_lately(self, now: float) -> bool:
+        """Within the breaker's window."""
+        return any(at > now - WINDOW_S and not ok for at, ok in self.outcomes)
+
+    def trips(self, now: float) -> bool:
+        """Note a failure; whether the breaker opens."""
+        half_open = bool(self.reason)
+        self.in_a_row += 1
+        self.outcomes.append((now, False))
+        recent = [ok for at, ok in self.outcomes if at > now - WINDOW_S]
+        half_fail = len(recent) >= WINDOW_CALLS and 2 * recent.count(False) >= len(recent)
+        return half_open or self.in_a_row >= FAILURES_IN_A_ROW or half_fail
+
+    def step(self) -> float:
+        """How long it rests this time."""
+        step = STEPS_S[min(self.steps, len(STEPS_S) - 1)]
+        self.steps += 1
+        return step
+
+    def rest(self, reason: str, seconds: float, now: float) -> None:
+        """The later deadline always stays: a short rest never ends a long one."""
+        most = max(LONGEST_S, OUT_OF_CREDIT_S) if seconds == OUT_OF_CREDIT_S else LONGEST_S
+        self.until = max(self.until, now + min(max(seconds, 0.0), most))
+        self.reason = reason
+
 
 class _Trial:
     """The one trial call of those that are half-open; with none of them it does nothing."""
@@ -138,6 +163,11 @@ class Health:
         best = halves[0] if halves else min(cooling, key=lambda s: s.left_s) if cooling else states[0]
         return State(best.name, f"none of its {len(states)} keys is free: {best.reason}", best.left_s)
 
+    @property
+    def well(self) -> bool:
+        """Nothing at all is held against anybody."""
+        return not self._patients
+
     def missing_s(self, channel: ChannelId, model: str) -> float:
         """Seconds for which this model is not asked of this channel; 0 if it is."""
         patient = self._patients.get(channel)
@@ -171,6 +201,8 @@ class Health:
         patient.outcomes.append((self._mono(), True))
         patient.in_a_row = patient.steps = 0
         patient.reason, patient.until, patient.attention = "", 0.0, False
+        if not patient.models and not patient.failed_lately(self._mono()):
+            del self._patients[channel]
         if known:
             self._changed()
 
@@ -178,16 +210,16 @@ class Health:
         """A call failed at this channel, or with this key. ``CLIENT`` failures say nothing of either."""
         if kind in (FailureKind.CLIENT, FailureKind.MISSING):
             return
-        patient = self._patients.setdefault(channel, _Patient())
+        patient, now = self._patients.setdefault(channel, _Patient()), self._mono()
         if kind is FailureKind.AUTH:
             patient.attention, patient.reason = True, reason
         elif kind is FailureKind.QUOTA:
-            self._rest(patient, reason, retry_after_s or OUT_OF_CREDIT_S)
+            patient.rest(reason, retry_after_s or OUT_OF_CREDIT_S, now)
         elif kind is FailureKind.RATE:
-            self._rest(patient, reason, self._step(patient) if retry_after_s is None else retry_after_s)
-        elif kind in _BREAKER_KINDS and self._trips(patient):
-            step = self._step(patient)
-            self._rest(patient, reason, min(step, QUICK_S) if kind in _QUICK_KINDS else step)
+            patient.rest(reason, patient.step() if retry_after_s is None else retry_after_s, now)
+        elif kind in _BREAKER_KINDS and patient.trips(now):
+            step = patient.step()
+            patient.rest(reason, min(step, QUICK_S) if kind in _QUICK_KINDS else step, now)
         self._changed()
 
     def lacks(self, channel: ChannelId, model: str) -> None:
@@ -206,24 +238,3 @@ class Health:
             del self._patients[one]
         if mine:
             self._changed()
-
-    def _trips(self, patient: _Patient) -> bool:
-        now = self._mono()
-        half_open = bool(patient.reason)
-        patient.in_a_row += 1
-        patient.outcomes.append((now, False))
-        recent = [ok for at, ok in patient.outcomes if at > now - WINDOW_S]
-        half_fail = len(recent) >= WINDOW_CALLS and 2 * recent.count(False) >= len(recent)
-        return half_open or patient.in_a_row >= FAILURES_IN_A_ROW or half_fail
-
-    def _step(self, patient: _Patient) -> float:
-        step = STEPS_S[min(patient.steps, len(STEPS_S) - 1)]
-        patient.steps += 1
-        return step
-
-    def _rest(self, patient: _Patient, reason: str, seconds: float) -> None:
-        """The later deadline always stays: a short rest never ends a long one."""
-        most = max(LONGEST_S, OUT_OF_CREDIT_S) if seconds == OUT_OF_CREDIT_S else LONGEST_S
-        until = self._mono() + min(max(seconds, 0.0), most)
-        patient.until = max(patient.until, until)
-        patient.reason = reason

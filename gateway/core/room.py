@@ -52,6 +52,11 @@ class Rooms:
         held = call.place.key if call.place is not None else None
         return Room(self._limiter, rate_tokens_of(call.asked), call.asked.input_bound, held)
 
+    def has_room(self, route: Route) -> bool:
+        """Whether a channel without rates takes a call now."""
+        gate = route.bound.gate if route.bound is not None else None
+        return gate is None or self._limiter.lines.has_room(gate)
+
     def enter(self, call: Call, route: Route) -> None:
         """An attempt begins, in the same moment in which its channel was chosen."""
         if call.room is not None:

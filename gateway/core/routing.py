@@ -20,6 +20,8 @@ Draw = Callable[[int], int]
 """A number from 0 up to, but without, its argument."""
 
 
+_NOTHING: frozenset[ChannelId] = frozenset()
+
 SAME = 1.1
 """Times that differ by less than this factor are the same."""
 LAST_RESORTS = frozenset({"cooling", "trial", "busy"})
@@ -95,6 +97,12 @@ def choose(
     return Choice(None, "", tuple(passed), min(soon, default=None), gates=tuple(gates))
 
 
+def easy(tier: Sequence[Route], draw: Draw) -> Choice:
+    """What ``choose`` says of routes whose first tier is this and of which none needs a look (``ModelEntry.easy``)."""
+    route = _draw(tier, draw)
+    return Choice(route, _why(route, len(tier), _NOTHING), (), None)
+
+
 def _against(route: Route, tried: frozenset[ChannelId], health: Health) -> Passed | None:
     """What speaks against a channel, if anything does."""
     if route.channel.id in tried:
@@ -150,7 +158,7 @@ def fastest(tier: list[Route], pace: Pace) -> list[Route]:
     return [route for seconds, route in times if seconds is not None and seconds <= limit]
 
 
-def _draw(tier: list[Route], draw: Draw) -> Route:
+def _draw(tier: Sequence[Route], draw: Draw) -> Route:
     if len(tier) == 1:
         return tier[0]
     weights = [r.channel.weight for r in tier]

@@ -267,3 +267,19 @@ def test_who_looks_is_told_of_changes_alone(health: Health, bell: Bell) -> None:
     health.succeeded(UP.id)
     health.succeeded(UP.id)
     assert bell.rung == 2
+
+
+def test_who_has_recovered_for_good_is_forgotten(health: Health, mono: Mono) -> None:
+    well = [health.well]
+    fail(health, FailureKind.SERVER)
+    health.succeeded(UP.id)
+    well.append(health.well)
+    mono.now += WINDOW_S
+    health.succeeded(UP.id)
+    assert [*well, health.well] == [True, False, True]
+
+
+def test_a_missing_model_is_not_forgotten_by_a_success(health: Health) -> None:
+    health.lacks(UP.id, "m")
+    health.succeeded(UP.id)
+    assert health.missing_s(UP.id, "m") > 0
