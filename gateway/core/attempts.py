@@ -148,7 +148,12 @@ class Attempts:
         self._rooms.enter(call, route)
         with self._health.trying(route.channel.id, route.key_id):
             try:
-                answer = await self._with_lessons(call, order, route)
+                try:
+                    answer = await self._exchange(call, order, route)
+                except AttemptFailed as failed:
+                    if not self._learned(call, order, route, failed.failure):
+                        raise
+                    answer = await self._exchange(call, order, route)
             except AttemptFailed as failed:
                 self._note_failure(call, route, failed.failure, began)
                 raise
@@ -173,15 +178,10 @@ class Attempts:
             route.channel.id, route.served.name, first_s=first_s, whole_s=self._clock.mono() - began, tokens=tokens
         )
 
-    async def _with_lessons(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
-        """Ask; if the upstream refuses one parameter by name, ask once more without it and remember that."""
-        try:
-            return await self._exchange(call, order, route)
-        except AttemptFailed as failed:
-            now = self._clock.wall()
-            if call.content_sent or not self._lessons.learn(route.channel, route.served, order, failed.failure, now):
-                raise
-        return await self._exchange(call, order, route)
+    def _learned(self, call: Call, order: Order, route: Route, failure: Failure) -> bool:
+        """Whether the upstream refused one parameter by name: it is asked once more without that, which is kept."""
+        now = self._clock.wall()
+        return not call.content_sent and self._lessons.learn(route.channel, route.served, order, failure, now)
 
     async def _exchange(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         channel = route.channel

@@ -95,6 +95,7 @@ class Call:
         "pin",
         "place",
         "price",
+        "read_limits",
         "reply_headers",
         "room",
         "route",
@@ -122,11 +123,9 @@ class Call:
         self.group = group
         self.price: Price | None = None
         self.held = Nanos(0)
-        self.held_tokens = self.overhead_us = 0
+        self.held_tokens = self.overhead_us = self.attempt = 0
         self.running: Running
         """What the books and the watchers know of it, since it has a route."""
-        self.attempt = 0
-        """Number of the attempt that runs, from 1."""
         self.task: asyncio.Task[object] | None = None
         self.route: Route | None = None
         self.way = ""
@@ -137,6 +136,8 @@ class Call:
         """Of the upstream's answer."""
         self.limit_headers: dict[str, str] = {}
         """``x-ratelimit-*`` of this gateway's own limits."""
+        self.read_limits: Callable[[], dict[str, str]] | None = None
+        """Gives them, once for each attempt."""
         self.binding: tuple[Bound, ...] = ()
         """Whose rates those are."""
         self.gates: tuple[Gate, ...] = ()
@@ -190,8 +191,15 @@ class Call:
             attempt=attempt,
         )
 
+    def look_at_limits(self) -> None:
+        """Read how this gateway's own limits stand, if that is not done."""
+        read, self.read_limits = self.read_limits, None
+        if read is not None:
+            self.limit_headers = read()
+
     def headers(self) -> dict[str, str]:
         """The answer's headers, as far as they are known now (``features.md`` 2.10, ``wire.md`` X8)."""
+        self.look_at_limits()
         out = {}
         for name, value in self.reply_headers.items():
             if name in _FORWARDED or name.startswith(_LIMITS):

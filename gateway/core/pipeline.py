@@ -154,23 +154,23 @@ class Pipeline:
             got = await self._.attempts.answer(call, admission.entry, _order(call), first)
         except Broke:
             await self._finish_broke(call, ticket)
-        else:
-            await self._finish(call, got, ticket)
-
-    async def _finish(self, call: Call, got: Whole | AnswerStream, ticket: Ticket) -> None:
-        """Book the answer, and only then release its end."""
-        meter = self._.meter
-        call.usage = meter.whole(call, got) if isinstance(got, Whole) else meter.stream(call, got)
-        call.finish, call.upstream_id, call.marks = got.finish, got.upstream_id, got.marks
-        if call.client.gone:
-            call.outcome = Outcome.CLIENT_CLOSED
-        record = self._settle(call, ticket, GONE if call.client.gone else 200)
+            return
+        record = self._book(call, got, ticket)
         if call.catalog.registry.settings.durability is Durability.CALL:
             await self._synced(call)
         if isinstance(got, Whole):
             call.client.answer(_plain_headers(call, record), got.filled(call.usage))
         else:
             await self._send_tail(call, got)
+
+    def _book(self, call: Call, got: Whole | AnswerStream, ticket: Ticket) -> Record:
+        """The answer is there: book it. Only then its end is released."""
+        meter = self._.meter
+        call.usage = meter.whole(call, got) if isinstance(got, Whole) else meter.stream(call, got)
+        call.finish, call.upstream_id, call.marks = got.finish, got.upstream_id, got.marks
+        if call.client.gone:
+            call.outcome = Outcome.CLIENT_CLOSED
+        return self._settle(call, ticket, GONE if call.client.gone else 200)
 
     async def _finish_broke(self, call: Call, ticket: Ticket) -> None:
         """The money is gone: the stream ends as if its length limit were reached."""

@@ -4,8 +4,11 @@ An attempt counts at its channel from the moment it begins; its place there is f
 was counted with become those that were used; an attempt after which another channel was asked has used none.
 """
 
+import asyncio
+from functools import partial
+
 from gateway.core.admission import rate_tokens_of
-from gateway.core.bounds import Gate
+from gateway.core.bounds import Bound, Gate
 from gateway.core.call import Call
 from gateway.core.catalog import Route
 from gateway.core.ratelimit import Limiter, headers_of
@@ -71,7 +74,11 @@ class Rooms:
         if route.bound is not None and route.bound.rated:
             call.room = self._limiter.take((route.bound,), rate_tokens_of(call.asked))
         if call.binding:
-            call.limit_headers = headers_of(self._limiter.readings(call.binding))
+            call.read_limits = partial(self._headers, call.binding)
+            asyncio.get_running_loop().call_soon(call.look_at_limits)  # while the upstream is waited for
+
+    def _headers(self, binding: tuple[Bound, ...]) -> dict[str, str]:
+        return headers_of(self._limiter.readings(binding))
 
     def leave(self, route: Route) -> None:
         """It has ended."""
