@@ -22,6 +22,7 @@ LIBRARIES = {
     "textual": ("tui",),
     "tinydb": ("gateway.store",),
     "uvloop": ("cli", "gateway.commands", "gateway.server"),
+    "yaml": ("gateway.commands",),
     "yarl": ("gateway.upstream.connection",),
 }
 

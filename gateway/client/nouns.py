@@ -4,7 +4,7 @@ from gateway.client.caller import Body, Caller, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check, Served
 from gateway.domain.checkup import Checkup
-from gateway.domain.config_file import ExportView, ImportView
+from gateway.domain.config_file import ExportView, ImportView, Origin
 from gateway.domain.offered import ListingView, PresetView, PriceProposal
 from gateway.domain.settings import Settings
 from gateway.domain.views import (
@@ -44,9 +44,12 @@ class AccountRequests(Caller):
         """The configuration as one text without secrets."""
         return await self.get("/config", ExportView)
 
-    async def import_config(self, text: str, *, apply: bool = False, prune: bool = False) -> ImportView:
+    async def import_config(
+        self, text: str, *, apply: bool = False, prune: bool = False, origin: Origin = Origin.OURS
+    ) -> ImportView:
         """What a text changes; with ``apply`` it is done, all or nothing. ``prune`` removes what it does not name."""
-        return await self.post("/config", ImportView, {"text": text, "apply": apply, "prune": prune})
+        body = {"text": text, "apply": apply, "prune": prune, "origin": origin}
+        return await self.post("/config", ImportView, body)
 
     async def settings(self) -> Settings:
         return await self.get("/settings", Settings)

@@ -1,7 +1,8 @@
 """``config``: the configuration as a file to keep, compare and take elsewhere."""
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -10,10 +11,12 @@ from gateway.commands.base import Noun
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import harmless, out, out_json, words
 from gateway.commands.session import run
-from gateway.domain.config_file import Difference, ImportView
+from gateway.domain.config_file import Difference, ImportView, Origin
 from gateway.domain.text import plain
 
 MARKS = {"added": "+", "changed": "~", "removed": "-"}
+NODES = 200_000
+"""Values of a file of another kind; more are a mistake, or malice."""
 COLOURS = {"added": "green", "changed": "yellow", "removed": "red"}
 
 
@@ -46,27 +49,43 @@ def export(file: str | None, *, as_json: bool) -> None:
 
 @config.command(
     "import",
-    examples=["tollkeeper config import tollkeeper.toml --dry-run", "tollkeeper config import tollkeeper.toml --prune"],
+    examples=[
+        "tollkeeper config import tollkeeper.toml --dry-run",
+        "tollkeeper config import tollkeeper.toml --prune",
+        "tollkeeper config import config.yaml --from litellm --dry-run",
+        "tollkeeper config import channels.json --from new-api",
+    ],
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option(
+    "--from",
+    "origin",
+    type=click.Choice([origin.value for origin in Origin]),
+    default=Origin.OURS.value,
+    show_default=True,
+    help="Whose configuration it is: LiteLLM's config.yaml, or a list of channels of one-api or new-api as JSON.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @click.option("--prune", is_flag=True, help="Remove what the file does not name, too.")
 @yes_option
 @json_option
-def import_(file: str, *, dry_run: bool, prune: bool, yes: bool, as_json: bool) -> None:
+def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as_json: bool) -> None:
     """Make the configuration as FILE says, all of it or nothing.
 
     What the file names becomes as it says there; what it does not name is left alone. A file that holds anything that
     is not understood is refused with the place. New tokens get keys, which are shown once.
+
+    Of another gateway's file that is taken over which has a meaning here; the rest is listed.
     """
-    text = _content(file)
-    found = run(lambda client: client.import_config(text, prune=prune))
+    whose = Origin(origin)
+    text = _as_json(_content(file)) if whose is Origin.LITELLM else _content(file)
+    found = run(lambda client: client.import_config(text, prune=prune, origin=whose))
     if not as_json:
         _print(found.differences)
     if not dry_run:
         if any(difference.what == "removed" for difference in found.differences):
             confirm("Remove what is marked with '-'?", yes=yes)
-        found = run(lambda client: client.import_config(text, apply=True, prune=prune))
+        found = run(lambda client: client.import_config(text, apply=True, prune=prune, origin=whose))
     _tell(found, as_json=as_json)
 
 
@@ -76,6 +95,30 @@ def _content(file: str) -> str:
         return data.decode()
     except UnicodeDecodeError as exc:
         raise click.BadParameter(f"the file is no UTF-8 text ({exc.reason} at byte {exc.start})") from exc
+
+
+def _as_json(text: str) -> str:
+    """YAML as JSON. Its aliases are read as often as they are used, so what comes of it has a limit."""
+    import yaml  # only LiteLLM's files need it
+
+    try:
+        value = yaml.safe_load(text)
+        if sum(1 for _ in _nodes(value)) > NODES:
+            raise click.BadParameter(f"the file holds more than {NODES:,} values")
+        return json.dumps(value, default=str)
+    except (yaml.YAMLError, RecursionError, ValueError) as exc:
+        raise click.BadParameter(f"the file is no YAML: {plain(' '.join(str(exc).split()), 300)}") from exc
+
+
+def _nodes(value: object) -> Iterator[object]:
+    """All values, one by one, and no more than one more than the limit."""
+    todo, count = [value], 0
+    while todo and count <= NODES:
+        one = todo.pop()
+        count += 1
+        yield one
+        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        todo += list(inner)[: NODES + 1]
 
 
 def _print(differences: Sequence[Difference]) -> None:

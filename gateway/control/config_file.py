@@ -3,17 +3,20 @@
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from gateway.control.desk import Desk
 from gateway.control.inputs import fields, required
-from gateway.control.plan import Document, Plan
+from gateway.control.plan import Document, Plan, merged
+from gateway.core import litellm, oneapi
 from gateway.core.exported import exported, notes
 from gateway.core.references import REFERENCE
+from gateway.core.taken import Taken
 from gateway.domain.channel import Channel
-from gateway.domain.config_file import ExportView, ImportView
+from gateway.domain.config_file import ExportView, ImportView, Origin
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 
@@ -26,6 +29,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Make the changes; else only tell them."""
     prune: bool = False
     """Remove what the text does not name."""
+    origin: Origin = Origin.OURS
 
 
 async def export(desk: Desk, _: web.Request) -> ExportView:
@@ -34,11 +38,19 @@ async def export(desk: Desk, _: web.Request) -> ExportView:
 
 
 async def take(desk: Desk, request: web.Request) -> ImportView:
-    """POST /config {text, apply?, prune?}."""
+    """POST /config {text, apply?, prune?, origin?}.
+
+    What a stranger's text says is put over what is there: it knows little of a thing's fields, and names no whole home.
+    """
     body = await request.read()
     required(body, "text")
     asked = Asked(**fields(body, Asked, Asked.__struct_fields__))
-    return _followed(desk, _parsed(asked.text), asked, [])
+    if asked.origin is Origin.OURS:
+        return _followed(desk, _parsed(asked.text), asked, [])
+    if asked.prune:
+        raise BadRequest("only a configuration of Tollkeeper's own names everything: import it without prune")
+    found = _taken(_loaded(asked.text), asked.origin)
+    return _followed(desk, merged(found.document, desk.registry), asked, found.notes)
 
 
 def _followed(desk: Desk, document: Document, asked: Asked, told: list[str]) -> ImportView:
@@ -60,6 +72,21 @@ def _parsed(text: str) -> Document:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as exc:
         raise BadRequest(f"the file is no TOML: {plain(str(exc))}", code="bad_configuration", param="text") from exc
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise BadRequest(f"the file is no JSON: {plain(str(exc))}", code="bad_configuration", param="text") from exc
+
+
+def _taken(source: Any, origin: Origin) -> Taken:
+    if origin is not Origin.LITELLM:
+        return oneapi.taken(source, oneapi.ONE_API if origin is Origin.ONE_API else oneapi.NEW_API)
+    if not isinstance(source, Mapping) or not isinstance(source.get("model_list"), list):
+        raise BadRequest("the file holds no model_list: it is no LiteLLM configuration", code="bad_configuration")
+    return litellm.taken(source)
 
 
 def _to_do(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:

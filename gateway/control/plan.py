@@ -145,6 +145,19 @@ class Plan:
                 _at(f"{section.name}.{plain(title, 64)}", lambda e=entity: _CHECKS[section.name](e, self.registry))
 
 
+def merged(document: Document, registry: Registry) -> Document:
+    """The document with what it does not say of the things that are there as they are."""
+    out = dict(document)
+    for section in SECTIONS:
+        if section.title and section.name in document:
+            present = {getattr(e, section.title): e for e in getattr(registry, section.name).values()}
+            out[section.name] = {
+                title: form(present[title], section) | dict(values) if title in present else values
+                for title, values in document[section.name].items()
+            }
+    return out
+
+
 def _check_head(document: Document) -> None:
     found = document.get("format")
     if found != FORMAT or isinstance(found, bool):

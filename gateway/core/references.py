@@ -59,8 +59,8 @@ def _hide(channel: str, value: str, which: int | str) -> str:
 
 def _variable(channel: str, which: int | str) -> str:
     """Capital letters, digits and ``_``; no two secrets have the same."""
-    number = "" if which == 1 else f"_{which}"
-    if re.fullmatch(r"[a-z0-9]{1,40}", channel) and isinstance(which, int):
-        return channel.upper() + number
+    number = "" if which == 1 else f"__{which}"
+    if re.fullmatch(r"(?=.{1,40}$)[a-z0-9]+(-[a-z0-9]+)*", channel) and isinstance(which, int):
+        return channel.upper().replace("-", "_") + number
     plainly = re.sub(r"[^A-Z0-9]", "_", f"{channel}{number}".upper())
     return f"{plainly[:40]}_{sha256(f'{channel}/{which}'.encode()).hexdigest()[:8].upper()}"

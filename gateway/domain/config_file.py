@@ -1,6 +1,19 @@
 """Config file: what is told of the configuration as a text, and of what a text would change. See ``domain.views``."""
 
+from enum import StrEnum
+
 import msgspec
+
+
+class Origin(StrEnum):
+    """Whose configuration a text is."""
+
+    OURS = "tollkeeper"
+    LITELLM = "litellm"
+    """Its ``config.yaml``, as JSON."""
+    ONE_API = "one-api"
+    """A list of channels, as the API or the database gives it."""
+    NEW_API = "new-api"
 
 
 class ExportView(msgspec.Struct, frozen=True, kw_only=True):

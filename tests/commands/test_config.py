@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def test_a_dry_run_shows_what_would_change(file: Path) -> None:
         "    weight = 5",
     ]
     assert ran.err == "note: set THIS\n2 changes to make; 1 not named in the file and left alone\n"
-    assert control.bodies == [{"text": TEXT, "apply": False, "prune": False}]
+    assert control.bodies == [{"text": TEXT, "apply": False, "prune": False, "origin": "tollkeeper"}]
 
 
 def test_an_import_is_looked_at_and_then_made(file: Path) -> None:
@@ -92,7 +93,7 @@ def test_what_would_be_removed_is_asked_for(file: Path) -> None:
     assert (ran.code, [body["apply"] for body in control.bodies]) == (Exit.USAGE, [False])
     assert "- token laptop" in ran.out
     ran = run("config", "import", str(file), "--prune", "--yes", control=control)
-    assert (ran.code, control.bodies[-1]) == (0, {"text": TEXT, "apply": True, "prune": True})
+    assert (ran.code, control.bodies[-1]) == (0, {"text": TEXT, "apply": True, "prune": True, "origin": "tollkeeper"})
 
 
 def test_json_is_one_value(file: Path) -> None:
@@ -125,3 +126,42 @@ def test_strangers_names_are_made_harmless(file: Path) -> None:
     )
     ran = run("config", "import", str(file), "--dry-run", control=Control({"POST /config": bad}))
     assert not set("\x1b\x07\x9b\u202e") & set(ran.out + ran.err)
+
+
+YAML = """
+defaults: &defaults {api_key: os.environ/KEY}
+model_list:
+  - model_name: m
+    litellm_params: {<<: *defaults, model: openai/x, released: 2026-01-01}
+"""
+
+
+def test_litellm_s_yaml_goes_out_as_json(file: Path) -> None:
+    file.write_text(YAML, encoding="utf-8")
+    control = Control({"POST /config": FOUND})
+    run("config", "import", str(file), "--from", "litellm", control=control)
+    (shown, done) = control.bodies
+    assert (shown["origin"], done["origin"], done["apply"]) == ("litellm", "litellm", True)
+    params = json.loads(done["text"])["model_list"][0]["litellm_params"]
+    assert params == {"api_key": "os.environ/KEY", "model": "openai/x", "released": "2026-01-01"}
+
+
+def test_a_list_of_channels_goes_out_as_it_is(file: Path) -> None:
+    file.write_text("[]", encoding="utf-8")
+    control = Control({"POST /config": FOUND})
+    run("config", "import", str(file), "--from", "one-api", "--dry-run", control=control)
+    assert (control.bodies[0]["origin"], control.bodies[0]["text"]) == ("one-api", "[]")
+
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
+)
+
+
+@pytest.mark.parametrize("text", ["a: [", "a: !!python/object/apply:os.system [ls]", "\x00", BOMB, "[" * 5000])
+def test_a_file_that_is_no_yaml_or_more_than_it_seems(file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8")
+    control = Control({})
+    ran = run("config", "import", str(file), "--from", "litellm", control=control)
+    assert (ran.code, control.asked) == (Exit.USAGE, [])
+    assert ran.err.count("\n") == 1

@@ -1,0 +1,178 @@
+"""LiteLLM's ``config.yaml``: every field that is not taken over is told."""
+
+from typing import Any
+
+import pytest
+
+from gateway.core.litellm import taken
+from gateway.core.taken import Taken
+
+
+def deployment(name: str = "m", model: str = "openai/gpt-4o", info: Any = None, **params: Any) -> dict[str, Any]:
+    entry = {"model_name": name, "litellm_params": {"model": model, **params}}
+    return entry if info is None else {**entry, "model_info": info}
+
+
+def of(*entries: dict[str, Any], **more: Any) -> Taken:
+    return taken({"model_list": list(entries), **more})
+
+
+def only(*entries: dict[str, Any]) -> dict[str, Any]:
+    """The one channel, about which there is nothing to tell."""
+    out = of(*entries)
+    assert out.notes == []
+    (channel,) = out.channels.values()
+    return channel
+
+
+def test_deployments_of_one_account_become_one_channel() -> None:
+    key = "os.environ/OPENAI_API_KEY"
+    found = of(deployment("gpt-4o", api_key=key), deployment("mini", "gpt-4o-mini", api_key=key))
+    assert found.channels == {
+        "litellm-openai": {
+            "dialect": "openai",
+            "preset": "openai",
+            "key": "env:OPENAI_API_KEY",
+            "models": [{"name": "gpt-4o"}, {"name": "mini", "upstream": "gpt-4o-mini"}],
+        }
+    }
+
+
+def test_one_name_at_several_places_is_several_channels() -> None:
+    found = of(deployment(api_key="a"), deployment(api_key="b"), deployment(model="openai/other", api_key="b"))
+    assert list(found.channels) == ["litellm-openai", "litellm-openai-2", "litellm-openai-3"]
+
+
+@pytest.mark.parametrize(
+    ("model", "params", "expected"),
+    [
+        ("anthropic/claude", {}, {"dialect": "anthropic", "preset": "anthropic", "key": "env:ANTHROPIC_API_KEY"}),
+        ("claude-sonnet", {"api_key": "k"}, {"dialect": "anthropic", "key": "k"}),
+        ("gemini/g", {}, {"dialect": "gemini", "preset": "gemini"}),
+        ("together_ai/a/b", {}, {"preset": "together", "models": [{"name": "m", "upstream": "a/b"}]}),
+        ("ollama_chat/l", {"api_base": "http://localhost:11434/"}, {"base_url": "http://localhost:11434/v1"}),
+        ("azure/d", {"api_base": "https://x.openai.azure.com/"}, {"base_url": "https://x.openai.azure.com/openai/v1"}),
+        ("openai/q", {"api_base": "http://h:1/v1", "api_key": "k"}, {"dialect": "openai", "base_url": "http://h:1/v1"}),
+        ("any/thing", {"api_base": "http://h:1/v1"}, {"models": [{"name": "m", "upstream": "any/thing"}]}),
+        ("q", {"custom_llm_provider": "groq"}, {"preset": "groq", "models": [{"name": "m", "upstream": "q"}]}),
+    ],
+)
+def test_who_answers_and_where(model: str, params: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = only(deployment(model=model, **params))
+    assert {name: found.get(name) for name in expected} == expected
+
+
+def test_another_server_of_openai_s_dialect_has_no_vendor_s_preset_or_key() -> None:
+    found = of(deployment(model="openai/q", api_base="http://10.0.0.5:8000/v1"))
+    assert list(found.channels) == ["litellm-10.0.0.5-8000"]
+    assert not {"preset", "key"} & set(found.channels["litellm-10.0.0.5-8000"])
+
+
+def test_limits_weights_orders_and_deadlines_are_a_deployment_s_own() -> None:
+    numbers: dict[str, Any] = {
+        "rpm": 60,
+        "tpm": "1000",
+        "max_parallel_requests": 4,
+        "weight": 3,
+        "order": 2,
+        "timeout": 60,
+    }
+    found = of(deployment("a", **numbers, stream_timeout=5), deployment("b", **numbers, stream_timeout=5))
+    assert len(found.channels) == 2
+    channel = found.channels["litellm-openai"]
+    assert channel["limits"] == {"rpm": 60, "tpm": 1000, "concurrent": 4}
+    assert (channel["weight"], channel["priority"]) == (3, -2)
+    assert channel["timeouts"] == {"total": 60.0, "head": 5.0}
+
+
+def test_limits_beside_the_parameters_count_too() -> None:
+    found = of({**deployment(), "rpm": 7})
+    assert found.channels["litellm-openai"]["limits"] == {"rpm": 7}
+
+
+def test_parameters_headers_and_refusals() -> None:
+    headers = {"X-A": "os.environ/A", "X-B": "b"}
+    found = only(deployment(temperature=0, max_tokens=5, organization="org", extra_headers=headers, drop_params=False))
+    assert found["overrides"] == {"default": {"temperature": 0, "max_tokens": 5}}
+    assert found["headers"] == {"X-A": "env:A", "X-B": "b", "OpenAI-Organization": "org"}
+    assert found["strict"] is True
+
+
+def test_prices_are_of_the_public_name_and_a_million_tokens() -> None:
+    info = {"input_cost_per_token": 1e-6, "max_input_tokens": 128_000, "id": "x", "mode": "chat"}
+    found = of(deployment(info=info, output_cost_per_token=2e-6))
+    assert found.prices == {"m": {"input": "1", "output": "2"}}
+    assert found.channels["litellm-openai"]["models"][0]["context"] == 128_000
+
+
+def test_names_for_many_become_patterns() -> None:
+    found = of(deployment("*", "groq/*"), deployment("gpt-*", "openai/gpt-*"), deployment("xai/*", "xai/*"))
+    assert [channel["patterns"] for channel in found.channels.values()] == [["*"], ["gpt-*"], ["*"]]
+    assert found.notes == ["clients ask for the names behind 'xai/*' as the upstream lists them, without more"]
+
+
+def test_fallbacks_aliases_and_strategies_hold_for_the_group() -> None:
+    found = of(
+        deployment("a"),
+        deployment("b"),
+        litellm_settings={"fallbacks": [{"a": ["b"]}], "default_fallbacks": ["b"], "drop_params": True},
+        router_settings={
+            "routing_strategy": "latency-based-routing",
+            "model_group_alias": {"c": "a", "d": {"model": "b"}},
+        },
+    )
+    assert found.notes == []
+    assert found.groups == {
+        "default": {"fallbacks": [{"model": "a", "to": ["b"]}, {"model": "*", "to": ["b"]}], "policy": "fastest"}
+    }
+    names = [(model["name"], model.get("upstream")) for model in found.channels["litellm-openai"]["models"]]
+    assert names == [("a", "gpt-4o"), ("b", "gpt-4o"), ("c", "gpt-4o"), ("d", "gpt-4o")]
+
+
+LEFT: list[tuple[Any, str]] = [
+    (deployment(model="bedrock/x"), "provider 'bedrock' is not known here"),
+    (deployment(model="text-embedding-3"), "provider '(none named)' is not known here"),
+    (deployment(model="vllm/x", api_base="os.environ/BASE"), "an api_base in the environment"),
+    (deployment(model="azure/x"), "a deployment without an api_base"),
+    (deployment(info={"mode": "embedding"}), "a deployment of mode 'embedding'"),
+    (deployment(name="\x1b[2J"), "a deployment without a model_name"),
+    ({"model_name": "m"}, "provider '(none named)'"),
+    ("nonsense", "a deployment without a model_name"),
+    (deployment(num_retries=3), "litellm_params.num_retries"),
+    (deployment(rpm="os.environ/RPM"), "litellm_params.rpm = os.environ/RPM"),
+    (deployment(timeout=0.1), "litellm_params.timeout = 0.1"),
+    (deployment(api_version="2024"), "api_version; Azure is asked by its v1 address"),
+    (deployment(info={"supports_vision": True}), "model_info.supports_vision"),
+]
+
+
+@pytest.mark.parametrize(("entry", "said"), LEFT)
+def test_what_is_not_taken_over_is_told_with_its_place(entry: Any, said: str) -> None:
+    out = of(entry)
+    (note,) = out.notes
+    assert note.startswith("not taken over: ")
+    assert said in note
+    assert note.endswith("(model_list[0])")
+    assert "\x1b" not in note
+
+
+def test_what_is_not_taken_over_of_the_rest_is_told() -> None:
+    out = of(
+        deployment(),
+        litellm_settings={"cache": True, "context_window_fallbacks": [], "fallbacks": [{"m": [{"model": "x"}]}]},
+        router_settings={"redis_host": "x", "routing_strategy": "least-busy", "fallbacks": "x"},
+        general_settings={"master_key": "sk-canary"},
+        environment_variables={"B": "canary", "A": "canary"},
+        include=["other.yaml"],
+    )
+    assert out.notes == [
+        "not taken over: fallbacks that are more than a model's name (m)",
+        "not taken over: routing_strategy 'least-busy'; see 'tollkeeper group edit --policy'",
+        "not taken over: litellm_settings.cache",
+        "not taken over: litellm_settings.context_window_fallbacks",
+        "not taken over: router_settings.redis_host",
+        "set these variables where the server runs: A, B",
+        "not taken over: general_settings.master_key",
+        "clients need tokens of this gateway: 'tollkeeper token add NAME'",
+        "not taken over: include",
+    ]

@@ -1,0 +1,54 @@
+import pytest
+
+from gateway.core.taken import Taken, model_name, versioned, whole
+
+
+def test_places_of_the_same_note_are_told_together() -> None:
+    out = Taken()
+    for number in range(6):
+        out.left("not taken over: tags", f"model_list[{number}]")
+    out.left("not taken over: tags", "model_list[0]")
+    out.left("set the clock")
+    places = "model_list[0], model_list[1], model_list[2], model_list[3] and 2 more"
+    assert out.notes == [f"not taken over: tags ({places})", "set the clock"]
+
+
+def test_names_of_channels_are_allowed_and_their_own() -> None:
+    out = Taken()
+    for wanted, name in (("a", "a"), ("a", "a-2"), ("  ", "channel"), ("..", "channel-2"), ("x" * 99, "x" * 59 + "…")):
+        found = out.name(wanted)
+        out.channels[found] = {}
+        assert found == name
+    assert "\x1b" not in out.name("\x1b[2J")
+
+
+def test_what_a_token_costs_becomes_dollars_a_million_exactly() -> None:
+    out = Taken()
+    out.price("m", {"input": 1e-7, "output": "0.0000025", "cached_input": None, "cache_write": 1.25e-06}, "here")
+    assert out.prices == {"m": {"input": "0.1", "output": "2.5", "cache_write": "1.25"}}
+    out.price("m", {"input": 5e-7}, "there")
+    assert out.notes == ["not taken over: another price of 'm' (there)"]
+    out.price("half", {"output": 1e-6}, "")
+    assert out.prices["half"] == {"input": "0", "output": "1"}
+    for wrong in ("x", True, -1, 1e9, None, [1]):
+        out.price("wrong", {"input": wrong}, "")
+    assert "wrong" not in out.prices
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "found"),
+    [(5, 0, 5), ("5", 0, 5), (5.0, 0, 5), (0, 1, None), (-3, -9, -3), ("x", 0, None), (True, 0, None), (1e99, 0, None)],
+)
+def test_whole_numbers(value: object, least: int, found: int | None) -> None:
+    assert whole(value, least) == found
+
+
+def test_versions_are_added_once() -> None:
+    urls = ["http://h", "http://h/", "http://h/v1", "http://h/v1/", ""]
+    assert [versioned(url, "/v1") for url in urls] == ["http://h/v1"] * 4 + [""]
+
+
+def test_names_of_models_that_cannot_be_shown_are_none() -> None:
+    assert [model_name(name) for name in (" m ", "a/b:c", "", None, 5, "\x1b[2J", "x" * 201)] == ["m", "a/b:c"] + [
+        ""
+    ] * 5
