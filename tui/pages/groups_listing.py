@@ -16,6 +16,7 @@ from tui.columns import Column
 from tui.glyphs import Glyphs
 from tui.limits import said
 from tui.listing import Listing
+from tui.pages.group_form import policy_words
 from tui.safe import safe
 from tui.session import Session
 from tui.steady import Steady
@@ -75,6 +76,13 @@ class GroupListing(Listing[GroupRow]):
         card.row("route", *_route(row, session.glyphs))
         shows = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
         card.row("models", f"{shows}{_some(group.sees, session.glyphs) or 'none: its tokens see nothing'}")
+        stays = "; a conversation stays at the channel that has its prompt cached" if group.sticky else ""
+        card.row("first", f"{policy_words(group.policy)}{stays}")
+        for one in group.fallbacks:
+            others = f" {session.glyphs.right} ".join(map(safe, one.to))
+            card.row(
+                "fallback", f"{safe(one.model)} {session.glyphs.right} {others}", ("   if none can serve it", "dim")
+            )
         card.row("tokens", _some(group.tokens, session.glyphs) or ("none", "dim"))
         for budget in group.budgets:
             told = f"   {forecast(budget, now, group.created_ms)}"

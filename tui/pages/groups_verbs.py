@@ -3,27 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.domain.limits import Limits
-from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
-from gateway.domain.written import brief_multiplier, multiplier_of
-from tui import twins
-from tui.limits import reader, written
 from tui.pages.base import Verb
+from tui.pages.group_form import body, fields, shows, twin
 from tui.pages.seek import seek
-from tui.parse import (
-    budget_bodies,
-    budgets,
-    names,
-    required,
-    token_budgets,
-    written_budgets,
-    written_token_budgets,
-)
 from tui.safe import safe
 from tui.session import Session
-from tui.twins import changed, command
-from tui.widgets.form import Field, Form, Plan, Values
+from tui.twins import command
+from tui.widgets.form import Field, Form, Plan
 from tui.widgets.toast import tell
 
 Groups = Any
@@ -91,84 +78,6 @@ async def delete(page: Groups) -> None:
             await _remove(session, group, "")
     if done:
         tell(page, f"deleted group {group.name}; u takes it back")
-
-
-def fields(group: GroupView | None, *, copy: bool = False) -> list[Field]:
-    """The fields, filled from a group if there is one."""
-    name = "" if group is None else f"{group.name}-2" if copy else group.name
-    return [
-        Field(id="name", label="Name", value=name, hint="friends", parse=required),
-        Field(
-            id="multiplier",
-            label="Price factor",
-            value=brief_multiplier(group.multiplier)[1:] if group else "1",
-            hint="1.5 is half as much again, 0 is free",
-            parse=multiplier_of,
-        ),
-        Field(
-            id="models",
-            label="Models",
-            value=", ".join(group.models) if group else "",
-            hint="all that its channels offer, or patterns: gpt-*",
-            parse=names,
-        ),
-        Field(
-            id="budgets",
-            label="Budget, dollars",
-            value=written_budgets(group.budgets) if group else "",
-            hint="none, or day=5 week=20 month=50 ever=100",
-            parse=budgets,
-        ),
-        Field(
-            id="token_budgets",
-            label="Budget, tokens",
-            value=written_token_budgets(group.budgets) if group else "",
-            hint="none, or day=1M",
-            parse=token_budgets,
-        ),
-        Field(
-            id="limits",
-            label="Limits",
-            value=written(group.limits) if group else "",
-            hint="none, or rpm=60 tpm=200k rpd= tpd= concurrent=8",
-            parse=reader(),
-        ),
-        Field(id="note", label="Note", value=group.note if group else "", hint="a line for you"),
-    ]
-
-
-def body(values: Values) -> dict[str, Any]:
-    """What the server takes."""
-    made = {name: values[name] for name in ("name", "multiplier", "models", "limits", "note")}
-    return made | {"budgets": budget_bodies(values["budgets"], values["token_budgets"])}
-
-
-def shows(session: Session, group: GroupView | None, values: Values) -> str:
-    """Which models its tokens will see."""
-    channels = [one for one in session.board.channels if group is not None and one.name in group.channels]
-    offered = sorted({model.name for one in channels if one.enabled for model in one.models})
-    found = [name for name in offered if matches(name, tuple(values["models"]))]
-    if group is None:
-        return "give it channels afterwards: on page 4, e, name it among a channel's groups"
-    return f"its tokens see {len(found)} of the {len(offered)} models that its channels offer"
-
-
-def twin(group: GroupView | None, values: Mapping[str, str]) -> str:
-    """The command that does the same."""
-    before = fields(group)
-    was = {field.id: field.value for field in before}
-    models = changed(values["models"], was["models"])
-    text = command(
-        "group",
-        "edit" if group else "add",
-        group.name if group else values["name"] or "NAME",
-        rename=changed(values["name"], group.name) if group else None,
-        multiplier=changed(values["multiplier"], was["multiplier"]),
-        models=models if models is None else models or "*",
-        note=changed(values["note"], was["note"]),
-    )
-    text += twins.budgets(values, group.budgets if group else ())
-    return text + twins.limits(values["limits"], group.limits if group else Limits())
 
 
 async def _remove(session: Session, group: GroupView, move: str) -> bool:

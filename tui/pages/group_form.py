@@ -1,0 +1,175 @@
+"""Group form: what can be set of a group: name, price factor, models, which channel is asked first, budgets, limits."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.group import Fallback, Policy
+from gateway.domain.limits import Limits
+from gateway.domain.patterns import matches
+from gateway.domain.views import GroupView
+from gateway.domain.written import brief_multiplier, multiplier_of
+from tui import twins
+from tui.limits import reader, written
+from tui.parse import (
+    budget_bodies,
+    budgets,
+    names,
+    required,
+    token_budgets,
+    written_budgets,
+    written_token_budgets,
+)
+from tui.session import Session
+from tui.twins import changed, command
+from tui.widgets.form import Field, Values
+
+POLICIES = {
+    Policy.PRIORITY: "the highest priority",
+    Policy.CHEAPEST: "the cheapest",
+    Policy.FASTEST: "the fastest of late",
+    Policy.LOCAL: "local, while not busy",
+}
+STAYS = ("may change channels", "stays at its channel")
+
+
+def fields(group: GroupView | None, *, copy: bool = False) -> list[Field]:
+    """The fields, filled from a group if there is one."""
+    name = "" if group is None else f"{group.name}-2" if copy else group.name
+    return [
+        Field(id="name", label="Name", value=name, hint="friends", parse=required),
+        Field(
+            id="multiplier",
+            label="Price factor",
+            value=brief_multiplier(group.multiplier)[1:] if group else "1",
+            hint="1.5 is half as much again, 0 is free",
+            parse=multiplier_of,
+        ),
+        Field(
+            id="models",
+            label="Models",
+            value=", ".join(group.models) if group else "",
+            hint="all that its channels offer, or patterns: gpt-*",
+            parse=names,
+        ),
+        *_route_fields(group),
+        Field(
+            id="budgets",
+            label="Budget, dollars",
+            value=written_budgets(group.budgets) if group else "",
+            hint="none, or day=5 week=20 month=50 ever=100",
+            parse=budgets,
+        ),
+        Field(
+            id="token_budgets",
+            label="Budget, tokens",
+            value=written_token_budgets(group.budgets) if group else "",
+            hint="none, or day=1M",
+            parse=token_budgets,
+        ),
+        Field(
+            id="limits",
+            label="Limits",
+            value=written(group.limits) if group else "",
+            hint="none, or rpm=60 tpm=200k rpd= tpd= concurrent=8",
+            parse=reader(),
+        ),
+        Field(id="note", label="Note", value=group.note if group else "", hint="a line for you"),
+    ]
+
+
+def _route_fields(group: GroupView | None) -> list[Field]:
+    policies = {words: policy.value for policy, words in POLICIES.items()}
+    return [
+        Field(
+            id="policy",
+            label="Asked first",
+            value=policy_words(group.policy) if group else POLICIES[Policy.PRIORITY],
+            options=list(policies),
+            parse=lambda text: policies[text],
+        ),
+        Field(
+            id="sticky",
+            label="A conversation",
+            value=STAYS[group.sticky] if group else STAYS[0],
+            options=STAYS,
+            parse=lambda text: text == STAYS[1],
+        ),
+        Field(
+            id="fallbacks",
+            label="Fallbacks",
+            value=written_fallbacks(group.fallbacks) if group else "",
+            hint="none, or gpt-*=claude-sonnet-4-5,qwen3:8b",
+            parse=fallbacks,
+        ),
+    ]
+
+
+def policy_words(policy: str) -> str:
+    """What stands for a policy."""
+    return next((words for known, words in POLICIES.items() if known == policy), policy)
+
+
+def fallbacks(text: str) -> list[Fallback]:
+    """``gpt-*=a,b other=c``: which models may answer for one. Raises BadRequest."""
+    found = []
+    for word in text.split():
+        model, equals, others = word.partition("=")
+        to = tuple(dict.fromkeys(name for name in others.split(",") if name))
+        if not (model and equals and to):
+            raise BadRequest(f"{word!r} is no fallback; it is MODEL=OTHER,ANOTHER, as in gpt-*=claude-sonnet-4-5")
+        found.append(Fallback(model=model, to=to))
+    return found
+
+
+def written_fallbacks(found: Sequence[Fallback]) -> str:
+    """As they are typed."""
+    return " ".join(f"{one.model}={','.join(one.to)}" for one in found)
+
+
+def body(values: Values) -> dict[str, Any]:
+    """What the server takes."""
+    plain = ("name", "multiplier", "models", "policy", "sticky", "limits", "note")
+    made = {name: values[name] for name in plain}
+    made["fallbacks"] = msgspec.to_builtins(values["fallbacks"])
+    return made | {"budgets": budget_bodies(values["budgets"], values["token_budgets"])}
+
+
+def shows(session: Session, group: GroupView | None, values: Values) -> str:
+    """Which models its tokens will see."""
+    channels = [one for one in session.board.channels if group is not None and one.name in group.channels]
+    offered = sorted({model.name for one in channels if one.enabled for model in one.models})
+    found = [name for name in offered if matches(name, tuple(values["models"]))]
+    if group is None:
+        return "give it channels afterwards: on page 4, e, name it among a channel's groups"
+    return f"its tokens see {len(found)} of the {len(offered)} models that its channels offer"
+
+
+def twin(group: GroupView | None, values: Mapping[str, str]) -> str:
+    """The command that does the same."""
+    before = fields(group)
+    was = {field.id: field.value for field in before}
+    models = changed(values["models"], was["models"])
+    text = command(
+        "group",
+        "edit" if group else "add",
+        group.name if group else values["name"] or "NAME",
+        rename=changed(values["name"], group.name) if group else None,
+        multiplier=changed(values["multiplier"], was["multiplier"]),
+        models=models if models is None else models or "*",
+        policy=_policy(values["policy"]) if values["policy"] != was["policy"] else None,
+        note=changed(values["note"], was["note"]),
+    )
+    if values["sticky"] != was["sticky"]:
+        text += " --sticky" if values["sticky"] == STAYS[1] else " --not-sticky"
+    if (others := changed(values["fallbacks"], was["fallbacks"])) is not None:
+        text += "".join(f" --fallback {shlex.quote(word)}" for word in others.split()) or " --no-fallbacks"
+    text += twins.budgets(values, group.budgets if group else ())
+    return text + twins.limits(values["limits"], group.limits if group else Limits())
+
+
+def _policy(words: str) -> str:
+    return next(policy.value for policy, known in POLICIES.items() if known == words)
