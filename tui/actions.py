@@ -71,6 +71,8 @@ ACTIONS: tuple[Action, ...] = (
     _act("channels", "test", "t", "Test", "ask the upstream; with a model also for a tiny answer", "channel test NAME"),
     _act("channels", "fetch", "L", "Models", "ask the upstream for its list of models", "channel models NAME"),
     _act("channels", "clear", "z", "Clear", "end the cool-down now", "channel clear NAME"),
+    _act("channels", "discover", "a", "Found here", "local servers, and keys in the environment", "discover"),
+    _act("channels", "keys", "A", "Keys", "its keys: another, one less, one tried again", "channel key", shown=False),
     _act("channels", "incidents", "i", "Incidents", "who failed when, and where calls went", "usage list st:err"),
     _act(
         "channels",

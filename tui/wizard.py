@@ -8,8 +8,6 @@ there is then made anew only if something else is asked for.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
-
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError
 from gateway.domain.views import ChannelView, NewToken
@@ -116,8 +114,8 @@ class Steps:
             return on
         kept = [model for model in channel.models if model.name in on] or channel.models
         there = await session.client.channel(channel.id)
-        if kept and kept != there.models:
-            await session.client.edit_channel(channel.id, {"models": msgspec.to_builtins(kept)})
+        if [model.name for model in kept] != [model.name for model in there.models]:
+            await session.client.edit_channel(channel.id, plans.only(kept))
         self.model = kept[0].name if kept else ""
         return True
 

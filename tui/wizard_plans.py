@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.domain.channel import Dialect
+from gateway.domain.channel import Dialect, Served
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import dollars, nanos_of
 from gateway.domain.units import Nanos
@@ -122,6 +122,12 @@ async def made(session: Session, body: Body | None) -> ChannelView:
         there = next((one for one in mocks if one.name == "demo"), mocks[0] if mocks else None)
         return there or await session.client.add_channel({"name": "demo", "dialect": Dialect.MOCK.value})
     return await session.client.add_channel(body)
+
+
+def only(models: Sequence[Served]) -> Body:
+    """The change after which just these are offered, whatever else the upstream comes to list."""
+    named = [msgspec.structs.replace(model, live=False) for model in models]
+    return {"models": msgspec.to_builtins(named), "patterns": []}
 
 
 def model_options(session: Session, channel: ChannelView) -> list[tuple[str, str]]:

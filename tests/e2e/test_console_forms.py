@@ -148,9 +148,9 @@ async def test_groups(tmp_path: Path) -> None:
 async def test_channels(tmp_path: Path) -> None:
     async with Provider().running() as provider, seated(tmp_path, "channels") as seat:
         await until(seat.app, seat.pilot, "demo")
-        await seat.press(
-            "n", "=up", "down", "down", f"=http://127.0.0.1:{provider.port}/v1", "down", "=sk-secret-0123456789-0001"
-        )
+        await seat.press("n", "=up")
+        await seat.field("base_url", f"http://127.0.0.1:{provider.port}/v1")
+        await seat.field("key", "sk-secret-0123456789-0001")
         await seat.field("models", "a, fast=b")
         await seat.press("enter")
         await seat.told("channel up was made with 2 models")

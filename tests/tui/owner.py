@@ -13,6 +13,7 @@ from gateway.domain.channel import Check, Served
 from gateway.domain.checkup import Checkup
 from gateway.domain.errors import BadRequest
 from gateway.domain.events import Changed, Snapshot
+from gateway.domain.offered import ListedModel, ListingView, PresetView
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import (
     AccountView,
@@ -64,7 +65,11 @@ class Owner(FakeClient):
         self.did: list[tuple[Any, ...]] = []
         self.refuses: BadRequest | None = None
         """What the next change is refused with."""
-        self.lists = [Served(name="claude-sonnet-4-5"), Served(name="claude-opus-5", context=1_000_000)]
+        self.listing = listing(
+            listed("claude-sonnet-4-5"),
+            listed("claude-haiku-4-5", state="gone"),
+            listed("claude-opus-5", state="new", served=False, context=1_000_000),
+        )
         self.check = Check(time=NOW, ok=True, ms=Millis(412), text="it lists 2 models")
         self.offered: list[Offer] = []
         self.address = ADDRESS
@@ -174,9 +179,28 @@ class Owner(FakeClient):
         self.note("test_channel", ref, model)
         return self.check
 
-    async def channel_models(self, ref: str) -> list[Served]:
-        self.note("channel_models", ref)
-        return self.lists
+    async def presets(self) -> list[PresetView]:
+        return [
+            preset("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+            preset("ollama", "http://127.0.0.1:11434/v1"),
+            preset("azure", ""),
+        ]
+
+    async def refresh_channel(self, ref: str) -> ListingView:
+        self.note("refresh_channel", ref)
+        return self.listing
+
+    async def add_key(self, ref: str, key: str) -> ChannelView:
+        self.note("add_key", ref, key)
+        return self.channels_now[0]
+
+    async def remove_key(self, ref: str, number: int) -> ChannelView:
+        self.note("remove_key", ref, number)
+        return self.channels_now[0]
+
+    async def clear_key(self, ref: str, number: int) -> ChannelView:
+        self.note("clear_key", ref, number)
+        return self.channels_now[0]
 
     async def clear_channel(self, ref: str) -> ChannelView:
         self.note("clear_channel", ref)
@@ -230,6 +254,27 @@ class Owner(FakeClient):
 
     async def models(self, token: str | None = None) -> list[ModelView]:
         return self.models_now
+
+
+def listed(name: str, **changes: Any) -> ListedModel:
+    fields: dict[str, Any] = {
+        "name": name,
+        "state": "offered",
+        "served": True,
+        "public": name,
+        "context": None,
+        "told": None,
+    }
+    return ListedModel(**(fields | changes))
+
+
+def listing(*models: ListedModel, **changes: Any) -> ListingView:
+    fields: dict[str, Any] = {"channel": "anthropic", "patterns": [], "time_ms": NOW, "stale": False, "error": ""}
+    return ListingView(models=list(models), **(fields | changes))
+
+
+def preset(name: str, url: str, key: str = "") -> PresetView:
+    return PresetView(name=name, dialect="openai", base_url=url, key_variable=key, local=not key)
 
 
 def refused(**changes: Any) -> Why:

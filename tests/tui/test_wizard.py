@@ -69,7 +69,7 @@ async def test_an_address_makes_a_channel_and_its_models_are_chosen() -> None:
         made = {"name": "acme", "dialect": "openai", "base_url": "https://api.acme.com/v1", "key": "sk-1"}
         assert owner.did == [
             ("add_channel", made),
-            ("edit_channel", "ch_acme", {"models": [{"name": "model-b"}]}),
+            ("edit_channel", "ch_acme", {"models": [{"name": "model-b"}], "patterns": []}),
         ]
 
 

@@ -6,12 +6,17 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Dialect, Served, Timeouts
+from gateway.domain.channel import Dialect, Timeouts
 from gateway.domain.errors import BadRequest
+from gateway.domain.offered import PresetView
+from gateway.domain.proxy import proxy_of
 from gateway.domain.urls import base_url_warning, checked_base_url
 from gateway.domain.views import ChannelView
+from gateway.domain.written import brief_multiplier, multiplier_of
 from tui import twins
 from tui.limits import WITH_QUEUE, reader, written
+from tui.pages.offering import Offering, of_channel, offering
+from tui.pages.offering import written as written_offering
 from tui.parse import line, names, required, whole
 from tui.safe import safe
 from tui.session import Session
@@ -19,11 +24,15 @@ from tui.twins import changed, command
 from tui.widgets.form import Field, Values
 
 REFERENCE = "env:"
+KEEP = "\N{HORIZONTAL ELLIPSIS}"
+"""What a field parses to that is to stay as it is."""
 ABANDONED = ("is finished and booked", "is cancelled")
 REFUSED = ("drop it and try again", "tell the client")
 
 
-def fields(session: Session, channel: ChannelView | None, *, copy: bool = False) -> list[Field]:
+def fields(
+    session: Session, channel: ChannelView | None, presets: Sequence[PresetView] = (), *, copy: bool = False
+) -> list[Field]:
     """The fields, filled from a channel if there is one; a copy has another name, and its key must be given again."""
     view = channel
     dialects = (view.dialect,) if view and not copy else tuple(d.value for d in Dialect)
@@ -34,6 +43,14 @@ def fields(session: Session, channel: ChannelView | None, *, copy: bool = False)
     return [
         Field(id="name", label="Name", value=name, hint="openai", parse=required),
         Field(id="dialect", label="Dialect", value=view.dialect if view else "openai", options=dialects),
+        Field(
+            id="preset",
+            label="Preset",
+            value=view.preset if view else "",
+            hint="found by the address; or openrouter, groq, ollama ...",
+            suggest=[preset.name for preset in presets],
+            parse=lambda text: _preset(text, presets),
+        ),
         Field(
             id="base_url",
             label="Base URL",
@@ -52,9 +69,9 @@ def fields(session: Session, channel: ChannelView | None, *, copy: bool = False)
         Field(
             id="models",
             label="Models",
-            value=written_models(view.models) if view else "",
-            hint="a, b, name=upstream-name; empty: the upstream is asked" if view is None else "none",
-            parse=lambda text: served(text, view.models if view else ()),
+            value=written_offering(of_channel(view)) if view else "",
+            hint="a, name=upstream-name, gpt-*, !*-preview; empty: all that it lists",
+            parse=lambda text: offering(text, view.models if view else ()),
         ),
         Field(
             id="groups",
@@ -79,6 +96,13 @@ def _key_again(name: str) -> Callable[[str], str]:
     return read
 
 
+def _preset(text: str, presets: Sequence[PresetView]) -> str:
+    name, known = text.strip(), [one.name for one in presets]
+    if name and known and name not in known:
+        raise BadRequest(f"{name!r} is no preset; known are {', '.join(known)}")
+    return name
+
+
 def _order_fields(view: ChannelView | None) -> list[Field]:
     return [
         Field(
@@ -94,6 +118,13 @@ def _order_fields(view: ChannelView | None) -> list[Field]:
             value=str(view.weight) if view else "1",
             hint="share of the draw within one priority",
             parse=whole,
+        ),
+        Field(
+            id="cost_factor",
+            label="Asks",
+            value=brief_multiplier(view.cost_factor)[1:] if view else "1",
+            hint="times the price, for groups that ask the cheapest first",
+            parse=multiplier_of,
         ),
         Field(
             id="limits",
@@ -114,6 +145,13 @@ def _way_fields(view: ChannelView | None) -> list[Field]:
             value=_written_timeouts(view.timeouts) if view else "",
             hint=f"as usual: {_written_timeouts(Timeouts(), whole=True)}",
             parse=_timeouts,
+        ),
+        Field(
+            id="proxy",
+            label="Proxy",
+            value=view.proxy if view else "",
+            hint="none, or http://host:3128, or env:NAME",
+            parse=lambda text: KEEP if view and text.strip() == view.proxy else _proxy(text),
         ),
         Field(
             id="options",
@@ -144,17 +182,21 @@ def body(values: Values, view: ChannelView | None = None) -> dict[str, Any]:
     """What the server takes; an empty key changes nothing, and a dialect is set once. Raises BadRequest."""
     made = dict(values)
     dialect = made.pop("dialect")
-    if dialect != Dialect.MOCK and not made["base_url"]:
+    if view is None and made["preset"] and not made["base_url"]:
+        made.pop("base_url")
+    elif dialect != Dialect.MOCK and not made["base_url"]:
         raise BadRequest("a base URL is needed; for OpenAI it is https://api.openai.com/v1", param="base_url")
     if dialect == Dialect.MOCK:
-        made.pop("base_url")
+        made.pop("base_url", None)
     if not made["key"]:
         made.pop("key")
-    made["models"] = msgspec.to_builtins(made["models"])
-    if view is None:
+    if made["proxy"] == KEEP:
+        made.pop("proxy")
+    offered: Offering = made.pop("models")
+    if view is not None or offered.models or offered.patterns:
+        made |= offered.patch()
+    if view is None and not made["preset"]:
         made["dialect"] = dialect
-        if not made["models"]:
-            made.pop("models")
     return made
 
 
@@ -168,31 +210,18 @@ def intro(view: ChannelView, *, copy: bool = False) -> str:
     return f"Its further headers ({names_}) stay as they are: tollkeeper channel edit --header changes them."
 
 
-def warning(values: Values) -> str:
-    """What the owner should know of the address."""
-    url = values["base_url"]
+def warning(values: Values, presets: Sequence[PresetView] = ()) -> str:
+    """What the owner should know of the address, or what the preset stands for."""
+    url, offered = values["base_url"], values["models"]
     told = base_url_warning(url) if url else ""
-    if not told and not values["models"] and values["dialect"] != Dialect.MOCK:
-        return "without models the upstream is asked for its list, and all of them are offered"
+    known = next((one for one in presets if one.name == values["preset"]), None)
+    if not told and known is not None and not url:
+        place = safe(known.base_url) or "an address of yours: type it"
+        key = f"; its key is usually env:{safe(known.key_variable)}" if known.key_variable else ""
+        return f"{known.name} speaks {safe(known.dialect)} at {place}{key}"
+    if not told and not (offered.models or offered.patterns) and values["dialect"] != Dialect.MOCK:
+        return "without models all that the upstream lists is offered, and kept up to date"
     return told
-
-
-def served(text: str, known: Sequence[Served] = ()) -> list[Served]:
-    """``a, b, name=upstream``; what is known of a model that stays is kept."""
-    there = {model.name: model for model in known}
-    found = []
-    for word in dict.fromkeys(text.replace(",", " ").split()):
-        name, equals, upstream = word.partition("=")
-        if not name or (equals and not upstream):
-            raise BadRequest(f"{word!r} is neither a model's name nor name=upstream-name")
-        model = there.get(name, Served(name=name))
-        found.append(msgspec.structs.replace(model, upstream="" if upstream == name else upstream))
-    return found
-
-
-def written_models(models: Sequence[Served]) -> str:
-    """As they are typed."""
-    return ", ".join(f"{m.name}={m.upstream}" if m.upstream else m.name for m in models)
 
 
 def add_twin(values: Mapping[str, str]) -> str:
@@ -207,18 +236,23 @@ def edit_twin(view: ChannelView, values: Mapping[str, str]) -> str:
 
 def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelView | None) -> str:
     before = {field.id: field.value for field in (*_order_fields(view), *_way_fields(view))}
-    other = changed(values["models"], written_models(view.models) if view else "")
+    other = changed(values["models"], written_offering(of_channel(view)) if view else "")
     plain = ",".join(word.partition("=")[0] for word in (other or "").replace(",", " ").split())
     text = command(
         *words,
         rename=changed(values["name"], view.name) if view else None,
-        dialect=values["dialect"] if view is None and values["dialect"] != "openai" else None,
+        dialect=values["dialect"]
+        if view is None and not values["preset"].strip() and values["dialect"] != "openai"
+        else None,
+        preset=changed(values["preset"], view.preset if view else "") or None,
         base_url=changed(values["base_url"], view.base_url if view else ""),
         key=_shown_key(values["key"], view),
         models=plain or None,
         group=changed(values["groups"].replace(" ", ""), ",".join(view.groups) if view else "default"),
         priority=changed(values["priority"], before["priority"]),
         weight=changed(values["weight"], before["weight"]),
+        cost_factor=changed(values["cost_factor"], before["cost_factor"]),
+        proxy=_shown_proxy(values["proxy"], before["proxy"]),
         note=changed(values["note"], before["note"]),
     )
     text += "".join(f" --map {word}" for word in (other or "").replace(",", " ").split() if "=" in word)
@@ -230,6 +264,21 @@ def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelVie
     if values["finish_abandoned"] != before["finish_abandoned"]:
         text += " --finish-abandoned" if values["finish_abandoned"] == ABANDONED[0] else " --cancel-abandoned"
     return text
+
+
+def _proxy(text: str) -> str:
+    """An address is checked, a reference is left to the server; it may hold a password, which is never shown."""
+    proxy = "" if text.strip().lower() == "none" else text.strip()
+    if proxy and not proxy.startswith(REFERENCE):
+        proxy_of(proxy)
+    return proxy
+
+
+def _shown_proxy(text: str, before: str) -> str | None:
+    """What may hold a password is read from stdin by the command."""
+    if (proxy := changed(text, before)) is None:
+        return None
+    return "-" if "@" in proxy else proxy or "none"
 
 
 def _shown_key(text: str, view: ChannelView | None) -> str | None:

@@ -6,8 +6,10 @@ import msgspec
 from textual.content import Content
 
 from gateway.domain.money import dollars
+from gateway.domain.overrides import Overrides
+from gateway.domain.units import MILLION
 from gateway.domain.views import ChannelView, SumRow
-from gateway.domain.written import brief_span
+from gateway.domain.written import brief_multiplier, brief_span
 from tui import format as fmt
 from tui.card import Card
 from tui.charts import spark
@@ -109,6 +111,12 @@ class ChannelListing(TrendListing[ChannelRow]):
             card.row("test", ("never; t tests it", "dim"))
         if lately := session.board.incidents.newest(channel.name)[:1]:
             card.row("lately", brief(lately[0], now, session.glyphs), ("   i", "key"), (" all incidents", "dim"))
+        for one in channel.keys if len(channel.keys) > 1 else ():
+            rest = f" {fmt.left(now, one.until_ms)}" if one.until_ms is not None else ""
+            state = "" if one.state == "ok" else f"   {state_word(one.state)}{rest} {safe(one.reason)}"
+            label = "keys" if one.number == 1 else ""
+            hint = "   A changes them" if label else ""
+            card.row(label, f"{one.number} {safe(one.key)}", (state, "warn"), (hint, "dim"))
         card.row("models", *_models(channel, session.glyphs))
         groups = ", ".join(map(safe, channel.groups)) or "none: nobody can use it"
         card.row("groups", f"{groups}   priority {channel.priority}   weight {channel.weight}")
@@ -184,6 +192,10 @@ def _models(channel: ChannelView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
     ]
     more = f" {glyphs.ellipsis} {len(channel.models) - SHOWN} more" if len(channel.models) > SHOWN else ""
     yield f"{len(channel.models)}: {', '.join(named)}{more}", ""
+    if channel.patterns:
+        yield f"   by {safe(', '.join(channel.patterns), 80)}", "dim"
+    if channel.list_error:
+        yield f"   the last good list: {safe(channel.list_error)}", "warn"
     yield "   L fetches the list", "dim"
 
 
@@ -193,6 +205,9 @@ def _rest(card: Card, channel: ChannelView) -> None:
     ways = [f"preset {safe(channel.preset)}"] if channel.preset else []
     ways += [f"{safe(name)}={safe(str(value))}" for name, value in channel.options.items()]
     ways += [f"header {safe(name)}" for name in channel.headers]
+    ways += [f"through {safe(channel.proxy)}"] if channel.proxy else []
+    ways += [f"asks {brief_multiplier(channel.cost_factor)} of the price"] if channel.cost_factor != MILLION else []
+    ways += _overrides(channel.overrides) if channel.overrides else []
     ways += ["parameters are never dropped"] if channel.strict else []
     ways += [] if channel.finish_abandoned else ["abandoned calls are cancelled"]
     times = channel.timeouts
@@ -200,6 +215,14 @@ def _rest(card: Card, channel: ChannelView) -> None:
     card.row("ways", (", ".join(ways), "dim"))
     if channel.note:
         card.row("note", safe(channel.note))
+
+
+def _overrides(found: Overrides) -> Iterator[str]:
+    yield from (f"always {safe(name)}={safe(str(value), 40)}" for name, value in found.set.items())
+    yield from (f"else {safe(name)}={safe(str(value), 40)}" for name, value in found.default.items())
+    yield from (f"never {safe(name)}" for name in found.remove)
+    if found.system:
+        yield f"system prompt {'instead' if found.replace_system else 'first'}: {safe(found.system, 60)}"
 
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from gateway.domain.channel import Check, Served
+from gateway.domain.channel import Check
 from gateway.domain.errors import GatewayError
+from gateway.domain.offered import ListingView, PresetView
 from gateway.domain.views import ChannelView
 from tui import format as fmt
+from tui.pages import channel_keys, discovery, offering
 from tui.pages.base import Verb
 from tui.pages.channel_form import add_twin, body, edit_twin, fields, intro, warning
 from tui.pages.seek import seek
@@ -52,13 +52,14 @@ async def edit(page: Channels) -> None:
     channel, session = chosen(page), page.session
     if channel is None:
         return
+    presets = await _presets(page)
     plan = Plan(
         title=f"Channel {channel.name}",
         intro=intro(channel),
-        fields=fields(session, channel),
+        fields=fields(session, channel, presets),
         save=lambda values: session.client.edit_channel(channel.id, body(values, channel)),
         twin=lambda values: edit_twin(channel, values),
-        live=warning,
+        live=lambda values: warning(values, presets),
     )
     if await page.ask(Form(plan)) is not None:
         tell(page, f"channel {channel.name} was changed; u takes it back")
@@ -121,47 +122,69 @@ def _tell_check(page: Channels, channel: ChannelView, check: Check | GatewayErro
 
 
 async def fetch(page: Channels) -> None:
-    """Ask the upstream for its list, and choose what of the difference to take."""
+    """Ask the upstream for its list, and choose what of it is offered."""
     channel, session = chosen(page), page.session
     if channel is None:
         return
-    ask = Busy(f"Asking {channel.name} for its models", lambda: session.client.channel_models(channel.id), session.now)
-    listed = await page.ask(ask)
-    if isinstance(listed, GatewayError):
-        raise listed
-    if listed is not None:
-        await take(page, channel, listed)
+    ask = Busy(f"Asking {channel.name} for its models", lambda: session.client.refresh_channel(channel.id), session.now)
+    listing = await page.ask(ask)
+    if isinstance(listing, GatewayError):
+        raise listing
+    if listing is not None:
+        await take(page, channel, listing)
 
 
-async def take(page: Channels, channel: ChannelView, listed: list[Served]) -> None:
-    """Show what is new and what is gone, and offer what is chosen."""
-    fresh, gone = difference(channel.models, listed)
-    same = len(channel.models) - len(gone)
-    if not fresh and not gone:
-        tell(page, f"{channel.name} lists the {same} models it offers: nothing is new, nothing is gone")
+async def take(page: Channels, channel: ChannelView, listing: ListingView) -> None:
+    """Show what is new, gone and not offered, and offer what is chosen."""
+    if not listing.models:
+        tell(page, f"{channel.name} gave no list: {safe(listing.error, 500) or 'it is empty'}", bad=True)
         return
-    options = [(model.name, f"new    {_said(model)}") for model in fresh]
-    options += [(model.name, f"gone   {_said(model)}") for model in gone]
-    about = f"{len(fresh)} new, {len(gone)} gone, {same} as before. What is on will be offered to clients."
-    on = await page.ask(Take(f"Models of {channel.name}", about, options, [model.name for model in gone]))
+    about = f"{offering.counted(listing)}. What is on is offered to clients."
+    if listing.error:
+        about += f"\nThis is its last good list: {safe(listing.error, 500)}"
+    if channel.patterns:
+        about += f"\nPatterns choose of it, also of what comes: {safe(', '.join(channel.patterns), 200)}"
+    there = [model.name for model in listing.models if model.served]
+    on = await page.ask(Take(f"Models of {channel.name}", about, offering.listed(listing), there))
     if on is None:
         return
-    kept = [model for model in channel.models if model not in gone or model.name in on]
-    wanted = [*kept, *(model for model in fresh if model.name in on)]
-    if wanted == list(channel.models):
+    if on == set(there):
         tell(page, "nothing was changed")
         return
-    await page.session.client.edit_channel(channel.id, {"models": msgspec.to_builtins(wanted)})
-    tell(page, f"{channel.name} offers {len(wanted)} models now; u takes it back")
+    view = await page.session.client.edit_channel(channel.id, offering.chosen(channel, listing, on).patch())
+    tell(page, f"{channel.name} offers {len(view.models)} models now; u takes it back")
 
 
-def difference(offered: list[Served], listed: list[Served]) -> tuple[list[Served], list[Served]]:
-    """What the upstream lists and is not offered, and what is offered and not listed any more."""
-    there = {model.upstream_name for model in offered}
-    names = {model.upstream_name for model in listed}
-    taken = {model.name for model in offered}
-    fresh = {m.name: m for m in listed if m.upstream_name not in there and m.name not in taken}
-    return list(fresh.values()), [m for m in offered if m.upstream_name not in names]
+async def discover(page: Channels) -> None:
+    """Look what is on this machine, and make channels of what is chosen."""
+    session = page.session
+    offers = await page.ask(Busy("Looking what is on this machine", session.client.offers, session.now))
+    if isinstance(offers, GatewayError):
+        raise offers
+    if offers is None:
+        return
+    if not offers:
+        tell(page, "nothing new: no further local server answers, and no vendor's key is in the environment")
+        return
+    about = "Local servers that answer, and vendors' keys in the server's environment. Nothing outside was asked.\n\n"
+    about += "$ tollkeeper discover --add NAME"
+    on = await page.ask(Take("Found on this machine", about, discovery.options(offers), []))
+    if not on:
+        return
+    ask = Busy("Asking them for their models", lambda: discovery.add(session, offers, on), session.now)
+    made, failed = await page.ask(ask) or ([], [])
+    if made:
+        seek(page, made[-1].id)
+        tell(page, f"made {', '.join(safe(one.name, 40) for one in made)}; t tests one, u takes the last back")
+    if failed:
+        tell(page, "\n".join(failed), bad=True)
+
+
+async def keys(page: Channels) -> None:
+    """Another key, one less, or one that is tried again."""
+    channel = chosen(page)
+    if channel is not None and (done := await page.ask(Form(channel_keys.plan(page.session, channel)))):
+        tell(page, f"{channel.name}: {done}")
 
 
 async def clear(page: Channels) -> None:
@@ -193,15 +216,23 @@ async def _reorder(page: Channels, by: int) -> None:
         tell(page, f"{channel.name} has priority {priority} now")
 
 
+async def _presets(page: Channels) -> list[PresetView]:
+    """The known upstreams; none if the server cannot tell them, for a channel can be made without."""
+    try:
+        return list(await page.session.client.presets())
+    except GatewayError:
+        return []
+
+
 async def _make(page: Channels, like: ChannelView | None) -> None:
-    session = page.session
+    session, presets = page.session, await _presets(page)
     plan = Plan(
         title="New channel" if like is None else f"New channel like {like.name}",
         intro="" if like is None else intro(like, copy=True),
-        fields=fields(session, like, copy=True),
+        fields=fields(session, like, presets, copy=True),
         save=lambda values: session.client.add_channel(body(values)),
         twin=add_twin,
-        live=warning,
+        live=lambda values: warning(values, presets),
         verb="Make it",
         waits=WAITS,
     )
@@ -209,11 +240,6 @@ async def _make(page: Channels, like: ChannelView | None) -> None:
     if made is not None:
         seek(page, made.id)
         tell(page, f"channel {made.name} was made with {len(made.models)} models; t tests it, u takes it back")
-
-
-def _said(model: Served) -> str:
-    context = f"   {fmt.short(model.context)} tokens" if model.context else ""
-    return safe(model.name) + context
 
 
 VERBS: Mapping[str, Verb] = {
@@ -226,6 +252,8 @@ VERBS: Mapping[str, Verb] = {
     "fetch": fetch,
     "clear": clear,
     "incidents": incidents,
+    "discover": discover,
+    "keys": keys,
     "raise": raise_priority,
     "lower": lower,
 }

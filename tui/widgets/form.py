@@ -14,6 +14,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.suggester import SuggestFromList
 from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
@@ -47,6 +48,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """Stands in the field while it is empty: an example."""
     options: Sequence[str] = ()
     """If there are any, one of them is chosen."""
+    suggest: Sequence[str] = ()
+    """What may be typed; the first that fits what stands there is offered, and taken with the right arrow."""
     secret: bool = False
     """Not shown while it is typed."""
     parse: Callable[[str], Any] = line
@@ -208,5 +211,7 @@ def _row(field: Field) -> ComposeResult:
             yield Choice(field.options, field.value, id=f"field-{field.id}")
         else:
             value = safe(field.value, VALUE_LIMIT)
-            yield Input(value, placeholder=field.hint, password=field.secret, compact=True, id=f"field-{field.id}")
+            offer = SuggestFromList(field.suggest, case_sensitive=False) if field.suggest else None
+            known = f"field-{field.id}"
+            yield Input(value, placeholder=field.hint, password=field.secret, suggester=offer, compact=True, id=known)
     yield Static(classes="complaint wrong", id=f"wrong-{field.id}")

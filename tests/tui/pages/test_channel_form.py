@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.channel import Served, Timeouts
+from gateway.domain.channel import Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.views import ChannelView
 from tests.tui.stage import FakeClient, channel, console
@@ -14,9 +14,7 @@ from tui.pages.channel_form import (
     edit_twin,
     fields,
     intro,
-    served,
     warning,
-    written_models,
 )
 
 
@@ -81,12 +79,6 @@ def test_headers_are_said_to_stay() -> None:
     assert intro(channel("x")) == ""
 
 
-def test_models_keep_what_is_known_of_them() -> None:
-    known = [Served(name="a", context=8_000), Served(name="b", upstream="bb")]
-    assert served("a, b=bb, c", known) == [*known, Served(name="c")]
-    assert written_models(known) == "a, b=bb"
-
-
 @pytest.mark.parametrize(
     ("field", "text"),
     [("models", "=x"), ("timeouts", "head"), ("timeouts", "head=0"), ("timeouts", "hat=3"), ("timeouts", "head=x")],
@@ -99,3 +91,15 @@ def test_what_makes_no_sense_is_refused(field: str, text: str) -> None:
 def test_an_address_without_encryption_is_spoken_of() -> None:
     assert "is not encrypted" in warning(form(base_url="http://example.com/v1", name="x")[1])
     assert warning(form(base_url="https://example.com/v1", name="x", models="a")[1]) == ""
+
+
+def test_a_proxy_is_kept_as_it_is_changed_or_taken_away_and_its_password_is_not_shown() -> None:
+    view = channel("x", proxy="http://proxy:3128")
+    assert "proxy" not in body(form(view)[1], view)
+    assert body(form(view, proxy="none")[1], view)["proxy"] == ""
+    assert edit_twin(view, form(view, proxy="")[0]) == "channel edit x --proxy none"
+    typed, values = form(view, proxy="http://me:secret@proxy:3128")
+    assert body(values, view)["proxy"] == "http://me:secret@proxy:3128"
+    assert edit_twin(view, typed) == "channel edit x --proxy -"
+    with pytest.raises(BadRequest, match="its port is missing"):
+        form(view, proxy="http://proxy")

@@ -1,17 +1,16 @@
 import msgspec
 import pytest
 
-from gateway.domain.channel import Served
 from gateway.domain.errors import BadRequest, UpstreamError
-from tests.tui.owner import Owner, press, said, screen, shown
+from gateway.domain.offered import ListingView
+from tests.tui.owner import Owner, listed, listing, press, said, screen, shown
 from tests.tui.stage import words
-from tui.pages.channels_verbs import difference
 from tui.widgets.take import Take
 
 
 async def test_a_channel_is_made_of_an_address_and_a_key() -> None:
     async with shown("channels") as (app, pilot, owner):
-        await press(app, pilot, "n", "=mine", "down", "down", "=https://host/v1/", "down", "=sk-secret-1")
+        await press(app, pilot, "n", "=mine", "down", "down", "down", "=https://host/v1/", "down", "=sk-secret-1")
         assert "sk-secret-1" not in screen(app)
         assert said(app, ".twin") == "$ tollkeeper channel add mine --base-url https://host/v1/ --key -"
         await press(app, pilot, "enter")
@@ -37,7 +36,7 @@ async def test_what_the_upstream_refuses_stands_at_the_models() -> None:
     owner = Owner()
     owner.refuses = BadRequest("channel 'mine' gave no list of its models", param="models")
     async with shown("channels", owner) as (app, pilot, _):
-        await press(app, pilot, "n", "=mine", "down", "down", "=https://host/v1", "enter")
+        await press(app, pilot, "n", "=mine", "down", "down", "down", "=https://host/v1", "enter")
         assert said(app, "#wrong-models") == "channel 'mine' gave no list of its models"
 
 
@@ -82,7 +81,7 @@ async def test_the_list_of_models_is_shown_as_a_difference() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "L")
         assert isinstance(app.screen, Take)
-        assert "1 new, 1 gone, 1 as before" in screen(app)
+        assert "1 new, 1 gone, 1 offered" in screen(app)
         await press(app, pilot, "space", "j", "space", "enter")
         _, (verb, ref, patch) = owner.did
         assert (verb, ref) == ("edit_channel", "ch_anthropic")
@@ -99,10 +98,10 @@ async def test_taking_nothing_changes_nothing() -> None:
 async def test_an_upstream_that_does_not_answer_is_told() -> None:
     owner = Owner()
 
-    async def models(ref: str) -> list[Served]:
+    async def refresh(ref: str) -> ListingView:
         raise UpstreamError("the upstream cannot be reached")
 
-    owner.channel_models = models  # type: ignore[method-assign]
+    owner.refresh_channel = refresh  # type: ignore[method-assign]
     async with shown("channels", owner) as (app, pilot, _):
         await press(app, pilot, "L")
         assert words(app) == ["the upstream cannot be reached"]
@@ -122,11 +121,30 @@ async def test_space_switches_it() -> None:
         assert owner.did == [("edit_channel", "ch_openrouter", {"enabled": True})]
 
 
-def test_a_model_under_another_name_is_not_new() -> None:
-    offered = [Served(name="fast", upstream="gpt-5-mini"), Served(name="old")]
-    fresh, gone = difference(offered, [Served(name="gpt-5-mini"), Served(name="new"), Served(name="new")])
-    assert [model.name for model in fresh] == ["new"]
-    assert [model.name for model in gone] == ["old"]
+async def test_a_list_that_is_not_to_be_had_is_told() -> None:
+    owner = Owner()
+    owner.listing = listing(error="connection refused", stale=True)
+    async with shown("channels", owner) as (app, pilot, _):
+        await press(app, pilot, "L")
+        assert words(app) == ["anthropic gave no list: connection refused"]
+
+
+async def test_the_last_good_list_says_that_it_is_one() -> None:
+    owner = Owner()
+    owner.listing = listing(listed("claude-sonnet-4-5"), error="connection refused", stale=True)
+    async with shown("channels", owner) as (app, pilot, _):
+        await press(app, pilot, "L")
+        assert "This is its last good list: connection refused" in screen(app)
+
+
+async def test_a_preset_needs_no_address() -> None:
+    async with shown("channels") as (app, pilot, owner):
+        await press(app, pilot, "n", "=mine", "down", "down", "=groq")
+        assert said(app, ".live").startswith("groq speaks openai at https://api.groq.com/openai/v1; its key is usually")
+        assert said(app, ".twin") == "$ tollkeeper channel add mine --preset groq"
+        await press(app, pilot, "enter")
+        ((_, body),) = owner.did
+        assert (body["preset"], "base_url" in body, "dialect" in body) == ("groq", False, False)
 
 
 @pytest.mark.parametrize("key", ["e", "D", "space", "d", "t", "L", "z", "K"])

@@ -1,0 +1,70 @@
+import pytest
+
+from gateway.domain.channel import Served, Told
+from gateway.domain.errors import BadRequest
+from gateway.domain.units import Nanos
+from tests.tui.owner import listed, listing
+from tests.tui.stage import channel
+from tui.pages.offering import Offering, chosen, counted, of_channel, offering, written
+from tui.pages.offering import listed as rows
+
+
+def test_names_mappings_and_patterns_are_read_and_written_the_same() -> None:
+    found = offering("a, fast=b, gpt-*, !*-preview")
+    assert found.models == [Served(name="a"), Served(name="fast", upstream="b")]
+    assert found.patterns == ["gpt-*", "!*-preview"]
+    assert written(found) == "a, fast=b, gpt-*, !*-preview"
+
+
+def test_what_is_known_of_a_model_that_stays_is_kept() -> None:
+    known = [Served(name="a", context=8_000), Served(name="b", upstream="bb")]
+    assert offering("a, b=bb, c", known).models == [*known, Served(name="c")]
+
+
+@pytest.mark.parametrize("text", ["=x", "a="])
+def test_half_a_mapping_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="is neither a model's name"):
+        offering(text)
+
+
+def test_what_a_pattern_let_in_is_not_named() -> None:
+    view = channel("x", models=[Served(name="a"), Served(name="gpt-5", live=True)], patterns=["gpt-*"])
+    assert of_channel(view) == Offering([Served(name="a")], ["gpt-*"])
+
+
+def test_a_chosen_model_is_named_and_one_left_out_is_gone() -> None:
+    view = channel("x", models=[Served(name="a"), Served(name="own", upstream="b"), Served(name="unlisted")])
+    seen = listing(listed("a"), listed("b", public="own"), listed("c", state="new", served=False, context=9))
+    found = chosen(view, seen, {"b", "c"})
+    assert written(found) == "own=b, unlisted, c"
+    assert found.models[-1].context == 9
+
+
+def test_where_patterns_choose_one_is_kept_out_by_a_pattern_and_let_in_again_without_it() -> None:
+    view = channel("x", models=[Served(name="g1", live=True), Served(name="g2", live=True)], patterns=["g*", "!g3"])
+    seen = listing(listed("g1"), listed("g2"), listed("g3", state="kept_out", served=False, public=""))
+    assert chosen(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"])
+
+
+def test_what_the_upstream_lists_no_more_can_stay() -> None:
+    view = channel("x", models=[Served(name="a")])
+    seen = listing(listed("a", state="gone"))
+    assert written(chosen(view, seen, {"a"})) == "a"
+    assert written(chosen(view, seen, set())) == ""
+
+
+def test_what_is_new_and_gone_comes_first_with_what_is_known_of_it() -> None:
+    told = Told(input=Nanos(250_000_000), output=Nanos(2_000_000_000))
+    seen = listing(
+        listed("z"),
+        listed("k", state="kept_out", served=False, public=""),
+        listed("n", state="new", served=False, public="", context=128_000, told=told),
+        listed("g", state="gone", public="mine"),
+    )
+    assert [text for _, text in rows(seen)] == [
+        "new         n   128k tokens   0.25 / 2 $ per M there",
+        "gone        g as mine",
+        "not offered k",
+        "offered     z",
+    ]
+    assert counted(seen) == "1 new, 1 gone, 1 not offered, 1 offered"
