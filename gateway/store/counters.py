@@ -34,6 +34,9 @@ class Spent(msgspec.Struct, frozen=True):
     calls: int = 0
 
 
+_NO_MOMENTS: dict[Millis, Tally] = {}
+
+
 class Counters:
     """Counts the log, and the records that still wait for the disk: ``backlog`` tells them, ``lock`` keeps them so."""
 
@@ -85,10 +88,9 @@ class Counters:
             total.nanos += cost
             total.tokens += tokens
             total.calls += calls
-        for scope in scopes(record):
-            moments = self._spent.get(scope)
-            if moments:
-                for since, tally in moments.items():
+        if self._spent:
+            for scope in scopes(record):
+                for since, tally in self._spent.get(scope, _NO_MOMENTS).items():
                     if ts >= since:
                         tally.nanos += cost
                         tally.tokens += tokens

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from gateway.core.call import Visit
 from gateway.core.engine import Engine
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import GatewayError, InternalError
 from gateway.v1.client import HttpClient
 from gateway.web.reading import check_json, read_body
 from gateway.web.response import Response
@@ -25,6 +25,9 @@ async def chat(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.St
         await pipeline.run(visit, token, body, client)
     finally:
         client.leave()
-    if isinstance(client.response, web.StreamResponse):
-        await client.response.write_eof()
-    return client.response
+    response = client.response
+    if response is None:
+        raise InternalError("the call ended without an answer")
+    if isinstance(response, web.StreamResponse):
+        await response.write_eof()
+    return response

@@ -28,8 +28,8 @@ class HttpClient:
         self._request = request
         self._call = call
         self._calls = calls
-        self.response: web.StreamResponse | Response = Response()
-        """The answer as far as it is known: that of a stream once it has begun."""
+        self.response: web.StreamResponse | Response | None = None
+        """The answer: that of a stream once it has begun."""
         self.gone = False
         self.begun = False
         self.on_gone: Callable[[], None] | None = None
@@ -53,9 +53,9 @@ class HttpClient:
 
     def answer(self, headers: dict[str, str], body: bytes) -> None:
         """The whole answer to a plain call. A client that is gone gets none."""
-        self.response = Response(body, headers=self._headers(headers))
+        response = self.response = Response(body, headers=self._headers(headers))
         try:
-            self.response.send(self._request, together=len(self._calls) > 1)
+            response.send(self._request, together=len(self._calls) > 1)
         except ConnectionError:
             self.gone = True
 

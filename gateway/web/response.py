@@ -6,7 +6,6 @@ is done: Date, Content-Length, Connection as the request's version wants it, and
 """
 
 import asyncio
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -31,10 +30,10 @@ class Response:
         body: bytes = b"",
         *,
         status: int = 200,
-        headers: Mapping[str, str] | None = None,
+        headers: dict[str, str] | None = None,
         content_type: str = JSON,
     ) -> None:
-        self.headers = dict(headers) if headers else {}
+        self.headers = {} if headers is None else headers
         self.keep_alive: bool | None = None
         """None: as the request wants it. False closes the connection after the answer."""
         self.sent = False

@@ -28,6 +28,7 @@ async def acted(act: Act, line: str = "GET / HTTP/1.1", **headers: str) -> Answe
         client = HttpClient(request, CallId("req_1"))
         await act(client)
         client.leave()
+        assert client.response is not None
         await client.response.write_eof()
         return client.response
 
@@ -75,6 +76,7 @@ async def test_a_whole_answer_to_nobody_is_no_error() -> None:
         client.answer({}, b"{}")
         assert client.gone
         gone.set()
+        assert client.response is not None
         return client.response
 
     async with opened(handle) as (visitor, _):

@@ -6,6 +6,7 @@ waits is handed over at once, so that nobody who comes later can take it; who ha
 
 import asyncio
 from collections import deque
+from time import monotonic
 
 from gateway.upstream.connection.wire import Wire
 
@@ -26,7 +27,7 @@ class Places:
 
     def rested(self) -> Wire | None:
         """The connection that rested last, if it still lives."""
-        oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_S
+        oldest = monotonic() - KEEP_ALIVE_S
         while self._resting:
             wire = self._resting.pop()
             if wire.alive and wire.idle_since > oldest:
@@ -67,14 +68,13 @@ class Places:
 
     def rest(self, wire: Wire) -> None:
         """A connection may serve again."""
-        loop = asyncio.get_running_loop()
-        wire.idle_since = loop.time()
+        wire.idle_since = monotonic()
         if (turn := self._next()) is not None:
             turn.set_result(wire)
             return
         self._resting.append(wire)
         if self._sweeping is None:
-            self._sweeping = loop.call_later(KEEP_ALIVE_S, self._sweep)
+            self._sweeping = asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._sweep)
 
     def gone(self, wire: Wire) -> None:
         """A connection is lost."""
@@ -115,8 +115,7 @@ class Places:
 
     def _sweep(self) -> None:
         """Close what has rested for too long."""
-        loop = asyncio.get_running_loop()
-        oldest = loop.time() - KEEP_ALIVE_S
+        loop, oldest = asyncio.get_running_loop(), monotonic() - KEEP_ALIVE_S
         for wire in [wire for wire in self._resting if wire.idle_since <= oldest]:
             wire.abort()
         self._sweeping = loop.call_later(KEEP_ALIVE_S, self._sweep) if self._resting else None
