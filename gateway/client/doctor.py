@@ -19,7 +19,15 @@ TEXT_LIMIT = 500
 
 
 async def examine(client: ControlClient, *, key: str = "", token: str = "", model: str = "") -> AsyncIterator[Step]:
-    """One Step a question, then one for each thing on the rounds.
+    """One Step a question, then one for each thing on the rounds."""
+    async for step in ask(client, key=key, token=token, model=model):
+        yield step
+    async for step in rounds(client):
+        yield step
+
+
+async def ask(client: ControlClient, *, key: str = "", token: str = "", model: str = "") -> AsyncIterator[Step]:
+    """One Step a question.
 
     ``key`` is a client's key, or ``token`` the name of one; else the active token used last. ``model`` is what the
     client asks for; else the first model that the token sees.
@@ -32,8 +40,6 @@ async def examine(client: ControlClient, *, key: str = "", token: str = "", mode
             step = await _answered(name, question(case))
             failed = step.result == "fail"
             yield step
-    async for step in rounds(client):
-        yield step
 
 
 async def _answered(name: str, answer: Awaitable[str]) -> Step:

@@ -49,7 +49,7 @@ async def _examine(where: Config) -> None:
         await client.add_token({"name": "selftest", "group": "default"})
         settled = asyncio.create_task(_settled(client))  # noqa: TID251 - awaited below
         await asyncio.sleep(0)
-        async for step in doctor.examine(client):
+        async for step in doctor.ask(client):
             if step.result != "ok":
                 settled.cancel()
                 raise Quit(f"selftest: {step.name} failed: {step.text}", Exit.FAILED)
