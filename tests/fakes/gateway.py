@@ -1,11 +1,13 @@
 """Gateway: a real one in this process, on a free loopback port, over a real store; and short words to set it up."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from gateway.config import Config
 from gateway.core.clock import Clock
@@ -105,11 +107,14 @@ class Gateway:
 
 
 @asynccontextmanager
-async def running(home: Path, *, patience: Patience | None = None, haste: float = HASTE) -> AsyncIterator[Gateway]:
+async def running(
+    home: Path, *, patience: Patience | None = None, haste: float = HASTE, wall: Callable[[], Millis] | None = None
+) -> AsyncIterator[Gateway]:
     """A gateway with ten dollars, the group ``default`` and the token ``laptop``; no channel yet."""
     config = Config(home=home, host="127.0.0.1", port=0)
     async with AsyncExitStack() as stack:
         clock = Clock(mono=asyncio.get_running_loop().time, sleep=lambda s: asyncio.sleep(s / haste))
+        clock = clock if wall is None else msgspec.structs.replace(clock, wall=wall)
         engine = await stack.enter_async_context(open_engine(config, clock=clock, patience=patience))
         await stack.enter_async_context(open_door(engine, config))
         port = int(engine.address.rpartition(":")[2].partition("/")[0])

@@ -34,4 +34,5 @@ def _system_text(exc: OSError) -> str:
     """The system's words: asyncio puts others in their place. Errors of look-ups have numbers of their own."""
     if exc.errno and not isinstance(exc, socket.gaierror):
         return os.strerror(exc.errno)
-    return exc.strerror or str(exc) or type(exc).__name__
+    closed = "it closed the connection" if isinstance(exc, ConnectionError) else type(exc).__name__
+    return exc.strerror or str(exc) or closed

@@ -1,0 +1,214 @@
+"""F-U1 to U4: upstreams that cannot be reached. Nothing was sent, nothing is booked, and the next channel answers."""
+
+import asyncio
+import datetime as dt
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trustme
+
+from gateway.domain.call import FailureKind, Outcome
+from gateway.domain.channel import Timeouts
+from gateway.domain.usage import Source
+from gateway.upstream.connection import heads, names
+from tests.conformance.shapes import error_faults
+from tests.fakes.client import Answer
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import speak
+from tests.fakes.wire import Socket
+from tests.upstream.connection.makers import Talk, hang, listening
+
+SOON = Timeouts(connect=0.3)
+
+
+def refused_unbilled(gateway: Gateway, answer: Answer, reason: str, code: str = "upstream_unreachable") -> None:
+    """What every row of these demands of a call that found no other channel."""
+    assert (answer.status, answer.error["code"]) == (504 if code == "upstream_timeout" else 502, code)
+    assert error_faults(answer.json) == []
+    assert reason in answer.error["message"]
+    record = gateway.records[-1]
+    assert (record.cost, record.possible, record.source) == (0, 0, Source.NONE)
+    assert record.outcome is (Outcome.TIMEOUT if code == "upstream_timeout" else Outcome.ERROR)
+    assert {(a.kind, a.billed) for a in record.attempts} == {(FailureKind.NETWORK, False)}
+    assert gateway.engine.store.books.held(("account", "")).nanos == 0
+
+
+async def saved_by_the_next(gateway: Gateway, provider: Provider) -> None:
+    """Another channel of lower priority answers."""
+    provider.on("spare", speak())
+    gateway.channel(provider.base_url, "m=spare", name="spare", priority=-1)
+    gateway.engine.health.clear(gateway.engine.catalog.channel("up").id)
+    answer = await gateway.client.chat()
+    assert (answer.status, answer.text) == (200, "Hello")
+    assert [a.kind for a in gateway.records[-1].attempts] == [FailureKind.NETWORK, None]
+
+
+async def test_u1_a_refused_connection(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel("http://127.0.0.1:1/v1")
+    refused_unbilled(gateway, await gateway.client.chat(), "Connection refused")
+    await saved_by_the_next(gateway, provider)
+
+
+@pytest.fixture
+def names_of_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No name server is asked: names say themselves how they fail."""
+    let_go, real = threading.Event(), socket.getaddrinfo
+
+    def look_up(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if host == "nowhere.test":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        if host == "servfail.test":
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        if host == "stalled.test":
+            let_go.wait(20)
+        return real(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(names, "LOOK_UP_S", 0.3)
+    yield
+    let_go.set()
+
+
+@pytest.mark.usefixtures("names_of_the_test")
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [("nowhere", "not known"), ("servfail", "Temporary failure"), ("stalled", "not found within")],
+)
+async def test_u2_a_name_that_is_not_found(gateway: Gateway, provider: Provider, host: str, reason: str) -> None:
+    gateway.channel(f"http://{host}.test/v1")
+    refused_unbilled(gateway, await gateway.client.chat(), reason)
+    await saved_by_the_next(gateway, provider)
+
+
+@pytest.mark.usefixtures("names_of_the_test")
+async def test_u2_a_name_that_stalls_holds_up_no_other_channel(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel("http://stalled.test/v1", "stalled")
+    gateway.channel(provider.base_url, name="well")
+    provider.on("m", speak())
+    stuck = [asyncio.ensure_future(gateway.client.chat("stalled")) for _ in range(20)]
+    await asyncio.sleep(0.05)
+    answers = await asyncio.gather(*(gateway.client.chat() for _ in range(20)))
+    assert {answer.status for answer in answers} == {200}
+    assert not any(call.done() for call in stuck)
+    assert {answer.error["code"] for answer in await asyncio.gather(*stuck)} == {"upstream_unreachable"}
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def trusting(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Channels trust the tests' authority, and are as strict as ever for the rest."""
+    context = heads.tls_context()
+    made = ssl.create_default_context()
+    made.minimum_version = context.minimum_version
+    authority.configure_trust(made)
+    heads.target_of.cache_clear()
+    monkeypatch.setattr(heads, "tls_context", lambda: made)
+    yield
+    heads.target_of.cache_clear()
+
+
+def certified(authority: trustme.CA, name: str = "127.0.0.1", expires: dt.datetime | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name, not_after=expires).configure_cert(context)
+    return context
+
+
+@asynccontextmanager
+async def bad_tls(kind: str, authority: trustme.CA) -> AsyncIterator[int]:
+    """A server on loopback with a fault of that kind; its port."""
+    tls: ssl.SSLContext | None = None
+    talk: Talk = hang
+    match kind:
+        case "expired":
+            tls = certified(authority, expires=dt.datetime(2025, 1, 1, tzinfo=dt.UTC))
+        case "self-signed":
+            tls = certified(trustme.CA())
+        case "other name":
+            tls = certified(authority, "elsewhere.test")
+        case "old version":
+            tls = certified(authority)
+            tls.set_ciphers("DEFAULT@SECLEVEL=0")
+            tls.minimum_version = ssl.TLSVersion.TLSv1
+            tls.maximum_version = ssl.TLSVersion.TLSv1_1
+        case "garbage":
+            talk = _garbage
+    async with listening(talk, tls) as port:
+        yield port
+
+
+async def _garbage(peer: Socket) -> None:
+    await peer.more()
+    await peer.write(b"HTTP/1.1 400 Bad Request\r\n\r\nThis is no TLS")
+    await peer.gone.wait()
+
+
+@pytest.mark.usefixtures("trusting")
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("expired", "certificate has expired"),
+        ("self-signed", "its certificate is not accepted"),
+        ("other name", "its certificate is not accepted"),
+        ("old version", "closed the connection"),
+        ("garbage", "TLS failed"),
+    ],
+)
+async def test_u3_bad_tls_is_refused_with_its_reason(
+    gateway: Gateway, provider: Provider, authority: trustme.CA, kind: str, reason: str
+) -> None:
+    async with bad_tls(kind, authority) as port:
+        gateway.channel(f"https://127.0.0.1:{port}/v1", timeouts=Timeouts(connect=5.0))
+        refused_unbilled(gateway, await gateway.client.chat(), reason)
+        await saved_by_the_next(gateway, provider)
+
+
+@pytest.mark.usefixtures("trusting")
+async def test_u3_a_handshake_that_hangs_is_cut(gateway: Gateway, provider: Provider, authority: trustme.CA) -> None:
+    async with bad_tls("hang", authority) as port:
+        gateway.channel(f"https://127.0.0.1:{port}/v1", timeouts=SOON)
+        refused_unbilled(gateway, await gateway.client.chat(), "connect deadline of 0.3 s", "upstream_timeout")
+        await saved_by_the_next(gateway, provider)
+
+
+@pytest.mark.usefixtures("trusting")
+async def test_u3_the_key_and_the_prompt_were_not_told(gateway: Gateway, authority: trustme.CA) -> None:
+    heard = bytearray()
+
+    async def listen(peer: Socket) -> None:
+        while True:
+            await peer.more()
+            heard.extend(peer.take(len(peer.buffer)))
+
+    async with listening(listen, certified(trustme.CA())) as port:
+        gateway.channel(f"https://127.0.0.1:{port}/v1")
+        assert (await gateway.client.chat()).status == 502
+    assert heard == b""
+
+
+async def test_u4_a_host_that_swallows_what_is_sent(gateway: Gateway, provider: Provider) -> None:
+    """Its queue of new connections is full: the system drops what comes, as a firewall does."""
+    hole = socket.create_server(("127.0.0.1", 0), backlog=0)
+    port = hole.getsockname()[1]
+    fillers = [socket.socket() for _ in range(4)]
+    try:
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        await asyncio.sleep(0.05)
+        gateway.channel(f"http://127.0.0.1:{port}/v1", timeouts=SOON)
+        refused_unbilled(gateway, await gateway.client.chat(), "connect deadline of 0.3 s", "upstream_timeout")
+        await saved_by_the_next(gateway, provider)
+    finally:
+        for one in (hole, *fillers):
+            one.close()
