@@ -49,6 +49,7 @@ from gateway.upstream.client import Upstreams
 from gateway.upstream.lessons import Lessons
 from gateway.v1.app import Surface
 from gateway.web.connection import Listener
+from gateway.web.crowd import Crowd
 from gateway.web.errors import status_of
 
 _log = logging.getLogger("tollkeeper")
@@ -260,7 +261,7 @@ async def _first(one: asyncio.Event, other: asyncio.Event, limit_s: float) -> No
 async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
     """Open the public port; at the end it is closed at once. Raises Conflict, saying what to do, if it is taken."""
     surface = Surface(engine, config.host)
-    listener = Listener(surface.handle)
+    listener = Listener(surface.handle, Crowd(lambda: engine.catalog.registry.settings))
     try:
         server = await asyncio.get_running_loop().create_server(listener, config.host, config.port, backlog=BACKLOG)
     except OSError as error:

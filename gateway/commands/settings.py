@@ -1,5 +1,8 @@
 """``settings``: what the owner decides for the whole gateway."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import click
 
 from gateway.commands import patches, show
@@ -10,6 +13,30 @@ from gateway.commands.session import run
 from gateway.domain.settings import Durability, Settings
 
 COUNT = click.IntRange(min=0)
+
+F = TypeVar("F", bound=Callable[..., object])
+
+LIMITS = (
+    ("--token-streams", "Streams of a token at a time, if it has no limit of its own; 0: any number."),
+    ("--channel-calls", "Calls of a channel at a time, if it has no limit of its own; 0: any number."),
+    ("--queue", "Calls that may wait for a place at one such limit."),
+    ("--queue-s", "Seconds they may wait for it; 0: they are refused at once."),
+    ("--connections", "Open connections of clients; 0: any number."),
+    ("--address-connections", "Those of one address of another machine; 0: any number."),
+    ("--bodies-mib", "Size of all request bodies together; 0: any."),
+    ("--memory-mib", "Above this use of memory no further calls are taken; 0: no limit."),
+)
+
+
+def limit_options(command: F) -> F:
+    """The limits of the whole gateway."""
+    for name, text in reversed(LIMITS):
+        command = click.option(name, type=COUNT, help=text)(command)
+    return command
+
+
+def _number(limit: int) -> str:
+    return str(limit or "any number")
 
 
 @click.group(cls=Noun)
@@ -39,14 +66,6 @@ def show_settings(*, as_json: bool) -> None:
 @click.option("--refuse-unpriced/--allow-unpriced", default=None, help="Calls to models that have no price.")
 @click.option("--hosts", metavar="NAMES", help="Further host names clients may call it by; '' for none.")
 @click.option("--origins", metavar="URLS", help="Web pages that may call it: https://app.example.com; '' for none.")
-@click.option(
-    "--token-streams", type=COUNT, help="Streams of a token at a time, if it has no limit of its own; 0: any."
-)
-@click.option(
-    "--channel-calls", type=COUNT, help="Calls of a channel at a time, if it has no limit of its own; 0: any."
-)
-@click.option("--queue", type=COUNT, help="Calls that may wait for a place at one limit of calls in flight.")
-@click.option("--queue-s", type=COUNT, help="Seconds they may wait for it; 0: they are refused at once.")
 @click.option("--keep-days", type=click.IntRange(min=1), help="How long call records are kept; sums stay.")
 @click.option(
     "--refresh-models-h",
@@ -55,6 +74,7 @@ def show_settings(*, as_json: bool) -> None:
     help="How often upstreams are asked for their models where patterns choose of them; 0 for never.",
 )
 @click.option("--stop-on-leave/--stay-on-leave", default=None, help="Whether leaving the console stops the server.")
+@limit_options
 @json_option
 def set_settings(
     *,
@@ -65,11 +85,8 @@ def set_settings(
     keep_days: int | None,
     refresh_models_h: int | None,
     stop_on_leave: bool | None,
-    token_streams: int | None,
-    channel_calls: int | None,
-    queue: int | None,
-    queue_s: int | None,
     as_json: bool,
+    **limits: int | None,
 ) -> None:
     """Change settings; only what is named changes."""
     patch = patches.given(
@@ -80,10 +97,7 @@ def set_settings(
         keep_days=keep_days,
         refresh_models_h=refresh_models_h,
         stop_on_leave=stop_on_leave,
-        token_streams=token_streams,
-        channel_calls=channel_calls,
-        queue=queue,
-        queue_s=queue_s,
+        **limits,
     )
     _print(run(lambda client: client.set_settings(patches.something(patch))), as_json=as_json)
 
@@ -101,8 +115,11 @@ def _print(view: Settings, *, as_json: bool) -> None:
             ("keep days", str(view.keep_days)),
             ("refresh models", f"every {view.refresh_models_h} h" if view.refresh_models_h else "never by itself"),
             ("stop on leave", show.yes_no(view.stop_on_leave)),
-            ("streams of a token", str(view.token_streams or "any number")),
-            ("calls of a channel", str(view.channel_calls or "any number")),
+            ("streams of a token", _number(view.token_streams)),
+            ("calls of a channel", _number(view.channel_calls)),
             ("who waits for a place", f"{view.queue} calls for {view.queue_s} s" if view.queue_s else "nobody"),
+            ("connections", f"{_number(view.connections)}, {_number(view.address_connections)} of one address"),
+            ("request bodies", f"{view.bodies_mib} MiB together" if view.bodies_mib else "of any size together"),
+            ("memory", f"no further calls above {view.memory_mib} MiB" if view.memory_mib else "no limit"),
         ]
     )

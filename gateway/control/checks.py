@@ -36,6 +36,10 @@ MULTIPLIER_LIMIT = 1_000_000_000
 LONGEST_WAIT_S = 600
 """A call that stands in line for longer is not waited for any more."""
 
+_COUNTS = (
+    *("token_streams", "channel_calls", "queue", "queue_s"),
+    *("connections", "address_connections", "bodies_mib", "memory_mib"),
+)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, token
 _OWN_HEADERS = frozenset(
     {
@@ -58,7 +62,7 @@ def settings(value: Settings) -> None:
     """Host names are bare, origins are whole and have no path, records are kept for a day at least."""
     _demand(value.keep_days >= 1, "keep_days", "at least one day of records must be kept")
     _demand(0 <= value.refresh_models_h <= 8760, "refresh_models_h", "is in hours, at most a year; 0 is never")
-    for field in ("token_streams", "channel_calls", "queue", "queue_s"):
+    for field in _COUNTS:
         _not_negative(getattr(value, field), field)
     _demand(value.queue_s <= LONGEST_WAIT_S, "queue_s", f"is at most {LONGEST_WAIT_S} seconds")
     for host in value.hosts:

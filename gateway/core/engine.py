@@ -19,7 +19,9 @@ from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
 from gateway.core.health import Health
 from gateway.core.live import Live
+from gateway.core.memory import resident
 from gateway.core.pipeline import Pipeline
+from gateway.core.pressure import Pressure
 from gateway.core.ratelimit import Limiter
 from gateway.core.tasks import Tasks
 from gateway.domain.change import Change
@@ -69,6 +71,7 @@ class Engine:
         """Base URL of /v1 once it listens."""
         self.stop_asked: Callable[[bool], None] = lambda _now: None
         """Set by the server: begin to stop, at once or after draining."""
+        self.pressure = Pressure(resident, lambda: self.catalog.registry.settings, live)
         self.pipeline = wire(self)
 
     def now(self) -> Millis:

@@ -38,3 +38,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Calls that may wait for a place at one such limit, where its owner does not say."""
     queue_s: int = 10
     """Seconds they may wait for it."""
+    connections: int = 2048
+    """Open connections of clients; 0: no limit. Below the usual limit of open files, both sides of a call counted."""
+    address_connections: int = 256
+    """Those of one address of another machine; 0: no limit."""
+    bodies_mib: int = 256
+    """All request bodies together; 0: no limit."""
+    memory_mib: int = 1024
+    """What the process may take before it takes no further calls; 0: no limit."""

@@ -112,7 +112,7 @@ def _allow_origin(request: web.BaseRequest, response: Response, origins: tuple[s
 def _failed(error: GatewayError, call: str) -> Response:
     status, headers, body = errors.answer(error, call)
     response = Response(body, status=status, headers=headers)
-    if status in (408, 413, 417):
+    if status in (408, 413, 417) or error.code == "out_of_memory":
         response.keep_alive = False
     return response
 

@@ -6,16 +6,15 @@ be booked. aiohttp offers only all or nothing, so the handler is told instead of
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from gateway.domain.errors import BadRequest, Unavailable
+from gateway.web.crowd import Crowd
 from gateway.web.errors import answer
 from gateway.web.response import Response
-
-MAX_CONNECTIONS = 2048
-"""Below the usual limit of open files, both sides of a call counted."""
 
 KEEP_ALIVE_S = 75.0
 """An idle connection, or one that has not sent a whole head, is closed after this."""
@@ -26,37 +25,38 @@ LINGER_S = 1.0
 WRITE_S = 30.0
 """A client that takes nothing of what waits for it, from one such look to the next, is left."""
 
-_OVERLOADED = answer(Unavailable(f"more than {MAX_CONNECTIONS} connections are open", retry_after_s=1))[2]
-_REFUSAL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n"
-    b"Content-Length: %d\r\n\r\n%b" % (len(_OVERLOADED), _OVERLOADED)
-)
-
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | Response]]
 
 
 class Connection(RequestHandler):
     """One client's connection."""
 
-    __slots__ = ("_look", "on_lost")
+    __slots__ = ("_address", "_crowd", "_look", "on_lost")
 
     on_lost: Callable[[], None] | None
     """Called once when the connection is lost while a request is handled."""
     _look: asyncio.TimerHandle | None
     """The next look at a client that reads more slowly than we write."""
 
+    def __init__(self, manager: web.Server, crowd: Crowd, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self._crowd = crowd
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Turn it away when there are too many."""
         self.on_lost = self._look = None
-        crowded = self._manager is not None and len(self._manager.connections) >= MAX_CONNECTIONS
+        peer = transport.get_extra_info("peername")
+        self._address = str(peer[0]) if isinstance(peer, tuple) else ""
+        crowded = self._crowd.enter(self._address)
         super().connection_made(transport)
         if crowded and self.transport is not None:
-            self.transport.write(_REFUSAL)
+            self.transport.write(_refusal(crowded))
             self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Tell the handler."""
         self._look_away()
+        self._crowd.leave(self._address)
         super().connection_lost(exc)
         if self.on_lost is not None:
             told, self.on_lost = self.on_lost, None
@@ -109,19 +109,28 @@ class Connection(RequestHandler):
 class Listener(web.Server):
     """Makes our connections. No access log: the call log is one, and writing both costs a fifth of the throughput."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, crowd: Crowd) -> None:
         # It says StreamResponse and asks for no more than Response has.
         super().__init__(handler, handler_cancellation=False)  # type: ignore[arg-type]
+        self._crowd = crowd
 
     def __call__(self) -> RequestHandler:
         """One more connection."""
         return Connection(
             self,
+            self._crowd,
             loop=self._loop,
             keepalive_timeout=KEEP_ALIVE_S,
-            # None is what the code asks for and its hint forbids.
-            access_log=None,  # type: ignore[arg-type]
+            access_log=None,
             read_bufsize=READ_BUFFER,
             auto_decompress=False,
             lingering_time=LINGER_S,
         )
+
+
+def _refusal(reason: str) -> bytes:
+    body = answer(Unavailable(reason, retry_after_s=1))[2]
+    return (
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+        b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    )

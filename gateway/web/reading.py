@@ -4,6 +4,7 @@ import asyncio
 
 from aiohttp import web
 
+from gateway.core.pressure import Share
 from gateway.domain.errors import BadRequest, InvalidToken, Refused, TooLarge
 
 MAX_BODY = 32 << 20
@@ -70,8 +71,12 @@ def check_json(request: web.BaseRequest) -> None:
         raise Refused(msg, code="unsupported_media_type")
 
 
-async def read_body(request: web.BaseRequest) -> bytes:
-    """The whole body. Raises TooLarge before reading what is declared too big, BadRequest (408) when it trickles."""
+async def read_body(request: web.BaseRequest, share: Share) -> bytes:
+    """The whole body, counted into its share of the memory as it comes.
+
+    Raises TooLarge before reading what is declared too big, BadRequest (408) when it trickles, and Unavailable when all
+    bodies together are too large.
+    """
     declared = request.content_length
     if declared is not None and declared > MAX_BODY:
         raise _too_large()
@@ -79,17 +84,19 @@ async def read_body(request: web.BaseRequest) -> bytes:
     if expected is not None and expected.strip().lower() != "100-continue":
         raise BadRequest("the only expectation met here is '100-continue'", code="expectation_failed")
     if request.content.is_eof():  # it came with the head, as most do
-        return _whole(request.content.read_nowait())
+        body = _whole(request.content.read_nowait())
+        share.grow(len(body))
+        return body
     if expected is not None:
         await _continue(request)
     try:
-        return await _gather(request)
+        return await _gather(request, share)
     except TimeoutError as error:
         msg = f"the body came too slowly: it must be complete within {BODY_S:.0f} s, at {LEAST_RATE} bytes a second"
         raise BadRequest(msg, code="request_timeout") from error
 
 
-async def _gather(request: web.BaseRequest) -> bytes:
+async def _gather(request: web.BaseRequest, share: Share) -> bytes:
     """The body in its parts. One timer is put off as they come; a timer a part would cost more than reading it."""
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -101,6 +108,7 @@ async def _gather(request: web.BaseRequest) -> bytes:
             size += len(part)
             if size > MAX_BODY:
                 raise _too_large()
+            share.grow(len(part))
             deadline = _deadline(began, size)
             if deadline - (limit.when() or 0) > STEP_S:
                 limit.reschedule(deadline)

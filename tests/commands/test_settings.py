@@ -1,6 +1,9 @@
 """Settings on the command line."""
 
+from typing import Any
+
 from gateway.commands.exits import Exit
+from gateway.commands.settings import LIMITS
 from gateway.domain.settings import Settings
 from tests.commands.runner import Control, run
 
@@ -42,3 +45,20 @@ def test_what_is_named_changes() -> None:
 
 def test_naming_nothing_is_a_usage_error() -> None:
     assert run("settings", "set", control=Control(CONTROL)).code == Exit.USAGE
+
+
+def test_every_limit_can_be_set() -> None:
+    control = Control(CONTROL)
+    assert run("settings", "set", *(word for name, _ in LIMITS for word in (name, "0")), control=control).code == 0
+    assert control.bodies == [{name.removeprefix("--").replace("-", "_"): 0 for name, _ in LIMITS}]
+
+
+def test_limits_are_shown() -> None:
+    usual = run("settings", "show", control=Control(CONTROL)).out
+    assert "64 calls for 10 s" in usual
+    assert "2048, 256 of one address" in usual
+    assert "256 MiB together" in usual
+    none: dict[str, Any] = dict.fromkeys((name.removeprefix("--").replace("-", "_") for name, _ in LIMITS), 0)
+    lifted = run("settings", "show", control=Control({"GET /settings": Settings(**none)})).out
+    assert "nobody" in lifted
+    assert "any number, any number of one address" in lifted

@@ -24,9 +24,6 @@ EXCUSED = {
 """Rows of clients that no test holds, and why."""
 
 ELSEWHERE = {
-    "k4": ("core/test_ratelimit.py", "test_the_limiter_equals_the_model_on_random_schedules"),
-    "k5": ("core/test_ratelimit.py", "test_the_limiter_equals_the_model_on_random_schedules"),
-    "k6": ("core/test_lines.py", "test_never_too_many_never_one_forgotten"),
     "k7": ("core/test_routing.py", "test_weights_are_shares"),
 }
 """Rows whose test lies with the part that it is about, under another name."""

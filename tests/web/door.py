@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from gateway.domain.errors import GatewayError
+from gateway.domain.settings import Settings
 from gateway.web import errors
 from gateway.web.connection import Listener
+from gateway.web.crowd import Crowd
 from gateway.web.response import Response
 from tests.fakes.client import Client
 from tests.fakes.wire import Socket
@@ -30,9 +32,9 @@ class Visitor(Client):
 
 
 @asynccontextmanager
-async def opened(handle: Handle) -> AsyncIterator[tuple[Visitor, Listener]]:
+async def opened(handle: Handle, crowd: Crowd | None = None) -> AsyncIterator[tuple[Visitor, Listener]]:
     """A client that knows the port, and the listener."""
-    listener = Listener(_guarded(handle))
+    listener = Listener(_guarded(handle), crowd or Crowd(Settings))
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     visitor = Visitor(server.sockets[0].getsockname()[1])
     try:

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from gateway.web import connection
+from gateway.domain.settings import Settings
 from gateway.web.connection import KEEP_ALIVE_S, WRITE_S, Connection
+from gateway.web.crowd import Crowd
 from tests.fakes.client import read_answer
 from tests.fakes.wire import Gone
 from tests.web.door import opened, until
@@ -106,9 +107,9 @@ async def test_broken_http_is_answered_in_json_and_closed(head: bytes, caplog: p
     assert caplog.records == []
 
 
-async def test_too_many_connections_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "MAX_CONNECTIONS", 2)
-    async with opened(hello) as (client, listener):
+@pytest.mark.parametrize("settings", [Settings(connections=2), Settings(address_connections=2)])
+async def test_c12_too_many_connections_are_turned_away(settings: Settings) -> None:
+    async with opened(hello, Crowd(lambda: settings, lambda _: False)) as (client, listener):
         kept = [await client.connect() for _ in range(2)]
         for peer in kept:
             await peer.write(client.request("GET", "/"))

@@ -73,6 +73,7 @@ ERRORS: list[tuple[GatewayError, int, str, dict[str, str]]] = [
     (Unavailable("x", code="gateway_stopping", retry_after_s=5), 503, "server_error", LATER),
     (Unavailable("x", code="store_unavailable", retry_after_s=5), 503, "server_error", LATER),
     (RateLimited("x", code="too_many_streams", retry_after_s=5), 429, "rate_limit_error", LATER),
+    (Unavailable("x", code="out_of_memory", retry_after_s=5), 503, "server_error", LATER),
     (Unavailable("x", code="client_closed"), 499, "invalid_request_error", {}),
     (Unavailable("x", code="call_cancelled"), 503, "server_error", NEVER),
     (UpstreamError("x", status=500), 502, "upstream_error", NEVER),

@@ -7,10 +7,14 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
+from gateway.core.pressure import Pressure, Share
+from gateway.domain.settings import Settings
 from gateway.web import reading
 from gateway.web.reading import BODY_S, GRACE_S, LEAST_RATE, check_head, check_json, key_of, read_body
 from tests.fakes.client import Client, read_answer
 from tests.web.door import opened
+
+PRESSURE = Pressure(lambda: 0, Settings, ())
 
 
 async def look(request: web.BaseRequest) -> web.StreamResponse:
@@ -19,7 +23,10 @@ async def look(request: web.BaseRequest) -> web.StreamResponse:
     key = key_of(request)
     if request.method == "POST":
         check_json(request)
-    body = await read_body(request)
+    with Share(PRESSURE) as share:
+        body = await read_body(request, share)
+        assert PRESSURE.bodies == len(body)
+    assert PRESSURE.bodies == 0
     return web.Response(body=json.dumps({"key": key, "size": len(body)}).encode())
 
 

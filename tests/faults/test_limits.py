@@ -1,0 +1,125 @@
+"""Limits (C12, K4 to K6): what is at a limit passes, one more does not; nobody is forgotten, nothing is lost."""
+
+import asyncio
+
+import pytest
+
+from gateway.domain.limits import Limits
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import fail, speak
+from tests.faults.test_races import walled
+
+
+@pytest.mark.parametrize("owner", ["token", "group", "channel"])
+async def test_k4_exactly_so_many_calls_a_minute_pass(gateway: Gateway, provider: Provider, owner: str) -> None:
+    provider.on("m", speak())
+    limits = Limits(rpm=20)
+    client = gateway.token("fast", limits=limits) if owner == "token" else gateway.client
+    if owner == "group":
+        gateway.group("default", limits=limits)
+    if owner == "channel":
+        gateway.channel(provider.base_url, limits=limits)
+    answers = await asyncio.gather(*(client.chat() for _ in range(70)))
+    statuses = [answer.status for answer in answers]
+    assert (statuses.count(200), statuses.count(429), len(provider.exchanges)) == (20, 50, 20)
+    refused = next(answer for answer in answers if answer.status == 429)
+    assert refused.error["code"] == "rate_limit_exceeded"
+    assert 1 <= int(refused.head.get("retry-after")) <= 60
+    assert refused.head.get("x-ratelimit-remaining-requests") == "0"
+
+
+async def test_k5_tokens_a_minute_are_never_more_than_the_limit_and_one_call(
+    gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", speak(prompt=9, completion=60))
+    client = gateway.token("fast", limits=Limits(tpm=500))
+    answers = await asyncio.gather(*(client.chat(max_tokens=40) for _ in range(40)))
+    passed = sum(answer.status == 200 for answer in answers)
+    assert 500 / 69 - 1 <= passed <= 500 / 60 + 1
+    for _ in range(20):
+        passed += (await client.chat(max_tokens=40)).status == 200
+    assert passed * 69 <= 500 + 69
+
+
+async def test_a_channel_at_its_rate_leaves_the_call_to_the_next(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak())
+    gateway.channel(provider.base_url, limits=Limits(rpm=1))
+    gateway.channel(provider.base_url, name="next", priority=-1)
+    answers = [await gateway.client.chat() for _ in range(3)]
+    assert [answer.head.get("x-gateway-channel") for answer in answers] == ["up", "next", "next"]
+
+
+async def test_limits_are_told_on_refusals_and_failures(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", fail(400))
+    client = gateway.token("known", limits=Limits(rpm=60))
+    answers = [await client.chat(), await client.chat("unknown"), await client.post(b"{")]
+    assert [answer.status for answer in answers] == [400, 404, 400]
+    assert {answer.head.get("x-ratelimit-remaining-requests") for answer in answers} == {"59"}
+
+
+async def test_all_bodies_together_are_bounded(gateway: Gateway, provider: Provider) -> None:
+    """A body that is refused for it costs nothing, and calls go on when the others have ended."""
+    script, wall = walled()
+    provider.on("m", script)
+    gateway.settings(bodies_mib=3)
+    large = {"model": "m", "messages": [{"role": "user", "content": "x" * (1 << 20)}]}
+    calls = [asyncio.create_task(gateway.client.post(large)) for _ in range(2)]
+    await provider.asked(2)
+    refused = await gateway.client.post(large)
+    assert (refused.status, refused.error["code"], refused.head.get("x-should-retry")) == (503, "out_of_memory", "true")
+    wall.set()
+    assert [(await call).status for call in calls] == [200, 200]
+    assert (await gateway.client.post(large)).status == 200
+    assert gateway.engine.pressure.bodies == 0
+
+
+async def test_a_gateway_that_has_grown_too_big_takes_no_further_calls(gateway: Gateway, provider: Provider) -> None:
+    script, wall = walled()
+    provider.on("m", script)
+    gateway.settings(memory_mib=1)
+    first = asyncio.create_task(gateway.client.chat())
+    await provider.asked(1)
+    refused = await gateway.client.chat()
+    assert (refused.status, refused.error["code"], refused.head.get("retry-after")) == (503, "out_of_memory", "1")
+    wall.set()
+    assert (await first).status == 200
+    assert (await gateway.client.chat()).status == 200
+
+
+@pytest.mark.parametrize("limit", [2, 4])
+async def test_c12_streams_of_a_token_have_a_limit(gateway: Gateway, provider: Provider, limit: int) -> None:
+    script, wall = walled()
+    provider.on("m", script)
+    gateway.settings(token_streams=limit, queue_s=0)
+    streams = [asyncio.create_task(gateway.client.chat(stream=True)) for _ in range(limit)]
+    await provider.asked(limit)
+    refused = await gateway.client.chat(stream=True)
+    assert (refused.status, refused.error["code"], refused.head.get("retry-after")) == (429, "too_many_streams", "1")
+    wall.set()
+    assert [(await stream).status for stream in streams] == [200] * limit
+
+
+async def test_k6_calls_in_flight_are_never_more_than_their_limit(gateway: Gateway, provider: Provider) -> None:
+    """50 at once before 4 places, some of whom leave while they wait: all others are answered."""
+    running = most = 0
+
+    async def answer(exchange: Exchange) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.002)
+        running -= 1
+        await speak()(exchange)
+
+    provider.on("m", answer)
+    gateway.channel(provider.base_url, limits=Limits(concurrent=4))
+    calls = [asyncio.create_task(gateway.client.chat()) for _ in range(50)]
+    await provider.asked(4)
+    for call in calls[10:50:4]:
+        call.cancel()
+    ends = await asyncio.gather(*calls, return_exceptions=True)
+    answered = [end for end in ends if not isinstance(end, BaseException)]
+    assert most <= 4
+    assert {answer.status for answer in answered} == {200}
+    assert len(answered) >= 40

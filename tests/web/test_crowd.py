@@ -1,0 +1,68 @@
+"""So many connections, and so many of one address; this machine's own are not counted by address."""
+
+import pytest
+
+from gateway.domain.settings import Settings
+from gateway.web.crowd import Crowd, is_own
+
+FAR = "192.168.1.7"
+
+
+@pytest.mark.parametrize(
+    ("address", "own"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("", True),
+        (FAR, False),
+        ("10.0.0.1", False),
+        ("::ffff:10.0.0.1", False),
+        ("2001:db8::1", False),
+        ("fe80::1%eth0", False),
+    ],
+)
+def test_whose_address_it_is(address: str, own: bool) -> None:
+    assert is_own(address) == own
+
+
+@pytest.mark.parametrize("limit", [1, 2, 2048])
+def test_the_limit_itself_is_let_in_and_one_more_is_not(limit: int) -> None:
+    crowd = Crowd(lambda: Settings(connections=limit))
+    assert [crowd.enter("127.0.0.1") for _ in range(limit)] == [""] * limit
+    assert crowd.enter("127.0.0.1") == f"more than {limit} connections are open"
+    crowd.leave("127.0.0.1")
+    assert crowd.enter("127.0.0.1") != ""
+    crowd.leave("127.0.0.1")
+    crowd.leave("127.0.0.1")
+    assert crowd.enter("127.0.0.1") == ""
+
+
+@pytest.mark.parametrize("limit", [1, 256])
+def test_one_address_of_another_machine_has_its_own_limit(limit: int) -> None:
+    crowd = Crowd(lambda: Settings(address_connections=limit))
+    assert [crowd.enter(FAR) for _ in range(limit)] == [""] * limit
+    assert crowd.enter(FAR) == f"more than {limit} connections of this address are open"
+    assert crowd.enter("192.168.1.8") == ""
+    crowd.leave(FAR)
+    crowd.leave(FAR)
+    assert crowd.enter(FAR) == ""
+
+
+def test_this_machine_may_have_any_number() -> None:
+    crowd = Crowd(lambda: Settings(address_connections=1))
+    assert [crowd.enter("127.0.0.1") for _ in range(3)] == [""] * 3
+
+
+def test_without_limits_anybody_may_come() -> None:
+    crowd = Crowd(lambda: Settings(connections=0, address_connections=0))
+    assert {crowd.enter(FAR) for _ in range(5000)} == {""}
+
+
+def test_addresses_that_left_are_forgotten() -> None:
+    crowd = Crowd(Settings)
+    for number in range(1000):
+        crowd.enter(f"10.0.{number // 256}.{number % 256}")
+        crowd.leave(f"10.0.{number // 256}.{number % 256}")
+    assert crowd._by_address == {}  # noqa: SLF001 - its bound is what this is about
