@@ -132,6 +132,7 @@ def _stir(rig: Rig, chance: random.Random) -> None:
             enabled=chance.random() < 0.8,
             keys=chance.choice(((), ("sk-second",))),
             cost_factor=chance.choice((10**6, 10**7)),
+            limits=chance.choice((Limits(), Limits(), Limits(rpm=1), Limits(tpm=150), Limits(rpd=3))),
         )
         _ail(rig, up.id, chance)
     rig.put("account", "", Account(status=chance.choice((AccountStatus.ACTIVE,) * 9 + (AccountStatus.SUSPENDED,))))
