@@ -15,7 +15,7 @@ CASES: list[tuple[Exception, str]] = [
     (OSError(None, "the name was not found within 5 s"), "the name was not found within 5 s"),
     (OSError("Multiple exceptions: a, b"), "Multiple exceptions: a, b"),
     (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
-    (ConnectionResetError(), "ConnectionResetError"),
+    (ConnectionResetError(), "it closed the connection"),
     (ValueError("odd"), "odd"),
 ]
 
