@@ -86,6 +86,7 @@ ACTIONS: tuple[Action, ...] = (
     _act("channels", "lower", "J", "Priority down", "ask it later", "channel edit NAME --priority N", shown=False),
     # Models
     _act("models", "edit", "e", "Price", "set its price, with an example beside it", "price set MODEL"),
+    _act("models", "import", "P", "List prices", "what vendors charge, with a preview", "price import --dry-run"),
     _act("models", "free", "0", "Free", "it costs nothing", "price set MODEL --free"),
     _act("models", "delete", "d", "No price", "take its price away; u takes it back", "price remove MODEL"),
     # Account

@@ -13,7 +13,7 @@ from gateway.domain.channel import Check, Served
 from gateway.domain.checkup import Checkup
 from gateway.domain.errors import BadRequest
 from gateway.domain.events import Changed, Snapshot
-from gateway.domain.offered import ListedModel, ListingView, PresetView
+from gateway.domain.offered import ListedModel, ListingView, PresetView, PriceProposal
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import (
     AccountView,
@@ -74,6 +74,12 @@ class Owner(FakeClient):
         self.offered: list[Offer] = []
         self.address = ADDRESS
         self.answer = refused()
+        self.proposals = [
+            proposal("gpt-5-mini", change="up", guard="five times as much"),
+            proposal("my-finetune-7", now=None, change="new"),
+            proposal("claude-sonnet-4-5", differs=False, change="same"),
+            proposal("gemini-2.5-flash", kept=True, change="down"),
+        ]
         self.machine_now = [Step(name="the disk", result="ok", text="9.0 GB are free")]
 
     def note(self, *what: Any) -> None:
@@ -233,6 +239,12 @@ class Owner(FakeClient):
         assert self.models_now[0].price is not None
         return self.models_now[0].price
 
+    async def import_prices(self, models: list[str] | None = None, **how: Any) -> list[PriceProposal]:
+        if models is None:
+            return self.proposals
+        self.note("import_prices", models, how)
+        return [msgspec.structs.replace(one, applied=True) for one in self.proposals if one.model in models]
+
     async def remove_price(self, model: str) -> None:
         self.note("remove_price", model)
 
@@ -275,6 +287,19 @@ def listing(*models: ListedModel, **changes: Any) -> ListingView:
 
 def preset(name: str, url: str, key: str = "") -> PresetView:
     return PresetView(name=name, dialect="openai", base_url=url, key_variable=key, local=not key)
+
+
+def proposal(name: str, **changes: Any) -> PriceProposal:
+    listed = model("claude-haiku-4-5").price
+    fields: dict[str, Any] = {
+        "model": name,
+        "channel": "openai-main",
+        "now": model("gpt-5-mini").price,
+        "listed": listed,
+        "kept": False,
+        "differs": True,
+    }
+    return PriceProposal(**(fields | changes))
 
 
 def refused(**changes: Any) -> Why:

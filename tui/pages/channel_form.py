@@ -99,7 +99,8 @@ def _key_again(name: str) -> Callable[[str], str]:
 def _preset(text: str, presets: Sequence[PresetView]) -> str:
     name, known = text.strip(), [one.name for one in presets]
     if name and known and name not in known:
-        raise BadRequest(f"{name!r} is no preset; known are {', '.join(known)}")
+        near = [one for one in known if one.startswith(name[:1])][:6] or known[:6]
+        raise BadRequest(f"{name!r} is no preset; some are {', '.join(near)}; all: tollkeeper channel presets")
     return name
 
 

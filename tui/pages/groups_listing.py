@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 import msgspec
 from textual.content import Content
 
+from gateway.domain.group import Policy
 from gateway.domain.money import dollars
 from gateway.domain.views import GroupView
 from gateway.domain.written import brief_multiplier
@@ -80,9 +81,7 @@ class GroupListing(Listing[GroupRow]):
         card.row("first", f"{policy_words(group.policy)}{stays}")
         for one in group.fallbacks:
             others = f" {session.glyphs.right} ".join(map(safe, one.to))
-            card.row(
-                "fallback", f"{safe(one.model)} {session.glyphs.right} {others}", ("   if none can serve it", "dim")
-            )
+            card.row("else", f"{safe(one.model)} {session.glyphs.right} {others}", ("   if none can serve it", "dim"))
         card.row("tokens", _some(group.tokens, session.glyphs) or ("none", "dim"))
         for budget in group.budgets:
             told = f"   {forecast(budget, now, group.created_ms)}"
@@ -118,7 +117,7 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
     )
     yield Column("tokens", "Tokens", 6, lambda r: _number(len(r.view.tokens), glyphs), right=True, rank=2)
     yield Column("sees", "Models", 6, lambda r: _number(len(r.view.sees), glyphs), right=True, rank=3)
-    yield Column("route", "Route, first to last", 20, lambda r: _route_text(r, glyphs), flex=True, tone=_route_tone)
+    yield Column("route", "Channels", 20, lambda r: _route_text(r, glyphs), flex=True, tone=_route_tone)
     yield Column("rpm", "Calls/m", 7, lambda r: _limit(r.view.limits.rpm, glyphs), right=True, rank=4)
     yield Column("tpm", "Tok/m", 6, lambda r: _limit(r.view.limits.tpm, glyphs), right=True, rank=5)
     yield Column(
@@ -154,6 +153,8 @@ def _budget(group: GroupView, glyphs: Glyphs) -> str:
 def _route_text(row: GroupRow, glyphs: Glyphs) -> str:
     marks = {"ok": "", "half_open": f" {glyphs.half}", "off": f" {glyphs.off}", "attention": f" {glyphs.failed}"}
     named = [f"{safe(name)}{marks.get(state, f' {glyphs.warning}')}" for name, state in row.route]
+    if row.view.policy != Policy.PRIORITY and named:
+        return f"{safe(row.view.policy, 12)} of {', '.join(named)}"
     return f" {glyphs.right} ".join(named) or "no channel"
 
 

@@ -7,6 +7,7 @@ from textual.content import Content
 
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates, cost
+from gateway.domain.tiers import written_tier
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage
 from gateway.domain.views import ModelView, PriceView
@@ -94,6 +95,9 @@ class ModelListing(TrendListing[ModelRow]):
         context = f"   context {fmt.short(model.context)} tokens" if model.context else ""
         card.line((safe(model.name), "bold"), context)
         card.row("price", *price_text(model.price))
+        if model.told is not None:
+            there = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by what the upstream lists"
+            card.row("there", (there, "dim"))
         if model.price is not None:
             self._examples(card, model.price)
         way = f" {session.glyphs.right} "
@@ -159,8 +163,11 @@ def price_text(price: PriceView | None) -> Iterator[tuple[str, str]]:
             yield f"   {what} {fmt.price(nanos)}", ""
     if price.per_call_nanos:
         yield f"   {dollars(price.per_call_nanos)} a call", ""
-    tiers = f", {price.tiers} tiers for longer inputs" if price.tiers else ""
-    yield f"   $ per million tokens, {safe(price.source)}{tiers}", "dim"
+    tiers = f"; above {', above '.join(map(written_tier, price.tier_prices))}" if price.tier_prices else ""
+    listed = f" of {fmt.day(price.as_of_ms)}" if price.as_of_ms else ""
+    yield f"   $ per million tokens, {safe(price.source)}{listed}{tiers}", "dim"
+    if price.stale:
+        yield "   that list is old; P looks for a newer one", "warn"
 
 
 def _price_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
@@ -206,11 +213,13 @@ def _context(row: ModelRow, glyphs: Glyphs) -> str:
 
 def _source(row: ModelRow) -> str:
     price = row.view.price
-    return "! no price" if price is None else "free" if price.free else safe(price.source)
+    if price is None:
+        return "! no price"
+    return "free" if price.free else f"{safe(price.source)}{' old' if price.stale else ''}"
 
 
 def _source_tone(row: ModelRow) -> str:
-    return "warn" if row.view.price is None else "dim"
+    return "warn" if row.view.price is None or row.view.price.stale else "dim"
 
 
 def _served(row: ModelRow, glyphs: Glyphs) -> str:

@@ -6,18 +6,21 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.money import dollars, nanos_of
 from gateway.domain.tiers import tiers_of, written_tier
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.views import ModelView, PriceView
 from tui import format as fmt
+from tui.pages import price_list
 from tui.pages.base import Verb
 from tui.pages.models_listing import example
 from tui.parse import optional
 from tui.safe import safe
 from tui.twins import command
+from tui.widgets.busy import Busy
 from tui.widgets.form import Field, Form, Plan, Values
+from tui.widgets.take import Take
 from tui.widgets.toast import tell
 from tui.widgets.why import WhyScreen
 
@@ -150,6 +153,28 @@ def _view(values: Values) -> PriceView:
     )
 
 
+async def take_over(page: Models) -> None:
+    """What vendors charge, as a preview; what is chosen of it is taken over in one change."""
+    session = page.session
+    found = await page.ask(Busy("Looking prices up", session.client.import_prices, session.now))
+    if isinstance(found, GatewayError):
+        raise found
+    if found is None:
+        return
+    rows = price_list.changes(found)
+    if not rows:
+        what = "no list knows a price for any of these models" if not found else price_list.about(found)
+        tell(page, f"nothing to take over: {what}")
+        return
+    text = f"{price_list.about(found)}\n\n$ tollkeeper price import --dry-run"
+    on = await page.ask(Take("Prices from the list", text, price_list.options(rows), price_list.usual(rows)))
+    if on:
+        accept = price_list.guarded(rows, on)
+        done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
+        count = sum(one.applied for one in done)
+        tell(page, f"{count} price{'' if count == 1 else 's'} taken over; u takes that back")
+
+
 async def why(page: Models) -> None:
     """What calls for it would get, by the token that was used last."""
     model, tokens = chosen(page), page.session.board.tokens
@@ -160,4 +185,4 @@ async def why(page: Models) -> None:
         tell(page, "there is no token yet: page 2 makes one")
 
 
-VERBS: Mapping[str, Verb] = {"edit": edit, "free": free, "delete": delete, "why": why}
+VERBS: Mapping[str, Verb] = {"edit": edit, "free": free, "delete": delete, "import": take_over, "why": why}

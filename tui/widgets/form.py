@@ -109,7 +109,6 @@ class Form(ModalScreen[Any]):
                 yield Button("Copy command", id="copy", compact=True)
 
     def on_mount(self) -> None:
-        self.query_one("#copy").display = bool(self._twin())
         self.check()
 
     def check(self) -> Values | None:
@@ -124,6 +123,7 @@ class Form(ModalScreen[Any]):
             self.complain(field.id, complaint)
         self.query_one(".live", Static).update(content((safe_lines(self.plan.live(values)) if right else "", "live")))
         twin = self._twin()
+        self.query_one("#copy").display = bool(twin)
         self.query_one(".twin", Static).update(content((f"$ {safe(twin)}" if twin else "", "dim")))
         return values if right else None
 

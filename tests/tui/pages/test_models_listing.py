@@ -1,5 +1,6 @@
 import msgspec
 
+from gateway.domain.tiers import tier_of
 from gateway.domain.units import Nanos
 from gateway.domain.views import ModelView
 from tests.tui.stage import FakeClient, console, model
@@ -32,13 +33,19 @@ def test_the_command_sets_the_price_there_is() -> None:
 def test_prices_are_told_in_words() -> None:
     price = model("claude-sonnet-4-5").price
     assert price is not None
-    whole = msgspec.structs.replace(price, cache_write_nanos=Nanos(10**9), per_call_nanos=Nanos(10**7), tiers=2)
+    whole = msgspec.structs.replace(
+        price,
+        cache_write_nanos=Nanos(10**9),
+        per_call_nanos=Nanos(10**7),
+        tiers=1,
+        tier_prices=[tier_of("200k=6/22.50")],
+    )
     made = listing(
         model("claude-sonnet-4-5", price=whole), model("qwen3-coder:30b"), model("gpt-5-mini", price=None, channels=[])
     )
     first, free, none = [made.detail(row, 100).plain for row in made.rows()]
     assert "in 3   out 15   cached 0.30   cache write 1   $0.01 a call" in first
-    assert "2 tiers for longer inputs" in first
+    assert "above 200k=6/22.50" in first
     assert "free" in free
     assert "none: calls are counted and not charged" in none
     assert "by no channel" in none
