@@ -9,6 +9,7 @@ import stat
 import sys
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 _HAS_PWRITE = hasattr(os, "pwrite")
 """Windows has none."""
@@ -33,13 +34,18 @@ def open_file(path: Path, flags: int) -> int:
     return fd
 
 
+def opened(path: Path) -> BinaryIO:
+    """A file to be read. Raises FileNotFoundError, as other OSErrors."""
+    return os.fdopen(os.open(path, os.O_RDONLY | _ALWAYS), "rb")
+
+
 def read(path: Path) -> bytes:
     """The whole content; empty if there is no such file."""
     try:
-        fd = os.open(path, os.O_RDONLY | _ALWAYS)
+        file = opened(path)
     except FileNotFoundError:
         return b""
-    with os.fdopen(fd, "rb") as file:
+    with file:
         return file.read()
 
 

@@ -12,11 +12,13 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, StoreTooNew
-from gateway.store.lines import FORMAT, TAIL, body_of, format_of, head, intact, join, pack, split
+from gateway.store.lines import FORMAT, TAIL, body_of, format_of, head, intact, join, pack
 from gateway.store.rollup import DAY, Sealed, coarse
 from gateway.store.segment import Segment
 
 HEAD = head("segments")
+END = TAIL.removeprefix(b"\n")
+"""The last line."""
 
 HOURLY_DAYS = 40
 """After so many days hours become days: charts by the hour and windows of a month need no more."""
@@ -35,12 +37,11 @@ class Ledger:
         """Something was lost. The former version, which is kept then, and the segments must make up for it."""
         self.sealed: dict[str, Sealed] = {}
         self.version = self.stamp()
-        data = files.read(self.path)
-        self._take(data)
-        if self.damaged or not data:
+        there = self._take(self.path)
+        if self.damaged or not there:
             known, lost = self.sealed, self.damaged
             self.sealed = {}
-            self._take(files.read(self._old))
+            self._take(self._old)
             self.sealed, self.damaged = {**self.sealed, **known}, lost or bool(self.sealed)
         self.sealed = dict(sorted(self.sealed.items(), key=lambda item: item[1].first))
 
@@ -71,19 +72,36 @@ class Ledger:
         self.damaged = False
         return kept
 
-    def _take(self, data: bytes) -> None:
-        found = format_of(data[:100])
-        if found is not None and found > FORMAT:
-            raise StoreTooNew(
-                f"{self.path} has format {found}, this program knows formats up to {FORMAT}; use a newer version of it"
-            )
-        for line in split(data.removeprefix(HEAD).removesuffix(TAIL)):
-            if intact(line):
-                one = _decode(body_of(line))
-                self.sealed[one.name] = one
-            elif line:
-                self.damaged = True
-        self.damaged = self.damaged or (bool(data) and not (data.startswith(HEAD) and data.endswith(TAIL)))
+    def _take(self, path: Path) -> bool:
+        """Add what a file tells, line by line, so that it is never in memory twice; False if there is none."""
+        try:
+            file = files.opened(path)
+        except FileNotFoundError:
+            return False
+        with file:
+            first = file.readline()
+            found = format_of(first[:100])
+            if found is not None and found > FORMAT:
+                raise StoreTooNew(
+                    f"{path} has format {found}, this program knows formats up to {FORMAT}; use a newer version of it"
+                )
+            held = b"" if first == HEAD + b"\n" else first
+            self.damaged = self.damaged or bool(held)
+            for raw in file:
+                self._take_line(held)
+                held = raw
+            if held != END:
+                self._take_line(held)
+                self.damaged = self.damaged or bool(first)
+        return bool(first)
+
+    def _take_line(self, raw: bytes) -> None:
+        line = raw.rstrip(b"\n").removeprefix(b",")
+        if intact(line):
+            one = _decode(body_of(line))
+            self.sealed[one.name] = one
+        elif line:
+            self.damaged = True
 
 
 def check_complete(path: Path, segments: Iterable[Segment]) -> None:
