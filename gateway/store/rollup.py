@@ -5,6 +5,7 @@ become a Sealed: a table a dimension, kept in the ledger.
 """
 
 from collections.abc import Iterator
+from sys import intern
 from typing import Literal, Protocol, TypeVar, get_args
 
 import msgspec
@@ -170,7 +171,9 @@ class Rollup:
         key = (call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app)
         counts = self._cube.get(key)
         if counts is None:
-            counts = self._cube[key] = Counts()
+            hour, *names = key
+            token, model, channel, group, app = map(intern, names)  # the same few names stand in thousands of keys
+            counts = self._cube[hour, token, model, channel, group, app] = Counts()
         counts.book(call)
         if call.ts > self._used.get(call.token, 0):
             self._used[call.token] = call.ts
