@@ -49,6 +49,8 @@ class Chooser:
         choice = (self._stay(call, entry) if call.group.sticky else None) or self._choose(call, entry.routes)
         if entry.fallbacks and (choice.route is None or choice.resting):
             choice = self._fall_back(call, entry, choice)
+            if choice.route is not None:
+                call.price = call.catalog.price(choice.route.served.name)
         if choice.route is None and (waited or not choice.gates):
             raise no_channel(call, choice)
         return choice
@@ -75,19 +77,16 @@ class Chooser:
 
     def _fall_back(self, call: Call, entry: ModelEntry, choice: Choice) -> Choice:
         """A channel that is well for another model, rather than none or one at rest; else the first at rest."""
-        last_resort = (choice, entry) if choice.route is not None else None
+        last_resort = choice if choice.route is not None else None
         passed = list(choice.passed)
         for other in entry.fallbacks:
             found = self._choose(call, other.routes)
             if found.route is not None and (not found.resting or last_resort is None):
-                last_resort = instead(found, entry), other
+                last_resort = instead(found, entry)
                 if not found.resting:
                     break
             passed += [msgspec.structs.replace(one, channel=f"{one.channel} for {other.name}") for one in found.passed]
-        if last_resort is None:
-            return msgspec.structs.replace(choice, passed=tuple(passed))
-        call.price = call.catalog.price(last_resort[1].name)
-        return last_resort[0]
+        return last_resort or msgspec.structs.replace(choice, passed=tuple(passed))
 
     async def next(self, call: Call, tries: Tries) -> Step | None:
         """Where a call goes whose attempts failed; None: nowhere. It may have to wait for a place there."""
