@@ -208,7 +208,14 @@ class PriceRequests(Caller):
         return await self.get("/models", list[ModelView], token=token)
 
     async def why(
-        self, token: str, model: str, *, prompt_tokens: int | None = None, max_tokens: int | None = None
+        self,
+        token: str,
+        model: str,
+        *,
+        prompt_tokens: int | None = None,
+        max_tokens: int | None = None,
+        stream: bool = False,
     ) -> Why:
         """What a call would get, without making it."""
-        return await self.get("/why", Why, token=token, model=model, prompt_tokens=prompt_tokens, max_tokens=max_tokens)
+        asked = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens, "stream": stream or None}
+        return await self.get("/why", Why, token=token, model=model, **asked)

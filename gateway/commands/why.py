@@ -48,14 +48,18 @@ COLUMNS = [
 @click.argument("model", shell_complete=MODELS)
 @click.option("--prompt-tokens", type=click.IntRange(1), help="How long the call's input is (default: 1000).")
 @click.option("--max-tokens", type=click.IntRange(1), help="The limit of its output (default: it sets none).")
+@click.option("--stream", is_flag=True, help="The call asks for a stream.")
 @json_option
-def why(token: str, model: str, prompt_tokens: int | None, max_tokens: int | None, *, as_json: bool) -> None:
-    """Explain what a call of TOKEN for MODEL would get, without making it.
+def why(
+    token: str, model: str, prompt_tokens: int | None, max_tokens: int | None, *, stream: bool, as_json: bool
+) -> None:
+    """Explain what a call of TOKEN (a name or a key) for MODEL would get, without making it.
 
     By which rule the model is visible, its price and the hold, what is left of budgets and limits, and the channels in
     the order they would be asked, each with the reason against it. Exits with 1 if the call would be refused.
     """
-    found = run(lambda client: client.why(token, model, prompt_tokens=prompt_tokens, max_tokens=max_tokens))
+    size = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens}
+    found = run(lambda client: client.why(token, model, stream=stream, **size))
     if as_json:
         out_json(found)
     else:

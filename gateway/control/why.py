@@ -14,17 +14,18 @@ from gateway.core.asked import MAX_OUTPUT
 from gateway.core.bounds import Bound
 from gateway.core.catalog import ModelEntry
 from gateway.core.engine import Engine
+from gateway.core.ids import digest
 from gateway.core.room import Room
 from gateway.core.routing import Choice, Draw, choose
 from gateway.core.sight import Sight, sight
 from gateway.core.why import Rehearsal, Wanted, Ways, chances, rehearse
 from gateway.domain.advice import advice
 from gateway.domain.channel import Channel
-from gateway.domain.errors import BadRequest, GatewayError, NoChannel, Unavailable
+from gateway.domain.errors import BadRequest, GatewayError, NoChannel, NotFound, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.price import Price
 from gateway.domain.text import plain
-from gateway.domain.token import Token
+from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
 from gateway.domain.why import LimitView, PartyView, RouteView, Why
 from gateway.web.errors import status_of
@@ -34,8 +35,9 @@ PROMPT_TOKENS = 1000
 
 
 async def explain(desk: Desk, request: web.Request) -> Why:
-    """GET /why?token&model[&prompt_tokens][&max_tokens]: tokens and models by name."""
-    asked = query(request.query, {"token": str, "model": str, "prompt_tokens": int, "max_tokens": int})
+    """GET /why?token&model[&prompt_tokens][&max_tokens][&stream]: the token by id, name or key, the model by name."""
+    types = {"token": str, "model": str, "prompt_tokens": int, "max_tokens": int, "stream": bool}
+    asked = query(request.query, types)
     for name in ("token", "model"):
         if not asked.get(name):
             raise BadRequest(f"'{name}' is missing", code="missing_required_parameter", param=name)
@@ -43,12 +45,21 @@ async def explain(desk: Desk, request: web.Request) -> Why:
         if not 0 < asked.get(name, 1) <= MAX_OUTPUT:
             raise BadRequest(f"'{name}' must be from 1 to {MAX_OUTPUT}", param=name)
     wanted = Wanted(
-        token=desk.engine.catalog.token(asked["token"]),
+        token=_token(desk.engine, asked["token"]),
         model=asked["model"],
         prompt_tokens=asked.get("prompt_tokens", PROMPT_TOKENS),
         max_tokens=asked.get("max_tokens"),
+        stream=asked.get("stream", False),
     )
     return _why(desk.engine, wanted)
+
+
+def _token(engine: Engine, ref: str) -> Token:
+    if not ref.startswith(PREFIX):
+        return engine.catalog.token(ref)
+    if (token := engine.catalog.token_by_digest(digest(ref))) is None:
+        raise NotFound("no token has this key; 'tollkeeper token list' shows the tokens there are", param="token")
+    return token
 
 
 def _why(engine: Engine, wanted: Wanted) -> Why:
@@ -75,6 +86,7 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
         model=wanted.model,
         prompt_tokens=wanted.prompt_tokens,
         max_tokens=wanted.max_tokens,
+        stream=wanted.stream,
         works=error is None,
         status=200 if error is None else status_of(error),
         code=error.code if error is not None else "",

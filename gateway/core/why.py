@@ -32,6 +32,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int
     max_tokens: int | None
     """None: the request sets no limit of its own."""
+    stream: bool = False
 
 
 class Ways(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +98,7 @@ def chances(routes: Sequence[Route], choose: Callable[[Draw], Choice]) -> dict[C
 def _call(wanted: Wanted, catalog: Catalog, now: Millis) -> Call:
     """The call as the pipeline would make it of a request. Raises GatewayError."""
     message = {"role": "user", "content": ""}
-    body = {"model": wanted.model, "messages": [message], "max_tokens": wanted.max_tokens}
+    body = {"model": wanted.model, "messages": [message], "max_tokens": wanted.max_tokens, "stream": wanted.stream}
     request = msgspec.structs.replace(asked(msgspec.json.encode(body)), input_bound=wanted.prompt_tokens)
     token = still(wanted.token, catalog, now)
     visit = Visit(id=CallId("req_why"), key="", app="", retry=0, ts=now, began=0.0)

@@ -59,6 +59,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     prompt_tokens: int
     max_tokens: int | None
+    stream: bool
     works: bool
     status: int
     """HTTP status of the refusal; 200 if a channel would be asked."""

@@ -26,6 +26,7 @@ FOUND = Why(
     model="gpt-4o",
     prompt_tokens=1000,
     max_tokens=None,
+    stream=False,
     works=True,
     status=200,
     code="",
@@ -93,8 +94,9 @@ def test_json_has_every_field_and_the_same_exit_code() -> None:
 
 def test_the_size_of_the_call_is_passed_on() -> None:
     control = asked(FOUND)
-    run("why", "laptop", "gpt-4o", "--prompt-tokens", "20000", "--max-tokens", "10", control=control)
-    assert control.asked[0][0] == "GET /why?token=laptop&model=gpt-4o&prompt_tokens=20000&max_tokens=10"
+    run("why", "laptop", "gpt-4o", "--prompt-tokens", "20000", "--max-tokens", "10", "--stream", control=control)
+    path = "GET /why?token=laptop&model=gpt-4o&prompt_tokens=20000&max_tokens=10&stream=true"
+    assert control.asked[0][0] == path
 
 
 def test_strangers_names_are_made_harmless() -> None:

@@ -103,9 +103,10 @@ async def test_the_price_s_state(owner: ControlClient, gateway: Gateway) -> None
 async def test_what_is_asked_must_make_sense(owner: ControlClient, gateway: Gateway) -> None:
     with pytest.raises(NotFound):
         await owner.why("nobody", "m")
-    for wrong in ({"prompt_tokens": 0}, {"max_tokens": -1}, {"max_tokens": 10**18}):
-        with pytest.raises(BadRequest):
-            await owner.why("laptop", "m", **wrong)
+    for size in (0, -1, 10**18):
+        for asked in (owner.why("laptop", "m", prompt_tokens=size), owner.why("laptop", "m", max_tokens=size)):
+            with pytest.raises(BadRequest):
+                await asked
     with pytest.raises(BadRequest, match="'model' is missing"):
         await owner.why("laptop", "")
 
@@ -132,3 +133,17 @@ async def test_fallbacks_stand_behind_and_take_over_when_nobody_else_can(
     found = await owner.why("laptop", "m")
     assert found.works
     assert [(r.channel, r.chance, bool(r.passed)) for r in found.routes] == [("up", 0.0, True), ("spare", 1.0, False)]
+
+
+async def test_a_token_may_be_named_by_its_key_which_is_not_repeated(owner: ControlClient, gateway: Gateway) -> None:
+    assert (await owner.why(gateway.client.key, "m")).token == "laptop"
+    with pytest.raises(NotFound, match="no token has this key") as caught:
+        await owner.why("sk-tk-canary", "m")
+    assert "canary" not in caught.value.message
+
+
+async def test_streams_have_a_limit_of_their_own(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.token(limits=Limits(streams=3))
+    found = await owner.why("laptop", "m", stream=True)
+    assert (found.stream, found.works) == (True, True)
+    assert [(limit.name, limit.limit) for limit in found.parties[2].limits] == [("streams", 3)]

@@ -328,6 +328,7 @@ def refused(**changes: Any) -> Why:
         "model": "claude-sonnet-4-5",
         "prompt_tokens": 1000,
         "max_tokens": None,
+        "stream": False,
         "works": False,
         "status": 503,
         "code": "no_channel_available",
