@@ -135,7 +135,7 @@ async def refresh(desk: Desk, request: web.Request) -> ListingView:
     try:
         await lists.refreshed(desk.engine, channel)
     except UpstreamError:
-        if channel.id not in desk.registry.lists:
+        if (kept := desk.registry.lists.get(channel.id)) is None or not kept.time:
             raise
     return lists.listing_view(found(desk, request), desk.registry, desk.now)
 

@@ -44,7 +44,7 @@ async def saved(channel: Channel, old: Channel | None, desk: Desk) -> list[Chang
     channel = _parted(channel)
     if old is None and not channel.models and not channel.patterns:
         channel = msgspec.structs.replace(channel, patterns=ALL)
-    before = desk.registry.lists.get(channel.id)
+    before = _good(desk.registry.lists.get(channel.id)) if old and old.base_url == channel.base_url else None
     listed, asks = before, old is None or _moved(old, channel)
     if channel.patterns:
         if asks or before is None:
@@ -114,7 +114,7 @@ def listing_view(channel: Channel, registry: Registry, now: Millis) -> ListingVi
     return ListingView(
         channel=channel.name,
         patterns=list(channel.patterns),
-        time_ms=listed.time if listed else None,
+        time_ms=(listed.time or None) if listed else None,
         stale=listed is not None and bool(listed.error or (span and now - listed.time > 2 * span)),
         error=listed.error if listed else "",
         models=_rows(channel, listed) if listed else [],
@@ -148,8 +148,10 @@ async def _tried(engine: Engine, channel: Channel) -> None:
 
 
 def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
-    """The list there is says since when it could not be had anew; of a failure that goes on nothing new is written."""
+    """The list says when it could not be had; where patterns wait for a first one, there is one without models."""
     listed = engine.catalog.registry.lists.get(channel.id)
+    if listed is None and channel.patterns:
+        listed = Listed(channel=channel.id, time=Millis(0))
     if listed is not None and channel.id in engine.catalog.registry.channels:
         text = plain(error.message, 300)
         engine.change([Change("lists", channel.id, msgspec.structs.replace(listed, tried=engine.now(), error=text))])
@@ -201,6 +203,10 @@ def _frozen(channel: Channel) -> Channel:
     """The built-in models are what they are."""
     models = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
     return msgspec.structs.replace(channel, models=models, patterns=())
+
+
+def _good(listed: Listed | None) -> Listed | None:
+    return listed if listed is not None and listed.time else None
 
 
 def _moved(old: Channel, new: Channel) -> bool:

@@ -170,7 +170,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         last_check=channel.last_check,
         note=channel.note,
         patterns=list(channel.patterns),
-        listed_ms=listed.time if listed else None,
+        listed_ms=(listed.time or None) if listed else None,
         list_error=listed.error if listed else "",
         overrides=channel.overrides,
         proxy=shown(channel.proxy),

@@ -52,7 +52,7 @@ def fixed(channel: Channel) -> Channel:
 
 def newly_listed(before: Listed | None, channel: Channel, models: tuple[Served, ...], now: Millis) -> Listed:
     """The list that has just come, with what is new and gone since the last change. Nothing is new in a first list."""
-    if before is None:
+    if before is None or not before.time:
         return Listed(channel=channel.id, time=now, models=models)
     was, names = {model.name for model in before.models}, {model.name for model in models}
     new = tuple(model.name for model in models if model.name not in was)

@@ -11,7 +11,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     channel: ChannelId
     time: Millis
-    """When the list came."""
+    """When the list came; 0: none ever came, and ``error`` says why."""
     models: tuple[Served, ...] = ()
     new: tuple[str, ...] = ()
     """Upstream names that were not in the list before."""

@@ -117,6 +117,15 @@ async def test_while_the_upstream_is_down_the_last_list_is_served_and_marked(
     assert not (await owner.refresh_channel("new")).stale
 
 
+async def test_the_list_of_another_place_is_no_list_of_this_one(owner: ControlClient, body: dict[str, object]) -> None:
+    await owner.add_channel(body)
+    with pytest.raises(BadRequest) as caught:
+        await owner.edit_channel("new", {"base_url": "http://127.0.0.1:1/v1"})
+    assert caught.value.code == "no_model_list"
+    channel = await owner.edit_channel("new", {"key": "another", "timeouts": {"connect": 1}})
+    assert names(channel.models) == list(NAMES)
+
+
 @pytest.mark.parametrize("script", [lists(), fail(500), reply(b"<html>")])
 async def test_no_list_takes_no_model_away(
     owner: ControlClient, provider: Provider, body: dict[str, object], script: Script
@@ -193,6 +202,22 @@ async def test_a_removed_channel_takes_its_list_along_and_brings_it_back(
     assert gateway.engine.catalog.registry.lists == {}
     await owner.undo()
     assert set(gateway.engine.catalog.registry.lists) == {channel.id}
+
+
+async def test_a_first_list_that_fails_is_waited_for(
+    gateway: Gateway, provider: Provider, owner: ControlClient
+) -> None:
+    provider.on("/v1/models", fail(500))
+    gateway.channel(provider.base_url, name="live", patterns=("*",))
+    await refresh_due(gateway.engine)
+    assert due(gateway.engine.catalog.registry, gateway.engine.now()) == []
+    assert (await owner.channel("live")).list_error
+    assert (await owner.channel("live")).listed_ms is None
+    with pytest.raises(UpstreamError):
+        await owner.refresh_channel("live")
+    provider.on("/v1/models", lists(*NAMES))
+    listing = await owner.refresh_channel("live")
+    assert ([model.state for model in listing.models], listing.stale) == (["offered"] * 3 + ["gone"], False)
 
 
 NOW = Millis(1_800_000_000_000)

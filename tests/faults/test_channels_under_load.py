@@ -80,7 +80,7 @@ async def test_k9_a_half_open_channel_has_one_trial_while_a_hundred_wait(gateway
 @pytest.mark.slow
 @pytest.mark.hasty(30)
 async def test_k10_a_flapping_primary_costs_nobody_a_call(gateway: Gateway, provider: Provider) -> None:
-    """Down for a minute, asked twice a second: all is served, it is tried seldom, and is back at its next trial."""
+    """Down for a minute, asked twice a second: all is served, it is tried seldom, and is back in half a minute."""
     up, seen = asyncio.Event(), list[float]()
     provider.on("m", flaky(up, seen))
     provider.on("spare", speak())
@@ -97,7 +97,7 @@ async def test_k10_a_flapping_primary_costs_nobody_a_call(gateway: Gateway, prov
         await asyncio.sleep(0.5)
     assert set(statuses) == {200}
     assert back_at is not None
-    assert back_at <= sum(STEPS_S[:3]) + 5  # the rest it was in when it recovered
+    assert back_at <= 60 + 30 + 3
     trials = [later - earlier for earlier, later in pairwise(seen[2:])]
     assert len(trials) >= 2
     assert min(trials[:-1] or trials) >= STEPS_S[0] - 0.5
