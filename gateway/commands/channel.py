@@ -200,7 +200,7 @@ def _print(view: ChannelView) -> None:
             ("output limit", view.token_limit_field or ""),
             ("parameters", "never dropped" if view.strict else "dropped when it refuses them"),
             ("abandoned", "plain calls are finished" if view.finish_abandoned else "plain calls are cancelled"),
-            ("in flight", str(view.in_flight)),
+            ("in flight", f"{view.in_flight}, {view.waiting} waiting" if view.waiting else str(view.in_flight)),
             ("calls, errors", f"{view.calls}, {view.errors}"),
             ("spent", dollars(view.spent_nanos)),
             ("possible", dollars(view.possible_nanos) if view.possible_nanos else ""),

@@ -224,6 +224,7 @@ def _print(view: GroupView) -> None:
             ("spent", dollars(view.spent_nanos)),
             *(("budget", show.budget(budget)) for budget in view.budgets),
             ("limits", show.limits(view.limits)),
+            ("waiting", f"{show.count(view.waiting, 'call')} for a place" if view.waiting else ""),
             ("note", view.note),
         ]
     )

@@ -223,6 +223,7 @@ def _print(view: TokenView) -> None:
             ("held", dollars(view.held_nanos)),
             *(("budget", show.budget(budget)) for budget in view.budgets),
             ("limits", show.limits(view.limits)),
+            ("waiting", f"{show.count(view.waiting, 'call')} for a place" if view.waiting else ""),
             ("allowed models", ", ".join(view.models) or "all that the group shows"),
             ("sees", ", ".join(view.sees) or "nothing: no enabled channel of its group offers an allowed model"),
             ("when empty", "running streams are stopped" if view.stop_when_empty else "running streams may finish"),

@@ -74,6 +74,7 @@ def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> T
         sees=list(engine.catalog.visible(token)) if sees is None else sees,
         stop_when_empty=token.stop_when_empty,
         note=token.note,
+        waiting=_waiting(engine, "token", token.id),
     )
 
 
@@ -111,6 +112,7 @@ def group_view(engine: Engine, group: Group) -> GroupView:
         spent_nanos=spent.nanos,
         created_ms=group.created,
         note=group.note,
+        waiting=_waiting(engine, "group", group.name),
     )
 
 
@@ -169,6 +171,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         created_ms=channel.created,
         last_check=channel.last_check,
         note=channel.note,
+        waiting=_waiting(engine, "channel", channel.id),
         patterns=list(channel.patterns),
         listed_ms=(listed.time or None) if listed else None,
         list_error=listed.error if listed else "",
@@ -185,6 +188,11 @@ def _key_views(engine: Engine, channel: Channel) -> list[KeyView]:
         until = Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
         views.append(KeyView(number=number, key=mask(key), state=state.name, reason=state.reason, until_ms=until))
     return views
+
+
+def _waiting(engine: Engine, kind: str, key: str) -> int:
+    lines = engine.limiter.lines
+    return lines.waiting((kind, key)) + lines.waiting((f"{kind} streams", key))
 
 
 def price_view(price: Price, now: Millis) -> PriceView:

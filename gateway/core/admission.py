@@ -106,11 +106,14 @@ def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
 
 def today_of(books: Purse, wall: Callable[[], Millis]) -> Today:
     """What a party's calls of this day have used, those that run counted as they are held."""
+    began, ends = Millis(0), Millis(0)
 
     def today(scope: Scope) -> Used:
+        nonlocal began, ends
         now = wall()
-        spent, held = books.spent(scope, window_start(Window.DAY, now)), books.held(scope)
-        left_ms = (window_end(Window.DAY, now) or now) - now
-        return Used(spent.calls + held.calls, spent.tokens + held.tokens, ceil(left_ms / 1000))
+        if not began <= now < ends:  # the calendar is slow
+            began, ends = window_start(Window.DAY, now), window_end(Window.DAY, now) or now
+        spent, held = books.spent(scope, began), books.held(scope)
+        return Used(spent.calls + held.calls, spent.tokens + held.tokens, ceil((ends - now) / 1000))
 
     return today

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.core.bounds import Bound, Terms, channel_bound, group_bound, terms_of, token_bound
+from gateway.core.bounds import Bound, Gate, Terms, channel_bound, group_bound, terms_of, token_bound
 from gateway.core.fallback import models_after
 from gateway.core.policy import Offer, Rank, ranked
 from gateway.domain.channel import Channel, Served, Told, key_id
@@ -103,6 +103,14 @@ class Catalog:
         settings, group = self.registry.settings, self.registry.groups.get(token.group)
         own = token_bound(token, settings)
         return (own,) if group is None else (own, group_bound(group, settings))
+
+    def gates(self) -> dict[tuple[str, str], Gate]:
+        """Of all tokens, groups and channels, by their keys."""
+        registry = self.registry
+        bounds = [token_bound(token, registry.settings) for token in registry.tokens.values()]
+        bounds += [group_bound(group, registry.settings) for group in registry.groups.values()]
+        bounds += [channel_bound(channel, registry.settings) for channel in registry.channels.values()]
+        return {gate.key: gate for bound in bounds for gate in (bound.gate, bound.stream_gate) if gate is not None}
 
     def binding(self, token: Token, model: str) -> tuple[Bound, ...]:
         """Whose rates bind a call: of its token, its group, and the channel that alone serves the model."""

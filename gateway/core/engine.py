@@ -86,6 +86,8 @@ class Engine:
         before = self.catalog.registry.channels
         inverse = self.store.entities.apply(changes)
         self.catalog = Catalog(self.store.entities.registry)
+        if self.limiter.lines.crowded:
+            self.limiter.lines.adopt(self.catalog.gates())
         for channel_id in {ChannelId(c.key) for c in changes if c.table == "channels"}:
             if _rewired(before.get(channel_id), self.catalog.registry.channels.get(channel_id)):
                 self.health.clear(channel_id)

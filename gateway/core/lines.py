@@ -9,13 +9,14 @@ places at all before it: so no two of them can wait for each other.
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 
 from gateway.core.bounds import Gate
 from gateway.domain.errors import GatewayError, RateLimited
 
 STREAMS = "streams"
+UNLIMITED = 1 << 62
 
 
 class _Turn:
@@ -29,11 +30,14 @@ class _Turn:
 
 
 class _Line:
-    __slots__ = ("taken", "turns")
+    __slots__ = ("limit", "taken", "turns")
 
     def __init__(self) -> None:
         self.taken = 0
-        self.turns: deque[_Turn] = deque()
+        self.turns: deque[_Turn] | None = None
+        """Made when somebody has to wait."""
+        self.limit: int | None = None
+        """As it was changed while some waited; None: it is that of their gates."""
 
 
 class Lines:
@@ -75,7 +79,7 @@ class Lines:
             line.taken -= 1
             if line.turns:
                 self._hand_over(line)
-            if not line.taken and not line.turns:
+            if not (line.taken or line.turns):
                 del self._lines[gate.key]
 
     def taken(self, key: tuple[str, str]) -> int:
@@ -86,7 +90,7 @@ class Lines:
     def waiting(self, key: tuple[str, str]) -> int:
         """Calls that wait for a place there."""
         line = self._lines.get(key)
-        return sum(not turn.given.done() for turn in line.turns) if line is not None else 0
+        return sum(not turn.given.done() for turn in line.turns) if line is not None and line.turns else 0
 
     async def wait(self, gates: Sequence[Gate]) -> Gate:
         """The gate that gave a place, which is taken now. Raises RateLimited when none did in time.
@@ -104,6 +108,8 @@ class Lines:
         timer = loop.call_later(longest.wait_s, _refuse, turn.given, too_many(longest, waited=True))
         for gate in open_ones:
             line = self._lines.setdefault(gate.key, _Line())
+            if line.turns is None:
+                line.turns = deque()
             line.turns.append(turn)
             self._hand_over(line)
         try:
@@ -121,15 +127,28 @@ class Lines:
         """Take no more: whoever waits is told."""
         self._closed = error
         for line in self._lines.values():
-            for turn in line.turns:
+            for turn in line.turns or ():
                 _refuse(turn.given, error)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether anybody waits."""
+        return any(line.turns for line in self._lines.values())
+
+    def adopt(self, gates: Mapping[tuple[str, str], Gate]) -> None:
+        """Limits have changed: who waits waits by those of now, and no more where there is none."""
+        for key, line in list(self._lines.items()):
+            if line.turns:
+                gate = gates.get(key)
+                line.limit = gate.limit if gate is not None else UNLIMITED
+                self._hand_over(line)
 
     def _hand_over(self, line: _Line) -> None:
         while line.turns:
             turn = line.turns[0]
             gate = next(gate for gate in turn.gates if self._lines.get(gate.key) is line)
             if not turn.given.done():
-                if line.taken >= gate.limit:
+                if line.taken >= (gate.limit if line.limit is None else line.limit):
                     return
                 line.taken += 1
                 turn.given.set_result(gate)
@@ -140,10 +159,10 @@ class Lines:
             line = self._lines.get(gate.key)
             if line is None:
                 continue
-            if turn in line.turns:
+            if line.turns and turn in line.turns:
                 line.turns.remove(turn)
                 self._hand_over(line)
-            if not line.taken and not line.turns:
+            if not (line.taken or line.turns):
                 del self._lines[gate.key]
 
 

@@ -65,6 +65,8 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     """The model names it really sees now."""
     stop_when_empty: bool
     note: str
+    waiting: int = 0
+    """Calls that wait for a place among those in flight."""
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +94,8 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     spent_nanos: Nanos
     created_ms: Millis
     note: str
+    waiting: int = 0
+    """Calls that wait for a place among those in flight."""
     policy: str = "priority"
     """``priority``, ``cheapest``, ``fastest`` or ``local``: which of its channels is asked first."""
     sticky: bool = False
@@ -149,6 +153,8 @@ class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: Millis
     last_check: Check | None
     note: str
+    waiting: int = 0
+    """Calls that wait for a place among those in flight."""
     keys: list[KeyView] = []
     """All of them."""
     patterns: list[str] = []

@@ -14,7 +14,7 @@ from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Limits, Window, window_end, window_start
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
-from gateway.domain.units import CallId, Nanos
+from gateway.domain.units import CallId, Millis, Nanos
 from tests.core import kit
 from tests.core.clocks import NOON, Mono
 from tests.core.ends import FakeClient
@@ -95,6 +95,20 @@ def test_days_are_read_from_the_books(limiter: Limiter) -> None:
     assert end is not None
     assert (used.requests, used.tokens) == (9, 950)
     assert (end - NOON) / 1000 <= used.reset_s < (end - NOON) / 1000 + 1
+
+
+def test_a_new_day_begins_at_midnight() -> None:
+    purse, now = Purse(10**9), [NOON]
+    today = today_of(purse, lambda: now[0])
+    midnight = window_end(Window.DAY, NOON)
+    assert midnight is not None
+    purse.spendings[("group", "home"), window_start(Window.DAY, NOON)] = Amount(calls=7)
+    purse.spendings[("group", "home"), midnight] = Amount(calls=1)
+    assert today(("group", "home")).requests == 7
+    now[0] = Millis(midnight - 1)
+    assert (today(("group", "home")).requests, today(("group", "home")).reset_s) == (7, 1)
+    now[0] = midnight
+    assert today(("group", "home")).requests == 1
 
 
 def test_a_refusal_names_what_is_visible() -> None:

@@ -171,6 +171,39 @@ async def test_too_many_streams_have_their_own_code(lines: Lines) -> None:
     lines.leave([one])
 
 
+async def test_a_limit_that_is_raised_lets_those_in_who_wait(lines: Lines) -> None:
+    one, other = gate("a"), gate("b")
+    lines.enter([one, other])
+    tasks = waiters(lines, [one], [one], [one], [other])
+    await turns()
+    assert lines.crowded
+    lines.adopt({one.key: gate("a", limit=3), other.key: other})
+    await turns()
+    assert [task.done() for task in tasks] == [True, True, False, False]
+    lines.adopt({other.key: other})
+    await turns()
+    assert [task.done() for task in tasks] == [True, True, True, False]
+    lines.leave([one] * 4)
+    lines.leave([other])
+    await tasks[3]
+    lines.leave([other])
+    assert not lines.crowded
+
+
+async def test_a_limit_that_is_lowered_lets_nobody_in_before_its_time(lines: Lines) -> None:
+    one = gate("a", limit=2)
+    lines.enter([one, one])
+    (task,) = waiters(lines, [one])
+    await turns()
+    lines.adopt({one.key: gate("a", limit=1)})
+    lines.leave([one])
+    await turns()
+    assert not task.done()
+    lines.leave([one])
+    await task
+    lines.leave([one])
+
+
 async def test_closing_ends_all_waits(lines: Lines) -> None:
     one = gate()
     lines.enter([one])

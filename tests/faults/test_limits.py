@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from gateway.control.usage import tallies
+from gateway.control.views import channel_views, token_view
 from gateway.domain.limits import Limits
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
@@ -123,3 +125,57 @@ async def test_k6_calls_in_flight_are_never_more_than_their_limit(gateway: Gatew
     assert most <= 4
     assert {answer.status for answer in answered} == {200}
     assert len(answered) >= 40
+
+
+async def test_a_stopping_gateway_ends_who_waits_and_not_who_runs(gateway: Gateway, provider: Provider) -> None:
+    script, wall = walled()
+    provider.on("m", script)
+    client = gateway.token("slow", limits=Limits(concurrent=1))
+    running = asyncio.create_task(client.chat())
+    await provider.asked(1)
+    waiting = asyncio.create_task(client.chat())
+    await _waits(gateway, ("token", "tok_slow"))
+    assert token_view(gateway.engine, gateway.engine.catalog.token("slow")).waiting == 1
+    gateway.engine.close_doors()
+    refused = await waiting
+    assert (refused.status, refused.error["code"]) == (503, "gateway_stopping")
+    wall.set()
+    assert (await running).status == 200
+
+
+async def test_who_leaves_the_line_costs_nothing(gateway: Gateway, provider: Provider) -> None:
+    script, wall = walled()
+    provider.on("m", script)
+    client = gateway.token("slow", limits=Limits(concurrent=1))
+    running = asyncio.create_task(client.chat())
+    await provider.asked(1)
+    peer = await client.connect()
+    await peer.write(client.chat_bytes())
+    await _waits(gateway, ("token", "tok_slow"))
+    peer.reset()
+    await _waits(gateway, ("token", "tok_slow"), 0)
+    wall.set()
+    assert (await running).status == 200
+    assert sorted(record.status for record in await gateway.settled(2)) == [200, 499]
+    assert len(provider.exchanges) == 1
+
+
+async def test_a_limit_that_is_raised_lets_those_in_who_wait(gateway: Gateway, provider: Provider) -> None:
+    script, wall = walled()
+    provider.on("m", script)
+    gateway.channel(provider.base_url, limits=Limits(concurrent=1))
+    calls = [asyncio.create_task(gateway.client.chat()) for _ in range(3)]
+    await provider.asked(1)
+    await _waits(gateway, ("channel", "ch_up"), 2)
+    (view,) = channel_views(gateway.engine, await tallies(gateway.engine))
+    assert (view.in_flight, view.waiting) == (1, 2)
+    gateway.channel(provider.base_url, limits=Limits(concurrent=3))
+    await provider.asked(3)
+    wall.set()
+    assert [(await call).status for call in calls] == [200] * 3
+
+
+async def _waits(gateway: Gateway, key: tuple[str, str], count: int = 1) -> None:
+    async with asyncio.timeout(30):
+        while gateway.engine.limiter.lines.waiting(key) != count:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.005)

@@ -179,6 +179,8 @@ def _health(card: Card, row: ChannelRow, glyphs: Glyphs) -> None:
         parts.append((f"   asked again in {row.left}, z clears it now", "warn"))
     if channel.in_flight:
         parts.append((f"   {channel.in_flight} running", "live"))
+    if channel.waiting:
+        parts.append((f"   {channel.waiting} waiting for a place", "warn"))
     card.row("state", *parts)
 
 
