@@ -183,7 +183,8 @@ def _fields(section: Section, old: msgspec.Struct | None, new: msgspec.Struct) -
         for name in names
         if before.get(name) != after.get(name)
     ]
-    return found or [FieldDifference(field="key", before="…", after="…")]
+    secret = FieldDifference(field="key", before="…", after="…")  # another one that looks the same when it is masked
+    return found or ([secret] if old is not None else [])
 
 
 def _shown(section: Section, entity: msgspec.Struct | None) -> dict[str, str]:

@@ -79,6 +79,9 @@ _STATISTICS = {
     *("other_info", "test_model"),
 }
 """What they have counted, and tried; nothing that was set."""
+_NOTHING: tuple[object, ...] = (None, "", "{}", "[]", "null", 0, {}, [])
+_USUAL = {"auto_ban": 1}
+"""What a field has that nobody touched, if that is something."""
 
 
 def taken(source: Any, kinds: Mapping[int, Kind]) -> Taken:
@@ -125,7 +128,11 @@ def _take(out: Taken, channel: Mapping[str, Any], where: str, kinds: Mapping[int
     fields |= dict(_order(out, channel, where))
     fields |= dict(_changes(out, channel, where))
     out.channels[out.name(str(channel.get("name") or f"type-{channel['type']}"))] = fields
-    out.ignored({name for name in set(channel) - _READ - _STATISTICS if channel[name]}, where)
+    out.ignored({name for name in set(channel) - _READ - _STATISTICS if not _untouched(name, channel[name])}, where)
+
+
+def _untouched(name: str, value: object) -> bool:
+    return value == _USUAL[name] if name in _USUAL else value in _NOTHING
 
 
 def _address(kind: Kind, channel: Mapping[str, Any]) -> str:

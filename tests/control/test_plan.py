@@ -77,6 +77,13 @@ def test_what_is_added_and_changed_is_told_by_field() -> None:
     assert plan.registry.channels[kit.channel("up").id].key == "sk-upstream-canary"
 
 
+def test_a_new_thing_without_a_word_has_no_fields_and_a_key_that_looks_the_same_is_told() -> None:
+    assert followed("format = 1\n[groups.new]").differences[0].fields == []
+    registry = kit.registry(kit.channel("up", groups=("home",), key="old"))
+    plan = followed(exported(registry).replace("env:TOLLKEEPER_KEY_UP", "new"), registry)
+    assert plan.differences[0].fields == [FieldDifference(field="key", before="…", after="…")]
+
+
 def test_what_is_not_said_is_as_it_comes() -> None:
     registry = kit.registry(groups=(Group(name="home", multiplier=5, limits=Limits(rpm=5)),))
     plan = followed("format = 1\n[groups.home]", registry)

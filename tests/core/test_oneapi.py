@@ -144,9 +144,14 @@ LEFT: list[tuple[dict[str, Any], str]] = [
     (channel(param_override='{"operations": []}'), "param_override with operations"),
     (channel(setting='{"proxy": "socks5://h:1"}'), "a proxy that is not http://"),
     (channel(setting='{"force_format": true, "thinking_to_content": false}'), "setting.force_format"),
-    (channel(status_code_mapping="{}"), "status_code_mapping"),
+    (channel(status_code_mapping='{"400": "500"}'), "status_code_mapping"),
+    (channel(auto_ban=0), "auto_ban"),
     (channel(other="2024-02-01"), "other"),
 ]
+
+
+def test_what_nobody_touched_is_not_worth_a_word() -> None:
+    only(of(channel(auto_ban=1, settings="{}", status_code_mapping="", other=None, config="null", is_x=False)))
 
 
 @pytest.mark.parametrize(("one", "said"), LEFT)
