@@ -10,6 +10,7 @@ from typing import Any
 
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError
+from gateway.domain.offered import PresetView
 from gateway.domain.views import ChannelView, NewToken
 from tui import wizard_plans as plans
 from tui.board import Board
@@ -94,7 +95,7 @@ class Steps:
         look = Busy("Looking what is on this machine", session.client.offers, session.now)
         offers = await self._app.push_screen_wait(look)
         found = [] if offers is None or isinstance(offers, GatewayError) else offers
-        plan = plans.channel_plan(found, self._choose, self._typed)
+        plan = plans.channel_plan(found, self._choose, self._typed, await self._presets())
         return await self._app.push_screen_wait(Form(plan))
 
     async def models(self) -> Any:
@@ -132,6 +133,13 @@ class Steps:
             self._new = body is not None
             self._typed = values
         return self._made
+
+    async def _presets(self) -> list[PresetView]:
+        """None if the server cannot tell them: an address will do."""
+        try:
+            return list(await self._session.client.presets())
+        except GatewayError:
+            return []
 
     async def _drop(self) -> None:
         """Something else is wanted than what was made here before."""

@@ -9,6 +9,7 @@ import msgspec
 from gateway.domain.channel import Dialect, Served
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import dollars, nanos_of
+from gateway.domain.offered import PresetView
 from gateway.domain.units import Nanos
 from gateway.domain.urls import base_url_warning, checked_base_url
 from gateway.domain.views import ChannelView, NewToken, Offer
@@ -24,6 +25,8 @@ ADDRESS = "another address"
 NEXT = "Next"
 
 Body = dict[str, Any]
+Known = Mapping[str, PresetView]
+"""Vendors and model servers by name."""
 Choose = Callable[[Values, Body | None], Awaitable[ChannelView]]
 """Makes the channel of such a body; without one it is the demo."""
 
@@ -56,14 +59,15 @@ def purse_plan(session: Session, balance: Nanos) -> Plan:
     )
 
 
-def channel_plan(offers: Sequence[Offer], choose: Choose, typed: Values) -> Plan:
+def channel_plan(offers: Sequence[Offer], choose: Choose, typed: Values, presets: Sequence[PresetView] = ()) -> Plan:
     """Step 2: who answers. What was found on this machine comes first; ``typed`` is what stood there before."""
+    known = {preset.name: preset for preset in presets}
     found = {_offered(offer): offer for offer in offers}
     sources = [*found, DEMO, ADDRESS]
     before = {name: typed.get(name, "") for name in ("source", "base_url", "key", "name")}
 
     async def save(values: Values) -> ChannelView:
-        body = None if values["source"] == DEMO else _body(values, found)
+        body = None if values["source"] == DEMO else _body(values, found, known)
         return await choose(values, body)
 
     return Plan(
@@ -73,10 +77,11 @@ def channel_plan(offers: Sequence[Offer], choose: Choose, typed: Values) -> Plan
             Field(id="source", label="Channel", value=before["source"] or sources[0], options=sources),
             Field(
                 id="base_url",
-                label="Base URL",
+                label="Address",
                 value=before["base_url"],
-                hint="https://api.openai.com/v1",
-                parse=_url,
+                hint="https://api.openai.com/v1, or openrouter, groq ...",
+                suggest=list(known),
+                parse=lambda text: text.strip() if text.strip() in known else _url(text),
             ),
             Field(
                 id="key",
@@ -88,8 +93,8 @@ def channel_plan(offers: Sequence[Offer], choose: Choose, typed: Values) -> Plan
             Field(id="name", label="Name", value=before["name"], hint="openai; found by the address if it is empty"),
         ],
         save=save,
-        twin=lambda values: _channel_twin(values, found),
-        live=lambda values: _about(values, found),
+        twin=lambda values: _channel_twin(values, found, known),
+        live=lambda values: _about(values, found, known),
         verb=NEXT,
         back=True,
         waits="asking it for its models ...",
@@ -136,7 +141,7 @@ def model_options(session: Session, channel: ChannelView) -> list[tuple[str, str
     return [(model.name, _option(model.name, model.context, priced)) for model in channel.models]
 
 
-def _body(values: Values, found: Mapping[str, Offer]) -> dict[str, Any]:
+def _body(values: Values, found: Mapping[str, Offer], known: Known) -> Body:
     offer = found.get(values["source"])
     if offer is not None:
         body = {"name": values["name"] or offer.name, "dialect": offer.dialect, "base_url": offer.base_url}
@@ -144,28 +149,37 @@ def _body(values: Values, found: Mapping[str, Offer]) -> dict[str, Any]:
         return body | {name: value for name, value in given.items() if value}
     if not values["base_url"]:
         raise BadRequest("the address is needed; for OpenAI it is https://api.openai.com/v1", param="base_url")
+    if (preset := known.get(values["base_url"])) is not None:
+        body = {"name": values["name"] or preset.name, "preset": preset.name}
+        return body | ({"key": values["key"]} if values["key"] else {})
     name = values["name"] or _name_of(values["base_url"])
     body = {"name": name, "dialect": Dialect.OPENAI.value, "base_url": values["base_url"]}
     return body | ({"key": values["key"]} if values["key"] else {})
 
 
-def _channel_twin(values: Mapping[str, str], found: Mapping[str, Offer]) -> str:
+def _channel_twin(values: Mapping[str, str], found: Mapping[str, Offer], known: Known) -> str:
     offer = found.get(values["source"])
     if values["source"] == DEMO:
         return "channel show demo"
+    if (preset := known.get(values["base_url"].strip())) is not None and values["source"] == ADDRESS:
+        name = values["name"] or preset.name
+        return command("channel", "add", name, preset=preset.name, key="-" if values["key"] else None)
     url = offer.base_url if offer else values["base_url"] or "URL"
     key = (offer.key if offer else "") or ("-" if values["key"] else None)
     name = values["name"] or (offer.name if offer else _name_of(url) or "NAME")
     return command("channel", "add", name, base_url=url, key=key or None)
 
 
-def _about(values: Values, found: Mapping[str, Offer]) -> str:
+def _about(values: Values, found: Mapping[str, Offer], known: Known) -> str:
     offer = found.get(values["source"])
     if offer is not None:
         told = f"its key stays in the environment, as {offer.key}" if offer.key else "it needs no key"
         return f"{safe(offer.name)} at {safe(offer.base_url)}: {told}"
     if values["source"] == DEMO:
         return "it answers by itself, with no network: three models that echo, tell a story, and fail when asked"
+    if (preset := known.get(values["base_url"])) is not None:
+        key = f"; its key is usually env:{safe(preset.key_variable)}" if preset.key_variable else ""
+        return f"{preset.name} is at {safe(preset.base_url) or 'an address of yours: type it'}{key}"
     warning = base_url_warning(values["base_url"]) if values["base_url"] else ""
     return warning or "the gateway asks it for its models; that is free"
 

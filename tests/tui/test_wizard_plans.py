@@ -4,6 +4,7 @@ from gateway.domain.channel import Served
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView, Offer
+from tests.tui.owner import preset
 from tests.tui.stage import channel, console
 from tui.widgets.form import Values
 from tui.wizard_plans import ADDRESS, DEMO, Body, channel_plan, purse_plan
@@ -38,6 +39,22 @@ async def test_the_demo_is_no_new_channel() -> None:
 async def test_an_address_is_needed_for_another_channel() -> None:
     with pytest.raises(BadRequest, match="the address is needed"):
         await chosen({"source": ADDRESS, "base_url": "", "key": "", "name": ""})
+
+
+async def test_a_known_vendor_needs_no_address() -> None:
+    asked: list[Body | None] = []
+
+    async def choose(_values: Values, body: Body | None) -> ChannelView:
+        asked.append(body)
+        return channel("made")
+
+    groq = preset("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
+    plan = channel_plan([], choose, {}, [groq])
+    typed = {"source": ADDRESS, "base_url": "groq", "key": "sk-1", "name": ""}
+    assert plan.twin(typed) == "channel add groq --preset groq --key -"
+    assert plan.live(typed) == "groq is at https://api.groq.com/openai/v1; its key is usually env:GROQ_API_KEY"
+    await plan.save({field.id: field.parse(typed[field.id]) for field in plan.fields})
+    assert asked == [{"name": "groq", "preset": "groq", "key": "sk-1"}]
 
 
 def test_what_was_typed_before_stands_there_again() -> None:

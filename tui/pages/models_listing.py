@@ -28,6 +28,9 @@ EXAMPLE = Usage(input=10_000, output=1_000)
 """What the examples of costs are about."""
 
 
+LIST = "genai-prices"
+"""How the name of the price list inside this program begins."""
+
 Rate = Callable[[PriceView], int | None]
 """One of a price's numbers."""
 
@@ -215,7 +218,8 @@ def _source(row: ModelRow) -> str:
     price = row.view.price
     if price is None:
         return "! no price"
-    return "free" if price.free else f"{safe(price.source)}{' old' if price.stale else ''}"
+    source = "list" if price.source.startswith(LIST) else safe(price.source)
+    return "free" if price.free else f"{source}{' old' if price.stale else ''}"
 
 
 def _source_tone(row: ModelRow) -> str:
