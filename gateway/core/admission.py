@@ -16,6 +16,7 @@ from gateway.core.catalog import Catalog, ModelEntry
 from gateway.core.fallback import dearest
 from gateway.core.quota import DEFAULT_OUTPUT, Grip, Need, Purse, Scope, grip
 from gateway.core.ratelimit import Limiter, Today, Used
+from gateway.core.widening import widened
 from gateway.domain.errors import BadRequest, InternalError, NotFound
 from gateway.domain.group import Group
 from gateway.domain.limits import Window, window_end, window_start
@@ -69,6 +70,8 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
         price=_dearest(call, entry) if entry.fallbacks else call.price,
         multiplier=call.group.multiplier,
     )
+    if entry.widening is not None:
+        need = widened(need, entry.widening)
     rate_tokens = rate_tokens_of(call.asked)
     if terms.bounds:
         limiter.check(terms.bounds, rate_tokens, need.input)

@@ -11,6 +11,7 @@ import msgspec
 from gateway.core.bounds import Bound, Gate, Terms, channel_bound, group_bound, terms_of, token_bound
 from gateway.core.fallback import models_after
 from gateway.core.policy import Offer, Rank, ranked
+from gateway.core.widening import Widening, widening, widest
 from gateway.domain.channel import Channel, Served, Told, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
@@ -58,6 +59,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Other models that may answer when none of the routes can; without fallbacks of their own."""
     bounds: tuple[Bound, ...] = ()
     """Of a channel that is the only way: its rates bind as those of the token do."""
+    widening: Widening | None = None
+    """What its channels may add to a call; None: nothing."""
     told: Told | None = None
     """What the first channel whose upstream tells it is said to cost there."""
 
@@ -157,7 +160,9 @@ def _with_fallbacks(entries: dict[str, ModelEntry], group: Group, registry: Regi
         if registry.settings.refuse_unpriced:
             others = [other for other in others if other in registry.prices]
         if others:
-            out[name] = msgspec.structs.replace(entry, fallbacks=tuple(entries[other] for other in others), bounds=())
+            after = tuple(entries[other] for other in others)
+            more = widest((entry.widening, *(other.widening for other in after)))
+            out[name] = msgspec.structs.replace(entry, fallbacks=after, bounds=(), widening=more)
     return out
 
 
@@ -197,6 +202,7 @@ def _entry(name: str, routes: list[Route]) -> ModelEntry:
         owner=first.channel.name,
         context=next((r.served.context for r in routes if r.served.context), None),
         bounds=(sole,) if sole is not None and sole.rated else (),
+        widening=widening(r.channel.overrides for r in routes if r.channel.overrides),
         told=next((r.served.told for r in routes if r.served.told), None),
         routes=tuple(routes),
         easy=_easy(routes),

@@ -12,6 +12,7 @@ from gateway.domain.account import Account, AccountStatus
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded, RateLimited
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Limits, Window, window_end, window_start
+from gateway.domain.overrides import Overrides
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos
@@ -49,6 +50,13 @@ def test_a_good_call_is_admitted_with_what_is_to_be_committed(limiter: Limiter) 
     assert (found.entry.name, found.rate_tokens, found.grip.tokens) == ("m", 16 + 20, 16 + 20)
     assert found.grip.nanos == 16 * 2500 + 20 * 10_000
     assert call.price == kit.PRICE
+
+
+def test_what_a_channel_s_owner_adds_is_held_too(limiter: Limiter) -> None:
+    edits = Overrides(system="x" * 30, set={"max_tokens": 50})
+    catalog = kit.catalog(kit.channel("up", "m", groups=("home",), overrides=edits))
+    found = admit(call_of(kit.token(), catalog, max_tokens=10), limiter, Purse(10**9))
+    assert found.grip.nanos == (16 + 10) * 2500 + 50 * 10_000
 
 
 def test_nothing_is_taken_by_checking(limiter: Limiter) -> None:
