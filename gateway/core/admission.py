@@ -57,7 +57,7 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
     """
     entry = visible_entry(call.asked.model, call.token, call.catalog)
     call.price = call.catalog.price(call.asked.model)
-    if call.price is None and call.catalog.registry.settings.refuse_unpriced:
+    if call.price is None and entry.routes and call.catalog.registry.settings.refuse_unpriced:
         name = plain(call.asked.model)
         msg = f"model '{name}' has no price and this gateway refuses unpriced models; 'tollkeeper price set {name}'"
         raise BadRequest(msg, code="model_price_missing", param="model")

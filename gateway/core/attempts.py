@@ -132,8 +132,7 @@ class Attempts:
     async def _pause(self, call: Call, entry: ModelEntry, step: Step) -> bool:
         """Wait before the next attempt; False if it is too late for one, or nobody waits for it any more."""
         wait_s = step.wait_s
-        late = call.visit.began + max(route.channel.timeouts.total for route in entry.routes)
-        if self._clock.mono() + wait_s >= late:
+        if self._clock.mono() + wait_s >= call.visit.began + entry.total_s:
             return False
         if wait_s:
             self._rooms.forgo(call)

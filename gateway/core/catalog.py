@@ -53,6 +53,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None
     routes: tuple[Route, ...]
     """In the order they are asked by the group's policy, then by channel name."""
+    total_s: float = 600.0
+    """How long a call may take at most, all its attempts together."""
     easy: tuple[Route, ...] = ()
     """The routes of which one is drawn while all channels are well; empty if that takes more than a draw."""
     fallbacks: tuple["ModelEntry", ...] = ()
@@ -63,6 +65,10 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What its channels may add to a call; None: nothing."""
     told: Told | None = None
     """What the first channel whose upstream tells it is said to cost there."""
+
+
+WILD = frozenset("*?")
+"""What makes a pattern of a name."""
 
 
 class Catalog:
@@ -153,26 +159,49 @@ def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
 
 
 def _with_fallbacks(entries: dict[str, ModelEntry], group: Group, registry: Registry) -> dict[str, ModelEntry]:
-    """The models with those that may answer for them, as far as the group has them and they may be used at all."""
+    """The models with those that may answer for them, as far as the group has them and they may be used at all.
+
+    A model that no channel serves is there as well if a rule names it: the others answer for it.
+    """
     out = dict(entries)
     for name, entry in entries.items():
         others = [other for other in models_after(name, group.fallbacks) if other in entries]
         if registry.settings.refuse_unpriced:
             others = [other for other in others if other in registry.prices]
         if others:
-            after = tuple(entries[other] for other in others)
-            more = widest((entry.widening, *(other.widening for other in after)))
-            out[name] = msgspec.structs.replace(entry, fallbacks=after, bounds=(), widening=more)
-    return out
+            out[name] = _lent(entry, [entries[other] for other in others])
+    for rule in group.fallbacks:
+        others = [other for other in rule.to if other in entries]
+        if others and rule.model not in out and matches(rule.model, group.models) and not WILD & set(rule.model):
+            first = entries[others[0]]
+            out[rule.model] = _lent(
+                msgspec.structs.replace(first, name=rule.model, routes=(), easy=(), told=None),
+                [entries[other] for other in others],
+            )
+    return dict(sorted(out.items()))
+
+
+def _lent(entry: ModelEntry, others: list[ModelEntry]) -> ModelEntry:
+    """A model for which others may answer."""
+    all_of_them = (entry, *others)
+    return msgspec.structs.replace(
+        entry,
+        fallbacks=tuple(others),
+        bounds=(),
+        total_s=max(one.total_s for one in all_of_them),
+        widening=widest(one.widening for one in all_of_them),
+    )
 
 
 def _only(models: Mapping[str, ModelEntry], patterns: tuple[str, ...]) -> dict[str, ModelEntry]:
     """The models whose names fit, and of those that may answer for them only such, too."""
     out = {name: entry for name, entry in models.items() if matches(name, patterns)}
-    for name, entry in out.items():
+    for name, entry in list(out.items()):
         if entry.fallbacks:
             others = tuple(other for other in entry.fallbacks if other.name in out)
             out[name] = msgspec.structs.replace(entry, fallbacks=others)
+            if not (others or entry.routes):
+                del out[name]
     return out
 
 
@@ -206,6 +235,7 @@ def _entry(name: str, routes: list[Route]) -> ModelEntry:
         told=next((r.served.told for r in routes if r.served.told), None),
         routes=tuple(routes),
         easy=_easy(routes),
+        total_s=max(route.channel.timeouts.total for route in routes),
     )
 
 

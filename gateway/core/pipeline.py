@@ -149,7 +149,7 @@ class Pipeline:
 
     async def _good_answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> None:
         if not call.asked.stream:
-            call.deadline = call.visit.began + max(r.channel.timeouts.total for r in admission.entry.routes)
+            call.deadline = call.visit.began + admission.entry.total_s
         try:
             got = await self._.attempts.answer(call, admission.entry, _order(call), first)
         except Broke:

@@ -29,7 +29,7 @@ def sight(model: str, token: Token, group: Group, catalog: Catalog) -> Sight:
 
 def _shown(model: str, token: Token, group: Group, channels: list[str]) -> str:
     by = ", ".join(plain(name) for name in channels)
-    rules = [f"group '{plain(group.name)}' has it from {by}"]
+    rules = [f"group '{plain(group.name)}' has it from {by}" if channels else "no channel has it, others answer for it"]
     if group.models:
         rules.append(f"the group shows {_pattern(model, group.models)}")
     if token.models:

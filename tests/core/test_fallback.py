@@ -10,7 +10,7 @@ from gateway.core.catalog import ModelEntry
 from gateway.core.fallback import dearest, helps, models_after
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served
-from gateway.domain.errors import NoChannel, UpstreamError
+from gateway.domain.errors import NoChannel, NotFound, UpstreamError
 from gateway.domain.group import Fallback, Group
 from gateway.domain.price import Price
 from gateway.domain.settings import Settings
@@ -218,3 +218,43 @@ async def test_if_nothing_can_answer_all_reasons_are_told(rig: Rig) -> None:
         rig.health.failed(ChannelId(name), FailureKind.AUTH, "refused")
     with pytest.raises(NoChannel, match="a: needs attention: refused; b for n: needs attention: refused"):
         await rig.call()
+
+
+async def test_a_model_that_no_channel_serves_is_answered_for(rig: Rig) -> None:
+    home(rig, Fallback(model="gone", to=("nobody", "n")), Fallback(model="x-*", to=("n",)))
+    rig.channel("b", "n")
+    rig.upstreams.on("b", good)
+    rig.put("prices", "n", price("n", 5, 20))
+    rig.put("settings", "", Settings(refuse_unpriced=True))
+    answer = await rig.call("gone")
+    assert json.loads(answer.body)["model"] == "n"
+    assert answer.headers["x-gateway-route"] == "fallback for gone, priority 0"
+    assert (rig.record.model, rig.record.cost) == ("gone", 9 * 5_000 + 12 * 20_000)
+    with pytest.raises(NotFound):
+        await rig.call("x-1")
+
+
+async def test_a_channel_that_is_switched_off_is_answered_for(rig: Rig) -> None:
+    pair(rig, good)
+    rig.channel("a", "m", enabled=False)
+    for stream in (False, True):
+        rig.upstreams.on("b", good_stream if stream else good)
+        await rig.call(stream=stream)
+    assert rig.upstreams.order == ["b", "b"]
+
+
+def test_a_model_is_answered_for_only_by_what_the_token_sees() -> None:
+    group = Group(name="home", models=("m", "n", "gone"), fallbacks=(Fallback(model="gone", to=("n",)),))
+    found = catalog(channel("a", "m", "n", groups=("home",)), groups=(group,))
+    assert list(found.visible(token())) == ["gone", "m", "n"]
+    assert list(found.visible(token(models=("gone", "m")))) == ["m"]
+    hidden = catalog(channel("a", "m", "n", groups=("home",)), groups=(replace(group, models=("n",)),))
+    assert list(hidden.visible(token())) == ["n"]
+
+
+async def test_if_nobody_can_answer_for_it_the_reasons_are_told(rig: Rig) -> None:
+    home(rig, Fallback(model="gone", to=("n",)))
+    rig.channel("b", "n")
+    rig.health.failed(ChannelId("ch_b"), FailureKind.AUTH, "refused")
+    with pytest.raises(NoChannel, match="b for n: needs attention"):
+        await rig.call("gone")
