@@ -4,7 +4,7 @@ A new one is made on each change; a running call keeps the one it began with.
 """
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -144,17 +144,17 @@ class Catalog:
 
 def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
     offers: dict[str, list[tuple[Channel, Served]]] = {}
-    ones: dict[ChannelId, list[tuple[Channel, ChannelId, str]]] = {}
+    ways: dict[ChannelId, _Way] = {}
     for channel in registry.channels.values():
         if channel.enabled and group.name in channel.groups:
-            ones[channel.id] = _with_one_key(channel)
+            ways[channel.id] = _Way(channel_bound(channel, registry.settings), _with_one_key(channel))
             for served in channel.models:
                 if matches(served.name, group.models):
                     offers.setdefault(served.name, []).append((channel, served))
     entries = {}
     for name in sorted(offers):
         order = ranked(group.policy, offers[name], registry)
-        entries[name] = _entry(name, [_route(offer, rank, ones[offer[0].id], registry) for offer, rank in order])
+        entries[name] = _entry(name, [_route(offer, rank, ways[offer[0].id]) for offer, rank in order])
     return _with_fallbacks(entries, group, registry) if group.fallbacks else entries
 
 
@@ -205,11 +205,18 @@ def _only(models: Mapping[str, ModelEntry], patterns: tuple[str, ...]) -> dict[s
     return out
 
 
-def _route(offer: Offer, rank: Rank, ones: list[tuple[Channel, ChannelId, str]], registry: Registry) -> Route:
+class _Way(NamedTuple):
+    """What all routes of a channel share."""
+
+    bound: Bound
+    ones: list[tuple[Channel, ChannelId, str]]
+    """The channel with one of its keys each, if it has several."""
+
+
+def _route(offer: Offer, rank: Rank, way: _Way) -> Route:
     channel, served = offer
-    bound = channel_bound(channel, registry.settings)
-    keys = tuple(Route(one, served, rank, key_id=id, key_name=name, bound=bound) for one, id, name in ones)
-    return Route(channel, served, rank, keys, bound=bound)
+    keys = tuple(Route(one, served, rank, (), id, name, way.bound) for one, id, name in way.ones)
+    return Route(channel, served, rank, keys, bound=way.bound)
 
 
 def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:

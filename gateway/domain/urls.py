@@ -1,6 +1,7 @@
 """Urls: which base URL a channel may have. It steers where the owner's keys go, so it is checked before it is kept."""
 
 import ipaddress
+from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from gateway.domain.errors import BadRequest
@@ -78,6 +79,7 @@ def _is_link_local(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bo
     return address.is_link_local or address == ipaddress.ip_address("fd00:ec2::254")
 
 
+@lru_cache(maxsize=1024)
 def is_near(url: str) -> bool:
     """Whether a URL leads to this machine or into a private network, as far as the name tells."""
     return _is_near(urlsplit(url).hostname or "")
