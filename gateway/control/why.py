@@ -68,8 +68,9 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
         catalog=catalog,
         limiter=engine.limiter,
         books=engine.store.books,
-        first=engine.pipeline.attempts.look,
+        look=engine.pipeline.attempts.look,
         closed=engine.pipeline.closed,
+        pressed=lambda: engine.pressure.check(engine.clock.mono()),
     )
     found = rehearse(wanted, ways, now)
     error = found.error or _store_error(engine)

@@ -92,6 +92,13 @@ class Lines:
         line = self._lines.get(key)
         return sum(not turn.given.done() for turn in line.turns) if line is not None and line.turns else 0
 
+    def open_ones(self, gates: Sequence[Gate]) -> list[Gate]:
+        """Where one more call may wait. Raises RateLimited if it may nowhere."""
+        found = [gate for gate in gates if gate.wait_s > 0 and self.waiting(gate.key) < gate.places]
+        if not found:
+            raise too_many(gates[0])
+        return found
+
     async def wait(self, gates: Sequence[Gate]) -> Gate:
         """The gate that gave a place, which is taken now. Raises RateLimited when none did in time.
 
@@ -99,9 +106,7 @@ class Lines:
         """
         if self._closed is not None:
             raise self._closed
-        open_ones = [gate for gate in gates if gate.wait_s > 0 and self.waiting(gate.key) < gate.places]
-        if not open_ones:
-            raise too_many(gates[0])
+        open_ones = self.open_ones(gates)
         loop = asyncio.get_running_loop()
         turn = _Turn(open_ones, loop.create_future())
         longest = max(open_ones, key=lambda gate: gate.wait_s)

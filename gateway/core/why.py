@@ -5,6 +5,7 @@ first choice of a channel. Only the hold is not written and nobody is asked.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -16,7 +17,7 @@ from gateway.core.catalog import Catalog, ModelEntry, Route
 from gateway.core.quota import Purse
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import Choice, Draw
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import GatewayError, RateLimited
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, ChannelId, Millis
 
@@ -35,16 +36,23 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool = False
 
 
+class Look(Protocol):
+    """The first channel of an admitted call, or none and where it may wait for one. Raises NoChannel and the like."""
+
+    def __call__(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> Choice: ...
+
+
 class Ways(msgspec.Struct, frozen=True, kw_only=True):
     """What a real call goes through."""
 
     catalog: Catalog
     limiter: Limiter
     books: Purse
-    first: Callable[[Call, ModelEntry], Choice]
-    """The first channel of an admitted call. Raises NoChannel."""
+    look: Look
     closed: GatewayError | None
     """What is told while no calls are taken."""
+    pressed: Callable[[], None]
+    """Raises Unavailable while there is no memory for one more call."""
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,21 +63,36 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     admission: Admission | None
     """None: it would not be admitted."""
     choice: Choice | None
-    """None: no channel would be chosen."""
+    """None: none would be asked. Without a route the call would wait for one."""
 
 
 def rehearse(wanted: Wanted, ways: Ways, now: Millis) -> Rehearsal:
     """Go the way of a call up to the point at which its hold would be written."""
     admission: Admission | None = None
     try:
+        still(wanted.token, ways.catalog, now)
+        ways.pressed()
         if ways.closed is not None:
             raise ways.closed
         call = _call(wanted, ways.catalog, now)
         admission = admit(call, ways.limiter, ways.books)
-        choice = ways.first(call, admission.entry)
+        if admission.full is not None:
+            ways.limiter.lines.open_ones((admission.full,))
+        choice = _first(call, admission, ways)
     except GatewayError as error:
         return Rehearsal(error=error, admission=admission, choice=None)
     return Rehearsal(error=None, admission=admission, choice=choice)
+
+
+def _first(call: Call, admission: Admission, ways: Ways) -> Choice:
+    """The first channel, or none if the call may wait for it."""
+    choice = ways.look(call, admission.entry)
+    if choice.route is None:
+        try:
+            ways.limiter.lines.open_ones(choice.gates)
+        except RateLimited:
+            return ways.look(call, admission.entry, waited=True)
+    return choice
 
 
 def chances(routes: Sequence[Route], choose: Callable[[Draw], Choice]) -> dict[ChannelId, float]:

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from gateway.client.control import ControlClient
@@ -10,6 +12,7 @@ from gateway.domain.units import ChannelId, Nanos
 from gateway.domain.why import Why
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Provider
+from tests.faults.test_races import walled
 
 UP = ChannelId("ch_up")
 
@@ -147,3 +150,31 @@ async def test_streams_have_a_limit_of_their_own(owner: ControlClient, gateway: 
     found = await owner.why("laptop", "m", stream=True)
     assert (found.stream, found.works) == (True, True)
     assert [(limit.name, limit.limit) for limit in found.parties[2].limits] == [("streams", 3)]
+
+
+@pytest.mark.parametrize(
+    ("where", "code"),
+    [("token", "rate_limit_exceeded"), ("channel", "no_channel_available"), ("memory", "out_of_memory")],
+)
+async def test_a_busy_gateway(
+    owner: ControlClient, gateway: Gateway, provider: Provider, where: str, code: str
+) -> None:
+    """While a call runs: what one more would get, with a queue and without one."""
+    script, wall = walled()
+    provider.on("m", script)
+    one, none = Limits(concurrent=1), Limits()
+    gateway.channel(provider.base_url, limits=one if where == "channel" else none)
+    client = gateway.token(limits=one if where == "token" else none)
+    gateway.settings(memory_mib=1 if where == "memory" else 0)
+    running = asyncio.create_task(client.chat())
+    await provider.asked(1)
+    if where != "memory":
+        waiting = await owner.why("laptop", "m")
+        assert (waiting.works, "it would wait for a place" in waiting.message) == (True, True)
+        gateway.settings(queue_s=0)
+    found, answer = await owner.why("laptop", "m"), await client.chat()
+    assert (answer.status, answer.error["code"]) == (found.status, found.code)
+    assert answer.error["message"].startswith(found.message)
+    assert found.fix
+    wall.set()
+    assert (await running).status == 200

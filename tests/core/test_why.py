@@ -33,8 +33,9 @@ def foretold(rig: Rig, model: str = "m", prompt_tokens: int = 1000, max_tokens: 
         catalog=Catalog(rig.store.entities.registry),
         limiter=rig.limiter,
         books=rig.books,
-        first=rig.pipeline.attempts.look,
+        look=rig.pipeline.attempts.look,
         closed=rig.pipeline.closed,
+        pressed=lambda: None,
     )
     return rehearse(wanted, ways, rig.watch.clock.wall())
 
