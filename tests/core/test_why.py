@@ -16,6 +16,7 @@ from gateway.domain.change import Change
 from gateway.domain.errors import GatewayError, InvalidToken, Unavailable
 from gateway.domain.group import Fallback, Group, Policy
 from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.overrides import Overrides
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 from tests.core import kit
@@ -118,7 +119,9 @@ def _stir(rig: Rig, chance: random.Random) -> None:
                 models=shows,
                 multiplier=chance.choice((10**6, 15 * 10**5)),
                 policy=chance.choice(tuple(Policy)),
-                fallbacks=chance.choice(((), (Fallback(model="m*", to=("x",)),))),
+                fallbacks=chance.choice(
+                    ((), (Fallback(model="m*", to=("x",)),), (Fallback(model="m", to=("x", "m")),))
+                ),
                 **_purse(chance),
             ),
         )
@@ -134,6 +137,7 @@ def _stir(rig: Rig, chance: random.Random) -> None:
             keys=chance.choice(((), ("sk-second",))),
             cost_factor=chance.choice((10**6, 10**7)),
             limits=chance.choice((Limits(), Limits(), Limits(rpm=1), Limits(tpm=150), Limits(rpd=3))),
+            overrides=chance.choice((None, Overrides(system="be brief"), Overrides(default={"max_tokens": 9}))),
         )
         _ail(rig, up.id, chance)
     rig.put("account", "", Account(status=chance.choice((AccountStatus.ACTIVE,) * 9 + (AccountStatus.SUSPENDED,))))
