@@ -168,6 +168,8 @@ def _changed(view: ChannelView, *, as_json: bool) -> None:
     if as_json:
         out_json(view)
     words(f"channel '{view.name}' was changed (it is {view.state})")
+    if view.list_error:
+        words(f"note: the list of its models could not be had anew: {view.list_error}")
 
 
 def _print(view: ChannelView) -> None:

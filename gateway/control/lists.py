@@ -39,20 +39,23 @@ _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 async def saved(channel: Channel, old: Channel | None, desk: Desk) -> list[Change]:
     """The edits that keep a new or changed channel, with the models its patterns let in.
 
-    Raises BadRequest, saying what to do, if there is no list for the patterns to choose of.
+    Raises BadRequest, saying what to do, if there is no list for new patterns, or those of a new place, to choose of.
     """
     channel = _parted(channel)
     if old is None and not channel.models and not channel.patterns:
         channel = msgspec.structs.replace(channel, patterns=ALL)
-    before = _good(desk.registry.lists.get(channel.id)) if old and old.base_url == channel.base_url else None
+    stays = old is not None and old.base_url == channel.base_url
+    before = _good(desk.registry.lists.get(channel.id)) if stays else None
     listed, asks = before, old is None or _moved(old, channel)
     if channel.patterns:
-        if asks or before is None:
-            channel, listed = await _asked(channel, before, desk)
-        channel = lined_up(channel, listed.models if listed else (), desk.now)
-        if not channel.models:
-            count = len(listed.models) if listed else 0
-            raise _no_list(channel, f"none of the {count} models it lists fits {', '.join(channel.patterns)}")
+        chooses = asks or (old is not None and old.patterns != channel.patterns)
+        if asks or (chooses and before is None):
+            channel, listed = await _asked(channel, before, desk, stays=stays)
+        if (good := _good(listed)) is not None:
+            channel = lined_up(channel, good.models, desk.now)
+            if chooses and not channel.models:
+                told = f"none of the {len(good.models)} models it lists fits {', '.join(channel.patterns)}"
+                raise _no_list(channel, told)
         if channel.dialect is Dialect.MOCK and channel.patterns == ALL:
             channel = _frozen(channel)
     elif asks and channel.dialect is not Dialect.MOCK and not _known_place(channel):
@@ -157,16 +160,20 @@ def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
         engine.change([Change("lists", channel.id, msgspec.structs.replace(listed, tried=engine.now(), error=text))])
 
 
-async def _asked(channel: Channel, before: Listed | None, desk: Desk) -> tuple[Channel, Listed]:
-    """The channel at the root that was found, and its list; the last good one if it cannot be had now."""
+async def _asked(channel: Channel, before: Listed | None, desk: Desk, *, stays: bool) -> tuple[Channel, Listed]:
+    """The channel at the root that was found, and its list; if it cannot be had now, the last good one.
+
+    A channel that stays where it is, and has no list yet, goes on waiting for its first.
+    """
     try:
         return await _looked_for(channel, before, desk)
     except UpstreamError as exc:
         desk.engine.upstreams.forget(channel.id)
         text = plain(exc.message, 500)
-        if before is None:
+        if before is None and not stays:
             raise _no_list(channel, text) from exc
-        return channel, msgspec.structs.replace(before, tried=desk.now, error=text)
+        kept = before or Listed(channel=channel.id, time=Millis(0))
+        return channel, msgspec.structs.replace(kept, tried=desk.now, error=text)
 
 
 async def _looked_for(channel: Channel, before: Listed | None, desk: Desk) -> tuple[Channel, Listed]:

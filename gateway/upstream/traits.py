@@ -311,6 +311,9 @@ JAN = Traits(name="jan", base_url="http://127.0.0.1:1337/v1", hosts=("*:1337",))
 
 KOBOLDCPP = Traits(name="koboldcpp", base_url="http://127.0.0.1:5001/v1", hosts=("*:5001",))
 
+UNEDITED = Traits(name="plain")
+"""For those who know better than the row their channel's host would find."""
+
 PRESETS = {
     row.name: row
     for row in (
@@ -338,6 +341,7 @@ PRESETS = {
         VLLM,
         JAN,
         KOBOLDCPP,
+        UNEDITED,
     )
 }
 """By name; the order is the one to offer them in."""

@@ -220,6 +220,21 @@ async def test_a_first_list_that_fails_is_waited_for(
     assert ([model.state for model in listing.models], listing.stale) == (["offered"] * 3 + ["gone"], False)
 
 
+async def test_a_channel_that_waits_for_its_first_list_can_be_edited(owner: ControlClient, gateway: Gateway) -> None:
+    was = (Served(name="gpt-was", live=True),)
+    gateway.channel("http://127.0.0.1:1/v1", name="off", patterns=("*",), models=was)
+    for patch in ({"priority": 5}, {"enabled": False}, {"key": "another"}, {"patterns": ["gpt-*"]}):
+        await owner.edit_channel("off", patch)
+    channel = await owner.channel("off")
+    assert (channel.priority, channel.state, channel.patterns, names(channel.models)) == (
+        5,
+        "off",
+        ["gpt-*"],
+        ["gpt-was"],
+    )
+    assert "cannot be reached" in channel.list_error
+
+
 NOW = Millis(1_800_000_000_000)
 LIVE = msgspec.structs.replace(kit.channel("up"), patterns=("*",))
 DAY = 24 * HOUR_MS
