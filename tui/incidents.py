@@ -30,6 +30,9 @@ WORDS = {
     FailureKind.CUT: "broke off",
 }
 
+OURS = ("client_closed", "cancelled", "stopped")
+"""Ends that are no upstream's fault, whatever its attempt looks like."""
+
 OUT = ("cooling", "attention")
 """States in which a channel is not asked."""
 
@@ -78,6 +81,8 @@ class Incidents:
     def settle(self, call: CallView) -> None:
         """Take in the failures of an ended call."""
         self._now = max(self._now, Millis(call.time_ms + call.duration_ms))
+        if call.outcome in OURS:
+            return
         answered = 200 <= call.status < 300
         seen: set[str] = set()
         for at, attempt in _failures(call):

@@ -89,7 +89,7 @@ def sdk(address: str, key: str, model: str, how: str) -> "subprocess.Popen[str]"
 
 def first_steps(shown: Terminal, url: str, key: str) -> tuple[str, str]:
     """Through the wizard, with a channel of one's own; the address and the new token's key."""
-    shown.wait("1 of 4").keys("\r").wait("2 of 4", "built-in demo").keys("\x1b[D").wait("another address")
+    shown.wait("1 of 4").keys("\r").wait("2 of 4").keys("\x1b[D").wait("another address")
     shown.keys("\t" + url + "\t" + key + "\tfriend\r").wait("3 of 4", "friend", "demo-story").keys("\r")
     shown.wait("4 of 4").keys("\r").wait("only time the key is shown", "200 done")
     found = KEY.findall(shown.text.replace("\n", " "))

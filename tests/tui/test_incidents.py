@@ -43,6 +43,12 @@ def test_what_the_client_did_wrong_is_nobodys_incident() -> None:
     assert found.newest() == []
 
 
+def test_what_the_client_broke_off_is_nobodys_incident_either() -> None:
+    found = Incidents()
+    found.settle(moved(outcome="client_closed"))
+    assert found.newest() == []
+
+
 def test_failures_far_apart_are_two_incidents() -> None:
     found = Incidents()
     found.settle(moved())

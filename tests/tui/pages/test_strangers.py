@@ -7,8 +7,8 @@ import pytest
 
 from gateway.domain.channel import Check, Served
 from gateway.domain.units import Millis
-from gateway.domain.views import ChannelView
-from tests.tui.owner import Owner, press, screen, shown
+from gateway.domain.views import ChannelView, KeyView, Offer
+from tests.tui.owner import Owner, listed, listing, press, proposal, refused, screen, shown
 from tests.tui.stage import NOW, call, channel, group, model, token
 
 EVIL = (
@@ -30,7 +30,16 @@ EVIL = (
     "   ",
 )
 PAGES = ("tokens", "groups", "channels", "models", "account", "usage", "doctor")
-DIALOGS = (("tokens", "e"), ("tokens", "c"), ("tokens", "d"), ("channels", "t"), ("groups", "d"), ("models", "e"))
+NEWER = (("tokens", "W"), ("channels", "L"), ("channels", "a"), ("channels", "A"), ("channels", "i"), ("models", "P"))
+DIALOGS = (
+    ("tokens", "e"),
+    ("tokens", "c"),
+    ("tokens", "d"),
+    ("channels", "t"),
+    ("groups", "d"),
+    ("models", "e"),
+    *NEWER,
+)
 CONTROLS = {chr(i) for i in (*range(10), *range(11, 32), *range(127, 160))} | set("\u202e\u2066\u200b\ufeff\u200d")
 
 
@@ -58,13 +67,27 @@ def hostile(texts: tuple[str, ...] = EVIL) -> Owner:
     owner.account_now = msgspec.structs.replace(owner.account_now, status=texts[0])
     owner.records = [call(i, model=t, token_id=t, channel=t, app=t, token=t) for i, t in there]
     owner.now_running = []
+    text = texts[0]
+    owner.listing = listing(listed(text, state="new", public=text), error=text, patterns=texts[:1])
+    owner.offered = [Offer(name=text, dialect=text, preset=text, base_url=text, key=text, models=[Served(name=text)])]
+    owner.proposals = [proposal(text, channel=text, guard=text, change=text)]
+    routes = [msgspec.structs.replace(route, channel=text, reason=text, passed=text) for route in refused().routes]
+    owner.answer = refused(message=text, fix=text, rule=text, code=text, group=text, routes=routes)
     return owner
 
 
 def _channel(number: int, text: str) -> ChannelView:
     check = Check(time=NOW, ok=False, ms=Millis(1), text=text)
     state: dict[str, Any] = {"state": "cooling", "reason": text, "until_ms": Millis(NOW + 9_000), "key": text}
-    odd: dict[str, Any] = {"headers": {text: text}, "options": {text: text}, "preset": text, "base_url": text}
+    keys = [KeyView(number=n, key=text, state=text, reason=text, until_ms=None) for n in (1, 2)]
+    odd: dict[str, Any] = {
+        "headers": {text: text},
+        "options": {text: text},
+        "preset": text,
+        "base_url": text,
+        "keys": keys,
+        "proxy": text,
+    }
     served = [Served(name=text, upstream=text)]
     made = channel("a", id=f"ch_{number}", models=served, groups=[text], last_check=check, note=text, **state, **odd)
     return msgspec.structs.replace(made, name=text)
