@@ -95,7 +95,14 @@ def _to_do(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
         yield f"token '{plain(name)}' is new here and gets a key of its own"
     for change in plan.changes:
         if isinstance(change.value, Channel):
-            for secret in (*change.value.all_keys, *change.value.headers.values(), change.value.proxy):
-                variable = secret.removeprefix(REFERENCE)
-                if secret.startswith(REFERENCE) and not environ.get(variable):
-                    yield f"channel '{plain(change.value.name)}': {variable} is not set where the server runs"
+            yield from _to_do_for(change.value, plan, environ)
+
+
+def _to_do_for(channel: Channel, plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+    name = plain(channel.name)
+    for secret in (*channel.all_keys, *channel.headers.values(), channel.proxy):
+        variable = secret.removeprefix(REFERENCE)
+        if secret.startswith(REFERENCE) and not environ.get(variable):
+            yield f"channel '{name}': {variable} is not set where the server runs"
+    if channel.patterns and channel.id not in plan.registry.lists:
+        yield f"channel '{name}': its list of models has yet to come: 'tollkeeper channel models {name} --refresh'"

@@ -41,7 +41,7 @@ async def saved(channel: Channel, old: Channel | None, desk: Desk) -> list[Chang
 
     Raises BadRequest, saying what to do, if there is no list for new patterns, or those of a new place, to choose of.
     """
-    channel = _parted(channel)
+    channel = parted(channel)
     if old is None and not channel.models and not channel.patterns:
         channel = msgspec.structs.replace(channel, patterns=ALL)
     stays = old is not None and old.base_url == channel.base_url
@@ -196,7 +196,7 @@ def _some(channel: Channel, found: Iterable[Served]) -> tuple[Served, ...]:
     return tuple(usable.values())
 
 
-def _parted(channel: Channel) -> Channel:
+def parted(channel: Channel) -> Channel:
     """Patterns that were written among the models go where they belong."""
     patterns = tuple(m.name for m in channel.models if is_pattern(m.name) and not m.upstream)
     if not patterns:

@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.control import checks
 from gateway.control.channels import default_base_url
+from gateway.control.lists import parted
 from gateway.core.exported import form
 from gateway.core.ids import digest, hint, new_id, new_key
 from gateway.core.lineup import lined_up
@@ -100,7 +101,7 @@ class Plan:
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
         if new.dialect is not Dialect.MOCK:
             url = _at(path, lambda: checked_base_url(url))
-        return self._offering(msgspec.structs.replace(new, base_url=url), old)
+        return self._offering(parted(msgspec.structs.replace(new, base_url=url)), old)
 
     def _offering(self, new: Channel, old: Channel | None) -> Channel:
         """The channel with the models that are named, and those its patterns let in of the list there is."""

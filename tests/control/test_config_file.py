@@ -67,6 +67,12 @@ async def test_money_is_no_configuration(owner: ControlClient, gateway: Gateway)
     assert (await owner.account()).granted_nanos == before
 
 
+async def test_patterns_without_a_list_are_told(owner: ControlClient) -> None:
+    text = 'format = 1\n[channels.new]\ndialect = "openai"\nbase_url = "http://127.0.0.1:9"\npatterns = ["*"]\n'
+    (note,) = (await owner.import_config(text)).notes
+    assert note.endswith("'tollkeeper channel models new --refresh'")
+
+
 LITELLM = {
     "model_list": [
         {

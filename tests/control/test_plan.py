@@ -158,6 +158,14 @@ def test_patterns_choose_of_the_list_there_is_and_another_upstream_has_none() ->
     assert (live(moved), moved.lists) == ([("m", False)], {})
 
 
+def test_patterns_that_stand_among_the_models_go_where_they_belong() -> None:
+    text = f'format = 1\n{CHANNEL}models = ["m", "gpt-*"]'
+    plan = followed(text)
+    (made,) = [channel for channel in plan.registry.channels.values() if channel.name == "c"]
+    assert ([model.name for model in made.models], made.patterns) == (["m"], ("gpt-*",))
+    assert followed(text, plan.registry).changes == []
+
+
 def test_the_list_of_a_channel_goes_with_it() -> None:
     channel = kit.channel("up", groups=("home",))
     lists = {channel.id: Listed(channel=channel.id, time=NOW)}
