@@ -102,7 +102,7 @@ def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
     visible = f"visible: {', '.join(names)}{more}" if names else "it sees no model at all"
     msg = (
         f"model '{plain(model, 80)}' is not visible to token '{plain(token.name)}' (group '{plain(token.group)}'); "
-        f"{visible}; a channel of that group must offer it: 'tollkeeper channel list'"
+        f"{visible}; 'tollkeeper why {plain(token.name)} {plain(model, 80)}' tells by which rule"
     )
     raise NotFound(msg, code="model_not_found", param="model")
 

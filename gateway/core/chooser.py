@@ -105,7 +105,7 @@ def no_channel(call: Call, choice: Choice) -> GatewayError:
     reasons = "; ".join(f"{plain(p.channel)}: {p.reason}" for p in choice.passed) or "it has no channel left"
     msg = (
         f"no channel can serve model '{plain(call.asked.model)}' for group '{plain(call.group.name)}' now: {reasons}; "
-        "'tollkeeper channel list' shows their state"
+        f"'tollkeeper why {plain(call.token.name)} {plain(call.asked.model)}' explains it"
     )
     rules = {passed.rule for passed in choice.passed if passed.rule in ("full", "limit")}
     if rules == {"full"}:
