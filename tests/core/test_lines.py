@@ -199,9 +199,23 @@ async def test_a_limit_that_is_lowered_lets_nobody_in_before_its_time(lines: Lin
     lines.leave([one])
     await turns()
     assert not task.done()
+    assert not lines.has_room(one)  # not for who still goes by the old limit
+    assert lines.full([one]) == one
     lines.leave([one])
     await task
     lines.leave([one])
+
+
+async def test_who_leaves_the_head_of_the_line_lets_in_who_may(lines: Lines) -> None:
+    """The second came when the limit had been raised."""
+    tight, wide = gate("a", limit=1), gate("a", limit=2)
+    lines.enter([tight])
+    first, second = waiters(lines, [tight], [wide])
+    await turns()
+    assert not second.done()
+    first.cancel()
+    assert await second == wide
+    lines.leave([wide, wide])
 
 
 async def test_closing_ends_all_waits(lines: Lines) -> None:

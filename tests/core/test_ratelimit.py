@@ -198,6 +198,20 @@ def test_the_tightest_limits_are_read(limiter: Limiter, mono: Mono, days: Days) 
     assert limiter.readings([wide, tight]) == (Reading(4, 3, 45.0), Reading(1000, 50, 7.0))
 
 
+def test_debt_reads_as_nothing_left(limiter: Limiter) -> None:
+    one = bound(tpm=100)
+    spend(limiter, one, tokens=10, real=500)
+    assert limiter.readings([one]) == (None, Reading(100, 0, 60.0))
+
+
+def test_what_is_taken_without_a_check_is_forgotten_as_well(limiter: Limiter, mono: Mono) -> None:
+    one = bound(rpm=10**9)
+    for _ in range(100):
+        limiter.take([one], 0)
+        mono.now += 30
+    assert len(limiter._requests[one.key].entries) == 2  # noqa: SLF001 - its bound is what this is about
+
+
 def test_an_unused_limit_reads_whole(limiter: Limiter) -> None:
     assert limiter.readings([bound(rpm=5)]) == (Reading(5, 5, 0.0), None)
 

@@ -94,6 +94,14 @@ def test_another_tokens_refusals_are_recorded_in_a_flood(desk: Desk) -> None:
     assert desk.records[-1].token_name == "other"
 
 
+def test_a_quiet_day_saves_nothing_up(desk: Desk) -> None:
+    desk.refuse(model="first")
+    desk.watch.advance(86_400)
+    for number in range(100):
+        desk.refuse(model=str(number))
+    assert len(desk.records) == 1 + BURST
+
+
 @pytest.mark.parametrize("count", [BURST - 1, BURST, BURST + 1])
 def test_so_many_are_recorded_at_once(desk: Desk, count: int) -> None:
     for number in range(count):

@@ -106,8 +106,9 @@ async def test_what_changed_meanwhile_counts(ward: Ward) -> None:
     assert type(await caught_task(second)) is QuotaExceeded
 
 
-async def test_a_token_that_was_disabled_meanwhile_is_refused(ward: Ward) -> None:
-    ward.limit("token", concurrent=1)
+@pytest.mark.parametrize("owner", ["token", "channel"])
+async def test_a_token_that_was_disabled_meanwhile_is_refused(ward: Ward, owner: str) -> None:
+    ward.limit(owner, concurrent=1)
     first, second = ward.start(), ward.start()
     await until(lambda: ward.gates)
     await ward.settle()
@@ -126,13 +127,14 @@ async def test_a_rate_that_is_used_up_meanwhile_is_refused(ward: Ward) -> None:
     await first
 
 
+@pytest.mark.parametrize("owner", ["token", "channel"])
 async def test_a_disk_that_refuses_the_hold_after_the_wait_leaves_nothing(
-    ward: Ward, monkeypatch: pytest.MonkeyPatch
+    ward: Ward, monkeypatch: pytest.MonkeyPatch, owner: str
 ) -> None:
     def full(*_: object) -> None:
         raise Unavailable("disk full", code="store_unavailable", retry_after_s=5)
 
-    ward.limit("token", concurrent=1)
+    ward.limit(owner, concurrent=1)
     first, second = ward.start(), ward.start()
     await until(lambda: ward.gates)
     await ward.settle()
@@ -291,6 +293,92 @@ async def test_c12_streams_of_a_token_are_limited_if_nothing_is_said(ward: Ward,
     await until(lambda: len(ward.gates) == streams + 1)
     ward.release()
     await asyncio.gather(plain, *tasks)
+
+
+async def test_a_place_that_is_not_needed_goes_to_others(ward: Ward) -> None:
+    """A better channel comes free in the moment in which the worse one gives its place."""
+    ward.limit("channel", concurrent=1)
+    ward.rig.channel("best", priority=5, limits=Limits(concurrent=1))
+    ward.rig.upstreams.on("best", ward._behave)  # noqa: SLF001 - the same ward
+    first, second = ward.start(), ward.start()
+    await until(lambda: len(ward.gates) == 2)
+    assert ward.rig.upstreams.order == ["best", "up"]
+    third = ward.start()
+    await ward.settle()
+    for gate in reversed(ward.gates):
+        gate.set()
+    await until(lambda: len(ward.gates) == 3)
+    ward.release()
+    await asyncio.gather(first, second)
+    assert (await third).headers["x-gateway-channel"] == "best"
+
+
+async def test_who_waits_for_its_group_waits_with_a_place_of_its_token(ward: Ward) -> None:
+    """In this order only: else two of them could wait for each other."""
+    ward.limit("group", concurrent=1)
+    other = kit.token("other", limits=Limits(concurrent=1))
+    ward.rig.put("tokens", other.id, other)
+    tasks = [ward.start()]
+    await until(lambda: ward.gates)
+    ward.rig.token, own = other, ward.rig.token
+    tasks += [ward.start(), ward.start()]
+    await ward.settle()
+    lines = ward.rig.limiter.lines
+    assert (lines.waiting(("group", "home")), lines.waiting(("token", other.id)), lines.taken(("token", other.id))) == (
+        1,
+        1,
+        1,
+    )
+    while not all(task.done() for task in tasks):
+        ward.release()
+        await asyncio.sleep(0)
+    ward.rig.token = own
+
+
+async def test_a_plain_call_that_waited_is_finished_without_its_client(ward: Ward) -> None:
+    ward.limit("token", concurrent=1)
+    client = FakeClient()
+    first, second = ward.start(), ward.start(client)
+    await until(lambda: ward.gates)
+    await ward.settle()
+    ward.release()
+    await first
+    await until(lambda: len(ward.gates) == 2)
+    client.leave()
+    ward.release()
+    await second
+    record = ward.rig.records[-1]
+    assert (record.status, record.outcome, record.output) == (499, Outcome.CLIENT_CLOSED, 12)
+
+
+async def test_who_left_while_it_waited_after_a_failure_gives_its_place_back(ward: Ward) -> None:
+    ward.limit("channel", concurrent=1)
+    first = ward.start()
+    await until(lambda: ward.gates)
+    ward.rig.channel("bad", priority=5)
+    ward.rig.upstreams.on("bad", lambda: FakeReply(error_body(), status=500))
+    client = FakeClient()
+    second = ward.start(client)
+    await until(lambda: ward.rig.limiter.lines.waiting(("channel", "ch_up")))
+    client.leave()
+    ward.release()
+    await first
+    await caught_task(second)
+    assert len(ward.gates) == 1
+
+
+async def test_a_second_attempt_at_a_channel_needs_a_place_as_well(rig: Rig) -> None:
+    """It has paused meanwhile, and another has taken the place."""
+    gate = asyncio.Event()
+    rig.channel(limits=Limits(concurrent=1))
+    rig.upstreams.on("up", lambda: FakeReply(error_body(), status=500), lambda: FakeReply(gate, whole()))
+    calls = [asyncio.ensure_future(rig.run(kit.body(), FakeClient())) for _ in range(2)]
+    for _ in range(200):
+        await asyncio.sleep(0)
+        assert rig.limiter.lines.taken(("channel", "ch_up")) <= 1
+    assert len(rig.upstreams.asked) == 2
+    gate.set()
+    await asyncio.gather(*calls)
 
 
 async def caught_task(task: "asyncio.Task[Answered]") -> Any:

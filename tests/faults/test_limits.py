@@ -31,6 +31,16 @@ async def test_k4_exactly_so_many_calls_a_minute_pass(gateway: Gateway, provider
     assert refused.head.get("x-ratelimit-remaining-requests") == "0"
 
 
+@pytest.mark.parametrize("fits", [149, 150])
+async def test_at_200_at_once_not_one_too_many_is_let_in(gateway: Gateway, provider: Provider, fits: int) -> None:
+    """G-L0."""
+    provider.on("m", speak())
+    gateway.settings(channel_calls=0)
+    client = gateway.token("fast", limits=Limits(rpm=fits))
+    statuses = [answer.status for answer in await asyncio.gather(*(client.chat() for _ in range(200)))]
+    assert (statuses.count(200), statuses.count(429), len(provider.exchanges)) == (fits, 200 - fits, fits)
+
+
 async def test_k5_tokens_a_minute_are_never_more_than_the_limit_and_one_call(
     gateway: Gateway, provider: Provider
 ) -> None:
