@@ -1,5 +1,6 @@
 """Config file: the configuration as one text, and from a text: everything it says or nothing, in one change."""
 
+import asyncio
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from gateway.core.references import REFERENCE
 from gateway.core.taken import Taken
 from gateway.domain.channel import Channel
 from gateway.domain.config_file import ExportView, ImportView, Origin
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.text import plain
 
 
@@ -33,8 +34,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def export(desk: Desk, _: web.Request) -> ExportView:
-    """GET /config."""
-    return ExportView(text=exported(desk.registry), notes=notes(desk.registry))
+    """GET /config; in a thread, for a large one takes its time."""
+    registry = desk.registry
+    return ExportView(text=await asyncio.to_thread(exported, registry), notes=notes(registry))
 
 
 async def take(desk: Desk, request: web.Request) -> ImportView:
@@ -46,16 +48,20 @@ async def take(desk: Desk, request: web.Request) -> ImportView:
     required(body, "text")
     asked = Asked(**fields(body, Asked, Asked.__struct_fields__))
     if asked.origin is Origin.OURS:
-        return _followed(desk, _parsed(asked.text), asked, [])
+        return await _followed(desk, _parsed(asked.text), asked, [])
     if asked.prune:
         raise BadRequest("only a configuration of Tollkeeper's own names everything: import it without prune")
     found = _taken(_loaded(asked.text), asked.origin)
-    return _followed(desk, merged(found.document, desk.registry), asked, found.notes)
+    return await _followed(desk, merged(found.document, desk.registry), asked, found.notes)
 
 
-def _followed(desk: Desk, document: Document, asked: Asked, told: list[str]) -> ImportView:
-    plan = Plan(desk.registry, desk.now)
-    plan.follow(document, prune=asked.prune)
+async def _followed(desk: Desk, document: Document, asked: Asked, told: list[str]) -> ImportView:
+    before = desk.registry
+    plan = Plan(before, desk.now)
+    await asyncio.to_thread(plan.follow, document, prune=asked.prune)
+    if asked.apply and desk.registry is not before:
+        msg = "the configuration was changed meanwhile; look at the differences and try again"
+        raise Conflict(msg, code="changed_meanwhile")
     if asked.apply and plan.changes:
         desk.commit(f"imported a configuration ({len(plan.changes)} changes)", *plan.changes)
     return ImportView(

@@ -22,7 +22,7 @@ from gateway.domain.config_file import Difference, FieldDifference
 from gateway.domain.errors import BadRequest
 from gateway.domain.form import misfit, read
 from gateway.domain.registry import Registry
-from gateway.domain.sections import FORMAT, SECTIONS, Section
+from gateway.domain.sections import FORMAT, INNER, SECTIONS, Section
 from gateway.domain.text import mask, plain
 from gateway.domain.token import Token
 from gateway.domain.toml import Value, inline
@@ -56,7 +56,7 @@ class Plan:
 
     def _one(self, section: Section, values: Mapping[str, Any]) -> None:
         old: msgspec.Struct = getattr(self.registry, section.name)
-        new = read(section.kind, values, section.name, {name: getattr(old, name) for name in section.omit})
+        new = read(section.kind, values, section.name, {name: getattr(old, name) for name in section.omit}, INNER)
         self._put(section, "", old, new)
 
     def _many(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
@@ -64,7 +64,7 @@ class Plan:
         for title, values in tables.items():
             path = f"{section.name}.{plain(title, 64)}"
             old = present.get(title)
-            new = read(section.kind, values, path, self._base(section, title, old))
+            new = read(section.kind, values, path, self._base(section, title, old), INNER)
             self._put(section, title, old, self._ripe(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
             if prune:

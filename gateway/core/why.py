@@ -23,6 +23,8 @@ from gateway.domain.units import CallId, ChannelId, Millis
 
 TICKETS = 240
 """Draws by which the chances of the channels are counted, if there are more tickets than that."""
+LOOKS = 20_000
+"""Channels that are looked at for it, all draws together: calls wait meanwhile."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +111,7 @@ def chances(routes: Sequence[Route], choose: Callable[[Draw], Choice]) -> dict[C
     rounds = 1
     found = [draw(0)]
     if drawn and drawn[0] > 1:
-        rounds = min(drawn[0], TICKETS)
+        rounds = min(drawn[0], TICKETS, max(1, LOOKS // len(routes)))
         found = [draw(ticket) for ticket in range(rounds)]
     counts = {route.channel.id: 0 for route in routes}
     for choice in found:

@@ -8,6 +8,7 @@ import enum
 import types
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -44,43 +45,51 @@ def written(
 ) -> dict[str, Value]:
     """The fields that are not as they come, by the names of the file. ``inner``: what to omit of structs inside."""
     kind = type(value)
-    hints = get_type_hints(kind)
     found: dict[str, Value] = {}
-    for field in msgspec.structs.fields(kind):
+    for field, hint in _fields(kind):
         given = getattr(value, field.name)
         if field.name in omit or given is None or (not field.required and given == _default(field)):
             continue
         spelt = _SPELT.get((kind, field.name))
         name = _NAMES.get((kind, field.name), field.name)
-        found[name] = spelt[0](given) if spelt else _written(given, hints[field.name], inner)
+        found[name] = spelt[0](given) if spelt else _written(given, hint, inner)
     return found
 
 
 def read(
-    kind: type[AnyStruct], values: object, path: str, base: Mapping[str, Any], omit: Collection[str] = ()
+    kind: type[AnyStruct],
+    values: object,
+    path: str,
+    base: Mapping[str, Any],
+    inner: Mapping[type, Collection[str]] = {},
 ) -> AnyStruct:
-    """The struct that a table describes; ``base`` are the fields that no file tells.
+    """The struct that a table describes; ``base`` are the fields that no file tells, ``inner`` those of structs inside.
 
     Raises BadRequest with the path of the place at fault and what was expected there.
     """
     if not isinstance(values, Mapping):
         raise misfit(path, "must be a table of names and values")
-    hints = get_type_hints(kind)
-    names = {
-        _NAMES.get((kind, f.name), f.name): f for f in msgspec.structs.fields(kind) if f.name not in (*base, *omit)
-    }
+    own = (*base, *inner.get(kind, ()))
+    names = {_NAMES.get((kind, f.name), f.name): (f, hint) for f, hint in _fields(kind) if f.name not in own}
     given = dict(base)
     for name, value in values.items():
         if name not in names:
             raise misfit(f"{path}.{plain(str(name), 64)}", f"is not known; known are: {', '.join(names) or 'none'}")
-        field = names[name].name
-        spelt = _SPELT.get((kind, field))
+        field, hint = names[name]
+        spelt = _SPELT.get((kind, field.name))
         where = f"{path}.{name}"
-        given[field] = _spelt(spelt[1], value, where) if spelt else _read(value, hints[field], where)
-    for name, wanted in names.items():
-        if wanted.required and wanted.name not in given:
+        given[field.name] = _spelt(spelt[1], value, where) if spelt else _read(value, hint, where, inner)
+    for name, (field, _) in names.items():
+        if field.required and field.name not in given:
             raise misfit(f"{path}.{name}", "is missing")
     return kind(**given)
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[msgspec.structs.FieldInfo, Any], ...]:
+    """Fields and their types. Asked for every struct of a large configuration, and slow to find out."""
+    hints = get_type_hints(kind)
+    return tuple((field, hints[field.name]) for field in msgspec.structs.fields(kind))
 
 
 def misfit(path: str, what: str) -> BadRequest:
@@ -146,7 +155,7 @@ def _plainly(value: object) -> Value:
     raise TypeError(f"no configuration file can hold {value!r}")
 
 
-def _read(value: Any, hint: Any, path: str) -> Any:
+def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]]) -> Any:
     hint = _bare(hint)
     if hint is Any:
         return _freed(value, path)
@@ -156,14 +165,18 @@ def _read(value: Any, hint: Any, path: str) -> Any:
     if kind in (tuple, list):
         if not isinstance(value, list):
             raise misfit(path, "must be a list: [...]")
-        return kind(_read(item, _argument(hint, 0), f"{path}[{n}]") for n, item in enumerate(value))
+        return kind(_read(item, _argument(hint, 0), f"{path}[{n}]", inner) for n, item in enumerate(value))
     if kind is dict:
         if not isinstance(value, Mapping):
             raise misfit(path, "must be a table: { name = value }")
-        return {str(name): _read(item, _argument(hint, 1), f"{path}.{name}") for name, item in value.items()}
+        return {str(name): _read(item, _argument(hint, 1), f"{path}.{name}", inner) for name, item in value.items()}
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return read(
-            kind, {"name": value} if isinstance(value, str) and "name" in kind.__struct_fields__ else value, path, {}
+            kind,
+            {"name": value} if isinstance(value, str) and "name" in kind.__struct_fields__ else value,
+            path,
+            {},
+            inner,
         )
     return _simple(value, hint, path)
 

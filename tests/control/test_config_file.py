@@ -1,10 +1,11 @@
+import asyncio
 import json
 
 import pytest
 
 from gateway.client.control import ControlClient
 from gateway.domain.config_file import Origin
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, Conflict
 from tests.fakes.gateway import Gateway
 
 
@@ -45,6 +46,17 @@ async def test_a_bad_text_changes_nothing_of_it(owner: ControlClient, gateway: G
             await owner.import_config(text, apply=True)
         assert caught.value.code == "bad_configuration"
     assert gateway.engine.catalog.registry is before
+
+
+async def test_what_changes_meanwhile_is_not_overrun(owner: ControlClient, gateway: Gateway) -> None:
+    names = "".join(f"[groups.g{number}]\n" for number in range(300))
+    importing = asyncio.create_task(owner.import_config(f"format = 1\n{names}", apply=True))
+    while not importing.done():
+        gateway.group("other", note=str(gateway.engine.now()))
+        await asyncio.sleep(0)
+    with pytest.raises(Conflict, match="changed meanwhile"):
+        await importing
+    assert "g0" not in gateway.engine.catalog.registry.groups
 
 
 async def test_no_text_at_all(owner: ControlClient) -> None:

@@ -218,6 +218,7 @@ BAD = {
     f"format = 1\n{CHANNEL}key = 'env:'": "channels.c.key: 'env:' is followed by",
     f"format = 1\n{CHANNEL}models = ['m', 'm']": "channels.c.models: 'm' is listed twice",
     f"format = 1\n{CHANNEL}models = [{{ upstream = 'm' }}]": "channels.c.models[0].name: is missing",
+    f"format = 1\n{CHANNEL}models = [{{ name = 'm', live = true }}]": "channels.c.models[0].live: is not known",
     f"format = 1\n{CHANNEL}models = [{{ name = 'm', prize = 1 }}]": "channels.c.models[0].prize: is not known",
     f"format = 1\n{CHANNEL}priority = 1.5": "channels.c.priority: Expected `int`",
     f"format = 1\n{CHANNEL}priority = {10**19}": "channels.c.priority: the number is out of range",
