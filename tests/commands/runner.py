@@ -18,6 +18,9 @@ from gateway.config import Config
 from gateway.domain.errors import GatewayError, NotFound
 from gateway.runfile import Endpoint
 
+PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+"""Variables that the doctor looks at."""
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -71,7 +74,7 @@ class _Client(ControlClient):
 def run(*args: str, control: Control | None = None, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
     """One command line in this process, against the table or (None) the real thing; its stdin is no terminal."""
     session = Session(reach=control.reach) if control else Session()
-    clean = dict.fromkeys(("TOLLKEEPER_TOKEN", "OPENAI_API_KEY", "TOLLKEEPER_HOME", "NO_COLOR"))
+    clean = dict.fromkeys(("TOLLKEEPER_TOKEN", "OPENAI_API_KEY", "TOLLKEEPER_HOME", "NO_COLOR", *PROXIES))
     with CliRunner().isolation(input=stdin, env={**clean, **(env or {})}) as (out, err, _):
         try:
             cli.main(list(args), session)

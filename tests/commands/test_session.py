@@ -40,6 +40,8 @@ LIFE = (
     "channel add mine --dialect mock --models a,b --group default,family",
     "channel edit mine --map fast=a --timeout head=5",
     "channel models mine demo-* --add",
+    "why phone fast --max-tokens 50",
+    "config export --json",
     "channel test mine",
     "channel disable mine",
     "channel enable mine",
@@ -86,6 +88,22 @@ def test_a_whole_life_without_a_server(home: Path) -> None:
         assert (line, ran.code) == (line, 0), ran.err
     assert here(home, "doctor").code == Exit.FAILED
     assert here(home, "verify").code == 0
+
+
+def test_a_configuration_goes_to_another_home_and_back(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for line in ("group add friends", "channel add mine --dialect mock --models a --group friends", "token add phone"):
+        assert here(one, line).code == 0
+    first, second = tmp_path / "1.toml", tmp_path / "2.toml"
+    for home, line in (
+        (one, f"config export {first}"),
+        (other, f"config import {first} --prune --yes"),
+        (other, f"config export {second}"),
+    ):
+        assert here(home, line).code == 0
+    assert first.read_bytes() == second.read_bytes()
+    assert b"[channels.mine]" in first.read_bytes()
+    assert here(one, f"config import {second} --prune").err.startswith("0 changes made")
 
 
 def test_a_home_in_use_by_somebody_who_cannot_be_asked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
