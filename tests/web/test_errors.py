@@ -49,6 +49,7 @@ ERRORS: list[tuple[GatewayError, int, str, dict[str, str]]] = [
     (BadRequest("x", code="invalid_type"), 400, "invalid_request_error", {}),
     (BadRequest("x", code="unsupported_parameter"), 400, "invalid_request_error", {}),
     (BadRequest("x", code="invalid_json"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="bad_configuration"), 400, "invalid_request_error", {}),
     (BadRequest("x", code="duplicate_key"), 400, "invalid_request_error", {}),
     (BadRequest("x", code="too_deep"), 400, "invalid_request_error", {}),
     (BadRequest("x", code="too_complex"), 400, "invalid_request_error", {}),
