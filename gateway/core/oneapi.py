@@ -153,7 +153,7 @@ def _models(out: Taken, channel: Mapping[str, Any], where: str) -> list[dict[str
 
 
 def _keys(out: Taken, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    states = table(table(channel.get("channel_info")).get("multi_key_status_list"))
+    states = table(_json(out, channel, "channel_info", where).get("multi_key_status_list"))
     keys = [key.strip() for key in str(channel.get("key") or "").split("\n")]
     usable = [key for number, key in enumerate(keys) if key and states.get(str(number), 1) == 1]
     if len(usable) < sum(map(bool, keys)):

@@ -112,8 +112,10 @@ def test_every_kind_leads_to_a_preset_we_have_or_names_its_own_place() -> None:
             assert PRESETS[kind.preset].dialect.value == kind.dialect
 
 
-def test_several_keys_and_those_that_are_off() -> None:
-    found = of(channel(key="a\nb\n c \n", channel_info={"is_multi_key": True, "multi_key_status_list": {"1": 2}}))
+@pytest.mark.parametrize("wrapped", [lambda info: info, json.dumps], ids=["by the API", "by the database"])
+def test_several_keys_and_those_that_are_off(wrapped: Any) -> None:
+    info = {"is_multi_key": True, "multi_key_status_list": {"1": 2}}
+    found = of(channel(key="a\nb\n c \n", channel_info=wrapped(info)))
     one = found.channels["main"]
     assert (one["key"], one["keys"]) == ("a", ["c"])
     assert found.notes[0] == "not taken over: keys that were switched off (channel main)"
