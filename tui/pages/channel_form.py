@@ -15,6 +15,7 @@ from gateway.domain.views import ChannelView
 from gateway.domain.written import brief_multiplier, multiplier_of
 from tui import twins
 from tui.limits import WITH_QUEUE, reader, written
+from tui.pages import override_fields
 from tui.pages.offering import Offering, of_channel, offering
 from tui.pages.offering import written as written_offering
 from tui.parse import line, names, required, whole
@@ -147,6 +148,7 @@ def _way_fields(view: ChannelView | None) -> list[Field]:
             hint=f"as usual: {_written_timeouts(Timeouts(), whole=True)}",
             parse=_timeouts,
         ),
+        *override_fields.fields(view.overrides if view else None),
         Field(
             id="proxy",
             label="Proxy",
@@ -191,6 +193,11 @@ def body(values: Values, view: ChannelView | None = None) -> dict[str, Any]:
         made.pop("base_url", None)
     if not made["key"]:
         made.pop("key")
+    found = override_fields.value(values)
+    for name in ("parameters", "system", "replace_system"):
+        made.pop(name)
+    if found or (view is not None and view.overrides):
+        made["overrides"] = msgspec.to_builtins(found) if found else None
     if made["proxy"] == KEEP:
         made.pop("proxy")
     offered: Offering = made.pop("models")
@@ -260,6 +267,7 @@ def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelVie
     text += twins.limits(values["limits"], view.limits if view else None)
     text += twins.pairs("timeout", _all_timeouts(values["timeouts"]), _all_timeouts(before["timeouts"]))
     text += twins.pairs("option", values["options"], before["options"])
+    text += override_fields.twin(values, view.overrides if view else None)
     if values["strict"] != before["strict"]:
         text += " --strict" if values["strict"] == REFUSED[1] else " --lenient"
     if values["finish_abandoned"] != before["finish_abandoned"]:

@@ -75,6 +75,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence about what is typed so far."""
 
 
+class Fields(VerticalScroll, inherit_bindings=False):
+    """Scrolls to the field that has the focus, and has no keys of its own: up and down are the form's."""
+
+
 class Form(ModalScreen[Any]):
     """The result of ``save``, BACK, or None if it was left."""
 
@@ -96,7 +100,7 @@ class Form(ModalScreen[Any]):
             yield Static(Content.styled(safe(self.plan.title), "bold"), classes="title")
             if self.plan.intro:
                 yield Static(Content(safe_lines(self.plan.intro)), classes="intro")
-            with VerticalScroll(classes="fields", can_focus=False):
+            with Fields(classes="fields", can_focus=False):
                 for field in self.plan.fields:
                     yield from _row(field)
             yield Static(classes="live")

@@ -146,5 +146,15 @@ async def test_back_is_there_only_where_a_step_is_before() -> None:
         assert app.answers == [None, BACK]
 
 
+async def test_down_goes_to_the_next_field_also_where_they_do_not_all_fit() -> None:
+    app = WidgetStage()
+    fields = [Field(id=f"f{number}", label=f"F{number}") for number in range(40)]
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.ask(Form(Plan(title="T", fields=fields, save=nothing)))
+        await pilot.pause()
+        await pilot.press("down", "down", "up")
+        assert app.screen.query_one("#field-f1").has_focus
+
+
 async def nothing(_values: Values) -> None:
     raise AssertionError("it was saved")
