@@ -14,6 +14,7 @@ from gateway.client.control import ControlClient
 from gateway.config import Config
 from gateway.domain.tiers import tier_of
 from tests.fakes.provider import Provider
+from tests.fakes.replies import reply
 from tests.tui.owner import press, said, until
 from tests.tui.stage import words
 from tui.app import Console, now
@@ -183,6 +184,29 @@ async def test_channels(tmp_path: Path) -> None:
         await seat.told("deleted channel up-2")
         await seat.undo("removed channel 'up-2'")
         assert (await seat.control.channel("up-2")).key[-4:] == "0002"
+
+
+async def test_a_channel_keeps_what_its_patterns_let_in_when_something_else_is_changed(tmp_path: Path) -> None:
+    async with Provider().running() as provider, seated(tmp_path, "channels") as seat:
+        listed = [{"id": name} for name in ("gpt-5", "gpt-5-preview", "other")]
+        provider.on("/v1/models", reply({"object": "list", "data": listed}))
+        url = f"http://127.0.0.1:{provider.port}/v1"
+        body = {"name": "up", "dialect": "openai", "base_url": url, "patterns": ["gpt-*"], "priority": 9}
+        await seat.control.add_channel(body)
+        await until(seat.app, seat.pilot, "up ")
+        await seat.press("g", "e")
+        await seat.field("note", "mine")
+        await seat.press("enter")
+        await seat.told("channel up was changed")
+        found = await seat.control.channel("up")
+        assert ([one.name for one in found.models], found.patterns) == (["gpt-5", "gpt-5-preview"], ["gpt-*"])
+
+        await seat.press("L")
+        await until(seat.app, seat.pilot, "Models of up")
+        await seat.press("slash", "=preview", "enter", "space", "enter")
+        await seat.told("up offers 1 models now")
+        found = await seat.control.channel("up")
+        assert ([one.name for one in found.models], found.patterns) == (["gpt-5"], ["gpt-*", "!gpt-5-preview"])
 
 
 async def test_prices(tmp_path: Path) -> None:

@@ -24,10 +24,13 @@ class Offering(msgspec.Struct, frozen=True):
 
     models: list[Served]
     patterns: list[str]
+    live: list[Served] = []
+    """What the patterns have let in so far and is to stay; what is missing of it the server takes for unwanted."""
 
     def patch(self) -> dict[str, Any]:
         """As the server takes it."""
-        return {"models": msgspec.to_builtins(self.models), "patterns": self.patterns}
+        models = [*self.models, *(self.live if self.patterns else ())]
+        return {"models": msgspec.to_builtins(models), "patterns": self.patterns}
 
 
 def offering(text: str, known: Sequence[Served] = ()) -> Offering:
@@ -43,12 +46,14 @@ def offering(text: str, known: Sequence[Served] = ()) -> Offering:
             raise BadRequest(f"{word!r} is neither a model's name nor name=upstream-name")
         model = there.get(name, Served(name=name))
         models.append(msgspec.structs.replace(model, upstream="" if upstream == name else upstream, live=False))
-    return Offering(models, patterns)
+    named = {model.name for model in models}
+    return Offering(models, patterns, [model for model in known if model.live and model.name not in named])
 
 
 def of_channel(view: ChannelView) -> Offering:
     """What a channel's owner has named."""
-    return Offering([model for model in view.models if not model.live], list(view.patterns))
+    live = [model for model in view.models if model.live]
+    return Offering([model for model in view.models if not model.live], list(view.patterns), live)
 
 
 def written(found: Offering) -> str:
@@ -82,10 +87,10 @@ def chosen(view: ChannelView, listing: ListingView, on: Collection[str]) -> Offe
         for one in listing.models
         if one.name in on and not one.served and one.state != "gone" and one.name not in kept_out
     ]
-    live = {one.upstream_name for one in view.models if one.live}
+    gone = {one.upstream_name for one in now.live} & rows.keys() - set(on)
     patterns = [p for p in now.patterns if not (p.startswith(NOT) and p.removeprefix(NOT) in on)]
-    patterns += [f"{NOT}{name}" for name in sorted(live & rows.keys() - set(on))]
-    return Offering(models, patterns)
+    patterns += [f"{NOT}{name}" for name in sorted(gone)]
+    return Offering(models, patterns, [one for one in now.live if one.upstream_name not in gone])
 
 
 def _said(one: ListedModel) -> str:

@@ -29,7 +29,17 @@ def test_half_a_mapping_is_refused(text: str) -> None:
 
 def test_what_a_pattern_let_in_is_not_named() -> None:
     view = channel("x", models=[Served(name="a"), Served(name="gpt-5", live=True)], patterns=["gpt-*"])
-    assert of_channel(view) == Offering([Served(name="a")], ["gpt-*"])
+    found = of_channel(view)
+    assert (found.models, found.patterns) == ([Served(name="a")], ["gpt-*"])
+    assert written(found) == "a, gpt-*"
+
+
+def test_what_a_pattern_let_in_goes_back_with_it_or_it_would_be_taken_for_unwanted() -> None:
+    known = [Served(name="a"), Served(name="gpt-5", live=True)]
+    models = offering("a, gpt-*", known).patch()["models"]
+    assert models == [{"name": "a"}, {"name": "gpt-5", "live": True}]
+    assert offering("a", known).patch()["models"] == [{"name": "a"}]
+    assert offering("a, gpt-5, gpt-*", known).patch()["models"] == [{"name": "a"}, {"name": "gpt-5"}]
 
 
 def test_a_chosen_model_is_named_and_one_left_out_is_gone() -> None:
@@ -43,7 +53,7 @@ def test_a_chosen_model_is_named_and_one_left_out_is_gone() -> None:
 def test_where_patterns_choose_one_is_kept_out_by_a_pattern_and_let_in_again_without_it() -> None:
     view = channel("x", models=[Served(name="g1", live=True), Served(name="g2", live=True)], patterns=["g*", "!g3"])
     seen = listing(listed("g1"), listed("g2"), listed("g3", state="kept_out", served=False, public=""))
-    assert chosen(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"])
+    assert chosen(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"], [Served(name="g1", live=True)])
 
 
 def test_what_the_upstream_lists_no_more_can_stay() -> None:
