@@ -16,7 +16,7 @@ from gateway.core.catalog import ModelEntry
 from gateway.core.engine import Engine
 from gateway.core.ids import digest
 from gateway.core.room import Room
-from gateway.core.routing import Choice, Draw, choose
+from gateway.core.routing import Choice, Draw, choose, place
 from gateway.core.sight import Sight, sight
 from gateway.core.why import Rehearsal, Wanted, Ways, chances, rehearse
 from gateway.domain.advice import advice
@@ -178,7 +178,7 @@ def _routes(engine: Engine, entry: ModelEntry, found: Rehearsal, room: Room) -> 
                 engine, route.channel, one.name, route.served.upstream_name, passed.get(route.channel.name, "")
             )
             chance = round(likely.get(route.channel.id, 0.0), 4)
-            yield msgspec.structs.replace(view, place=route.rank.place, chance=chance)
+            yield msgspec.structs.replace(view, place=place(route, engine.health.pace), chance=chance)
 
 
 def _choice(engine: Engine, entry: ModelEntry, room: Room, draw: Draw) -> Choice:

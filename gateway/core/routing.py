@@ -13,7 +13,7 @@ from gateway.core.bounds import Gate
 from gateway.core.catalog import Route
 from gateway.core.health import Health, State
 from gateway.core.keys import pick, standing
-from gateway.core.pace import Pace
+from gateway.core.pace import TOKENS, Pace
 from gateway.domain.units import ChannelId
 
 Draw = Callable[[int], int]
@@ -86,7 +86,7 @@ def choose(
         if free[0].rank.timed:
             tier = fastest(tier, health.pace)
         route = _draw(tier, draw)
-        why = _why(route, len(tier), tried)
+        why = _why(place(route, health.pace), len(tier), tried)
         return Choice(pick(route, tried, health, draw) if route.keys else route, why, tuple(passed), None)
     if resting:
         left, route, rests = min(resting, key=lambda one: one[0])
@@ -100,7 +100,7 @@ def choose(
 def easy(tier: Sequence[Route], draw: Draw) -> Choice:
     """What ``choose`` says of routes whose first tier is this and of which none needs a look (``ModelEntry.easy``)."""
     route = _draw(tier, draw)
-    return Choice(route, _why(route, len(tier), _NOTHING), (), None)
+    return Choice(route, _why(route.rank.place, len(tier), _NOTHING), (), None)
 
 
 def _against(route: Route, tried: frozenset[ChannelId], health: Health) -> Passed | None:
@@ -158,6 +158,14 @@ def fastest(tier: list[Route], pace: Pace) -> list[Route]:
     return [route for seconds, route in times if seconds is not None and seconds <= limit]
 
 
+def place(route: Route, pace: Pace) -> str:
+    """Why a channel stands where it does among the others, in words."""
+    if not route.rank.timed:
+        return route.rank.place
+    seconds = pace.expected_s(route.channel.id, route.served.name)
+    return route.rank.place + (", not measured of late" if seconds is None else f", {TOKENS} tokens in {seconds:.1f} s")
+
+
 def _draw(tier: Sequence[Route], draw: Draw) -> Route:
     if len(tier) == 1:
         return tier[0]
@@ -172,6 +180,6 @@ def _draw(tier: Sequence[Route], draw: Draw) -> Route:
     return tier[-1]
 
 
-def _why(route: Route, share: int, tried: frozenset[ChannelId]) -> str:
+def _why(place: str, share: int, tried: frozenset[ChannelId]) -> str:
     drawn = f", drawn from {share}" if share > 1 else ""
-    return route.rank.place + drawn + (f", after {len(tried)} failed" if tried else "")
+    return place + drawn + (f", after {len(tried)} failed" if tried else "")

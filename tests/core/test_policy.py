@@ -142,12 +142,12 @@ def test_the_fastest_is_first_and_what_is_not_measured_is_tried() -> None:
     house = House(Policy.FASTEST, up("a", priority=9), up("b"))
     pace = house.health.pace
     pace.note(ChannelId("ch_a"), "m", first_s=1.0, whole_s=3.0, tokens=100)
-    assert house.first == "b"
+    assert (house.first, house.choose().why) == ("b", "fastest, not measured of late")
     pace.note(ChannelId("ch_b"), "m", first_s=0.1, whole_s=1.1, tokens=100)
     assert house.first == "b"
     for _ in range(9):
         pace.note(ChannelId("ch_b"), "m", first_s=9.0, whole_s=19.0, tokens=100)
-    assert house.first == "a"
+    assert (house.first, house.choose().why) == ("a", "fastest, 200 tokens in 5.0 s")
 
 
 def test_those_about_as_fast_share() -> None:
