@@ -59,6 +59,9 @@ class Tries:
         self._repeated = False
         self._dead: set[ChannelId] = set()
         """What could not be reached or kept silent, whichever model was asked."""
+        self._failed_at: dict[str, set[ChannelId]] = {}
+        """By model."""
+        self._put_off: set[str] = set()
         self.failures: list[Failure] = []
         self.gates: tuple[Gate, ...] = ()
         """Where a place may come free for a call that has no next step."""
@@ -68,6 +71,7 @@ class Tries:
         at_fault = fault_of(route, failure.kind)
         self._last = route
         self._tried.add(at_fault)
+        self._failed_at.setdefault(self._entry.name, set()).add(at_fault)
         if failure.kind in (FailureKind.NETWORK, FailureKind.SLOW):
             self._dead.add(at_fault)
         self.failures.append(failure)
@@ -92,7 +96,7 @@ class Tries:
     def _turn_to(self, other: ModelEntry) -> None:
         """A channel that failed may serve another model well, if it can be reached."""
         self._entry, self._left, self._repeated, self._last = other, MOST, False, None
-        self._tried = set(self._dead)
+        self._tried = self._dead | self._failed_at.get(other.name, set())
 
     def _here(self, health: Health, draw: Draw, retries: Retries, room: Room | None) -> Step | None:
         """The next attempt at the same model."""
@@ -105,9 +109,17 @@ class Tries:
         if (again := self._again(health, draw)) is not None and retries.take():
             self._repeated = True
             return again
-        if choice.route is not None and retries.take():
-            return self._step(choice, choice.route)
-        return None
+        if choice.route is None or self._puts_off() or not retries.take():
+            return None
+        return self._step(choice, choice.route)
+
+    def _puts_off(self) -> bool:
+        """Whether a channel at rest waits until the other models have been tried; each model's do so once."""
+        if not self._others or self._entry.name in self._put_off:
+            return False
+        self._put_off.add(self._entry.name)
+        self._others.append(self._entry)
+        return True
 
     def _step(self, choice: Choice, route: Route) -> Step:
         if self._entry is not self._asked:

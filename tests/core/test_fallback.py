@@ -168,6 +168,30 @@ async def test_if_all_rest_the_asked_model_is_the_last_resort(rig: Rig) -> None:
     assert json.loads((await rig.call()).body)["model"] == "m"
 
 
+async def test_another_model_comes_before_a_channel_at_rest_and_that_before_nothing(rig: Rig) -> None:
+    pair(rig, status(401))
+    rig.channel("rests", "m", priority=-1)
+    rig.upstreams.on("rests", good)
+    rig.health.failed(ChannelId("ch_rests"), FailureKind.RATE, "429", 60)
+    await rig.call()
+    assert rig.upstreams.order == ["a", "b"]
+    rig.health.clear(ChannelId("ch_a"))
+    rig.upstreams.on("b", status(401))
+    assert json.loads((await rig.call()).body)["model"] == "m"
+    assert rig.upstreams.order[2:] == ["a", "b", "rests"]
+
+
+async def test_if_all_others_rest_the_search_has_an_end(rig: Rig) -> None:
+    home(rig, Fallback(model="m", to=("n", "o")))
+    for name, model in (("a", "m"), ("b", "m"), ("c", "n"), ("d", "o")):
+        rig.channel(name, model, priority=ord(name) == ord("a"))
+        rig.upstreams.on(name, status(401))
+        if name != "a":
+            rig.health.failed(ChannelId(f"ch_{name}"), FailureKind.RATE, "429", 60)
+    await failure(rig)
+    assert sorted(rig.upstreams.order) == ["a", "b", "c", "d"]
+
+
 async def test_a_fallback_that_fails_leads_back_to_the_asked_model(rig: Rig) -> None:
     pair(rig, good)
     rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 60)
