@@ -104,7 +104,7 @@ def test_from_an_empty_home_to_goodbye(tmp_path: Path) -> None:
 
         plain = sdk(address, key, "demo-echo", "plain")
         assert plain.communicate(timeout=PATIENCE_S)[0].startswith("said")
-        shown.keys("g").wait("2 calls", "✓200")
+        shown.keys("g").wait("2 calls", "✓200", "running 0")
         cost = re.search(r"\$0\.[0-9]+", shown.screen.display[4])
         assert cost is not None, shown.text
         assert cost[0] != "$0.00"

@@ -127,7 +127,7 @@ def _state(session: Session, width: int, brief: int) -> list[Part]:
     if session.link == "gone":
         reason = cut(safe(session.reason), max(10, width - 50))
         return [*parts, (f"{glyphs.off} server gone", "bad"), (f"  r starts it again  {reason}", "")]
-    if board.status is None:
+    if board.status is None or session.link == "starting":
         return [*parts, (f"{glyphs.half} starting the server", "warn")]
     mark, tone = (glyphs.half, "warn") if board.stopping else (glyphs.on, "ok")
     address = safe(board.status.address or "no public address", 60)

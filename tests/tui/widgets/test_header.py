@@ -43,6 +43,12 @@ def test_a_server_that_is_gone_says_what_to_do() -> None:
     assert "\x1b" not in text
 
 
+def test_one_that_is_started_again_is_not_there_yet() -> None:
+    made = session()
+    made.link = "starting"
+    assert "starting the server" in state_line(made, 100).plain
+
+
 def test_before_the_first_snapshot_it_is_starting() -> None:
     assert "starting the server" in state_line(console().session, 100).plain
 
