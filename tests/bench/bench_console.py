@@ -6,6 +6,7 @@ frame, scrolling, jumping and filtering, as a person sees them in a terminal.
 """
 
 import asyncio
+import json
 import statistics
 import sys
 import tempfile
@@ -14,8 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
-import aiohttp
 import pexpect
 import psutil
 
@@ -27,6 +28,8 @@ from gateway.domain.call import Record
 from gateway.store.calls import CallLog
 from gateway.store.log import Log
 from tests.bench.bench_store import calls
+from tests.bench.load import Job, Result
+from tests.bench.processes import Load
 from tests.house import ROOT
 from tests.tui.terminal import Terminal, terminal
 
@@ -48,22 +51,23 @@ async def load(config: Config) -> None:
     """200 calls a second, with and without a console."""
     server = await launch.start(config)
     client = ControlClient(server.endpoint)
+    generator = Load()
     try:
         key = (await client.add_token({"name": "load"})).key
-        await fire(server, key, 3)
-        alone: list[list[float]] = []
-        watched: list[list[float]] = []
+        await fire(generator, server, key, 3)
+        alone: list[Result] = []
+        watched: list[Result] = []
         shares, rates, memory = [], [], 0.0
         gateway = psutil.Process(server.endpoint.pid)
         costs: dict[bool, float] = {False: 0.0, True: 0.0}
         for _ in range(ROUNDS):
             before = busy(gateway)
-            alone.append(await fire(server, key, SECONDS))
+            alone.append(await fire(generator, server, key, SECONDS))
             costs[False] += busy(gateway) - before
             with console(config) as shown:
                 await asyncio.sleep(3)
                 own, before, wrote, start = busy(shown.process), busy(gateway), shown.wrote, time.monotonic()
-                watched.append(await fire(server, key, SECONDS))
+                watched.append(await fire(generator, server, key, SECONDS))
                 spent = time.monotonic() - start
                 costs[True] += busy(gateway) - before
                 shares.append((busy(shown.process) - own) / spent)
@@ -72,34 +76,28 @@ async def load(config: Config) -> None:
         share, rate = statistics.median(shares), statistics.median(rates)
         print(f"console: {share:.1%} of a core, {memory:.0f} MiB, {rate:.0f} KiB/s to the terminal")
         for name, rounds, cost in (("alone", alone, costs[False]), ("watched", watched, costs[True])):
-            tail = f"p50 {middle(rounds, 0.5):.2f} ms, p99 {middle(rounds, 0.99):.2f} ms"
-            print(f"gateway {name}: {tail}, {cost / sum(map(len, rounds)) * 1000:.2f} ms of processor time a call")
-        print(f"p99 watched / alone: {middle(watched, 0.99) / middle(alone, 0.99):.2f}")
+            p50, p99 = (statistics.median(times) / 1000 for times in ([r.p50 for r in rounds], [r.p99 for r in rounds]))
+            spent = cost / sum(r.calls for r in rounds) * 1000
+            print(f"gateway {name}: p50 {p50:.2f} ms, p99 {p99:.2f} ms, {spent:.2f} ms of processor time a call")
+        ratios = [one.p99 / other.p99 for one, other in zip(watched, alone, strict=True)]
+        print(f"p99 watched / alone: {statistics.median(ratios):.2f}")
     finally:
+        generator.end()
         await launch.stop(server.endpoint, now=True)
 
 
-async def fire(server: Server, key: str, seconds: float) -> list[float]:
-    """Calls at the rate for so long; the milliseconds each took."""
-    times: list[float] = []
-    url = server.endpoint.address + "/chat/completions"
-    body = {"model": "demo-echo", "messages": [{"role": "user", "content": "Hello, how much is this?"}]}
-
-    async def one(session: aiohttp.ClientSession) -> None:
-        start = time.perf_counter()
-        async with session.post(url, json=body) as answer:
-            await answer.read()
-            assert answer.status == 200, await answer.text()
-        times.append((time.perf_counter() - start) * 1000)
-
-    connector = aiohttp.TCPConnector(limit=0)
-    headers = {"Authorization": f"Bearer {key}"}
-    async with aiohttp.ClientSession(connector=connector, headers=headers) as session, asyncio.TaskGroup() as group:
-        start = time.monotonic()
-        for number in range(int(RATE * seconds)):
-            await asyncio.sleep(max(0.0, start + number / RATE - time.monotonic()))
-            group.create_task(one(session))
-    return times
+async def fire(load: Load, server: Server, key: str, seconds: float) -> Result:
+    """Calls at the rate for so long, from a process of their own: what reads the terminal must not delay them."""
+    body = json.dumps({"model": "demo-echo", "messages": [{"role": "user", "content": "Hello, how much is this?"}]})
+    port = urlsplit(server.endpoint.address).port or 0
+    request = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer {key}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n{body}"
+    )
+    job = Job(port=port, request=request, calls=int(RATE * seconds), connections=32, rate=RATE)
+    result = await asyncio.to_thread(load.run, job)
+    assert not result.errors, f"{result.errors} calls failed"
+    return result
 
 
 class Shown:
@@ -135,15 +133,6 @@ def busy(process: psutil.Process) -> float:
     """Seconds of processor time so far."""
     times = process.cpu_times()
     return float(times.user + times.system)
-
-
-def percentile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
-
-
-def middle(rounds: list[list[float]], share: float) -> float:
-    """The median of the rounds, so that what else the machine does in one of them does not decide."""
-    return statistics.median(percentile(times, share) for times in rounds)
 
 
 async def history(config: Config) -> None:
