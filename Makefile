@@ -25,7 +25,7 @@ run: $(VENV)/.stamp-run ## start tollkeeper (ARGS="..." for a command)
 	@$(BIN)/python cli.py $(ARGS)
 
 test: $(VENV)/.stamp-dev ## run the tests (ARGS="..." for pytest)
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes
 	$(BIN)/ruff format --check .
