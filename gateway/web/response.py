@@ -39,7 +39,7 @@ class Response:
         self.sent = False
         kind = f"Content-Type: {content_type}\r\n" if body else ""
         size = "" if status == HTTPStatus.NO_CONTENT else f"Content-Length: {len(body)}\r\n"
-        self._head = f" {_REASONS[status]}\r\n{kind}{size}"
+        self._head = f" {_REASONS.get(status, str(status))}\r\n{kind}{size}"
         self._body = body
         self._request: web.BaseRequest | None = None
 
@@ -59,9 +59,9 @@ class Response:
         head = (
             f"HTTP/1.{0 if old else 1}{self._head}Server: tollkeeper\r\nDate: {rfc822_formatted_time()}\r\n"
             f"{connection}{fields}\r\n"
-        ).encode("ascii")
+        ).encode()
         data = head if request.method == "HEAD" else head + self._body
-        if together and self.keep_alive:
+        if together and self.keep_alive and not request.protocol.writing_paused:
             asyncio.get_running_loop().call_soon(transport.write, data)
         else:  # what is closed behind its answer is closed at once
             transport.write(data)
@@ -72,7 +72,9 @@ class Response:
         self._request = request
 
     async def write_eof(self) -> None:
-        """aiohttp's: send, unless that is done."""
+        """aiohttp's: send, unless that is done, and wait while the client reads more slowly than we write."""
         request, self._request = self._request, None
-        if not self.sent and request is not None:
-            self.send(request)
+        if request is not None:
+            if not self.sent:
+                self.send(request)
+            await request.writer.drain()

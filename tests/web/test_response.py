@@ -1,5 +1,6 @@
 """Tests of a whole answer: what stands on the wire for every version and method."""
 
+import asyncio
 from email.utils import parsedate_to_datetime
 
 import pytest
@@ -62,6 +63,23 @@ async def test_answers_that_go_together_all_arrive(asked: str, stays: bool) -> N
         if not stays:
             for peer in peers:
                 await peer.gone.wait()
+
+
+async def test_a_client_that_does_not_read_is_not_written_to_for_ever() -> None:
+    handled = 0
+
+    async def large(_: web.BaseRequest) -> Response:
+        nonlocal handled
+        handled += 1
+        return Response(b"x" * 100_000)
+
+    async with opened(large) as (client, _):
+        peer = await client.connect(window=4096)
+        peer.transport.pause_reading()
+        await peer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 400)
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        assert 0 < handled < 200
 
 
 async def test_the_head_is_complete() -> None:
