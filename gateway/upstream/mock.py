@@ -112,6 +112,7 @@ class Mock:
             plan = plan_of(channel.options, asked)
         except msgspec.ValidationError:
             asked, plan = Asked(), Plan(status=400)
+        await asyncio.sleep(0)  # like every upstream it never answers within the same turn of the loop
         if plan.latency:
             await self._sleep(plan.latency / 1000)
         body = Body(f"chatcmpl-demo{self._count:08d}", asked, plan, prompt_tokens(rawjson.fields(prepared.body)))

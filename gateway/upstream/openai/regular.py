@@ -5,6 +5,7 @@ Such an answer goes to the client as the bytes it came as.
 
 import msgspec
 
+from gateway.domain.text import plain
 from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.openai.finish import REASONS
 from gateway.upstream.openai.identity import ID_LIMIT
@@ -50,7 +51,7 @@ def whole_of_regular(body: bytes, order: Order) -> Whole | None:
         return None
     name = found.id
     good = 0 < len(name) < ID_LIMIT and found.created > 0 and found.object == "chat.completion"
-    if not good or found.model != order.model or found.timings is not msgspec.UNSET or not name.isprintable():
+    if not good or found.model != order.model or found.timings is not msgspec.UNSET or plain(name, ID_LIMIT) != name:
         return None
     tally = Tally()
     finish = _finish(found.choices, tally)
