@@ -68,15 +68,16 @@ class Recorder:
     def end(self, record: Record) -> None:
         """Write the record of a call, and then that it is no longer running. Raises nothing."""
         with self.lock:
-            if self._backlog:  # the next hold or sync will try, and not every record again
-                self._backlog[record.id] = record
-            else:
+            waiting = bool(self._backlog)
+            self._backlog[record.id] = record
+            if not waiting:  # else the next hold or sync will try, and not every record again
                 try:
                     self._append((record,))
-                    self._ended.append(record.id)
                 except OSError as exc:
                     self._full = f"the disk refuses to write: {exc}"
-                    self._backlog[record.id] = record
+                else:
+                    del self._backlog[record.id]
+                    self._ended.append(record.id)
         if self._syncer:
             self._syncer.dirty()
 
