@@ -1,4 +1,7 @@
-"""One call from its first byte to its settlement: whatever happens, it is settled once, and charged what it used."""
+"""One call from its first byte to its settlement: whatever happens, it is settled once, and charged what it used.
+
+Long: every way a call may end, in the order in which it passes them.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,4 +1,7 @@
-"""F-U5 to U34, as far as the conformance cases do not have them: upstreams that lie, break off, bomb and redirect."""
+"""F-U5 to U34, as far as the conformance cases do not have them: upstreams that lie, break off, bomb and redirect.
+
+Long: the rows of one table of faults, side by side.
+"""
 
 import asyncio
 import gzip

@@ -1,4 +1,7 @@
-"""Owner: a fake server whose tables can be changed, and the console in front of it."""
+"""Owner: a fake server whose tables can be changed, and the console in front of it.
+
+Long: one fake of the whole control surface.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

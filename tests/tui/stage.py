@@ -1,4 +1,7 @@
-"""Stage: a server made of values for the console's tests: a fixed clock, four hundred calls, and all around them."""
+"""Stage: a server made of values for the console's tests: a fixed clock, four hundred calls, and all around them.
+
+Long: one world of values that all pictures share.
+"""
 
 import asyncio
 import random
