@@ -3,11 +3,13 @@
 Checked here, before anything is parsed: size of the structure, depth, repeated top-level keys, absurd numbers. Two
 parsers must never see two different requests (``reliability.md`` F-B1 to F-B7).
 
-The checks work on a *skeleton*: the body without blanks and with every string replaced by ``s``, made with a few passes
-of C speed. No step may take longer than linear time: the whole event loop waits for it.
+The checks work on a *skeleton*: the body with every string replaced by ``s``, made with a few passes of C speed. Short
+ones are all alike, so what was found of them is remembered. No step may take longer than linear time: the whole event
+loop waits for it.
 """
 
 import re
+from functools import lru_cache
 from itertools import accumulate, compress
 
 import msgspec
@@ -21,6 +23,9 @@ MAX_BARE = 2 << 20
 """Bytes outside of strings, blanks not counted."""
 _MAX_QUOTES = 4 * MAX_STRUCTURE + 4
 """Within ``MAX_STRUCTURE`` there is no room for more strings than these stand around."""
+
+SHORT = 512
+"""Bytes of a skeleton that is remembered; as many of them are."""
 
 _BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
@@ -47,8 +52,7 @@ def fields_of(body: bytes) -> tuple[Fields, bytes]:
     """
     body = body.removeprefix(_BOM)
     skeleton = _skeleton(body)
-    _check_size(skeleton)
-    keys = _top_keys(skeleton)
+    keys = _known_keys(skeleton) if len(skeleton) <= SHORT else _keys(skeleton)
     digit = b""
     try:
         if not body.isascii():
@@ -91,7 +95,17 @@ def _skeleton(body: bytes) -> bytes:
     parts = body.split(b'"', _MAX_QUOTES + 1)
     if len(parts) > _MAX_QUOTES + 1:
         raise BadRequest(f"the body has more than {_MAX_QUOTES // 2} strings", code="too_complex")
-    return b"s".join(parts[0::2]).translate(None, _BLANKS)
+    return b"s".join(parts[0::2])
+
+
+def _keys(skeleton: bytes) -> int:
+    """How many keys the outermost object has, repeated ones counted. Raises BadRequest for what is too much."""
+    skeleton = skeleton.translate(None, _BLANKS)
+    _check_size(skeleton)
+    return _top_keys(skeleton)
+
+
+_known_keys = lru_cache(maxsize=SHORT)(_keys)
 
 
 def _check_size(skeleton: bytes) -> None:
@@ -108,7 +122,7 @@ def _check_size(skeleton: bytes) -> None:
 
 
 def _top_keys(skeleton: bytes) -> int:
-    """How many keys the outermost object has, repeated ones counted. Raises BadRequest if it is nested too deeply."""
+    """Raises BadRequest if it is nested too deeply."""
     marks = skeleton.translate(None, _NO_MARKS)
     depths = list(accumulate(map(_STEP.__getitem__, marks)))
     if depths and max(depths) > MAX_DEPTH:
