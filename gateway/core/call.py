@@ -36,11 +36,15 @@ class Client(Protocol):
     on_gone: Callable[[], None] | None
     """Called when the connection is lost."""
 
+    @property
+    def patient(self) -> bool:
+        """Whether a whole answer may go out in the loop's next turn, with those of others: a lonely one should not."""
+
     async def begin(self, headers: dict[str, str]) -> None:
         """Send the head of a streamed answer, once. Raises ConnectionError if the client is gone."""
 
-    def answer(self, headers: dict[str, str], body: bytes) -> None:
-        """Send the whole answer to a plain call; a client that is gone gets none."""
+    def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
+        """Send the whole answer to a plain call, or in the loop's next turn; a client that is gone gets none."""
 
     async def write(self, data: bytes) -> None:
         """Send bytes; returns when there is room for more. Raises ConnectionError if the client is gone."""

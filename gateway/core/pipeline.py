@@ -65,6 +65,8 @@ class Pipeline:
         self.attempts = parts.attempts
         self._refusals = Refusals(parts.books.note, parts.bus, parts.clock)
         self._waiting = Waiting(parts.limiter, parts.books, parts.attempts, parts.catalog, parts.clock)
+        self._writing = False
+        """The records of those whose answers go out in the loop's next turn are written in it, before them."""
         self.closed: Unavailable | None = None
         """Set while no calls are taken: what those who come are told."""
 
@@ -155,22 +157,24 @@ class Pipeline:
         except Broke:
             await self._finish_broke(call, ticket)
             return
-        record = self._book(call, got, ticket)
-        if call.catalog.registry.settings.durability is Durability.CALL:
+        strict = call.catalog.registry.settings.durability is Durability.CALL
+        soon = isinstance(got, Whole) and not strict and call.client.patient
+        record = self._book(call, got, ticket, soon=soon)
+        if strict:
             await self._synced(call)
         if isinstance(got, Whole):
-            call.client.answer(_plain_headers(call, record), got.filled(call.usage))
+            call.client.answer(_plain_headers(call, record), got.filled(call.usage), soon=soon)
         else:
             await self._send_tail(call, got)
 
-    def _book(self, call: Call, got: Whole | AnswerStream, ticket: Ticket) -> Record:
+    def _book(self, call: Call, got: Whole | AnswerStream, ticket: Ticket, *, soon: bool) -> Record:
         """The answer is there: book it. Only then its end is released."""
         meter = self._.meter
         call.usage = meter.whole(call, got) if isinstance(got, Whole) else meter.stream(call, got)
         call.finish, call.upstream_id, call.marks = got.finish, got.upstream_id, got.marks
         if call.client.gone:
             call.outcome = Outcome.CLIENT_CLOSED
-        return self._settle(call, ticket, GONE if call.client.gone else 200)
+        return self._settle(call, ticket, GONE if call.client.gone else 200, soon=soon)
 
     async def _finish_broke(self, call: Call, ticket: Ticket) -> None:
         """The money is gone: the stream ends as if its length limit were reached."""
@@ -203,16 +207,23 @@ class Pipeline:
         gone = call.outcome is Outcome.CLIENT_CLOSED or call.error is None
         self._settle(call, ticket, GONE if gone or call.error is None else self._.status_of(call.error))
 
-    def _settle(self, call: Call, ticket: Ticket, status: int) -> Record:
+    def _settle(self, call: Call, ticket: Ticket, status: int, *, soon: bool = False) -> Record:
         """End the hold, exactly once: write record and charge, tell the limiter and the watchers. Never awaits."""
         record = record_of(call, status, mono=self._.clock.mono())
         call.settled = True
-        record = self._.books.settle(record)
+        record = self._.books.settle(record, soon=soon)
+        if soon and not self._writing:
+            self._writing = True
+            asyncio.get_running_loop().call_soon(self._write)
         ticket.true_up(record.input + record.output)
         if call.room is not None:
             call.room.true_up(record.input + record.output)
         self._.bus.settled(record)
         return record
+
+    def _write(self) -> None:
+        self._writing = False
+        self._.books.write()
 
     async def _synced(self, call: Call) -> None:
         """With the strict setting the end of an answer waits until its record has reached the disk."""

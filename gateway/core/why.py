@@ -134,13 +134,13 @@ class _Nobody:
     """The client of a call that is only thought of: it is not there."""
 
     def __init__(self) -> None:
-        self.gone, self.begun = True, False
+        self.gone, self.begun, self.patient = True, False, False
         self.on_gone: Callable[[], None] | None = None
 
     async def begin(self, headers: dict[str, str]) -> None:
         raise ConnectionError
 
-    def answer(self, headers: dict[str, str], body: bytes) -> None:
+    def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
         raise ConnectionError
 
     async def write(self, data: bytes) -> None:

@@ -5,7 +5,7 @@ One line of the log is both the record of a call and its charge, so a crash cann
 before an upstream is asked; the record is on disk before the last byte of the answer goes out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 
 import msgspec
@@ -37,6 +37,8 @@ class Books:
         self._holds = Holds()
         self.running: Mapping[CallId, Running] = self._holds.running
         """The calls that hold something."""
+        self.write: Callable[[], None] = recorder.write if recorder else _nothing
+        """Writes the records of the calls that were settled to be written soon, by one write. Raises nothing."""
         self.counters = Counters(calls, recorder.waiting, recorder.lock) if recorder else Counters(calls, list, _FREE)
 
     @property
@@ -86,14 +88,15 @@ class Books:
             with suppress(OSError):
                 _writer(self._recorder).begin(call)
 
-    def settle(self, record: Record) -> Record:
+    def settle(self, record: Record, *, soon: bool = False) -> Record:
         """Charge a call, write its record and end its hold; the record with the balance after it.
 
-        A call that was settled before stays as it is, and its first record is returned. The disk may refuse; that never
+        ``soon``: the record is written by ``write``, to be called before anybody is told that the call has ended. A
+        call that was settled before stays as it is, and its first record is returned. The disk may refuse; that never
         raises. Raises InternalError for a call that was never opened.
         """
         if self._holds.remove(record.id):
-            return self._book(record)
+            return self._book(record, soon=soon)
         waiting = {waiting.id: waiting for waiting in _writer(self._recorder).waiting()}
         first = waiting.get(record.id) or self._calls.get(record.id)
         if first is None:
@@ -125,10 +128,10 @@ class Books:
         except OSError as exc:
             raise unavailable(exc) from exc
 
-    def _book(self, record: Record) -> Record:
+    def _book(self, record: Record, *, soon: bool = False) -> Record:
         """The record is this call's own and nobody has seen it: it is completed, not copied."""
         msgspec.structs.force_setattr(record, "balance", Nanos(self.balance() - record.cost))
-        _writer(self._recorder).end(record)
+        _writer(self._recorder).end(record, soon=soon)
         self.counters.add(record)
         return record
 
@@ -153,6 +156,10 @@ def lost(call: Running) -> Record:
         held=call.held,
         possible=call.held,
     )
+
+
+def _nothing() -> None:
+    """What there is to write for who only reads."""
 
 
 def _writer(recorder: Recorder | None) -> Recorder:

@@ -6,7 +6,7 @@ memory. As long as anything is not as it should be, no new call may begin.
 
 import errno
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 
 from gateway.domain.call import Record, Running
@@ -34,6 +34,8 @@ class Recorder:
         self._sync_lock = threading.Lock()
         """Between several who sync at a time."""
         self._full = ""
+        self._refused = False
+        """The disk did not take what is in memory now."""
         self._unsynced = ""
         try:
             ballast.take()
@@ -65,19 +67,23 @@ class Recorder:
         if self._syncer:
             self._syncer.dirty()
 
-    def end(self, record: Record) -> None:
-        """Write the record of a call, and then that it is no longer running. Raises nothing."""
+    def end(self, record: Record, *, soon: bool = False) -> None:
+        """Write the record of a call, and then that it is no longer running. Raises nothing.
+
+        ``soon``: ``write`` does it, in a moment and for several calls at a time.
+        """
         with self.lock:
-            waiting = bool(self._backlog)
             self._backlog[record.id] = record
-            if not waiting:  # else the next hold or sync will try, and not every record again
-                try:
-                    self._append((record,))
-                except OSError as exc:
-                    self._full = f"the disk refuses to write: {exc}"
-                else:
-                    del self._backlog[record.id]
-                    self._ended.append(record.id)
+        if not soon:
+            self.write()
+
+    def write(self) -> None:
+        """Write the records that came last. Raises nothing: what the disk has refused waits for the next hold or sync,
+        so that not every call tries again.
+        """
+        with self.lock, suppress(OSError):
+            if self._backlog and not self._refused:
+                self._flush()
         if self._syncer:
             self._syncer.dirty()
 
@@ -88,12 +94,14 @@ class Recorder:
 
     def sync(self) -> bool:
         """Make everything survive a power cut; whether all is well. Raises OSError if the disk refuses."""
+        self.write()
         self._make_safe()
         return self._tidy()
 
     async def synced(self) -> None:
         """Until everything written before is safe from a power cut. Raises OSError."""
         if self._syncer:
+            self.write()
             await self._syncer.wait()
         else:
             self.sync()
@@ -101,6 +109,7 @@ class Recorder:
     def close(self) -> None:
         """End the thread; a last sync is part of it."""
         if self._syncer:
+            self.write()
             self._syncer.close()
         else:
             with suppress(OSError):
@@ -145,23 +154,20 @@ class Recorder:
             raise
 
     def _flush(self) -> None:
-        records = self.waiting()
-        try:
-            self._append(records)
-        except OSError as exc:
-            self._full = f"the disk refuses to write: {exc}"
-            raise
+        """Write what is in memory, into the space of the ballast if there is no other. Raises OSError."""
+        records = self._backlog.values()
+        for last in (False, True):
+            try:
+                self._calls.append(records)
+                break
+            except OSError as exc:
+                self._full = f"the disk refuses to write: {exc}"
+                if last or not self._ballast.give_up():
+                    self._refused = True
+                    raise
+        self._ended += self._backlog
         self._backlog.clear()
-        self._ended += [record.id for record in records]
-
-    def _append(self, records: Sequence[Record]) -> None:
-        try:
-            self._calls.append(records)
-        except OSError as exc:
-            if not self._ballast.give_up():
-                raise
-            self._full = f"the disk is full: {exc}"
-            self._calls.append(records)
+        self._refused = False
 
     def _recover(self) -> None:
         """Do what could not be done. Raises OSError while the disk is as it was."""

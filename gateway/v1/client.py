@@ -36,6 +36,11 @@ class HttpClient:
         if isinstance(request.protocol, Connection):
             request.protocol.on_lost = self._lost
 
+    @property
+    def patient(self) -> bool:
+        """Not if it is alone, nor if its connection ends behind the answer: that is closed at once."""
+        return len(self._calls) > 1 and self._request.keep_alive
+
     async def begin(self, headers: dict[str, str]) -> None:
         """Send the head of a streamed answer."""
         if self.begun:
@@ -51,11 +56,11 @@ class HttpClient:
             raise ConnectionResetError("the client is gone")
         await self.response.write(data)
 
-    def answer(self, headers: dict[str, str], body: bytes) -> None:
-        """The whole answer to a plain call. A client that is gone gets none."""
+    def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
+        """The whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""
         response = self.response = Response(body, headers=self._headers(headers))
         try:
-            response.send(self._request, together=len(self._calls) > 1)
+            response.send(self._request, soon=soon)
         except ConnectionError:
             self.gone = True
 

@@ -43,10 +43,11 @@ class Response:
         self._body = body
         self._request: web.BaseRequest | None = None
 
-    def send(self, request: web.BaseRequest, *, together: bool = False) -> None:
+    def send(self, request: web.BaseRequest, *, soon: bool = False) -> None:
         """Send it now. Raises ConnectionResetError if the client is gone.
 
-        ``together``: in the loop's next turn, with what others send then: a receiver is woken once for all of them.
+        ``soon``: in the loop's next turn, with what others send then: a receiver is woken once for all of them. Not for
+        an answer behind which the connection is closed.
         """
         transport = request.transport
         if transport is None or transport.is_closing():
@@ -61,9 +62,9 @@ class Response:
             f"{connection}{fields}\r\n"
         ).encode()
         data = head if request.method == "HEAD" else head + self._body
-        if together and self.keep_alive and not request.protocol.writing_paused:
+        if soon:
             asyncio.get_running_loop().call_soon(transport.write, data)
-        else:  # what is closed behind its answer is closed at once
+        else:
             transport.write(data)
         self.sent = True
 

@@ -152,6 +152,9 @@ class FakeClient:
         self.error: GatewayError | None = None
         """The error event that ended the stream."""
         self.was_cut = False
+        self.patient = False
+        self.on_answer: Callable[[], object] = list
+        """Called when the whole answer goes out."""
         self.reading = asyncio.Event()
         """Cleared: writes wait."""
         self.reading.set()
@@ -161,7 +164,11 @@ class FakeClient:
         self.heads.append(headers)
         await self._pass()
 
-    def answer(self, headers: dict[str, str], body: bytes) -> None:
+    def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
+        if soon:
+            asyncio.get_running_loop().call_soon(self.answer, headers, body)
+            return
+        self.on_answer()
         self.whole = Answered(headers, body)
 
     async def write(self, data: bytes) -> None:

@@ -93,6 +93,16 @@ async def test_a_stream_is_answered_recorded_and_charged(up: Rig) -> None:
     assert (up.record.status, up.record.cost, up.record.finish, up.record.stream) == (200, GOOD_COST, "stop", True)
 
 
+async def test_a_patient_clients_answer_waits_for_its_record(up: Rig) -> None:
+    written: list[int] = []
+    up.client.patient = True
+    up.client.on_answer = lambda: written.append(up.store.calls.count)
+    await up.call()
+    assert (written, up.store.calls.count, up.spent) == ([], 0, GOOD_COST)
+    await asyncio.sleep(0)
+    assert (written, up.store.calls.count) == ([1], 1)
+
+
 async def test_the_end_of_a_stream_waits_for_its_record(up: Rig) -> None:
     """P2: who has the end has a record."""
     streams(up, *GOOD_STREAM)

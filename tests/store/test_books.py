@@ -52,6 +52,16 @@ def test_settling_ends_the_hold_and_charges_the_cost(store: Store) -> None:
     assert store.calls.get(settled.id) == settled
 
 
+def test_a_record_that_is_written_soon_is_charged_at_once(store: Store) -> None:
+    store.books.open(running(1, held=700))
+    settled = store.books.settle(record(1, cost=500), soon=True)
+    assert store.books.balance() == store.books.available() == 10 * DOLLAR - 500
+    assert store.books.settle(record(1, cost=999)) == settled
+    assert store.calls.count == 0
+    store.books.write()
+    assert store.calls.get(settled.id) == settled
+
+
 def test_a_cost_above_the_hold_is_charged_in_full(store: Store) -> None:
     store.books.open(running(1, held=5))
     assert store.books.settle(record(1, cost=11 * DOLLAR)).balance == -DOLLAR

@@ -128,6 +128,53 @@ def test_the_first_record_that_finds_no_room_takes_that_of_the_ballast(
     assert "full" in recorder.trouble
 
 
+def test_records_that_may_wait_a_moment_are_written_by_one_write(
+    recorder: Recorder, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes: list[int] = []
+
+    def counted(fd: int, data: bytes, at: int) -> int:
+        writes.append(len(data))
+        return disk.pwrite(fd, data, at)
+
+    for i in range(3):
+        recorder.begin(running(i))
+        recorder.end(record(i), soon=True)
+    assert (on_disk(tmp_path), len(recorder.waiting()), recorder.trouble) == ([], 3, "")
+    monkeypatch.setattr(os, "pwrite", counted)
+    recorder.write()
+    recorder.write()
+    assert (on_disk(tmp_path), recorder.waiting(), len(writes)) == ([record(i).id for i in range(3)], [], 1)
+
+
+@pytest.mark.parametrize("done", ["end", "sync", "synced", "close"])
+async def test_what_waits_a_moment_is_written_before_all_else(recorder: Recorder, tmp_path: Path, done: str) -> None:
+    for i in range(2):
+        recorder.begin(running(i))
+    recorder.end(record(0), soon=True)
+    if done == "end":
+        recorder.end(record(1))
+    elif done == "synced":
+        await recorder.synced()
+    else:
+        getattr(recorder, done)()
+    assert on_disk(tmp_path)[0] == record(0).id
+
+
+def test_a_moment_later_the_disk_may_refuse(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
+    for i in range(2):
+        recorder.begin(running(i))
+    disk.full = True
+    recorder.end(record(0), soon=True)
+    recorder.write()
+    assert "refuses to write" in recorder.trouble
+    disk.full = False
+    recorder.end(record(1))
+    assert (on_disk(tmp_path), len(recorder.waiting())) == ([], 2)
+    recorder.sync()
+    assert (on_disk(tmp_path), recorder.waiting()) == ([record(0).id, record(1).id], [])
+
+
 def test_records_wait_in_memory_while_there_is_no_room_at_all(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
     for i in range(3):
         recorder.begin(running(i))

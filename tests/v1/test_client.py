@@ -67,6 +67,26 @@ async def test_a_whole_answer_is_sent_at_once_and_once() -> None:
         assert answer.head.all(name) == [value]
 
 
+@pytest.mark.parametrize(
+    ("calls", "version", "wish", "patient"),
+    [
+        (2, "1.1", "", True),
+        (2, "1.0", "keep-alive", True),
+        (1, "1.1", "", False),
+        (2, "1.1", "close", False),
+        (2, "1.0", "", False),
+    ],
+)
+async def test_only_who_is_not_alone_and_stays_waits_a_turn(calls: int, version: str, wish: str, patient: bool) -> None:
+    async def handle(request: web.BaseRequest) -> Response:
+        return Response(str(HttpClient(request, CallId("req_1"), range(calls)).patient).encode())
+
+    async with opened(handle) as (visitor, _):
+        connection = f"connection: {wish}\r\n" if wish else ""
+        answer = await visitor.raw(f"GET / HTTP/{version}\r\nhost: x\r\n{connection}\r\n".encode())
+        assert answer.body == str(patient).encode()
+
+
 async def test_a_whole_answer_to_nobody_is_no_error() -> None:
     gone = asyncio.Event()
 
