@@ -29,7 +29,7 @@ NAMED_MODELS = 12
 """How many visible models an error names."""
 
 
-class Admission(msgspec.Struct, frozen=True):
+class Admission(msgspec.Struct, frozen=True, gc=False):
     """What is committed together when a call is admitted."""
 
     entry: ModelEntry

@@ -17,7 +17,7 @@ MAX_OUTPUT = 10**9
 MAX_CHOICES = 128
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a client asked for."""
 
     body: bytes
@@ -36,7 +36,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Upper estimate of the input tokens, for the hold."""
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     role: str
 
 
@@ -47,7 +47,7 @@ class _StreamOptions(msgspec.Struct):
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT)]
 
 
-class _Regular(msgspec.Struct):
+class _Regular(msgspec.Struct, gc=False):
     """A request in which every field that is read here is as it should be: one decode tells. Most requests are so."""
 
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]

@@ -56,7 +56,7 @@ class Client(Protocol):
         """Break the connection off."""
 
 
-class Visit(msgspec.Struct, frozen=True, kw_only=True):
+class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Who knocked and when."""
 
     id: CallId

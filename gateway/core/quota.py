@@ -59,7 +59,7 @@ class Purse(Protocol):
         """Running calls."""
 
 
-class Need(msgspec.Struct, frozen=True, kw_only=True):
+class Need(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a call may use at most, as far as it is known beforehand."""
 
     input: int
@@ -70,7 +70,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     multiplier: int
 
 
-class Grip(msgspec.Struct, frozen=True):
+class Grip(msgspec.Struct, frozen=True, gc=False):
     """The amounts to hold."""
 
     nanos: Nanos

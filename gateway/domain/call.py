@@ -43,7 +43,7 @@ class FailureKind(StrEnum):
     CUT = "cut"
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One try of a call at one channel."""
 
     channel: str
@@ -62,7 +62,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The model that was asked instead of the one the client named."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What is kept of a finished call; one line of the journal. It holds no prompt and no answer.
 
     The record is also the charge: ``cost`` leaves the account by being written.
@@ -138,7 +138,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not 200 <= self.status < 300
 
 
-class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A call that is not settled yet: what the journal of holds and the watchers know of it."""
 
     id: CallId

@@ -30,7 +30,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 NO_LIMITS = Limits()
 
 
-class Reading(msgspec.Struct, frozen=True):
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """A limit, what is left of it, and seconds until it is whole again."""
 
     limit: int

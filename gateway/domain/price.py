@@ -46,7 +46,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not any(t.input or t.output or t.cached_input or t.cache_write for t in tiers)
 
 
-class Rates(msgspec.Struct, frozen=True, array_like=True):
+class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The numbers a call was priced with, as they are kept in its record: price snapshot and multiplier."""
 
     input: int

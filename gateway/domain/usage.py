@@ -16,7 +16,7 @@ class Source(StrEnum):
     """Nothing was used: the call was refused or failed before any output."""
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Token counts of one call, all >= 0.
 
     ``cached + cache_write <= input`` and ``reasoning <= output`` hold by construction of ``canonical``.

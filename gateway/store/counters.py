@@ -26,7 +26,7 @@ DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group"
 """Which sums answer for a scope; those of the account are all of the groups'."""
 
 
-class Spent(msgspec.Struct, frozen=True):
+class Spent(msgspec.Struct, frozen=True, gc=False):
     """What settled calls used; ``tokens`` are input and output tokens, ``calls`` those that were not refused."""
 
     nanos: Nanos = Nanos(0)

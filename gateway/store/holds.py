@@ -17,7 +17,7 @@ Scope = tuple[Kind, str]
 ACCOUNT: Scope = ("account", "")
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(msgspec.Struct, frozen=True, gc=False):
     """What running calls may use; ``tokens`` are input and output tokens."""
 
     nanos: Nanos = Nanos(0)

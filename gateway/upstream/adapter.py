@@ -15,7 +15,7 @@ from gateway.domain.usage import Usage
 from gateway.upstream.tally import Tally
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the client asked for, ready to be put to any channel."""
 
     fields: dict[str, msgspec.Raw]
@@ -44,7 +44,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the output limit it insisted on."""
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One HTTP request to an upstream, but for the channel's key and own headers, which the client adds."""
 
     url: str
@@ -154,7 +154,7 @@ class AnswerStream(Signs, Protocol):
         """
 
 
-class Whole(msgspec.Struct, frozen=True, kw_only=True):
+class Whole(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One whole answer, normalised."""
 
     body: bytes

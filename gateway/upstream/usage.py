@@ -37,7 +37,7 @@ REASONING = (
 )
 
 
-class Reading(msgspec.Struct, frozen=True):
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """What one report says."""
 
     usage: Usage
@@ -60,7 +60,7 @@ class _Output(msgspec.Struct, forbid_unknown_fields=True):
     rejected_prediction_tokens: int | None = None
 
 
-class RegularUsage(msgspec.Struct, forbid_unknown_fields=True):
+class RegularUsage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """OpenAI's own form, in which no number is anywhere else."""
 
     prompt_tokens: int

@@ -13,7 +13,7 @@ from gateway.upstream.tally import Tally
 from gateway.upstream.usage import RegularUsage, reading_of
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     role: str
     content: str | None
     refusal: str | None = None
@@ -23,13 +23,13 @@ class _Message(msgspec.Struct):
     function_call: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     index: int
     message: _Message
     finish_reason: str
 
 
-class _Answer(msgspec.Struct):
+class _Answer(msgspec.Struct, gc=False):
     id: str
     object: str
     created: int
