@@ -57,6 +57,8 @@ def still(token: Token, catalog: Catalog, now: Millis) -> Token:
     Raises InvalidToken.
     """
     current = catalog.registry.tokens.get(token.id)
+    if current is token:
+        return token
     if current is None:
         raise _unknown()
     return _usable(current, now)

@@ -62,6 +62,11 @@ class Connection(RequestHandler):
             told, self.on_lost = self.on_lost, None
             told()
 
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - aiohttp's
+        """Asked for behind every body, twice: where nothing was paused nothing is to be resumed, nor parsed again."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def pause_writing(self) -> None:
         """More waits for the client than is good: see whether it reads at all."""
         super().pause_writing()
