@@ -1,11 +1,13 @@
 """Crowd: who is connected, how many at all and how many from one address that is not this machine's own."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import ip_address
 
 from gateway.domain.settings import Settings
 
 
+@lru_cache(maxsize=256)
 def is_own(address: str) -> bool:
     """Whether it is this machine that calls; also what is no address of a network."""
     try:
