@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from math import isnan
 from typing import Any, TypeVar
 
 import click
@@ -21,6 +22,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 NO_MATTER = "none"
 """The word that takes a limit away."""
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds up to a day. ``nan`` lies in every range and is none."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 86_400)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it."""
+        seconds = float(super().convert(value, param, ctx))
+        if isnan(seconds):
+            self.fail(f"{value!r} is not a number of seconds from 0 to 86400", param, ctx)
+        return seconds
 
 
 class Written(click.ParamType[T]):

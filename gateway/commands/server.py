@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.client import connect, launch
 from gateway.commands.base import Command
-from gateway.commands.options import json_option, now
+from gateway.commands.options import Seconds, json_option, now
 from gateway.commands.output import out, out_json, out_pairs, words
 from gateway.commands.session import NO_SERVER, config, run
 from gateway.config import Config, load
@@ -33,7 +33,7 @@ def serve_here(where: Config) -> int:
 @click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700"])
 @click.option("--host", help="Address to listen on (default: TOLLKEEPER_HOST, else 127.0.0.1).")
 @click.option("--port", type=int, help="Port of /v1 (default: TOLLKEEPER_PORT, else 8655); 0 for any free one.")
-@click.option("--drain", type=click.FloatRange(0, 86_400), help="Seconds that running calls get when it stops.")
+@click.option("--drain", type=Seconds(), help="Seconds that running calls get when it stops.")
 @click.option("--no-token", is_flag=True, help="Make no first token: nobody reads what is printed.")
 def serve(host: str | None, port: int | None, drain: float | None, *, no_token: bool) -> None:
     """Run the gateway in the foreground, until Ctrl-C or 'tollkeeper stop'."""
@@ -57,7 +57,7 @@ def status(*, as_json: bool) -> None:
 
 @click.command(cls=Command, examples=["tollkeeper stop", "tollkeeper stop --now"])
 @click.option("--now", "at_once", is_flag=True, help="Do not wait for running calls; they end with an error.")
-@click.option("--wait", type=click.FloatRange(0, 86_400), default=60, show_default=True, help="Seconds to wait for it.")
+@click.option("--wait", type=Seconds(), default=60, show_default=True, help="Seconds to wait for it.")
 def stop(wait: float, *, at_once: bool) -> None:
     """Take no more calls, let the running ones end, then stop the server; waits until it is gone."""
     where = config()

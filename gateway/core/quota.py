@@ -94,7 +94,7 @@ def grip(books: Purse, account: Account, group: Group, token: Token, need: Need,
         msg = "the account is suspended; 'tollkeeper account set --status active' lets it spend again"
         raise QuotaExceeded(msg, code="account_suspended")
     wanted_output = need.choices * (DEFAULT_OUTPUT if need.output_cap is None else need.output_cap)
-    free = need.price is None or need.price.free
+    free = need.price is None or need.price.free or not need.multiplier
     full = Nanos(0) if free else _price(need, wanted_output)
     budgets = account.budgets or group.budgets or token.budgets
     if not budgets and (free or 0 < full <= books.available()):  # the usual case: there is enough, and nobody budgets

@@ -37,6 +37,8 @@ _NO_MODEL = re.compile(
     r"model_not_found|not a valid model|unknown model|no such model"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
 )
+_NO_PATH = re.compile(r"invalid url|unknown_url|(?:page|file|resource|path|url) not found")
+_REQUEST = re.compile(r"invalid_request_error")
 _FLAGGED = re.compile(r"content_filter|moderation|flagged|safety")
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
@@ -46,6 +48,8 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.AUTH, frozenset({401, 403}), None),
     (FailureKind.AUTH, frozenset({400}), _KEY),
     (FailureKind.MISSING, frozenset({400, 404}), _NO_MODEL),
+    (FailureKind.SERVER, frozenset({404}), _NO_PATH),
+    (FailureKind.CLIENT, frozenset({404}), _REQUEST),
     (FailureKind.RATE, frozenset({429, 529}), None),
     (FailureKind.SLOW, _SLOW, None),
     (FailureKind.CLIENT, _CLIENT, None),

@@ -79,16 +79,18 @@ class Surface:
             return Response(status=204, headers=preflight(wanted))
         if path == CHAT:
             _method(method, "POST")
-        _no_body(request)
         if path == MODELS or (path.startswith(MODELS + "/") and path != MODELS + "/"):
             _method(method, "GET")
+            _no_body(request)
             return self._models(path, visit)
         if path in HEALTH:
             _method(method, "GET", "HEAD")
+            _no_body(request)
             status, body = health.health(self._engine)
             return Response(body, status=status)
         if path == "/":
             _method(method, "GET", "HEAD")
+            _no_body(request)
             page = health.front_page(self._engine.address)
             return Response(page, content_type="text/plain; charset=utf-8")
         msg = f"there is no {plain(path, 80)} here; what exists: {EXISTING}"

@@ -63,5 +63,12 @@ def test_a_port_in_use_says_what_to_do(served: Served, home: Path) -> None:
     assert (ran.code, "--port" in ran.err, ran.err.count("\n")) == (Exit.CONFLICT, True, 1)
 
 
+@pytest.mark.parametrize(("command", "option"), [("serve", "--drain"), ("stop", "--wait")])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "x", "86401"])
+def test_what_is_no_number_of_seconds_is_a_usage_error(home: Path, command: str, option: str, value: str) -> None:
+    ran = tollkeeper(home, command, option, value)
+    assert (ran.code, ran.err.count("\n")) == (Exit.USAGE, 1)
+
+
 def test_a_port_that_is_none_is_a_usage_error(home: Path) -> None:
     assert tollkeeper(home, "serve", "--port", "70000").code == Exit.USAGE

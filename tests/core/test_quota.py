@@ -116,6 +116,11 @@ def test_what_costs_nothing_needs_no_money(price: Price | None) -> None:
     assert take(Purse(-10), need(price=price), account=budget, group=budget, token=budget) == Grip(Nanos(0), 150)
 
 
+def test_a_multiplier_of_nothing_makes_all_calls_free() -> None:
+    free = Need(input=100, output_cap=50, price=PRICE, multiplier=0)
+    assert take(Purse(-10), free, token=Budget(nanos=Nanos(0))) == Grip(Nanos(0), 150)
+
+
 def test_what_costs_nothing_still_counts_its_tokens() -> None:
     assert refusal(Purse(), need(price=None), token=Budget(tokens=149)).code == "token_quota_exceeded"
 

@@ -9,7 +9,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamTimeout
 from gateway.upstream import failures
 from gateway.upstream.adapter import Failure
-from gateway.upstream.failures import classify, retry_after_s
+from gateway.upstream.failures import REJECTED, classify, retry_after_s
 from gateway.upstream.said import read_error
 from tests.upstream.makers import channel
 
@@ -40,6 +40,9 @@ CLASSES = [
     (404, {"message": "The model `m` does not exist", "code": "model_not_found"}, K.MISSING, "model_not_found"),
     (404, {"message": 'model "m" not found, try pulling it first'}, K.MISSING, "model_not_found"),
     (404, {"message": "Not Found"}, K.SERVER, "upstream_error"),
+    (404, {"message": "Invalid URL (POST /v2/x)", "type": "invalid_request_error"}, K.SERVER, "upstream_error"),
+    (404, {"message": "File Not Found", "type": "not_found_error"}, K.SERVER, "upstream_error"),
+    (404, {"message": "No such File object: file-abc", "type": "invalid_request_error"}, K.CLIENT, REJECTED),
     (408, None, K.SLOW, "upstream_timeout"),
     (413, {"message": "too large", "code": "rate_limit_exceeded"}, K.CLIENT, "rate_limit_exceeded"),
     (415, None, K.CLIENT, "upstream_rejected"),

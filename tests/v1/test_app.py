@@ -95,6 +95,24 @@ async def test_a_body_where_none_belongs_is_refused(gateway: Gateway, headers: d
     assert answer.refusal == (400, "unexpected_body", None)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "refusal"),
+    [
+        ("POST", "/v1/embeddings", (404, "unknown_url", None)),
+        ("POST", "/chat/completions", (404, "unknown_url", None)),
+        ("POST", "/v1/models", (405, "method_not_allowed", None)),
+        ("DELETE", "/v1/models/m", (405, "method_not_allowed", None)),
+        ("PUT", "/v1/chat/completions", (405, "method_not_allowed", None)),
+        ("POST", "/health", (405, "method_not_allowed", None)),
+    ],
+)
+async def test_where_nothing_is_a_body_changes_nothing(
+    gateway: Gateway, method: str, path: str, refusal: tuple[int, str, None]
+) -> None:
+    assert (await gateway.client.ask(method, path, b'{"model":"m"}')).refusal == refusal
+    assert (await ask(gateway, "GET", "/v1/models")).status == 200
+
+
 async def test_a_strangers_name_and_page_are_refused_on_every_path(gateway: Gateway) -> None:
     for path in ("/", "/health", "/v1/models", CHAT, "/nowhere"):
         assert (await ask(gateway, "GET", path, host="evil.example")).refusal == (421, "wrong_host", None)
