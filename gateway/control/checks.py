@@ -16,7 +16,7 @@ from gateway.domain.proxy import proxy_of
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
-from gateway.domain.token import Token
+from gateway.domain.token import PREFIX, Token
 from gateway.domain.urls import checked_base_url
 
 NAME_LIMIT = 64
@@ -78,6 +78,7 @@ def settings(value: Settings) -> None:
 def token(value: Token, registry: Registry) -> None:
     """A token has a good name, a group there is, and sensible amounts."""
     name(value.name)
+    _demand(not value.name.startswith(PREFIX), "name", f"a token's name does not begin with '{PREFIX}': its key does")
     group_exists(value.group, registry)
     budgets(value.budgets)
     limits(value.limits)

@@ -71,6 +71,7 @@ def test_names_that_cannot_are_not(name: str) -> None:
         ({}, None),
         ({"budgets": (Budget(nanos=Nanos(0)), Budget(window=Window.DAY, tokens=5))}, None),
         ({"group": "nobody"}, "group"),
+        ({"name": "sk-tk-laptop"}, "name"),
         ({"budgets": (Budget(),)}, "budgets"),
         ({"budgets": (Budget(nanos=Nanos(1)), Budget(tokens=1))}, "budgets"),
         ({"budgets": (Budget(nanos=Nanos(-1)),)}, "budgets"),
