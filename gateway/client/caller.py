@@ -22,6 +22,7 @@ from gateway.domain.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
+from gateway.domain.text import plain
 from gateway.runfile import Endpoint
 
 Value = TypeVar("Value")
@@ -96,8 +97,7 @@ class Caller:
     def ask(self, method: str, path: str, body: Body | None = None) -> Ask:
         """The request with its secret."""
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
-        data = b"" if body is None else msgspec.json.encode(body)
-        return Ask(method=method, path="/control" + path, headers=headers, body=data)
+        return Ask(method=method, path="/control" + path, headers=headers, body=b"" if body is None else encoded(body))
 
     @staticmethod
     def read(answer: Answer, wanted: type[Value]) -> Value:
@@ -132,14 +132,34 @@ def error_of(status: int, body: bytes) -> GatewayError:
     return kind(refusal.message, code=refusal.code or "", param=refusal.param, details=refusal.gateway)
 
 
+def encoded(body: Body) -> bytes:
+    """The body as JSON. Raises BadRequest if a text in it is none: it holds half a surrogate pair."""
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError as exc:
+        raise _no_text(exc) from exc
+
+
 def segment(text: str) -> str:
-    """A name as one segment of a path."""
-    return quote(text, safe="")
+    """A name as one segment of a path. Raises BadRequest if it is empty or no text."""
+    if not text:
+        raise BadRequest("the name is empty; say which one is meant")
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as exc:
+        raise _no_text(exc) from exc
 
 
 def _query(parameters: dict[str, object]) -> str:
     given = {name: _text(value) for name, value in parameters.items() if value is not None and value != ""}
-    return "?" + urlencode(given) if given else ""
+    try:
+        return "?" + urlencode(given) if given else ""
+    except UnicodeEncodeError as exc:
+        raise _no_text(exc) from exc
+
+
+def _no_text(exc: UnicodeEncodeError) -> BadRequest:
+    return BadRequest(f"'{plain(str(exc.object), 60)}' is not UTF-8 text")
 
 
 def _text(value: object) -> str:

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from gateway.domain.text import plain
+
 HOME = "tollkeeper.home"
 """Key of the context's shared notes under which ``--home`` is kept, wherever on the line it stood."""
 
@@ -17,10 +19,27 @@ class Command(click.Command):
         self.examples = examples
         self.params.append(home_option())
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            for param in self.params:
+                if not isinstance(param.type, click.Path):  # files may have names that are no text
+                    _check_text(ctx.params.get(param.name or ""), param, ctx)
+        return rest
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):
             for line in self.examples:
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+def _check_text(value: object, param: click.Parameter, ctx: click.Context) -> None:
+    """Raises BadParameter for bytes that are no UTF-8: Python carries them as halves of surrogate pairs."""
+    if isinstance(value, tuple | list):
+        for item in value:
+            _check_text(item, param, ctx)
+    elif isinstance(value, str) and not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+        raise click.BadParameter(f"'{plain(value, 60)}' is not UTF-8 text", ctx, param)
 
 
 class Noun(click.Group):

@@ -1,15 +1,13 @@
 """Channel fields: the options that ``channel add`` and ``channel edit`` share, and the body they make."""
 
-import json
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
 
 import click
 import msgspec
 
-from gateway.commands import patches
-from gateway.commands.channel_overrides import OPTIONS, Edits, edits_of, overrides_patch
+from gateway.commands import patches, stdin
+from gateway.commands.channel_overrides import OPTIONS, Edits, edits_of, overrides_patch, value_of
 from gateway.commands.options import MULTIPLIER, NO_MATTER, PAIR, limit_options, names
 from gateway.commands.output import words
 from gateway.commands.patches import Patch
@@ -21,6 +19,9 @@ from gateway.domain.views import ChannelView
 
 F = TypeVar("F", bound=Callable[..., Any])
 Pairs = Sequence[tuple[str, str]]
+
+NO_KEY = "without --key a new channel has none, 'tollkeeper channel key remove NAME 1' takes one away"
+NO_PROXY = f"for no proxy write --proxy {NO_MATTER}"
 
 
 class There(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,10 +151,15 @@ def _upstream(name: str, mapping: dict[str, str]) -> str:
 
 
 def key_of(text: str) -> str:
-    """The key of ``--key``: as it is, a reference, or read from stdin for ``-``."""
+    """The key of ``--key``: as it is, a reference, or read from stdin for ``-``. Raises BadParameter if it is empty.
+
+    An empty one is a variable that was not set or a command that failed, and must not take away the key there is.
+    """
     if text == "-":
-        return sys.stdin.readline().strip()
-    if text and not text.startswith("env:"):
+        return stdin.secret("key", NO_KEY)
+    if not text.strip():
+        raise click.BadParameter(f"the key is empty, so nothing was done; {NO_KEY}", param_hint="--key")
+    if not text.startswith("env:"):
         words("note: other programs of this machine can see command lines; prefer env:NAME, or - and stdin")
     return text
 
@@ -162,15 +168,16 @@ def proxy_of(text: str) -> str:
     """The proxy of ``--proxy``: as it is, a reference, read from stdin for ``-``, or ``none``."""
     if text == NO_MATTER:
         return ""
-    return key_of(text) if text == "-" or "@" in text else text
+    if text == "-":
+        return stdin.secret("proxy", NO_PROXY)
+    if not text.strip():
+        raise click.BadParameter(f"the proxy is empty, so nothing was done; {NO_PROXY}", param_hint="--proxy")
+    return key_of(text) if "@" in text else text
 
 
 def knob_of(text: str) -> str | int | float | bool:
     """A knob's value: a number or true or false where it looks like one, else text."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
+    value = value_of(text)
     return value if isinstance(value, str | int | float | bool) else text
 
 

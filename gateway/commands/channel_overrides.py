@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from gateway.client.caller import encoded
 from gateway.commands.options import PAIR, names
 from gateway.commands.patches import Patch
 from gateway.domain.overrides import Overrides
@@ -48,14 +49,14 @@ def overrides_patch(edits: Edits, there: Overrides | None) -> Patch:
     if not asked:
         return {"overrides": None} if edits.no_overrides else {}
     new = msgspec.structs.replace(now, **asked)
-    return {"overrides": msgspec.json.decode(msgspec.json.encode(new)) if new else None}
+    return {"overrides": msgspec.json.decode(encoded(new)) if new else None}
 
 
 def value_of(text: str) -> object:
     """A parameter's value: JSON where it is some, else the text itself."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
         return text
 
 

@@ -1,7 +1,6 @@
 """``chat``: one prompt through the gateway's own /v1, as any client would send it, streamed as the answer comes."""
 
 import os
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,11 +8,11 @@ import click
 import msgspec
 
 from gateway import __version__
-from gateway.client.caller import error_of
+from gateway.client.caller import encoded, error_of
 from gateway.client.control import ControlClient
 from gateway.client.http import Ask, Stream, exchange, request
 from gateway.client.trial import Door, door
-from gateway.commands import show
+from gateway.commands import show, stdin
 from gateway.commands.base import Command
 from gateway.commands.complete import MODELS, TOKENS
 from gateway.commands.exits import Exit, Quit
@@ -50,7 +49,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 def chat(prompt: tuple[str, ...], model: str | None, token: str | None, system: str | None, *, no_stream: bool) -> None:
     """Send one prompt through the gateway and print the answer as it comes.
 
-    Without PROMPT, or with '-', the prompt is read from stdin. What it used and cost is said on stderr.
+    Without PROMPT, or with '-', the prompt is read from stdin, as UTF-8. What it used and cost is said on stderr.
     """
     text = prompt_of(prompt)
     messages = [{"role": "system", "content": system}] if system else []
@@ -69,9 +68,9 @@ def prompt_of(given: tuple[str, ...]) -> str:
     """The prompt of the command line, else of stdin. Raises UsageError when it is empty."""
     text = " ".join(given)
     if text in ("", "-"):
-        if sys.stdin.isatty():
+        if stdin.on_terminal():
             words("type the prompt, then Ctrl-D")
-        text = sys.stdin.read()
+        text = stdin.text()
     if not text.strip():
         raise click.UsageError("the prompt is empty", click.get_current_context())
     return text
@@ -155,7 +154,7 @@ def _asked(way: Door, body: dict[str, Any]) -> Ask:
         "Content-Type": "application/json",
         "User-Agent": f"tollkeeper-chat/{__version__}",
     }
-    return Ask(method="POST", path=f"{way.base}/chat/completions", headers=headers, body=msgspec.json.encode(body))
+    return Ask(method="POST", path=f"{way.base}/chat/completions", headers=headers, body=encoded(body))
 
 
 def refusal(status: int, body: bytes) -> GatewayError:

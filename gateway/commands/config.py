@@ -1,12 +1,12 @@
 """``config``: the configuration as a file to keep, compare and take elsewhere."""
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
+from gateway.commands import stdin
 from gateway.commands.base import Noun
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import harmless, out, out_json, words
@@ -90,7 +90,7 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
 
 
 def _content(file: str) -> str:
-    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    data = stdin.whole() if file == "-" else Path(file).read_bytes()
     try:
         return data.decode()
     except UnicodeDecodeError as exc:

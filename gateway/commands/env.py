@@ -1,12 +1,12 @@
 """``env``: the lines that point an SDK at this gateway."""
 
 import os
-import sys
 from pathlib import Path
 
 import click
 
 from gateway.client.connect import KEY_VARIABLE, Shell, environment
+from gateway.commands import stdin
 from gateway.commands.base import Command
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.output import out, words
@@ -42,7 +42,7 @@ def _own_shell() -> Shell:
 
 def _key(given: str | None) -> str:
     if given == "-":
-        return sys.stdin.readline().strip()
+        return stdin.secret("key", "without --key its line is a comment to complete")
     own = os.environ.get("TOLLKEEPER_TOKEN", "")
     return given or (own if own.startswith(PREFIX) else "")
 

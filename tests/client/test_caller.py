@@ -1,9 +1,10 @@
 import inspect
+from collections.abc import Callable
 
 import msgspec
 import pytest
 
-from gateway.client.caller import Caller, error_of, segment
+from gateway.client.caller import Caller, encoded, error_of, segment
 from gateway.domain import errors
 from gateway.domain.errors import GatewayError, InternalError
 from gateway.domain.views import PriceView
@@ -40,6 +41,17 @@ def test_a_code_of_its_own_keeps_its_class_by_status() -> None:
 @pytest.mark.parametrize(("name", "text"), [("a", "a"), ("a/b", "a%2Fb"), ("a b?", "a%20b%3F"), ("ü", "%C3%BC")])
 def test_names_become_one_segment_of_a_path(name: str, text: str) -> None:
     assert segment(name) == text
+
+
+def test_an_empty_name_is_no_segment() -> None:
+    with pytest.raises(errors.BadRequest, match="empty"):
+        segment("")
+
+
+@pytest.mark.parametrize("ask", [lambda text: encoded({"a": [text]}), segment])
+def test_what_is_no_text_is_refused_before_it_is_sent(ask: Callable[[str], object]) -> None:
+    with pytest.raises(errors.BadRequest, match="'x\ufffd' is not UTF-8 text"):
+        ask("x\udcff")
 
 
 async def test_the_secret_is_presented_and_parameters_are_written() -> None:

@@ -71,7 +71,9 @@ class _Client(ControlClient):
         return Answer(status=200, headers={}, body=msgspec.json.encode(found))
 
 
-def run(*args: str, control: Control | None = None, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
+def run(
+    *args: str, control: Control | None = None, stdin: str | bytes = "", env: Mapping[str, str] | None = None
+) -> Ran:
     """One command line in this process, against the table or (None) the real thing; its stdin is no terminal."""
     session = Session(reach=control.reach) if control else Session()
     clean = dict.fromkeys(("TOLLKEEPER_TOKEN", "OPENAI_API_KEY", "TOLLKEEPER_HOME", "NO_COLOR", *PROXIES))

@@ -7,7 +7,8 @@ import pytest
 
 import cli
 from gateway.commands.base import Command, Noun
-from tests.commands.runner import run
+from gateway.commands.exits import Exit
+from tests.commands.runner import Control, run
 
 
 def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -48,3 +49,15 @@ def test_commands_are_listed_in_the_order_they_were_written() -> None:
     for name in ("b", "a"):
         noun.add_command(Command(name))
     assert noun.list_commands(click.Context(noun)) == ["b", "a"]
+
+
+def test_an_argument_that_is_not_utf8_is_refused_on_one_line() -> None:
+    control = Control({})
+    for args in (
+        ("token", "add", "\udcff"),
+        ("channel", "edit", "x", "--map", "a=\udcff"),
+        ("usage", "list", "\udcff"),
+    ):
+        ran = run(*args, control=control)
+        assert (ran.code, ran.err.count("\n"), control.asked) == (Exit.USAGE, 1, [])
+        assert "is not UTF-8 text" in ran.err

@@ -28,9 +28,39 @@ def test_a_key_may_come_from_stdin() -> None:
     assert "env:NAME" not in ran.err
 
 
+EDIT = ("channel", "edit", "x")
+
+
+@pytest.mark.parametrize("command", [ADD, EDIT, ("channel", "key", "add", "x"), ("channel", "key", "rotate", "x", "1")])
+@pytest.mark.parametrize("key", ["", " ", "-"])
+def test_a_key_that_is_empty_takes_none_away(command: tuple[str, ...], key: str) -> None:
+    control = Control({"GET /channels/x": CHANNEL})
+    ran = run(*command, "--key", key, control=control)
+    assert (ran.code, ran.err.count("\n"), control.bodies) == (Exit.USAGE, 1, [])
+    assert "tollkeeper channel key remove" in ran.err
+
+
+@pytest.mark.parametrize("proxy", ["", "-"])
+def test_a_proxy_that_is_empty_takes_none_away(proxy: str) -> None:
+    control = Control({"GET /channels/x": CHANNEL})
+    ran = run(*EDIT, "--proxy", proxy, control=control)
+    assert (ran.code, control.bodies) == (Exit.USAGE, [])
+    assert "--proxy none" in ran.err
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("200", 200), ("0.5", 0.5), ("true", True), ("text", "text"), ("[1]", "[1]"), ("null", "null"), ("", "")],
+    [
+        ("200", 200),
+        ("0.5", 0.5),
+        ("true", True),
+        ("text", "text"),
+        ("[1]", "[1]"),
+        ("null", "null"),
+        ("", ""),
+        ("NaN", "NaN"),
+        ("1e999", "1e999"),
+    ],
 )
 def test_knobs_are_numbers_where_they_look_like_one(text: str, value: object) -> None:
     assert knob_of(text) == value

@@ -110,6 +110,15 @@ def test_an_empty_prompt_is_a_usage_error(stdin: str) -> None:
     assert (run("chat", "-", control=control, stdin=stdin).code, control.asked) == (Exit.USAGE, [])
 
 
+def test_a_prompt_that_is_not_utf8_goes_out_with_that_replaced_and_said(served: Served) -> None:
+    ran = subprocess.run(
+        [*PROGRAM, "chat", "--model", "demo-echo"],
+        env=environment(served.home), input=b"- Stra\xdfe\n+ Stra\xc3\x9fe\n", capture_output=True, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout.decode()) == (0, "- Stra\ufffde\n+ Straße\n")
+    assert ran.stderr.decode().startswith("note: stdin is not UTF-8 (byte 7)")
+
+
 def test_a_real_call_is_streamed_and_its_cost_told(served: Served) -> None:
     ran = tollkeeper(served.home, "chat", "--model", "demo-echo", "hello", "there")
     assert (ran.code, "hello there" in ran.out) == (0, True)
