@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.complete import CHANNELS, GROUPS, MODELS, TOKENS
-from gateway.commands.options import SINCE, UNTIL, now
+from gateway.commands.options import SINCE, SOME, UNTIL, now
 from gateway.domain.query import Query, parse
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
@@ -95,11 +95,11 @@ def _only(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("words", nargs=-1),
-    click.option("--token", shell_complete=TOKENS, help="Calls with this token."),
-    click.option("--group", shell_complete=GROUPS, help="Calls in this group."),
-    click.option("--model", shell_complete=MODELS, help="Calls for this model."),
-    click.option("--channel", shell_complete=CHANNELS, help="Calls answered by this channel."),
-    click.option("--app", help="Calls by this client program."),
+    click.option("--token", type=SOME, shell_complete=TOKENS, help="Calls with this token."),
+    click.option("--group", type=SOME, shell_complete=GROUPS, help="Calls in this group."),
+    click.option("--model", type=SOME, shell_complete=MODELS, help="Calls for this model."),
+    click.option("--channel", type=SOME, shell_complete=CHANNELS, help="Calls answered by this channel."),
+    click.option("--app", type=SOME, help="Calls by this client program."),
     click.option("--status", type=click.IntRange(0, 599), help="Calls that ended with this HTTP status."),
     click.option("--errors", is_flag=True, help="Calls that failed."),
     click.option("--since", type=SINCE, help="1h, 7d, 2026-11-01, 2026-11-01T14:00 (local time)."),

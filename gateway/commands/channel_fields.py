@@ -1,5 +1,6 @@
 """Channel fields: the options that ``channel add`` and ``channel edit`` share, and the body they make."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
 
@@ -8,7 +9,17 @@ import msgspec
 
 from gateway.commands import patches, stdin
 from gateway.commands.channel_overrides import OPTIONS, Edits, edits_of, overrides_patch, value_of
-from gateway.commands.options import MULTIPLIER, NO_MATTER, PAIR, limit_options, names
+from gateway.commands.options import (
+    MULTIPLIER,
+    NAMES,
+    NO_MATTER,
+    PAIR,
+    RENAMING,
+    limit_options,
+    names,
+    naming,
+    once,
+)
 from gateway.commands.output import words
 from gateway.commands.patches import Patch
 from gateway.domain.channel import Served, Timeouts, TokenLimitField
@@ -53,6 +64,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str | None
     keys: tuple[str, ...]
     groups: tuple[str, ...]
+    no_groups: bool
     models: tuple[str, ...]
     maps: Pairs
     preset: str | None
@@ -101,18 +113,18 @@ def patch_of(fields: Fields, there: There) -> Patch:
     if fields.keys:
         patch["key"], *others = map(key_of, fields.keys)
         patch["keys"] = others
-    if fields.groups:
+    if fields.groups or fields.no_groups:
         patch["groups"] = names(fields.groups)
     patch |= _models(fields, there)
     if fields.headers or fields.no_headers:
-        patch["headers"] = dict(fields.headers)
+        patch["headers"] = once(fields.headers, "--header")
     patch |= overrides_patch(fields.overrides, there.overrides)
     if fields.proxy is not None:
         patch["proxy"] = proxy_of(fields.proxy)
     if fields.timeouts:
         patch["timeouts"] = msgspec.structs.asdict(there.timeouts) | _seconds(fields.timeouts)
     if fields.knobs:
-        patch["options"] = there.knobs | {name: knob_of(text) for name, text in fields.knobs}
+        patch["options"] = _knobs(fields.knobs, there.knobs)
     return patch | patches.limits(there.limits, fields.limits)
 
 
@@ -133,7 +145,7 @@ def _models(fields: Fields, there: There) -> Patch:
 def served(there: Iterable[Served], wanted: Sequence[str], maps: Pairs) -> list[Served]:
     """The models of a channel: those wanted (else those there are), with the names the upstream knows them by."""
     known = {model.name: model for model in there}
-    mapping = dict(maps)
+    mapping = once(maps, "--map")
     listed = list(wanted) or list(known)
     models = [known.get(name, Served(name=name)) for name in dict.fromkeys([*listed, *mapping])]
     return [
@@ -181,11 +193,26 @@ def knob_of(text: str) -> str | int | float | bool:
     return value if isinstance(value, str | int | float | bool) else text
 
 
+def _knobs(pairs: Pairs, there: dict[str, Any]) -> dict[str, Any]:
+    """The knobs there are with some set and some (none) taken away."""
+    asked = once(pairs, "--option")
+    kept = {name: value for name, value in there.items() if name not in asked}
+    return kept | {name: knob_of(text) for name, text in asked.items() if text != NO_MATTER}
+
+
 def _seconds(pairs: Pairs) -> dict[str, float]:
+    return {name: _second(text) for name, text in once(pairs, "--timeout").items()}
+
+
+def _second(text: str) -> float:
+    """Raises BadParameter for what is no number, or none that JSON has."""
     try:
-        return {name: float(text) for name, text in pairs}
-    except ValueError as exc:
-        raise click.BadParameter(f"{exc}; write seconds as in head=60", param_hint="--timeout") from exc
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not math.isfinite(seconds):
+        raise click.BadParameter(f"'{text}' is no number of seconds; write them as in head=60", param_hint="--timeout")
+    return seconds
 
 
 _OPTIONS: Sequence[Callable[[F], F]] = (
@@ -199,12 +226,23 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         "they replace those there are.",
     ),
     click.option(
-        "--models", multiple=True, metavar="NAMES", help="Models it offers: a,b,c; of its list: 'gpt-*,!*-preview'."
+        "--models",
+        type=NAMES,
+        multiple=True,
+        metavar="NAMES",
+        help="Models it offers: a,b,c; of its list: 'gpt-*,!*-preview'.",
     ),
     click.option(
-        "--map", "maps", type=PAIR, multiple=True, metavar="PUBLIC=UPSTREAM", help="Offer one by another name."
+        "--map", "maps", type=RENAMING, multiple=True, metavar="PUBLIC=UPSTREAM", help="Offer one by another name."
     ),
-    click.option("--group", "groups", multiple=True, metavar="NAMES", help="Groups it serves: default,friends."),
+    click.option(
+        "--group",
+        "groups",
+        type=naming("write --no-groups for none"),
+        multiple=True,
+        help="Groups it serves: default,friends.",
+    ),
+    click.option("--no-groups", is_flag=True, help="It serves no group: nobody can use it."),
     click.option("--preset", help="Known upstream: 'tollkeeper channel presets'; found by the URL if not given."),
     click.option("--priority", type=int, help="Higher is asked first."),
     click.option("--weight", type=click.IntRange(min=0), help="Share of the draw within one priority."),
@@ -218,7 +256,13 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
     click.option(
         "--timeout", "timeouts", type=PAIR, multiple=True, metavar="NAME=SECONDS", help="connect, head, idle ..."
     ),
-    click.option("--option", "knobs", type=PAIR, multiple=True, help="Knob of the mock dialect: latency=200 (ms)."),
+    click.option(
+        "--option",
+        "knobs",
+        type=PAIR,
+        multiple=True,
+        help="Knob of the mock dialect: latency=200 (ms), bad_json=true; latency=none takes it away.",
+    ),
     click.option(
         "--token-limit-field",
         type=click.Choice([f.value for f in TokenLimitField]),

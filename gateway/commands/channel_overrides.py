@@ -8,12 +8,15 @@ import click
 import msgspec
 
 from gateway.client.caller import encoded
-from gateway.commands.options import PAIR, names
+from gateway.commands.options import PAIR, names, naming, once
 from gateway.commands.patches import Patch
 from gateway.domain.overrides import Overrides
 
 F = TypeVar("F", bound=Callable[..., Any])
 Pairs = Sequence[tuple[str, str]]
+
+
+NO_PARAMS = naming("--no-overrides drops all that is set here")
 
 
 class Edits(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,9 +40,11 @@ def overrides_patch(edits: Edits, there: Overrides | None) -> Patch:
     now = Overrides() if there is None or edits.no_overrides else there
     asked: dict[str, Any] = {}
     if edits.set_params:
-        asked["set"] = {name: value_of(text) for name, text in edits.set_params}
+        asked["set"] = _values(edits.set_params, "--set-param")
     if edits.default_params:
-        asked["default"] = {name: value_of(text) for name, text in edits.default_params}
+        asked["default"] = {
+            name: value_of(text) for name, text in once(edits.default_params, "--default-param").items()
+        }
     if edits.remove_params:
         asked["remove"] = tuple(names(edits.remove_params))
     if edits.system is not None:
@@ -50,6 +55,10 @@ def overrides_patch(edits: Edits, there: Overrides | None) -> Patch:
         return {"overrides": None} if edits.no_overrides else {}
     new = msgspec.structs.replace(now, **asked)
     return {"overrides": msgspec.json.decode(encoded(new)) if new else None}
+
+
+def _values(pairs: Pairs, option: str) -> dict[str, object]:
+    return {name: value_of(text) for name, text in once(pairs, option).items()}
 
 
 def value_of(text: str) -> object:
@@ -78,7 +87,12 @@ OPTIONS: Sequence[Callable[[F], F]] = (
         "--default-param", "default_params", type=PAIR, multiple=True, help="One it gets if the client gives none."
     ),
     click.option(
-        "--remove-param", "remove_params", multiple=True, metavar="NAMES", help="Parameters that never go out."
+        "--remove-param",
+        "remove_params",
+        type=NO_PARAMS,
+        multiple=True,
+        metavar="NAMES",
+        help="Parameters that never go out.",
     ),
     click.option("--system", metavar="TEXT", help="A system prompt before the client's; '' for none."),
     click.option("--replace-system/--prepend-system", default=None, help="In place of the client's, or before it."),

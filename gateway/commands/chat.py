@@ -16,6 +16,7 @@ from gateway.commands import show, stdin
 from gateway.commands.base import Command
 from gateway.commands.complete import MODELS, TOKENS
 from gateway.commands.exits import Exit, Quit
+from gateway.commands.options import SOME
 from gateway.commands.output import harmless, on_terminal, out, words
 from gateway.commands.session import run
 from gateway.domain.errors import GatewayError, InternalError, NotFound, RateLimited, UpstreamError
@@ -38,9 +39,15 @@ KEY_VARIABLE = "OPENAI_API_KEY"
     ],
 )
 @click.argument("prompt", nargs=-1)
-@click.option("--model", shell_complete=MODELS, help="Which model answers; may be left out if the token sees only one.")
+@click.option(
+    "--model",
+    type=SOME,
+    shell_complete=MODELS,
+    help="Which model answers; may be left out if the token sees only one.",
+)
 @click.option(
     "--token",
+    type=SOME,
     shell_complete=TOKENS,
     help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, the only one).",
 )

@@ -7,9 +7,9 @@ import click
 from gateway.client.control import ControlClient
 from gateway.client.doctor import examine
 from gateway.commands.base import Command
-from gateway.commands.complete import MODELS
+from gateway.commands.complete import MODELS, TOKENS
 from gateway.commands.exits import Exit, Quit
-from gateway.commands.options import json_option
+from gateway.commands.options import SOME, json_option
 from gateway.commands.output import fit, out, out_json_list
 from gateway.commands.session import run
 from gateway.domain.text import plain
@@ -30,7 +30,12 @@ COLOURS = {"ok": "green", "fail": "red", "skipped": "bright_black"}
         "tollkeeper doctor --token sk-tk-...",
     ],
 )
-@click.option("--token", help="Name or key of the token that does not work (default: TOLLKEEPER_TOKEN, the last used).")
+@click.option(
+    "--token",
+    type=SOME,
+    shell_complete=TOKENS,
+    help="Name or key of the token that does not work (default: TOLLKEEPER_TOKEN, the last used).",
+)
 @click.option(
     "--model",
     shell_complete=MODELS,

@@ -10,12 +10,15 @@ from gateway.commands.base import Noun
 from gateway.commands.complete import GROUPS
 from gateway.commands.options import (
     MULTIPLIER,
+    NAMES,
     PAIR,
+    SOME,
     budget_options,
     confirm,
     json_option,
     limit_options,
     names,
+    once,
     stream_option,
     yes_option,
 )
@@ -96,7 +99,9 @@ def show_group(name: str, *, as_json: bool) -> None:
 @group.command("add", examples=["tollkeeper group add friends --multiplier 1.5 --budget month=20"])
 @click.argument("name")
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
-@click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of its channels: 'gpt-*,demo-*'.")
+@click.option(
+    "--models", type=NAMES, multiple=True, metavar="PATTERNS", help="Only these models of its channels: 'gpt-*,demo-*'."
+)
 @policy_option
 @sticky_option
 @fallback_option
@@ -141,7 +146,9 @@ def add_group(
 @click.argument("name", shell_complete=GROUPS)
 @click.option("--rename", metavar="NAME", help="The new name; its tokens and channels follow.")
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
-@click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of its channels; '*' for all.")
+@click.option(
+    "--models", type=NAMES, multiple=True, metavar="PATTERNS", help="Only these models of its channels; '*' for all."
+)
 @policy_option
 @sticky_option
 @fallback_option
@@ -188,16 +195,16 @@ def edit_group(
 @click.argument("name", shell_complete=GROUPS)
 @click.option(
     "--move",
+    type=SOME,
     metavar="GROUP",
     shell_complete=GROUPS,
-    default="",
     help="Where its tokens and channels go; needed if it has any.",
 )
 @yes_option
-def remove_group(name: str, move: str, *, yes: bool) -> None:
+def remove_group(name: str, move: str | None, *, yes: bool) -> None:
     """Remove a group."""
     confirm(f"Remove group '{name}'?", yes=yes)
-    run(lambda client: client.remove_group(name, move=move))
+    run(lambda client: client.remove_group(name, move=move or ""))
     words(f"group '{name}' was removed")
 
 
@@ -205,7 +212,7 @@ def fallback_patch(pairs: Pairs, *, none: bool) -> patches.Patch:
     """The fallbacks that the options say; no field at all when nothing was said."""
     if not (pairs or none):
         return {}
-    return {"fallbacks": [{"model": model, "to": names((others,))} for model, others in pairs]}
+    return {"fallbacks": [{"model": m, "to": names((others,))} for m, others in once(pairs, "--fallback").items()]}
 
 
 def _print(view: GroupView) -> None:

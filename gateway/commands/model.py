@@ -5,7 +5,7 @@ import click
 from gateway.commands import show
 from gateway.commands.base import Noun
 from gateway.commands.complete import TOKENS
-from gateway.commands.options import json_option
+from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out_list
 from gateway.commands.session import run
 from gateway.domain.money import brief_dollars
@@ -28,7 +28,7 @@ def model() -> None:
 
 
 @model.command("list", examples=["tollkeeper model list --token laptop"])
-@click.option("--token", shell_complete=TOKENS, help="Only what this token sees.")
+@click.option("--token", type=SOME, shell_complete=TOKENS, help="Only what this token sees.")
 @json_option
 def list_models(token: str | None, *, as_json: bool) -> None:
     """List the models, who serves them, who sees them, what they cost."""

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import isnan
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from gateway.domain.tiers import tier_of
 from gateway.domain.units import Millis
 from gateway.domain.written import count_of, future_of, multiplier_of, past_of
 
+K = TypeVar("K")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,6 +72,14 @@ def pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def renaming(text: str) -> tuple[str, str]:
+    """The two names of ``PUBLIC=UPSTREAM``."""
+    public, upstream = pair(text)
+    if not upstream.strip():
+        raise BadRequest(f"{text!r} does not say what the upstream calls it; write PUBLIC=UPSTREAM")
+    return public, upstream
+
+
 def windowed(read: Callable[[str], int]) -> Callable[[str], tuple[Window, int | None]]:
     """The reading of ``day=5``, ``month=none``, or ``5`` for one that lasts for ever."""
 
@@ -91,6 +100,36 @@ def names(texts: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
 
 
+def some(text: str) -> str:
+    """Text that says something; raises BadRequest for an empty one, such as a variable that was not set."""
+    if not text.strip():
+        raise BadRequest("it is empty; leave the option out if none is meant")
+    return text
+
+
+def naming(otherwise: str) -> Written[str]:
+    """Names for ``names``, at least one: an empty list, such as a variable that was not set, would mean all or none."""
+
+    def read(text: str) -> str:
+        if not names((text,)):
+            raise BadRequest(f"{text!r} names nothing; {otherwise}")
+        return text
+
+    return Written("names", read)
+
+
+def once(pairs: Iterable[tuple[K, T]], option: str) -> dict[K, T]:
+    """The values by name. Raises BadParameter if one is given twice: which one is meant cannot be told."""
+    found: dict[K, T] = {}
+    for name, value in pairs:
+        if name in found:
+            raise click.BadParameter(f"'{name}' is given twice", param_hint=option)
+        found[name] = value
+    return found
+
+
+NAMES = naming("leave the option out, or write '*' for all")
+SOME: Written[str] = Written("text", some)
 DOLLARS: Written[int] = Written("dollars", nanos_of)
 TIER: Written[Tier] = Written("tier", tier_of)
 BUDGET: Written[tuple[Window, int | None]] = Written("window=dollars", windowed(nanos_of))
@@ -101,6 +140,7 @@ EXPIRY: Written[tuple[Millis | None]] = Written("when", or_none(lambda text: fut
 SINCE: Written[Millis] = Written("when", lambda text: past_of(text, now()))
 UNTIL: Written[Millis] = Written("when", lambda text: past_of(text, now(), end=True))
 PAIR: Written[tuple[str, str]] = Written("name=value", pair)
+RENAMING: Written[tuple[str, str]] = Written("public=upstream", renaming)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; field names are stable.")

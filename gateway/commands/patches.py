@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import click
 import msgspec
 
+from gateway.commands.options import once
 from gateway.domain.limits import Limits, Window
 from gateway.domain.views import BudgetView
 
@@ -31,9 +32,8 @@ def budgets(there: Sequence[BudgetView], in_dollars: Amounts, in_tokens: Amounts
     """The budgets with some amounts set and some (None) taken away; no field at all when nothing was asked."""
     if not (in_dollars or in_tokens):
         return {}
-    nanos: dict[Window, int | None] = {view.window: view.limit_nanos for view in there}
-    tokens = {view.window: view.limit_tokens for view in there} | dict(in_tokens)
-    nanos.update(in_dollars)
+    nanos = {view.window: view.limit_nanos for view in there} | once(in_dollars, "--budget")
+    tokens = {view.window: view.limit_tokens for view in there} | once(in_tokens, "--tokens-budget")
     found = [(window, nanos.get(window), tokens.get(window)) for window in Window]
     return {
         "budgets": [

@@ -5,7 +5,7 @@ import click
 from gateway.commands import show
 from gateway.commands.base import Command
 from gateway.commands.complete import CHANNELS, MODELS
-from gateway.commands.options import json_option, names
+from gateway.commands.options import NAMES, SOME, json_option, names
 from gateway.commands.output import out_list, words
 from gateway.commands.session import run
 from gateway.domain.offered import PriceProposal
@@ -34,17 +34,17 @@ COLUMNS = [
 @click.option(
     *("--provider", "--channel", "channel"),
     metavar="NAME",
-    default="",
+    type=SOME,
     shell_complete=CHANNELS,
     help="Of one channel or vendor.",
 )
-@click.option("--model", "models", multiple=True, metavar="NAMES", shell_complete=MODELS, help="Of these models: a,b.")
+@click.option("--model", "models", type=NAMES, multiple=True, shell_complete=MODELS, help="Of these models: a,b.")
 @click.option("--accept", is_flag=True, help="Also steep rises and what looks like another unit.")
 @json_option
-def import_prices(*, dry_run: bool, channel: str, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
+def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
     """Take over what vendors charge for the models that are offered. Prices set by hand stay; nothing is fetched."""
     wanted = names(models) if models else None
-    found = run(lambda client: client.import_prices(wanted, channel=channel, apply=not dry_run, accept=accept))
+    found = run(lambda client: client.import_prices(wanted, channel=channel or "", apply=not dry_run, accept=accept))
     out_list(found, COLUMNS, as_json=as_json, empty="no list knows a price for any of these models")
     for line in _summary(found, dry_run=dry_run, accept=accept):
         words(line)

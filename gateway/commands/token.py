@@ -10,6 +10,7 @@ from gateway.commands.base import Noun
 from gateway.commands.complete import GROUPS, TOKENS
 from gateway.commands.options import (
     EXPIRY,
+    NAMES,
     budget_options,
     confirm,
     json_option,
@@ -74,7 +75,9 @@ def show_token(ref: str, *, as_json: bool) -> None:
 )
 @click.argument("name")
 @click.option("--group", help="The group it belongs to; 'default', or the only one there is, if not given.")
-@click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of the group: 'gpt-*,claude-*'.")
+@click.option(
+    "--models", type=NAMES, multiple=True, metavar="PATTERNS", help="Only these models of the group: 'gpt-*,claude-*'."
+)
 @click.option("--expires", type=EXPIRY, help="30d, 2026-12-31 (to its end), never.")
 @click.option("--stop-when-empty", is_flag=True, help="End running streams when its budget is gone.")
 @click.option("--note", default="", help="A line for you.")
@@ -109,7 +112,9 @@ def add_token(
 @click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @click.option("--rename", metavar="NAME", help="The new name.")
 @click.option("--group", shell_complete=GROUPS, help="The group it belongs to.")
-@click.option("--models", multiple=True, metavar="PATTERNS", help="Only these models of the group; '*' for all.")
+@click.option(
+    "--models", type=NAMES, multiple=True, metavar="PATTERNS", help="Only these models of the group; '*' for all."
+)
 @click.option("--expires", type=EXPIRY, help="30d, 2026-12-31 (to its end), never.")
 @click.option("--stop-when-empty/--finish-when-empty", default=None, help="What happens to running streams then.")
 @click.option("--note", help="A line for you.")

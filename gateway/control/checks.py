@@ -18,6 +18,7 @@ from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.urls import checked_base_url
+from gateway.upstream import knobs
 
 NAME_LIMIT = 64
 MODEL_NAME_LIMIT = 200
@@ -133,6 +134,9 @@ def channel(value: Channel, registry: Registry) -> None:
     if value.overrides is not None:
         overrides.check(value.overrides)
     proxy(value.proxy, value.dialect)
+    mocks = value.dialect is Dialect.MOCK
+    _demand(mocks or not value.options, "options", f"the {value.dialect} dialect has no knobs, only mock has")
+    knobs.check(value.options)
     limits(value.limits)
     _demand(value.limits.streams is None, "limits", "streams is a limit of tokens and groups")
     timeouts(value.timeouts)

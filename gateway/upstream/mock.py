@@ -120,14 +120,14 @@ class Mock:
 
 
 def plan_of(options: Mapping[str, str | int | float | bool], asked: Asked) -> Plan:
-    """The channel's options, then the message's directives; what is unknown is ignored."""
+    """The channel's options (see ``knobs``), then the message's directives; of these what is unknown is ignored."""
     plan = Plan(speed=STORY_SPEED if asked.model == "demo-story" else 0.0)
     for name, value in options.items():
         _set(plan, name.replace("-", "_"), float(value) if isinstance(value, int | float) else None)
     for name, number in _DIRECTIVE.findall(asked.text):
         _set(plan, name.replace("-", "_"), float(number) if number else None)
     wait = _RETRY_AFTER.search(asked.text)
-    plan.retry_after = wait[1] if wait else str(options.get("retry_after", ""))
+    plan.retry_after = wait[1] if wait else str(options.get("retry_after", options.get("retry-after", "")))
     return plan
 
 
@@ -135,7 +135,7 @@ def _set(plan: Plan, name: str, number: float | None) -> None:
     if name.isdigit():
         plan.status = int(name)
     elif name == "auth":
-        plan.status = 401
+        plan.status = 401 if number is None or number else plan.status
     elif name == "status" and number is not None:
         plan.status = int(number)
     elif name in {"latency", "speed"} and number is not None:

@@ -81,6 +81,38 @@ def test_nonsense_is_a_usage_error(args: tuple[str, ...]) -> None:
     assert (ran.code, control.asked, ran.err.count("\n")) == (Exit.USAGE, [], 1)
 
 
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (("--models", ""), "'*' for all"),
+        (("--group", ""), "--no-groups"),
+        (("--remove-param", ","), "--no-overrides"),
+        (("--map", "m="), "PUBLIC=UPSTREAM"),
+        (("--map", "m=a", "--map", "m=b"), "given twice"),
+        (("--header", "A=a", "--header", "A=b"), "given twice"),
+        (("--timeout", "idle=nan"), "head=60"),
+    ],
+)
+def test_what_means_nothing_changes_nothing(args: tuple[str, ...], hint: str) -> None:
+    control = Control({"GET /channels/x": CHANNEL})
+    ran = run(*EDIT, *args, control=control)
+    assert (ran.code, ran.err.count("\n"), control.bodies) == (Exit.USAGE, 1, [])
+    assert hint in ran.err
+
+
+def test_a_channel_can_be_taken_out_of_all_groups() -> None:
+    control = Control({"GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
+    assert run(*EDIT, "--no-groups", control=control).code == 0
+    assert control.bodies == [{"groups": []}]
+
+
+def test_a_knob_is_taken_away() -> None:
+    mock = replace(CHANNEL, options={"latency": 200, "cut": 3})
+    control = Control({"GET /channels/x": mock, "PATCH /channels/ch_1": mock})
+    run(*EDIT, "--option", "latency=none", "--option", "speed=5", control=control)
+    assert control.bodies == [{"options": {"cut": 3, "speed": 5}}]
+
+
 def test_patterns_are_told_from_names() -> None:
     control = Control({"POST /channels": CHANNEL, "GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
     run(*ADD[:-2], "--models", "gpt-*,!*-preview,o3", control=control)

@@ -3,7 +3,21 @@
 import click
 import pytest
 
-from gateway.commands.options import BUDGET, EXPIRY, LIMIT, PAIR, SINCE, TOKENS_BUDGET, UNTIL, names, now
+from gateway.commands.options import (
+    BUDGET,
+    EXPIRY,
+    LIMIT,
+    NAMES,
+    PAIR,
+    RENAMING,
+    SINCE,
+    SOME,
+    TOKENS_BUDGET,
+    UNTIL,
+    names,
+    now,
+    once,
+)
 from gateway.domain.limits import Window
 
 DAY_MS = 86_400_000
@@ -42,3 +56,17 @@ def test_nonsense_is_a_usage_error(kind: "click.ParamType[object]", text: str) -
 
 def test_names_are_separated_by_commas_or_given_again() -> None:
     assert names(("a, b", "c", "a", ",")) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [(NAMES, ""), (NAMES, ",, ,"), (SOME, ""), (SOME, " "), (RENAMING, "m="), (RENAMING, "m= ")]
+)
+def test_a_variable_that_was_not_set_is_no_value(kind: "click.ParamType[object]", text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        kind(text)
+
+
+def test_what_is_given_twice_is_refused() -> None:
+    assert once([("a", 1), ("b", 1)], "--x") == {"a": 1, "b": 1}
+    with pytest.raises(click.BadParameter, match="'a' is given twice"):
+        once([("a", 1), ("a", 2)], "--x")

@@ -85,6 +85,21 @@ def test_an_edit_takes_limits_away() -> None:
     assert (body["budgets"], body["limits"]["rpm"], body["expires"], body["models"]) == ([], None, None, [])
 
 
+@pytest.mark.parametrize("models", ["", ",,,"])
+def test_an_empty_list_of_models_does_not_mean_all(models: str) -> None:
+    control = Control({"GET /tokens/laptop": TOKEN})
+    for args in (("add", "x"), ("edit", "laptop")):
+        ran = run("token", *args, "--models", models, control=control)
+        assert (ran.code, control.bodies) == (Exit.USAGE, [])
+        assert "'*' for all" in ran.err
+
+
+def test_a_budget_given_twice_is_a_usage_error() -> None:
+    control = Control({})
+    ran = run("token", "add", "x", "--budget", "day=5", "--budget", "day=6", control=control)
+    assert (ran.code, control.asked, "'day' is given twice" in ran.err) == (Exit.USAGE, [], True)
+
+
 def test_an_edit_of_nothing_is_a_usage_error() -> None:
     ran = run("token", "edit", "laptop", control=Control({"GET /tokens/laptop": TOKEN}))
     assert (ran.code, ran.err.count("\n")) == (Exit.USAGE, 1)

@@ -231,3 +231,10 @@ def test_any_body_is_accepted_whole_or_refused_with_its_field(
         assert msgspec.json.decode(msgspec.json.encode(changed), type=type(entity)) == changed
     else:
         assert field.partition(".")[0].partition("[")[0] in editable
+
+
+def test_only_the_mock_dialect_has_knobs() -> None:
+    mock = {"dialect": Dialect.MOCK, "base_url": ""}
+    assert fault(lambda: checks.channel(channel(**mock, options={"latency": 5}), REGISTRY)) is None
+    assert fault(lambda: checks.channel(channel(**mock, options={"nope": 5}), REGISTRY)) == "options"
+    assert fault(lambda: checks.channel(channel(options={"latency": 5}), REGISTRY)) == "options"

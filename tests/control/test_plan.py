@@ -307,6 +307,8 @@ def _purse(chance: random.Random) -> dict[str, Any]:
 
 
 def _channel(chance: random.Random, groups: tuple[str, ...]) -> dict[str, Any]:
+    knobs: dict[str, Any] = {"cut": 1, "html": True, "latency": 1.5, "retry_after": "x\n\x1b"}
+    mock = {"dialect": Dialect.MOCK, "base_url": "", "options": chance.choice(({}, knobs))}
     return {
         "base_url": chance.choice(("https://x.example/v1", "http://127.0.0.1:9")),
         "key": chance.choice(("", "sk-literal", "env:MINE")),
@@ -318,9 +320,8 @@ def _channel(chance: random.Random, groups: tuple[str, ...]) -> dict[str, Any]:
         "timeouts": chance.choice((Timeouts(), Timeouts(head=5.5))),
         "headers": chance.choice(({}, {"X-B": "secret", "X-A": "env:X", "X-Title": "t"})),
         "token_limit_field": chance.choice((None, TokenLimitField.KEEP)),
-        "options": chance.choice(({}, {"b": 1, "a": True, "c": 1.5, "d": "x\n\x1b"})),
         "created": Millis(chance.randrange(9)),
-    }
+    } | (mock if chance.random() < 0.4 else {})
 
 
 def _price(name: str, chance: random.Random) -> Price:

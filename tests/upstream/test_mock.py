@@ -185,6 +185,7 @@ async def test_options_of_the_channel_do_the_same(sleep: Sleeper) -> None:
     assert (reply.status, reply.headers["retry-after"], sleep.slept) == (429, "3", [0.1])
     assert "usage" not in await _whole(sleep, "Hi", up=_demo(no_usage=True))
     assert "usage" in await _whole(sleep, "Hi", up=_demo(no_usage=False))
+    assert (await _reply(sleep, "Hi", up=_demo(auth=False))).status == 200
 
 
 async def test_words_that_only_look_like_it_are_text(sleep: Sleeper) -> None:

@@ -246,6 +246,7 @@ def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelVie
     before = {field.id: field.value for field in (*_order_fields(view), *_way_fields(view))}
     other = changed(values["models"], written_offering(of_channel(view)) if view else "")
     plain = ",".join(word.partition("=")[0] for word in (other or "").replace(",", " ").split())
+    groups = changed(values["groups"].replace(" ", ""), ",".join(view.groups) if view else "default")
     text = command(
         *words,
         rename=changed(values["name"], view.name) if view else None,
@@ -256,13 +257,14 @@ def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelVie
         base_url=changed(values["base_url"], view.base_url if view else ""),
         key=_shown_key(values["key"], view),
         models=plain or None,
-        group=changed(values["groups"].replace(" ", ""), ",".join(view.groups) if view else "default"),
+        group=groups or None,
         priority=changed(values["priority"], before["priority"]),
         weight=changed(values["weight"], before["weight"]),
         cost_factor=changed(values["cost_factor"], before["cost_factor"]),
         proxy=_shown_proxy(values["proxy"], before["proxy"]),
         note=changed(values["note"], before["note"]),
     )
+    text += " --no-groups" if groups == "" else ""
     text += "".join(f" --map {word}" for word in (other or "").replace(",", " ").split() if "=" in word)
     text += twins.limits(values["limits"], view.limits if view else None)
     text += twins.pairs("timeout", _all_timeouts(values["timeouts"]), _all_timeouts(before["timeouts"]))
@@ -334,8 +336,8 @@ def _timeouts(text: str) -> dict[str, float]:
 def _knobs(text: str) -> dict[str, Any]:
     def value_of(_name: str, value: str) -> Any:
         try:
-            return json.loads(value)
-        except ValueError:
+            return msgspec.json.decode(value)
+        except msgspec.DecodeError:
             return value
 
     return _pairs(text, value_of)

@@ -47,11 +47,13 @@ def test_the_command_names_what_changed() -> None:
         "channel edit x --key env:K --models a,fast --group default,batch --priority 5 --map fast=b"
     )
     assert edit_twin(channel("x"), typed).endswith("--strict --cancel-abandoned")
+    assert edit_twin(channel("x"), form(channel("x"), groups="")[0]) == "channel edit x --no-groups"
 
 
 def test_the_demo_needs_no_address() -> None:
     texts, values = form(name="slow", dialect="mock", options="latency=200")
     assert add_twin(texts) == "channel add slow --dialect mock --option latency=200"
+    assert form(name="slow", dialect="mock", options="latency=NaN")[1]["options"] == {"latency": "NaN"}
     made = body(values)
     assert (made["dialect"], made["options"], "base_url" in made) == ("mock", {"latency": 200}, False)
 

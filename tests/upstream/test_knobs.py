@@ -1,0 +1,49 @@
+"""What a mock channel can be told to do is known, and so is what the values mean."""
+
+import pytest
+
+from gateway.domain.errors import BadRequest
+from gateway.upstream.knobs import KNOBS, Value, check
+from gateway.upstream.mock import Asked, Plan, plan_of
+
+GOOD: dict[str, Value] = {
+    "latency": 200.5,
+    "speed": 50,
+    "status": 503,
+    "auth": True,
+    "retry-after": "2",
+    "cut": 3,
+    "silence": 0,
+    "no-usage": True,
+    "bad_json": True,
+    "html": True,
+}
+
+
+def test_each_knob_does_something() -> None:
+    assert {name.replace("-", "_") for name in GOOD} == set(KNOBS)
+    check(GOOD)
+    for name, value in GOOD.items():
+        assert plan_of({name: value}, Asked()) != Plan(), name
+
+
+@pytest.mark.parametrize("name", ["nope", "", "500", "latency\x1b"])
+def test_an_unknown_knob_is_refused_with_the_known_ones(name: str) -> None:
+    with pytest.raises(BadRequest, match="latency, speed, status") as caught:
+        check({name: 1})
+    assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("latency", value) for value in (-5, "abc", "nan", True, 10**18, float("nan"))),
+        *(("status", value) for value in (201, 600, "500", 503.5)),
+        *(("cut", value) for value in (1.5, -1, True)),
+        *(("auth", 1), ("html", "yes"), ("retry_after", ""), ("retry_after", -1)),
+    ],
+)
+def test_a_value_without_a_meaning_is_refused_with_the_meaning(name: str, value: Value) -> None:
+    with pytest.raises(BadRequest, match=f"{name} is ") as caught:
+        check({name: value})
+    assert caught.value.param == "options"
