@@ -5,7 +5,7 @@ import click
 from gateway.commands import show
 from gateway.commands.base import Command
 from gateway.commands.complete import CHANNELS, MODELS
-from gateway.commands.options import NAMES, SOME, json_option, names
+from gateway.commands.options import SOME, json_option, names, naming
 from gateway.commands.output import out_list, words
 from gateway.commands.session import run
 from gateway.domain.offered import PriceProposal
@@ -38,7 +38,14 @@ COLUMNS = [
     shell_complete=CHANNELS,
     help="Of one channel or vendor.",
 )
-@click.option("--model", "models", type=NAMES, multiple=True, shell_complete=MODELS, help="Of these models: a,b.")
+@click.option(
+    "--model",
+    "models",
+    type=naming("leave the option out for all"),
+    multiple=True,
+    shell_complete=MODELS,
+    help="Of these models: a,b.",
+)
 @click.option("--accept", is_flag=True, help="Also steep rises and what looks like another unit.")
 @json_option
 def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
