@@ -87,16 +87,20 @@ def rename(new: Path, path: Path) -> None:
 
 
 def create(path: Path, data: bytes) -> None:
-    """Write a file that must not exist yet; a failed one is taken away again. It is not synced."""
-    fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    try:
-        try:
-            write_all(fd, data)
-        finally:
-            os.close(fd)
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
+    """Make a file that must not exist yet: it has all of its content as soon as it has its name. It is not synced."""
+    if path.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    replace(path, data, durable=False)
+
+
+def keep(path: Path, data: bytes, moment: int, suffix: str = "damaged") -> Path:
+    """Keep what a file held, beside it as ``<name>.<moment>.<suffix>``; where. Raises OSError."""
+    kept = path.with_name(f"{path.name}.{moment}.{suffix}")
+    while kept.exists():
+        moment += 1
+        kept = path.with_name(f"{path.name}.{moment}.{suffix}")
+    replace(kept, data)
+    return kept
 
 
 def write_all(fd: int, data: bytes) -> None:

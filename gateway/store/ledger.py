@@ -67,8 +67,7 @@ class Ledger:
 
     def restore(self, moment: int) -> Path:
         """Keep a damaged file beside, and write it anew from what is known; where it was kept. Raises OSError."""
-        kept = self.path.with_name(f"{self.path.name}.{moment}.damaged")
-        files.replace(kept, files.read(self.path))
+        kept = files.keep(self.path, files.read(self.path), moment)
         self.put()
         self.damaged = False
         return kept

@@ -233,9 +233,10 @@ class Log:
         if segment.gone or not self._writer or segment.path.stat().st_size == sealed.end + len(TAIL):
             return segment
         fresh = Segment(segment.path)
-        text = restore(fresh, sealed.first - 1, self._moment)
+        text = restore(fresh, sealed.first - 1, self._moment) or f"{segment.path} holds {fresh.n} calls"
         self.notes.append(f"{text}; it had {sealed.n}. Sums and balances stay as they were")
-        sealed = msgspec.structs.replace(sealed, n=fresh.n, end=fresh.end)
+        left = None if fresh.n == sealed.n else fresh.n
+        sealed = msgspec.structs.replace(sealed, left=left, end=fresh.end)
         self.ledger.put(sealed)
         return Segment(segment.path, sealed)
 

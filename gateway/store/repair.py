@@ -3,11 +3,9 @@
 No byte is thrown away: the file as it was found is kept beside it as ``<name>.<moment>.damaged``.
 """
 
-from pathlib import Path
-
 from gateway.store import files
 from gateway.store.lines import TAIL, body_of, id_of, intact, join, split
-from gateway.store.segment import EMPTY, HEAD, Segment, decode_entry, foreign_lines
+from gateway.store.segment import HEAD, Segment, decode_entry, foreign_lines
 
 
 def restore(segment: Segment, last: int, moment: int) -> str:
@@ -16,8 +14,6 @@ def restore(segment: Segment, last: int, moment: int) -> str:
     What was repaired, in words; empty if nothing. Raises OSError, and StoreTooNew before anything is changed.
     """
     segment.last = last
-    if segment.path.stat().st_size < len(EMPTY) and EMPTY.startswith(files.read(segment.path)):
-        files.replace(segment.path, EMPTY)  # its making was cut short: it never held a call
     if segment.scan():
         return ""
     data = files.read(segment.path)
@@ -26,12 +22,12 @@ def restore(segment: Segment, last: int, moment: int) -> str:
         lines = _good_lines(foreign_lines(data), last)
         for line in lines:
             segment.saw(id_of(line), decode_entry(body_of(line)))
-    kept = _beside(segment.path, moment)
-    files.replace(kept, data)
+    kept = files.keep(segment.path, data, moment) if data else None
     body = HEAD + join(lines, first=True) if lines else HEAD
     files.replace(segment.path, body + TAIL)
     segment.end = len(body)
-    return f"{segment.path} was not as it was written; {len(lines)} calls of it are good, the original is {kept.name}"
+    original = f"the original is {kept.name}" if kept else "not a byte was left"
+    return f"{segment.path} was not as it was written; {len(lines)} calls of it are good, {original}"
 
 
 def _good_lines(data: bytes, last: int) -> list[bytes]:
@@ -41,11 +37,3 @@ def _good_lines(data: bytes, last: int) -> list[bytes]:
             lines.append(line)
             last = doc_id
     return lines
-
-
-def _beside(path: Path, moment: int) -> Path:
-    kept = path.with_name(f"{path.name}.{moment}.damaged")
-    while kept.exists():
-        moment += 1
-        kept = path.with_name(f"{path.name}.{moment}.damaged")
-    return kept

@@ -211,12 +211,13 @@ class Rollup:
         return ((key[0], str(key[place]), counts) for key, counts in rows)
 
 
-class Sealed(msgspec.Struct, frozen=True, kw_only=True):
+class Sealed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the ledger keeps of one sealed segment, for ever: which calls it held, and their sums."""
 
     name: str
     """File name; a segment named in the ledger is never counted again."""
     n: int
+    """How many calls the sums are of; whatever becomes of the file, they stay."""
     first: int
     """Smallest document id."""
     last: int
@@ -225,6 +226,8 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     t1: int
     end: int
     """Bytes before the closing braces."""
+    left: int | None = None
+    """How many calls its file holds, if that is not all of them: damage took the others."""
     hourly: bool
     latest: dict[str, int]
     all: dict[Dimension, Totals]

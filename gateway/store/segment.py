@@ -1,6 +1,7 @@
 """Segment: one file of the call log, and what is known of it without reading it."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,7 +31,9 @@ class Segment:
         """The file was deleted for its age; its sums remain."""
         self.damaged = False
         """A line that is not as it was written was met while reading."""
-        self.n, self.first, self.last = (sealed.n, sealed.first, sealed.last) if sealed else (0, 0, 0)
+        self.partial = sealed is not None and sealed.left is not None
+        """Its file does not hold the calls its sums are of: damage took some, or all, after it was sealed."""
+        self.n, self.first, self.last = (_held(sealed), sealed.first, sealed.last) if sealed else (0, 0, 0)
         self.t0, self.t1 = (sealed.t0, sealed.t1) if sealed else (0, 0)
         self.end = sealed.end if sealed else len(HEAD)
 
@@ -158,17 +161,24 @@ class Segment:
                 yield file.read(max(0, stop - start))
 
 
+def _held(sealed: Sealed) -> int:
+    return sealed.n if sealed.left is None else sealed.left
+
+
 def foreign_lines(data: bytes) -> bytes:
     """The calls of a file in a layout that is not ours, as our lines: stock TinyDB may have rewritten it.
 
-    Empty if they cannot be read.
+    Empty if it cannot be read; a document that is no call is left out.
     """
     try:
         calls = _decode_file(data)["calls"]
-        lines = []
-        for key, doc in calls.items():
-            doc.pop("_crc", None)
-            lines.append(pack(int(key), msgspec.json.encode(doc)))
-    except (msgspec.DecodeError, KeyError, ValueError):
+    except (KeyError, ValueError, RecursionError):
         return b""
+    lines = []
+    for key, doc in calls.items():
+        doc.pop("_crc", None)
+        with suppress(ValueError):
+            line = pack(int(key), msgspec.json.encode(doc))
+            decode_entry(body_of(line))
+            lines.append(line)
     return b"\n".join(lines)

@@ -85,7 +85,7 @@ def entries(segment: Segment, span: Span) -> Iterator[Entry]:
 
 
 def _touching(segments: Iterable[Segment], span: Span) -> Iterator[Segment]:
-    return (s for s in segments if s.n and s.t1 >= span.since and s.t0 < span.until)
+    return (s for s in segments if s.t1 >= span.since and s.t0 < span.until)
 
 
 def _cells(segment: Segment, by: Dimension, span: Span) -> Iterator[tuple[str, int, Counts]]:
@@ -93,7 +93,8 @@ def _cells(segment: Segment, by: Dimension, span: Span) -> Iterator[tuple[str, i
     sums = segment.sums
     step = sums.step(by)
     first, end = -(-span.since // step) * step, span.until // step * step
-    if segment.gone:  # the calls are not kept: an edge belongs to where its hour begins
+    kept = not (segment.gone or segment.partial)
+    if not kept:  # the sums are all there is: an edge belongs to where its hour begins
         first, end = span.since, span.until
     if span.since <= segment.t0:
         first = 0
@@ -103,7 +104,7 @@ def _cells(segment: Segment, by: Dimension, span: Span) -> Iterator[tuple[str, i
         for start, counts in rows.items():
             if first <= start < end:
                 yield value, start, counts
-    if not segment.gone:
+    if kept:
         for edge in _edges(segment, span, first, end):
             yield from _one_by_one(segment, by, edge, step)
 

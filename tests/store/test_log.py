@@ -1,17 +1,22 @@
 """The log of segments: when one ends and the next begins, what is sealed, and what opening finds."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from gateway.domain.units import Millis
 from gateway.store import files
 from gateway.store.calls import CallLog
 from gateway.store.errors import StoreDamaged, StoreError
 from gateway.store.ledger import Ledger
 from gateway.store.lines import TAIL
 from gateway.store.log import Log
-from gateway.store.rollup import DAY
+from gateway.store.rollup import DAY, DIMENSIONS, HOUR
+from gateway.store.segment import EMPTY, HEAD
+from gateway.store.sums import FOREVER, Sums
 from tests.store.samples import T0, busy, log_of, record, seal, segments, stock, sums_of
 
 SMALL = 3000
@@ -24,6 +29,14 @@ def names(folder: Path) -> list[str]:
 
 def reopened(folder: Path) -> CallLog:
     return CallLog(Log(folder, limit=SMALL))
+
+
+def all_sums(calls: CallLog) -> list[Sums]:
+    """By everything, over all time and over the one hour, in total and over time."""
+    steps: tuple[Literal["hour", "day", ""], ...] = ("hour", "day", "")
+    hour = T0 // HOUR * HOUR
+    spans = [(0, FOREVER), (hour, hour + HOUR)]
+    return [calls.sums(by, Millis(a), Millis(b), step) for by in DIMENSIONS for step in steps for a, b in spans]
 
 
 def test_a_new_day_begins_a_new_segment(tmp_path: Path) -> None:
@@ -180,6 +193,38 @@ def test_an_edited_sealed_segment_is_taken_back_and_changes_no_sum(tmp_path: Pat
     assert again.count < 25
     assert sums_of(again, "group").total.calls == 25
     assert reopened(tmp_path).log.notes == []
+
+
+HURTS: dict[str, Callable[[bytes], bytes]] = {
+    "emptied": lambda _: b"",
+    "one byte": lambda data: data[:1],
+    "half a head": lambda data: data[: len(HEAD) // 2],
+    "the head alone": lambda _: HEAD,
+    "no calls": lambda _: EMPTY,
+    "half a line": lambda data: data[: len(HEAD) + 120],
+    "two and a half lines": lambda data: b"\n".join(data.split(b"\n")[:4])[:-100],
+    "no end": lambda data: data[: -len(TAIL)],
+    "emptied by stock TinyDB": lambda _: b'{"meta": {"1": {"format": 1}}, "calls": {}}',
+    "another TinyDB": lambda _: b'{"calls": {"1": {"cost": "a word"}, "x": {}}}',
+    "garbage": lambda _: bytes(range(256)) * 20,
+    "zeros": lambda data: bytes(len(data) + 1),
+}
+"""What may become of a file."""
+
+
+@pytest.mark.parametrize("hurt", HURTS)
+def test_whatever_becomes_of_a_sealed_segment_its_sums_stay(tmp_path: Path, hurt: str) -> None:
+    calls = log_of(tmp_path, 25, limit=SMALL)
+    calls.log.close()
+    before = all_sums(calls)
+    path = segments(tmp_path)[0]
+    path.write_bytes(HURTS[hurt](path.read_bytes()))
+    for start in range(3):
+        again = reopened(tmp_path)
+        assert all_sums(again) == before
+        assert len(again.log.notes) == (start == 0)
+        assert again.count == len(again.newest(99)) == sum(len(stock(one)) for one in segments(tmp_path))
+        again.log.close()
 
 
 @pytest.mark.parametrize("lost", ["ledger.json", "ledger.old.json"])

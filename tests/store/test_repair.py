@@ -44,11 +44,12 @@ def test_every_damaged_original_has_a_name_of_its_own(segment: Segment) -> None:
 
 
 @pytest.mark.parametrize("end", range(len(EMPTY)))
-def test_a_segment_whose_making_was_cut_short_is_empty_and_no_damage(segment: Segment, end: int) -> None:
+def test_no_segment_is_ever_without_its_head_and_end_so_that_is_damage(segment: Segment, end: int) -> None:
     segment.path.write_bytes(EMPTY[:end])
-    assert restore(segment, 4, 7) == ""
+    original = "the original is calls-" if end else "not a byte was left"
+    assert f"0 calls of it are good, {original}" in restore(segment, 4, 7)
     assert segment.path.read_bytes() == EMPTY
-    assert (segment.n, segment.end, damaged(segment)) == (0, len(HEAD), [])
+    assert (segment.n, segment.end, damaged(segment)) == (0, len(HEAD), [EMPTY[:end]] if end else [])
 
 
 def test_calls_that_an_earlier_segment_has_are_repeats(segment: Segment) -> None:
