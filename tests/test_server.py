@@ -4,6 +4,7 @@ import asyncio
 import signal
 import stat
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
 from gateway.server import embedded
 from gateway.store.store import Store
-from tests.fakes.client import Client
+from tests.fakes.client import Client, read_answer
 from tests.fakes.replies import DONE
 from tests.server import serving
 
@@ -151,6 +152,34 @@ async def test_a_stream_that_does_not_end_is_cut_with_an_error(home: Path, how: 
         assert await server.ended() == 0
     (record,) = records(home)
     assert (record.outcome, record.status, record.output > 0) == (Outcome.STOPPED, 503, True)
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["nothing asked yet", "kept alive"])
+async def test_an_idle_connection_does_not_hold_the_server_up(home: Path, asked: bool) -> None:
+    async with serving(home) as server:
+        peer = await server.client.connect()
+        if asked:
+            await peer.write(server.client.request("GET", "/v1/models"))
+            assert (await read_answer(peer)).status == 200
+        server.signal()
+        began = time.monotonic()
+        assert await server.ended() == 0
+        await peer.gone.wait()
+        peer.close()
+    assert time.monotonic() - began < 2.5
+
+
+async def test_g_d1_a_stream_that_outlives_the_drain_holds_the_server_up_for_less_than_a_second(home: Path) -> None:
+    async with serving(home, drain_s=0.5) as server, server.client.streaming("demo-echo", messages=SILENT) as answer:
+        await answer.event()
+        stalled = await server.client.connect()
+        await stalled.write(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
+        server.signal()
+        began = time.monotonic()
+        assert b'"code":"gateway_stopping"' in await answer.rest()
+        assert await server.ended() == 0
+        stalled.close()
+    assert time.monotonic() - began < 0.5 + 1.0 + 1.0, "the second one is for a busy machine"
 
 
 async def test_the_owner_stops_a_server(home: Path) -> None:

@@ -111,7 +111,12 @@ def control_app(engine: Engine, secret: str) -> web.Application:
 def control_runner(app: web.Application) -> web.AppRunner:
     """How the control surface is served: handlers end with their clients, nothing lingers when the server stops."""
     return web.AppRunner(
-        app, handle_signals=False, access_log=None, handler_cancellation=True, keepalive_timeout=75, shutdown_timeout=3
+        app,
+        handle_signals=False,
+        access_log=None,
+        handler_cancellation=True,
+        keepalive_timeout=75,
+        shutdown_timeout=0.2,
     )
 
 

@@ -5,7 +5,7 @@ be booked. aiohttp offers only all or nothing, so the handler is told instead of
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -14,25 +14,18 @@ from aiohttp.web_protocol import RequestHandler
 from gateway.domain.errors import BadRequest, Unavailable
 from gateway.web.crowd import Crowd
 from gateway.web.errors import answer
-from gateway.web.response import Response
 
-KEEP_ALIVE_S = 75.0
-"""An idle connection, or one that has not sent a whole head, is closed after this."""
-
-READ_BUFFER = 64 << 10
-LINGER_S = 1.0
-"""How long an unread body is swallowed before its connection is closed."""
 WRITE_S = 30.0
 """A client that takes nothing of what waits for it, from one such look to the next, is left."""
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | Response]]
 
 
 class Connection(RequestHandler):
     """One client's connection."""
 
-    __slots__ = ("_address", "_crowd", "_look", "on_lost")
+    __slots__ = ("_address", "_crowd", "_look", "leaving", "on_lost")
 
+    leaving: bool
+    """It ends behind the answer that is being given, which says so."""
     on_lost: Callable[[], None] | None
     """Called once when the connection is lost while a request is handled."""
     _look: asyncio.TimerHandle | None
@@ -41,6 +34,14 @@ class Connection(RequestHandler):
     def __init__(self, manager: web.Server, crowd: Crowd, **options: Any) -> None:
         super().__init__(manager, **options)
         self._crowd = crowd
+        self.leaving = False
+
+    def leave(self) -> None:
+        """Close it if no answer is owed on it. An answer on its way still arrives."""
+        self.leaving = True
+        idle = self._request_count == 0 or (self._waiter is not None and not self._waiter.done())
+        if idle and not self._messages:
+            self.force_close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Turn it away when there are too many."""
@@ -111,31 +112,20 @@ class Connection(RequestHandler):
         return response
 
 
-class Listener(web.Server):
-    """Makes our connections. No access log: the call log is one, and writing both costs a fifth of the throughput."""
-
-    def __init__(self, handler: Handler, crowd: Crowd) -> None:
-        # It says StreamResponse and asks for no more than Response has.
-        super().__init__(handler, handler_cancellation=False)  # type: ignore[arg-type]
-        self._crowd = crowd
-
-    def __call__(self) -> RequestHandler:
-        """One more connection."""
-        return Connection(
-            self,
-            self._crowd,
-            loop=self._loop,
-            keepalive_timeout=KEEP_ALIVE_S,
-            access_log=None,
-            read_bufsize=READ_BUFFER,
-            auto_decompress=False,
-            lingering_time=LINGER_S,
-        )
-
-
 def _refusal(reason: str) -> bytes:
     body = answer(Unavailable(reason, retry_after_s=1))[2]
     return (
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
         b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     )
+
+
+class Request(web.BaseRequest):
+    """aiohttp's own, told when its connection is to end."""
+
+    _protocol: Connection
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection stays open behind the answer."""
+        return not (self._message.should_close or self._protocol.leaving)

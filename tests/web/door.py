@@ -10,8 +10,8 @@ from aiohttp import web
 from gateway.domain.errors import GatewayError
 from gateway.domain.settings import Settings
 from gateway.web import errors
-from gateway.web.connection import Listener
 from gateway.web.crowd import Crowd
+from gateway.web.listener import Listener
 from gateway.web.response import Response
 from tests.fakes.client import Client
 from tests.fakes.wire import Socket

@@ -6,8 +6,9 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.settings import Settings
-from gateway.web.connection import KEEP_ALIVE_S, WRITE_S, Connection
+from gateway.web.connection import WRITE_S, Connection
 from gateway.web.crowd import Crowd
+from gateway.web.listener import KEEP_ALIVE_S
 from tests.fakes.client import read_answer
 from tests.fakes.wire import Gone
 from tests.web.door import opened, until
