@@ -231,7 +231,7 @@ BAD = {
     f"format = 1\n{CHANNEL}strict = 'yes'": "channels.c.strict: Expected `bool`",
     'format = 1\n[channels.c]\ndialect = "mock"\ngroups = ["none"]': "channels.c.groups: there is no group 'none'",
     'format = 1\n[channels.c]\ndialect = "mock"\nbase_url = "http://x"': "channels.c.base_url: the mock dialect",
-    'format = 1\n[channels.c]\ndialect = "mock"\noptions = { nope = 1 }': "channels.c.options: 'nope' is no knob",
+    'format = 1\n[channels.c]\ndialect = "mock"\ngroups = []\noptions = { nope = 1 }': "channels.c.options: 'nope'",
     'format = 1\n[channels.c]\ndialect = "openai"\nbase_url = "http://169.254.1.1"': "channels.c.base_url: base URL",
     'format = 1\n[channels.ch_up]\ndialect = "mock"\ngroups = ["home"]': "channels.ch_up.name: is the id of a channel",
     "format = 1\n[tokens.t]": "tokens.t.group: is missing",
