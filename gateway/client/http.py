@@ -61,13 +61,19 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Stream:
     """An answer whose head has come."""
 
-    def __init__(self, status: int, headers: dict[str, str], reader: asyncio.StreamReader) -> None:
+    def __init__(self, place: Place, status: int, headers: dict[str, str], reader: asyncio.StreamReader) -> None:
         self.status = status
         self.headers = headers
+        self._place = place
         self._reader = reader
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it comes. Raises Unavailable when it ends early."""
+        async with _turned(self._place):
+            async for part in self._parts():
+                yield part
+
+    async def _parts(self) -> AsyncIterator[bytes]:
         if "chunked" in self.headers.get("transfer-encoding", "").lower():
             async for part in self._chunked():
                 yield part
@@ -133,14 +139,14 @@ async def exchange(place: Place, ask: Ask, *, timeout_s: float = TIMEOUT_S) -> A
     """
     async with _turned(place):
         reader, writer = await _connect(place)
-        try:
-            async with asyncio.timeout(timeout_s):
-                writer.write(_head_of(place, ask) + ask.body)
-                await writer.drain()
-                status, headers = await _read_head(reader)
-            yield Stream(status, headers, reader)
-        finally:
-            writer.transport.abort()
+    try:
+        async with _turned(place), asyncio.timeout(timeout_s):
+            writer.write(_head_of(place, ask) + ask.body)
+            await writer.drain()
+            status, headers = await _read_head(reader)
+        yield Stream(place, status, headers, reader)  # what its user fails at is not the connection's fault
+    finally:
+        writer.transport.abort()
 
 
 async def request(place: Place, ask: Ask, *, timeout_s: float = TIMEOUT_S) -> Answer:
@@ -156,8 +162,10 @@ async def _turned(place: Place) -> AsyncIterator[None]:
         yield
     except TimeoutError as exc:
         raise Unavailable(f"the server at {place} does not answer in time", code="server_slow") from exc
-    except (OSError, EOFError) as exc:
-        reason = str(exc) or type(exc).__name__
+    except EOFError as exc:
+        raise Unavailable(f"the server at {place} is gone: it broke the connection off", code="server_gone") from exc
+    except OSError as exc:
+        reason = exc.strerror or str(exc) or type(exc).__name__
         raise Unavailable(f"the server at {place} is gone ({reason})", code="server_gone") from exc
     except asyncio.LimitOverrunError as exc:
         raise _strange("a line is too long") from exc

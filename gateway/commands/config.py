@@ -9,7 +9,7 @@ import click
 from gateway.commands import stdin
 from gateway.commands.base import Noun
 from gateway.commands.options import confirm, json_option, yes_option
-from gateway.commands.output import harmless, out, out_json, words
+from gateway.commands.output import demand_stdout, harmless, json_text, out, out_json, out_once, words
 from gateway.commands.session import run
 from gateway.domain.config_file import Difference, ImportView, Origin
 from gateway.domain.text import plain
@@ -83,6 +83,7 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
     if not as_json:
         _print(found.differences)
     if not dry_run:
+        demand_stdout()
         if any(difference.what == "removed" for difference in found.differences):
             confirm("Remove what is marked with '-'?", yes=yes)
         found = run(lambda client: client.import_config(text, apply=True, prune=prune, origin=whose))
@@ -133,13 +134,15 @@ def _print(differences: Sequence[Difference]) -> None:
 
 
 def _tell(found: ImportView, *, as_json: bool) -> None:
-    if as_json:
+    lost = "the new tokens were made: tollkeeper token rotate NAME gives each another key"
+    if as_json and found.keys:
+        out_once(json_text(found), lost)
+    elif as_json:
         out_json(found)
-    else:
-        for name, key in found.keys.items():
-            out(f"{plain(name, 80)}  {key}")
-        if found.keys:
-            words("keep these keys now: they are shown this once")
+    elif found.keys:
+        lines = "\n".join(f"{plain(name, 80)}  {key}" for name, key in found.keys.items())
+        out_once(lines, lost)
+        words("keep these keys now: they are shown this once")
     for note in found.notes:
         words(f"note: {note}")
     changes = sum(difference.what != "kept" for difference in found.differences)

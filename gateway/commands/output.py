@@ -14,6 +14,7 @@ from typing import TypeVar
 import click
 import msgspec
 
+from gateway.commands.exits import Exit, Quit
 from gateway.domain.text import plain
 
 T = TypeVar("T")
@@ -28,15 +29,33 @@ NOTHING = "-"
 def out(text: str, *, end: str = "\n") -> None:
     """Write a result to stdout. If nobody reads any more (``| head``), the command ends quietly and well.
 
-    Raises OSError when it cannot be written for another reason, such as a full disk.
+    Raises Quit when it cannot be written for another reason, such as a full disk.
     """
     try:
-        click.echo(text + end, nl=False)
-    except OSError as error:
-        _let_go_of_stdout()
-        if isinstance(error, BrokenPipeError):
-            raise click.exceptions.Exit(0) from None
-        raise
+        _write(text + end)
+    except BrokenPipeError:
+        raise click.exceptions.Exit(0) from None
+
+
+def out_once(text: str, lost: str) -> None:
+    """Write what cannot be had again, such as a key. Raises Quit, with what to do, also if nobody reads any more."""
+    try:
+        _write(text + "\n")
+    except BrokenPipeError:
+        raise Quit(f"nobody read the output; {lost}", Exit.FAILED) from None
+    except Quit as error:
+        raise Quit(f"{error.message}; {lost}", Exit.FAILED) from error
+
+
+def demand_stdout() -> None:
+    """Raises Quit if stdout is closed: what is about to be made could not be told."""
+    if not heard():
+        raise Quit("stdout is closed, and a key is shown only once: nothing was done", Exit.FAILED)
+
+
+def heard() -> bool:
+    """Whether stdout is open."""
+    return sys.stdout is not None
 
 
 def words(text: str) -> None:
@@ -46,7 +65,12 @@ def words(text: str) -> None:
 
 def out_json(value: object) -> None:
     """One value, indented; ASCII."""
-    out(json.dumps(json_value(value), indent=2))
+    out(json_text(value))
+
+
+def json_text(value: object) -> str:
+    """What ``out_json`` writes."""
+    return json.dumps(json_value(value), indent=2)
 
 
 def out_json_line(value: object) -> None:
@@ -120,7 +144,7 @@ def harmless(text: str) -> str:
 
 def on_terminal() -> bool:
     """Whether stdout is a terminal."""
-    return sys.stdout is not None and sys.stdout.isatty()
+    return heard() and sys.stdout.isatty()
 
 
 def _lines(text: str) -> list[str]:
@@ -129,6 +153,19 @@ def _lines(text: str) -> list[str]:
 
 def _line(value: object) -> str:
     return json.dumps(json_value(value))
+
+
+def _write(text: str) -> None:
+    """Raises BrokenPipeError if nobody reads any more, Quit if it cannot be written for another reason."""
+    if not heard():
+        raise Quit("the output cannot be written: stdout is closed", Exit.FAILED)
+    try:
+        click.echo(text, nl=False)
+    except OSError as error:
+        _let_go_of_stdout()
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise Quit(f"the output cannot be written: {error.strerror or error}", Exit.FAILED) from error
 
 
 def _let_go_of_stdout() -> None:

@@ -9,7 +9,7 @@ import msgspec
 from gateway.client import connect, launch
 from gateway.commands.base import Command
 from gateway.commands.options import Seconds, json_option, now
-from gateway.commands.output import out, out_json, out_pairs, words
+from gateway.commands.output import heard, out, out_json, out_pairs, words
 from gateway.commands.session import NO_SERVER, config, run
 from gateway.config import Config, load
 from gateway.domain.text import plain
@@ -22,7 +22,11 @@ def serve_here(where: Config) -> int:
     """Serve in this process until it is stopped; gives the exit code."""
     from gateway import server  # it loads everything; the other commands do without
 
+    where = where if heard() else msgspec.structs.replace(where, first_token=False)  # nobody would read its key
+
     def ready(said: server.Welcome) -> None:
+        if not heard():
+            return
         greet(said.address, said.home, [said.open_to, *said.notes])
         if said.key:
             hand_over(said.address, said.token, said.key, next(iter(said.models), "MODEL"))

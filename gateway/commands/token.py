@@ -1,5 +1,6 @@
 """``token``: the keys that clients present."""
 
+import shlex
 from collections.abc import Sequence
 
 import click
@@ -19,7 +20,7 @@ from gateway.commands.options import (
     stream_option,
     yes_option,
 )
-from gateway.commands.output import out, out_json, out_list, out_pairs, words
+from gateway.commands.output import demand_stdout, json_text, out_json, out_list, out_once, out_pairs, words
 from gateway.commands.patches import Amounts, Patch
 from gateway.commands.session import run
 from gateway.domain.limits import Limits
@@ -99,6 +100,7 @@ def add_token(
     **limits: Limit,
 ) -> None:
     """Make a token. Its key is printed once and stored nowhere."""
+    demand_stdout()
     body = _body([], Limits(), dollar_budgets, token_budgets, limits)
     body |= {"name": name, "models": names(models), "note": note, "stop_when_empty": stop_when_empty}
     body |= patches.given(group=group)
@@ -158,6 +160,7 @@ def edit_token(
 def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
     """Give a token a new key; the old one stops working at once."""
     confirm(f"Give token '{ref}' a new key? The old one stops working at once.", yes=yes)
+    demand_stdout()
     made = run(lambda client: client.rotate_token(ref))
     _print_key(made, f"token '{made.token.name}' has a new key; the old one works no more", as_json=as_json)
 
@@ -199,10 +202,8 @@ def _body(
 
 
 def _print_key(made: NewToken, text: str, *, as_json: bool) -> None:
-    if as_json:
-        out_json(made)
-    else:
-        out(made.key)
+    again = f"{text}, but its key is lost; for another: tollkeeper token rotate {shlex.quote(made.token.name)}"
+    out_once(json_text(made) if as_json else made.key, again)
     words(f"{text}; its key is shown this once")
 
 

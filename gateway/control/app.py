@@ -1,6 +1,7 @@
 """App: the control surface as an aiohttp application. One table says which request goes where."""
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -36,6 +37,9 @@ from gateway.web.errors import answer
 
 BODY_LIMIT = 8 << 20
 """Bytes of a request body; the largest honest one is a configuration with thousands of models and prices."""
+
+_NAME = re.compile(r"\{(\w+)\}")
+"""A name in a path may hold all but a slash; the framework's own idea of it has no braces."""
 
 _log = logging.getLogger("tollkeeper")
 
@@ -87,8 +91,8 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/channels/{ref}/checkup", checkup.channel),
     ("GET", "/prices", prices.listed),
     ("POST", "/prices/import", prices.take_over),
-    ("PUT", "/prices/{model:.+}", prices.put),
-    ("DELETE", "/prices/{model:.+}", prices.remove),
+    ("PUT", "/prices/{model:(?s:.+)}", prices.put),
+    ("DELETE", "/prices/{model:(?s:.+)}", prices.remove),
     ("GET", "/models", models.listed),
     ("GET", "/why", why.explain),
     ("GET", "/calls", calls.listed),
@@ -103,7 +107,7 @@ def control_app(engine: Engine, secret: str) -> web.Application:
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_border(secret)])
     desk = Desk(engine)
     for method, path, handler in ROUTES:
-        app.router.add_route(method, "/control" + path, _bound(handler, desk))
+        app.router.add_route(method, "/control" + _NAME.sub(r"{\1:[^/]+}", path), _bound(handler, desk))
     app.on_shutdown.append(_end_of(engine))
     return app
 

@@ -17,6 +17,7 @@ from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX, Token
+from gateway.domain.units import MILLION, MOST_TIMES
 from gateway.domain.urls import checked_base_url
 from gateway.upstream import knobs
 
@@ -31,8 +32,7 @@ MOST_FALLBACKS = 10
 MANY_KEYS = 50
 """Of one channel."""
 
-MULTIPLIER_LIMIT = 1_000_000_000
-"""Times a thousand."""
+MULTIPLIER_LIMIT = MOST_TIMES * MILLION
 
 LONGEST_WAIT_S = 600
 """A call that stands in line for longer is not waited for any more."""
@@ -93,7 +93,7 @@ def group(value: Group) -> None:
     _demand(
         0 <= value.multiplier <= MULTIPLIER_LIMIT,
         "multiplier",
-        "is in parts per million, from 0 to 1000000000; 1000000 is times one",
+        f"is in parts per million, from 0 to {MULTIPLIER_LIMIT}; {MILLION} is times one",
     )
     budgets(value.budgets)
     limits(value.limits)
@@ -128,7 +128,11 @@ def channel(value: Channel, registry: Registry) -> None:
     served(value.models)
     patterns(value.patterns)
     _demand(value.weight >= 0, "weight", "must not be negative")
-    _demand(0 <= value.cost_factor <= MULTIPLIER_LIMIT, "cost_factor", "is in parts per million, from 0 to 1000000000")
+    _demand(
+        0 <= value.cost_factor <= MULTIPLIER_LIMIT,
+        "cost_factor",
+        f"is in parts per million, from 0 to {MULTIPLIER_LIMIT}",
+    )
     keys((value.key, *value.keys) if value.key or value.keys else ())
     headers(value.headers)
     if value.overrides is not None:

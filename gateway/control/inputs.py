@@ -12,11 +12,9 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
+from gateway.domain.units import MOST
 
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
-
-INTEGER_LIMIT = 10**18
-"""A billion dollars in nano-dollars; larger numbers in an input are a mistake."""
 
 _VALID_AT = re.compile(r"(?P<what>.*?)(?: - at `(?P<place>.*)`)?", re.DOTALL)
 
@@ -132,5 +130,6 @@ def _check_numbers(place: str, value: object) -> None:
     elif isinstance(value, list):
         for number, item in enumerate(value):
             _check_numbers(f"{place}[{number}]", item)
-    elif isinstance(value, int | float) and not -INTEGER_LIMIT <= value <= INTEGER_LIMIT:
-        raise BadRequest(f"{place}: the number is out of range", param=place.partition(".")[0].partition("[")[0])
+    elif isinstance(value, int | float) and not -MOST <= value <= MOST:
+        told = f"{place}: the number is out of range, which is from -{MOST} to {MOST}"
+        raise BadRequest(told, param=place.partition(".")[0].partition("[")[0])

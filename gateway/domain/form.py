@@ -20,14 +20,11 @@ from gateway.domain.limits import Budget
 from gateway.domain.money import nanos_of, number
 from gateway.domain.text import plain
 from gateway.domain.toml import Value
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import MOST, Millis, Nanos
 from gateway.domain.views import iso
 from gateway.domain.written import brief_multiplier, multiplier_of
 
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
-
-LARGEST = 10**18
-"""A billion dollars in nano-dollars; larger numbers are a mistake."""
 
 _NAMES: dict[tuple[type, str], str] = {(Budget, "nanos"): "dollars"}
 """Fields that are called otherwise in a file."""
@@ -182,8 +179,8 @@ def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]
 
 
 def _simple(value: Any, hint: Any, path: str) -> Any:
-    if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
-        raise misfit(path, "the number is out of range")
+    if isinstance(value, int | float) and not -MOST <= value <= MOST:
+        raise misfit(path, f"the number is out of range, which is from -{MOST} to {MOST}")
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError as exc:

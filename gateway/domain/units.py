@@ -19,3 +19,9 @@ DOLLAR = 1_000_000_000
 
 MILLION = 1_000_000
 """Prices are per million tokens, multipliers are parts per million."""
+
+MOST = 10**18
+"""A billion dollars in nano-dollars; larger numbers in an input are a mistake."""
+
+MOST_TIMES = 1_000
+"""The largest multiplier."""

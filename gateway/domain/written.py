@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.units import MILLION, Millis
+from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis
 
-_COUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
-_MULTIPLIER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
+_COUNT = re.compile(r"([0-9]{1,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
+_MULTIPLIER = re.compile(r"[0-9]{1,40}(?:\.[0-9]{1,6})?", re.ASCII)
 _SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d|w)", re.ASCII)
 
 _THOUSANDS = {"": 1, "k": 1_000, "m": MILLION, "b": 1_000 * MILLION}
@@ -21,6 +21,8 @@ def count_of(text: str) -> int:
     number = Decimal(match[1]) * _THOUSANDS[match[2].lower()] if match else Decimal("0.5")
     if number != int(number):
         raise BadRequest(f"{text!r} is not a whole number such as 1000, 250k or 1.5M")
+    if number > MOST:
+        raise BadRequest(f"{text!r} is more than {MOST}, the most a number may be")
     return int(number)
 
 
@@ -29,6 +31,8 @@ def multiplier_of(text: str) -> int:
     number = text.strip().removeprefix("x")
     if not _MULTIPLIER.fullmatch(number):
         raise BadRequest(f"{text!r} is not a multiplier such as 1.5 (at most 6 digits after the point)")
+    if Decimal(number) > MOST_TIMES:
+        raise BadRequest(f"{text!r} is more than {MOST_TIMES}, the most a multiplier may be")
     return int(Decimal(number) * MILLION)
 
 

@@ -167,6 +167,23 @@ async def test_headers_cannot_be_smuggled_in() -> None:
             await request(place, Ask(method="GET", path="/", headers={"A": "b\r\nC: d"}))
 
 
+async def test_what_breaks_off_is_said_plainly() -> None:
+    async with saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") as place:
+        with pytest.raises(Unavailable, match="is gone: it broke the connection off"):
+            await request(place, GET)
+
+
+async def test_a_full_disk_of_the_caller_is_not_the_servers_fault() -> None:
+    async def printed(place: Place) -> None:
+        async with exchange(place, GET) as stream:
+            async for _ in stream.lines():
+                raise OSError(28, "full")
+
+    async with saying(b"HTTP/1.1 200 OK\r\n\r\nx\ny\n") as place:
+        with pytest.raises(OSError, match="full"):
+            await printed(place)
+
+
 async def test_what_the_caller_raises_is_not_turned() -> None:
     class Own(GatewayError):
         pass

@@ -73,4 +73,4 @@ def test_nothing_is_said_when_the_reader_has_gone() -> None:
 def test_a_full_disk_is_one_line() -> None:
     with Path("/dev/full").open("wb") as full:
         run = subprocess.run(PROGRAM, stdout=full, stderr=subprocess.PIPE, cwd=ROOT, check=False)
-    assert (run.returncode, run.stderr) == (1, b"tollkeeper: No space left on device\n")
+    assert (run.returncode, run.stderr) == (1, b"tollkeeper: the output cannot be written: No space left on device\n")

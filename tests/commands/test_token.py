@@ -1,11 +1,16 @@
 """The token commands say what they should and print what they got."""
 
+import os
+import subprocess
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from gateway.commands.exits import Exit
 from gateway.domain.errors import Conflict, NotFound
 from gateway.domain.views import NewToken
+from tests.commands.program import PROGRAM, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import HOSTILE, TOKEN
 
@@ -45,6 +50,28 @@ def test_adding_prints_the_key_alone_on_stdout() -> None:
     ran = run("token", "add", "laptop", control=Control({"POST /tokens": NEW}))
     assert ran.out == KEY + "\n"
     assert KEY not in ran.err
+
+
+@pytest.mark.parametrize("args", [("add", "y"), ("rotate", "x", "--yes"), ("add", "y", "--json")])
+def test_a_key_that_nobody_reads_is_a_failure_with_a_way_out(args: tuple[str, ...], home: Path) -> None:
+    tollkeeper(home, "token", "add", "x")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as gone:
+        ran = subprocess.run(
+            [*PROGRAM, "token", *args], env=environment(home), stdout=gone, stderr=subprocess.PIPE, check=False
+        )
+    assert (ran.returncode, ran.stderr.count(b"\n")) == (Exit.FAILED, 1)
+    assert f"tollkeeper token rotate {args[1]}".encode() in ran.stderr
+
+
+def test_without_a_stdout_no_key_is_made(home: Path) -> None:
+    tollkeeper(home, "token", "add", "x")
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *PROGRAM]
+    for args in (("add", "y"), ("rotate", "x", "--yes")):
+        ran = subprocess.run([*closed, "token", *args], env=environment(home), capture_output=True, check=False)
+        assert (ran.returncode, b"nothing was done" in ran.stderr) == (Exit.FAILED, True)
+    assert [token["name"] for token in tollkeeper(home, "token", "list", "--json").json] == ["x"]
 
 
 def test_adding_in_json_tells_the_key_in_field_key() -> None:

@@ -136,3 +136,8 @@ async def test_what_is_in_no_list_costs_what_its_upstream_tells(owner: ControlCl
     (model,) = (m for m in await owner.models() if m.name == "rare")
     assert model.price is not None
     assert (model.price.input_nanos, model.price.cached_input_nanos) == (DOLLAR, DOLLAR // 10)
+
+
+async def test_a_model_name_of_two_lines_is_refused_as_a_name(owner: ControlClient) -> None:
+    with pytest.raises(BadRequest, match="characters that cannot be shown"):
+        await owner.set_price("a\nb", {"input": 1, "output": 1})

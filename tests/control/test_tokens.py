@@ -39,7 +39,7 @@ async def test_a_token_is_found_by_id_and_by_name(owner: ControlClient) -> None:
     assert await owner.token(by_name.id) == by_name
 
 
-@pytest.mark.parametrize("name", ["my phone", "a/b", "50%", "Büro", "?x=1", "a#b", "a+b", "日本"])
+@pytest.mark.parametrize("name", ["my phone", "a/b", "50%", "Büro", "?x=1", "a#b", "a+b", "日本", "a{b}"])
 async def test_names_of_any_kind_reach_their_token(owner: ControlClient, name: str) -> None:
     await owner.add_token({"name": name})
     assert (await owner.edit_token(name, {"note": "found"})).note == "found"

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import brief_dollars, dollars, nanos_of, number
+from gateway.domain.units import MOST
 
 
 @pytest.mark.parametrize(
@@ -23,13 +24,20 @@ def test_an_amount_is_read_exactly(text: str, nanos: int) -> None:
     assert nanos_of(text) == nanos
 
 
-@pytest.mark.parametrize("text", ["", "x", "1e3", "1,50", "0.0000000001", "nan", "--1", "1.", ".5", "٣", "1" * 13])
+@pytest.mark.parametrize("text", ["", "x", "1e3", "1,50", "0.0000000001", "nan", "--1", "1.", ".5", "٣", "1" * 41])
 def test_what_is_no_amount_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="not an amount of dollars"):
         nanos_of(text)
 
 
-@given(st.integers(-(10**20), 10**20))
+def test_what_is_too_much_is_told_the_most() -> None:
+    assert nanos_of("1000000000") == MOST
+    for text in ("1000000000.000000001", "-1000000001", "1" * 40):
+        with pytest.raises(BadRequest, match=r"more than \$1,000,000,000\.00, the most"):
+            nanos_of(text)
+
+
+@given(st.integers(-MOST, MOST))
 def test_exact_dollars_can_be_read_back(nanos: int) -> None:
     assert nanos_of(dollars(nanos).replace(",", "")) == nanos
 

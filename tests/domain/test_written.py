@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.units import Millis
+from gateway.domain.units import MOST, Millis
 from gateway.domain.written import (
     brief_count,
     brief_multiplier,
@@ -45,6 +45,16 @@ def test_nonsense_is_refused(reader: Callable[[str], int], text: str) -> None:
     if (reader, text) != (multiplier_of, "1.5 "):
         with pytest.raises(BadRequest, match=r"is not|is neither"):
             reader(text)
+
+
+@pytest.mark.parametrize(
+    ("reader", "most", "more"),
+    [(count_of, str(MOST), f"{MOST + 1}"), (count_of, "1000000000B", "1000000001B"), (multiplier_of, "1000", "1000.1")],
+)
+def test_what_is_too_much_is_told_the_most(reader: Callable[[str], int], most: str, more: str) -> None:
+    assert reader(most) > 0
+    with pytest.raises(BadRequest, match=r"is more than 10+, the most"):
+        reader(more)
 
 
 def test_a_span_goes_back_for_the_past_and_ahead_for_the_future() -> None:
