@@ -12,6 +12,8 @@ from gateway.domain.written import brief_count, count_of, future_of
 
 T = TypeVar("T")
 
+KEEP = "\N{HORIZONTAL ELLIPSIS}"
+"""What a field parses to that is to stay as it is."""
 NO_MATTER = ("", "none", "never")
 """Words for no limit."""
 

@@ -15,18 +15,16 @@ from gateway.domain.views import ChannelView
 from gateway.domain.written import brief_multiplier, multiplier_of
 from tui import twins
 from tui.limits import WITH_QUEUE, reader, written
-from tui.pages import override_fields
+from tui.pages import header_field, override_fields
 from tui.pages.offering import Offering, of_channel, offering
 from tui.pages.offering import written as written_offering
-from tui.parse import line, names, required, whole
+from tui.parse import KEEP, line, names, required, whole
 from tui.safe import safe
 from tui.session import Session
 from tui.twins import changed, command
 from tui.widgets.form import Field, Values
 
 REFERENCE = "env:"
-KEEP = "\N{HORIZONTAL ELLIPSIS}"
-"""What a field parses to that is to stay as it is."""
 ABANDONED = ("is finished and booked", "is cancelled")
 REFUSED = ("drop it and try again", "tell the client")
 
@@ -82,7 +80,7 @@ def fields(
             parse=names,
         ),
         *_order_fields(view),
-        *_way_fields(view),
+        *_way_fields(view, copy=copy),
     ]
 
 
@@ -138,7 +136,7 @@ def _order_fields(view: ChannelView | None) -> list[Field]:
     ]
 
 
-def _way_fields(view: ChannelView | None) -> list[Field]:
+def _way_fields(view: ChannelView | None, *, copy: bool = False) -> list[Field]:
     finishes = view.finish_abandoned if view else True
     return [
         Field(
@@ -149,6 +147,7 @@ def _way_fields(view: ChannelView | None) -> list[Field]:
             parse=_timeouts,
         ),
         *override_fields.fields(view.overrides if view else None),
+        header_field.field(view.headers if view else {}, copy=copy),
         Field(
             id="proxy",
             label="Proxy",
@@ -198,24 +197,15 @@ def body(values: Values, view: ChannelView | None = None) -> dict[str, Any]:
         made.pop(name)
     if found or (view is not None and view.overrides):
         made["overrides"] = msgspec.to_builtins(found) if found else None
-    if made["proxy"] == KEEP:
-        made.pop("proxy")
+    for name in ("proxy", "headers"):
+        if made[name] == KEEP:
+            made.pop(name)
     offered: Offering = made.pop("models")
     if view is not None or offered.models or offered.patterns:
         made |= offered.patch()
     if view is None and not made["preset"]:
         made["dialect"] = dialect
     return made
-
-
-def intro(view: ChannelView, *, copy: bool = False) -> str:
-    """What of a channel the form cannot show."""
-    if not view.headers:
-        return ""
-    names_ = ", ".join(safe(name, 40) for name in view.headers)
-    if copy:
-        return f"Its further headers ({names_}) are secret and not copied: tollkeeper channel edit NAME --header"
-    return f"Its further headers ({names_}) stay as they are: tollkeeper channel edit --header changes them."
 
 
 def warning(values: Values, presets: Sequence[PresetView] = ()) -> str:
@@ -269,6 +259,7 @@ def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelVie
     text += twins.limits(values["limits"], view.limits if view else None)
     text += twins.pairs("timeout", _all_timeouts(values["timeouts"]), _all_timeouts(before["timeouts"]))
     text += twins.pairs("option", values["options"], before["options"])
+    text += header_field.twin(values["headers"], before["headers"])
     text += override_fields.twin(values, view.overrides if view else None)
     if values["strict"] != before["strict"]:
         text += " --strict" if values["strict"] == REFUSED[1] else " --lenient"

@@ -10,7 +10,7 @@ from gateway.domain.views import ChannelView
 from tui import format as fmt
 from tui.pages import channel_keys, discovery, offering
 from tui.pages.base import Verb
-from tui.pages.channel_form import add_twin, body, edit_twin, fields, intro, warning
+from tui.pages.channel_form import add_twin, body, edit_twin, fields, warning
 from tui.pages.seek import seek
 from tui.safe import safe
 from tui.twins import command
@@ -55,7 +55,6 @@ async def edit(page: Channels) -> None:
     presets = await _presets(page)
     plan = Plan(
         title=f"Channel {channel.name}",
-        intro=intro(channel),
         fields=fields(session, channel, presets),
         save=lambda values: session.client.edit_channel(channel.id, body(values, channel)),
         twin=lambda values: edit_twin(channel, values),
@@ -228,7 +227,6 @@ async def _make(page: Channels, like: ChannelView | None) -> None:
     session, presets = page.session, await _presets(page)
     plan = Plan(
         title="New channel" if like is None else f"New channel like {like.name}",
-        intro="" if like is None else intro(like, copy=True),
         fields=fields(session, like, presets, copy=True),
         save=lambda values: session.client.add_channel(body(values)),
         twin=add_twin,

@@ -13,7 +13,6 @@ from tui.pages.channel_form import (
     body,
     edit_twin,
     fields,
-    intro,
     warning,
 )
 
@@ -72,13 +71,6 @@ def test_only_unusual_deadlines_are_written_and_one_taken_away_is_the_usual_one_
     view = channel("x", timeouts=Timeouts(head=60))
     assert form(view)[0]["timeouts"] == "head=60"
     assert edit_twin(view, form(view, timeouts="idle=30")[0]) == "channel edit x --timeout head=120 --timeout idle=30"
-
-
-def test_headers_are_said_to_stay() -> None:
-    view = channel("x", headers={"x-title": "…me"})
-    assert intro(view).startswith("Its further headers (x-title) stay as they are")
-    assert "not copied" in intro(view, copy=True)
-    assert intro(channel("x")) == ""
 
 
 @pytest.mark.parametrize(
