@@ -145,6 +145,7 @@ class Pipeline:
             await self._synced(call)
         if not call.client.begun:
             call.error.readings = self._.limiter.readings(call.binding)
+            call.error.facts = call.headers()
             raise call.error
         call.writing_since = self._.clock.mono()
         await call.client.fail(call.error)

@@ -49,6 +49,8 @@ class GatewayError(Exception):
         self.details: dict[str, object] = dict(details or {})
         self.readings: Readings = NO_READINGS
         """The limits of who asked, where they are known."""
+        self.facts: Mapping[str, str] = {}
+        """What an answer's headers would tell of the call's way, if it went one."""
 
 
 class BadRequest(GatewayError):

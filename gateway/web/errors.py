@@ -135,13 +135,20 @@ _METADATA = frozenset({"upstream", "resets_at"})
 
 def answer(error: GatewayError, call: str = "") -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of the answer to a request that failed before its answer began."""
-    headers = {**retry_headers(error), **headers_of(error.readings), **_limit_headers(error)}
+    headers = {**_facts(error), **headers_of(error.readings), **_limit_headers(error)}
     status = status_of(error)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if allow := error.details.get("allow"):
         headers["Allow"] = str(allow)
     return status, headers, msgspec.json.encode(body_of(error, call))
+
+
+def _facts(error: GatewayError) -> dict[str, str]:
+    """What is known of the way; when to come back is told as SDKs obey it, in milliseconds only if at all."""
+    when = retry_headers(error)
+    left_out = {"retry-after"} if "retry-after" in when else {"retry-after", "retry-after-ms"}
+    return {**{name: value for name, value in error.facts.items() if name not in left_out}, **when}
 
 
 def _limit_headers(error: GatewayError) -> dict[str, str]:

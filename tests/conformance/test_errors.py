@@ -121,6 +121,31 @@ async def test_54_a_compressed_error_is_unpacked(gateway: Gateway, provider: Pro
     assert "packed words" in (await gateway.client.chat()).error["message"]
 
 
+async def test_55_an_error_tells_of_its_way_as_an_answer_does(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "m", name="up")
+    said = {"retry-after-ms": "5900", "x-ratelimit-limit-requests": "60", "x-request-id": "theirs", "set-cookie": "a=b"}
+    provider.on("m", fail(429, "slow down", headers=said))
+    head = (await gateway.client.chat()).head
+    told = {name: head.get(name) for name in (*said, "retry-after", "x-gateway-channel", "x-gateway-attempts")}
+    assert told | {"x-request-id": ""} == {
+        "retry-after-ms": "5900",
+        "x-ratelimit-limit-requests": "60",
+        "x-request-id": "",
+        "set-cookie": "",
+        "retry-after": "6",
+        "x-gateway-channel": "up",
+        "x-gateway-attempts": "1",
+    }
+    assert (head.get("x-upstream-request-id"), head.get("x-request-id")) == ("theirs", gateway.records[0].id)
+
+
+async def test_55_a_wait_that_is_too_long_to_be_obeyed_is_not_told(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "m", name="up")
+    provider.on("m", fail(429, "slow down", headers={"retry-after-ms": "300000", "retry-after": "300"}))
+    head = (await gateway.client.chat()).head
+    assert (head.get("retry-after"), head.get("retry-after-ms"), head.get("x-should-retry")) == ("", "", "false")
+
+
 async def test_55_retry_after_is_passed_on_and_obeyed(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", name="up")
     provider.on("m", fail(429, "slow down", headers={"retry-after": "6"}))

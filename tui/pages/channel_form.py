@@ -182,7 +182,7 @@ def _way_fields(view: ChannelView | None, *, copy: bool = False) -> list[Field]:
 
 def body(values: Values, view: ChannelView | None = None) -> dict[str, Any]:
     """What the server takes; an empty key changes nothing, and a dialect is set once. Raises BadRequest."""
-    made = dict(values)
+    made = {name: value for name, value in values.items() if value != KEEP}
     dialect = made.pop("dialect")
     if view is None and made["preset"] and not made["base_url"]:
         made.pop("base_url")
@@ -197,9 +197,6 @@ def body(values: Values, view: ChannelView | None = None) -> dict[str, Any]:
         made.pop(name)
     if found or (view is not None and view.overrides):
         made["overrides"] = msgspec.to_builtins(found) if found else None
-    for name in ("proxy", "headers"):
-        if made[name] == KEEP:
-            made.pop(name)
     offered: Offering = made.pop("models")
     if view is not None or offered.models or offered.patterns:
         made |= offered.patch()
