@@ -76,7 +76,7 @@ def _parsed(text: str) -> Document:
     """Raises BadRequest with the line at fault."""
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:  # a number of thousands of digits is a mere ValueError
         raise BadRequest(f"the file is no TOML: {plain(str(exc))}", code="bad_configuration", param="text") from exc
 
 

@@ -34,7 +34,7 @@ class AtomicStorage(Storage):
             return None
         try:
             return decode(self.raw)
-        except msgspec.DecodeError as exc:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             raise StoreDamaged(f"{self.path} is damaged: {exc}", details={"file": str(self.path)}) from exc
 
     def write(self, data: Mapping[str, Mapping[Any, Any]]) -> None:

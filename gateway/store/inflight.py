@@ -140,7 +140,7 @@ class Inflight:
         for line in files.read(self.path).split(b"\n"):
             try:
                 found = _decode(line) if line else ""
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 unreadable += 1
                 continue
             if isinstance(found, Running):

@@ -41,7 +41,12 @@ async def test_a_new_token_s_key_works(owner: ControlClient, gateway: Gateway) -
 
 async def test_a_bad_text_changes_nothing_of_it(owner: ControlClient, gateway: Gateway) -> None:
     before = gateway.engine.catalog.registry
-    for text in ("format = 1\n[groups.work]\n[tokens.t]\ngroup = 'none'", "format = [", "[" * 100_000):
+    for text in (
+        "format = 1\n[groups.work]\n[tokens.t]\ngroup = 'none'",
+        "format = [",
+        "[" * 100_000,
+        "format = " + "9" * 5000,
+    ):
         with pytest.raises(BadRequest) as caught:
             await owner.import_config(text, apply=True)
         assert caught.value.code == "bad_configuration"

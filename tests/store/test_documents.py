@@ -50,9 +50,21 @@ def test_what_json_cannot_hold_is_refused_before_anything_is_written(tmp_path: P
     assert AtomicStorage(tmp_path / "db.json").read() == {"_default": {"1": {"n": 1}}}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"t":[]}', '{"t":{}}x', "\x00\x00"])
-def test_a_damaged_file_fails_when_it_is_opened(tmp_path: Path, text: str) -> None:
-    (tmp_path / "db.json").write_text(text)
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{",
+        b"[]",
+        b'{"t":[]}',
+        b'{"t":{}}x',
+        b"\x00\x00",
+        b'{"\xff":{}}',
+        b'{"t":{"1":"\xff"}}',
+        b'{"t":{"1":' + b"[" * 9999,
+    ],
+)
+def test_a_damaged_file_fails_when_it_is_opened(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "db.json").write_bytes(data)
     with pytest.raises(StoreDamaged, match=r"db\.json is damaged"):
         AtomicStorage(tmp_path / "db.json")
 

@@ -206,6 +206,21 @@ def test_a_configuration_cut_anywhere_is_refused_with_the_way_back(path: Path) -
     assert Entities(path).registry.tokens == {"tok_1": TOKEN}
 
 
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flipped_bit_is_either_taken_over_or_refused_with_the_one_error(path: Path, bit: int) -> None:
+    Entities(path).apply(ALL)
+    data = path.read_bytes()
+    refused: list[str] = []
+    for at in range(len(data)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :])
+        try:
+            Entities(path, writer=False)
+        except (StoreDamaged, StoreTooNew) as exc:
+            refused.append(exc.message)
+    assert len(refused) > (len(data) - 10 if bit == 7 else 30)
+    assert [message for message in refused if not message.startswith(str(path))] == []
+
+
 def test_a_configuration_that_must_be_there_is_missed(path: Path) -> None:
     with pytest.raises(StoreDamaged, match="it is missing"):
         Entities(path, expected=True)

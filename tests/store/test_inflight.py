@@ -94,6 +94,19 @@ def test_any_torn_line_spoils_no_other(tmp_path: Path) -> None:
         assert len(read(inflight.path)) == (2 if end < len(after) - 1 else 3)
 
 
+def test_a_flipped_bit_spoils_no_other_line(tmp_path: Path) -> None:
+    path = tmp_path / "inflight.log"
+    inflight = Inflight(path)
+    for i in range(3):
+        inflight.begin(running(i))
+    first, second, third = path.read_bytes().split(b"\n\n")
+    for at in range(len(second)):
+        for bit in range(8):
+            flipped = second[:at] + bytes([second[at] ^ 1 << bit]) + second[at + 1 :]
+            path.write_bytes(b"\n\n".join([first, flipped, third]))
+            assert {running(0).id, running(2).id} <= set(read(path))
+
+
 def test_unreadable_lines_are_counted_and_the_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "inflight.log"
     path.write_bytes(b'\n{"id": torn\n')
