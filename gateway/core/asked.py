@@ -3,6 +3,8 @@
 Everything else is the upstream's business and stays as it was sent (``wire.md`` R2, R3).
 """
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -67,6 +69,9 @@ T = TypeVar("T")
 _REGULAR = msgspec.json.Decoder(_Regular)
 
 _MESSAGES = msgspec.json.Decoder(list[_Message])
+_MESSAGE_WANTS = {"[]": "an object with a string role", "[].role": "a string"}
+_NUMBER_OF_ITEM = re.compile(r"\[\d+\]")
+_NOTHING: Mapping[str, str] = {}
 _STRING = msgspec.json.Decoder(str)
 _FLAG = msgspec.json.Decoder(bool | None)
 _COUNT = msgspec.json.Decoder(int | None)
@@ -102,7 +107,7 @@ def _careful(fields: Fields, mask: bytes) -> Asked:
     model = _model(fields)
     _messages(fields)
     stream = bool(_read(fields, "stream", _FLAG, "true, false or null"))
-    options = _read(fields, "stream_options", _OPTIONS, "an object or null")
+    options = _read(fields, "stream_options", _OPTIONS, "an object or null", {".include_usage": "true, false or null"})
     if options is not None and not stream:
         msg = "stream_options is only allowed when stream is true"
         raise BadRequest(msg, param="stream_options")
@@ -140,7 +145,7 @@ def _messages(fields: Fields) -> None:
     if "messages" not in fields:
         msg = "the request has no messages"
         raise BadRequest(msg, code="missing_required_parameter", param="messages")
-    messages = _read(fields, "messages", _MESSAGES, "an array of objects with a string role")
+    messages = _read(fields, "messages", _MESSAGES, "an array of objects with a string role", _MESSAGE_WANTS)
     if not messages:
         msg = "messages is empty; send at least one"
         raise BadRequest(msg, param="messages")
@@ -153,7 +158,10 @@ def _number(fields: Fields, name: str, most: int) -> int | None:
     return value
 
 
-def _read(fields: Fields, name: str, decoder: "msgspec.json.Decoder[T]", wants: str) -> T | None:
+def _read(
+    fields: Fields, name: str, decoder: "msgspec.json.Decoder[T]", wants: str, inside: Mapping[str, str] = _NOTHING
+) -> T | None:
+    """The value of one field. ``inside`` says what is wanted at places in it, ``[]`` standing for any item's number."""
     raw = fields.get(name)
     if raw is None:
         return None
@@ -161,7 +169,7 @@ def _read(fields: Fields, name: str, decoder: "msgspec.json.Decoder[T]", wants: 
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
         where = str(error).partition(" - at `$")[2].rstrip("`")
-        msg = f"{name}{where} must be {wants}"
+        msg = f"{name}{where} must be {inside.get(_NUMBER_OF_ITEM.sub('[]', where), wants)}"
         raise BadRequest(msg, code="invalid_type", param=name + where) from error
     except RecursionError as error:
         raise BadRequest("the body is nested too deeply", code="too_deep") from error

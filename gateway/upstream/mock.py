@@ -15,7 +15,7 @@ from gateway.domain.channel import Channel, Served
 from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Prepared, Signs
-from gateway.upstream.failures import too_slow
+from gateway.upstream.failures import bad_response, too_slow
 
 Sleep = Callable[[float], Awaitable[object]]
 
@@ -64,7 +64,7 @@ class Plan(msgspec.Struct, kw_only=True):
     status: int = 200
     retry_after: str = ""
     cut: int | None = None
-    """The stream breaks off after so many events."""
+    """The answer breaks off: a stream after so many events, and always before its end."""
     silence: int | None = None
     """The stream falls silent after so many events."""
     no_usage: bool = False
@@ -210,7 +210,7 @@ class Body:
             out += [self._event(i, {"tool_calls": [{"index": 0, **self._call}]}) for i in self._choices]
         out += [self._event(i, {}, self._finish) for i in self._choices]
         if self._plan.bad_json:
-            out.insert(len(out) // 2, b'data: {"id": \n\n')
+            out[len(out) // 2 : len(out) // 2] = 2 * [b'data: {"id": \n\n']  # a single one would be forgiven
         options = self._asked.stream_options or {}
         if options.get("include_usage") and not self._plan.no_usage:
             chunk = {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": self._usage}
@@ -221,6 +221,11 @@ class Body:
         choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
         chunk = {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
         return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+
+    @property
+    def said(self) -> int:
+        """How many events there are before the first that says why it ended."""
+        return len(self._choices) * (1 + (1 if self._call else len(self._words)))
 
     @property
     def streamed(self) -> bool:
@@ -249,13 +254,19 @@ class MockReply:
             return self._body.error()[:limit]
         if self._plan.silence is not None:
             await self._fall_silent("total", self._channel.timeouts.total)
+        if self._plan.cut is not None:
+            raise AttemptFailed(bad_response(self._channel, "it broke off, as the demo was asked to"))
         return self._body.whole()
 
     async def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
         """See ``adapter.Reply``."""
         events = self._body.events()
         plan = self._plan
-        stop = min(len(events) if at is None else at for at in (plan.cut, plan.silence))
+        stop = len(events)
+        if plan.cut is not None:
+            stop = min(plan.cut, self._body.said)
+        if plan.silence is not None:
+            stop = min(plan.silence, stop)
         if plan.speed > 0:
             for event in events[:stop]:
                 yield event

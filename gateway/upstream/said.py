@@ -58,7 +58,7 @@ def read_error(body: bytes) -> Said:
         return read_object(found)
     if isinstance(found, str):
         return Said(message=tidy(found))
-    return Said(message=_excerpt(body), json=False)
+    return Said(message=excerpt(body), json=False)
 
 
 def read_object(found: Mapping[str, Any]) -> Said:
@@ -144,7 +144,7 @@ def _text(value: Any) -> str:
     return plain(value.strip()) if isinstance(value, str) else ""
 
 
-def _excerpt(body: bytes) -> str:
+def excerpt(body: bytes) -> str:
     """The title of a page, or the beginning of a text without its tags."""
     page = body[:65536].decode("utf-8", "replace")
     title = _TITLE.search(page)

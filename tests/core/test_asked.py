@@ -169,3 +169,23 @@ def test_the_input_is_bounded_by_a_third_of_its_bytes() -> None:
     small, large = ask().input_bound, ask(messages=[{"role": "user", "content": "x" * 3000}]).input_bound
     assert small == 16
     assert 1000 <= large <= 1020
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"messages": "hi"}, "messages must be an array of objects with a string role"),
+        ({"messages": [{"role": "user"}, "hi"]}, "messages[1] must be an object with a string role"),
+        ({"messages": [{"content": "hi"}]}, "messages[0] must be an object with a string role"),
+        ({"messages": [{"role": 1}]}, "messages[0].role must be a string"),
+        ({"stream": True, "stream_options": []}, "stream_options must be an object or null"),
+        (
+            {"stream": True, "stream_options": {"include_usage": 1}},
+            "stream_options.include_usage must be true, false or null",
+        ),
+    ],
+)
+def test_a_refusal_says_what_is_wanted_at_that_very_place(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        asked(json.dumps({"model": "m", "messages": [{"role": "user"}]} | fields).encode())
+    assert caught.value.message == message

@@ -125,6 +125,14 @@ async def test_it_breaks_off(sleep: Sleeper) -> None:
     assert said.text[0] == "!cut=3 one "
 
 
+@pytest.mark.parametrize("text", ["!cut", "!cut=3", "!cut=99 one"])
+async def test_what_breaks_off_has_no_good_end(sleep: Sleeper, text: str) -> None:
+    stream, _ = await _stream(sleep, text)
+    assert (stream.error and stream.error.code) == "upstream_stream_truncated"
+    with pytest.raises(AttemptFailed, match="broke off"):
+        await (await _reply(sleep, text)).read(100)
+
+
 @pytest.mark.parametrize(("text", "deadline"), [("!silence", "first event"), ("!silence=2 x y", "idle")])
 async def test_it_falls_silent_until_the_deadline(sleep: Sleeper, text: str, deadline: str) -> None:
     with pytest.raises(AttemptFailed, match=deadline) as caught:
@@ -148,7 +156,7 @@ async def test_it_garbles(sleep: Sleeper) -> None:
     with pytest.raises(AttemptFailed, match="no JSON"):
         DIALECT.whole(await reply.read(10_000), order(), channel())
     stream, _ = await _stream(sleep, "!bad-json")
-    assert (stream.finished, stream.marks) == (True, ("bad_chunks=1",))
+    assert (stream.error and stream.error.code) == "upstream_bad_response"
 
 
 async def test_it_sends_a_page(sleep: Sleeper) -> None:

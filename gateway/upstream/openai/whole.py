@@ -11,7 +11,7 @@ from gateway.upstream.openai.message import mend
 from gateway.upstream.openai.regular import finish_of_regular, whole_of_regular
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.reports import Reports
-from gateway.upstream.said import read_error
+from gateway.upstream.said import excerpt, read_error
 from gateway.upstream.tally import Tally
 
 
@@ -74,4 +74,4 @@ def _finished(answer: Fields, finish: str, order: Order, tally: Tally) -> Whole:
 def _no_completion(body: bytes, channel: Channel) -> Failure:
     said = read_error(body[:65536])
     what = "no chat completion" if said.json else "no JSON"
-    return bad_response(channel, f"it is {what}: {said.message or 'an empty body'}")
+    return bad_response(channel, f"it is {what}: {said.message or excerpt(body) or 'an empty body'}")

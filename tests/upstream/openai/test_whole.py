@@ -211,5 +211,13 @@ def test_what_is_no_completion_is_a_bad_response(body: bytes) -> None:
     assert (failed.kind, failed.code) == (FailureKind.SERVER, "upstream_bad_response")
 
 
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [(b"", "an empty body"), (b'{"foo":1}', '{"foo":1}'), (b'{"choices":[]}', '{"choices":[]}'), (b"[1]", "[1]")],
+)
+def test_a_bad_response_shows_its_beginning(body: bytes, shown: str) -> None:
+    assert _failure(body).error.message.endswith(f": {shown}")
+
+
 def test_an_end_that_means_failure_is_one() -> None:
     assert _failure(whole("m", choice("x", finish="error"))).code == "upstream_error"
