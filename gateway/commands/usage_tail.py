@@ -1,6 +1,7 @@
 """``usage tail``: a line for every call as it ends, for as long as one looks."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -13,13 +14,26 @@ from gateway.commands.call_filters import Wanted, filter_options, wanted_of
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.output import MARGIN, NOTHING, fit, out, out_json_line, words
 from gateway.commands.session import run
+from gateway.domain.errors import Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
 from gateway.domain.written import brief_count
 
+Page = Callable[[int, int], Awaitable[Iterable[CallView]]]
+"""Asks for so many ended calls, from a number on downwards."""
+
 CATCH_UP = 1000
-"""Calls a snapshot brings, so that none is missed when this falls behind."""
+"""Calls a snapshot brings. What this fell behind by more than that is read from the log."""
+
+PAGE = 500
+"""Of the log; fewer than what is remembered as shown, so that a page that meets it goes no further back."""
+
+MOST_MISSED = 100_000
+"""Calls read from the log at a time. Who fell further behind wants the list."""
+
+AGAIN_S = 0.5
+"""Until a server that gave this reader up, because it did not read, is asked again."""
 
 WIDTHS = (8, 17, 24, 12, 12, -6, -6, -10, -6)
 """Of the cells of a line, negative to align them right; longer cells push the rest."""
@@ -38,17 +52,59 @@ def tail(recent: int, *, as_json: bool, **given: Any) -> None:
 
     async def work(client: ControlClient) -> None:
         feed = Feed(wanted, recent)
-        async for event in client.events(CATCH_UP):
-            for call in feed.fresh(event):
-                if as_json:
-                    out_json_line(call)
-                else:
-                    out(line_of(call))
+
+        async def page(at: int, limit: int) -> list[CallView]:
+            return await client.calls(at=at, limit=limit)
+
+        async for event in _events(client):
+            if isinstance(event, Snapshot) and feed.missed(event):
+                async for calls in caught_up(feed, page, event.status.records):
+                    _print(calls, as_json=as_json)
+            _print(feed.fresh(event), as_json=as_json)
             if isinstance(event, Stopping):
                 words("the server is stopping")
         raise Quit("the server has stopped", Exit.UNREACHABLE)
 
     run(work, running=True)
+
+
+async def _events(client: ControlClient) -> AsyncIterator[AnyEvent]:
+    """What happens, also after the server gave this reader up; raises Unavailable when it is not there any more."""
+    heard = True
+    while heard:
+        heard = False
+        try:
+            async for event in client.events(CATCH_UP):
+                heard = True
+                yield event
+        except Unavailable:
+            if not heard:
+                raise
+            await asyncio.sleep(AGAIN_S)
+        else:
+            return
+
+
+async def caught_up(feed: "Feed", page: Page, newest: int) -> AsyncIterator[list[CallView]]:
+    """The calls that ended since those shown last, oldest first, up to the one numbered ``newest``; in pages."""
+    tops = []
+    for at in range(newest, max(0, newest - MOST_MISSED), -PAGE):
+        tops.append(at)
+        if feed.knows(await page(at, PAGE)):
+            break
+    else:
+        if newest > MOST_MISSED:
+            words(f"note: more than {MOST_MISSED} calls behind; what was before is in: tollkeeper usage list")
+    for at in reversed(tops):
+        yield feed.unseen(reversed(list(await page(at, PAGE))))
+
+
+def _print(calls: Iterable[CallView], *, as_json: bool) -> None:
+    for call in calls:
+        if as_json:
+            out_json_line(call)
+        else:
+            out(line_of(call))
 
 
 class Feed:
@@ -63,20 +119,29 @@ class Feed:
     def fresh(self, event: AnyEvent) -> list[CallView]:
         """The calls to show for this event."""
         if isinstance(event, CallSettled):
-            return self._unseen([event.call])
+            return self.unseen([event.call])
         if not isinstance(event, Snapshot):
             return []
-        calls = self._unseen(reversed(event.recent))
+        calls = self.unseen(reversed(event.recent))
         if not self._begun:
             self._begun = True
             return calls[len(calls) - min(self._recent, len(calls)) :]
         return calls
 
-    def _unseen(self, calls: Iterable[CallView]) -> list[CallView]:
+    def missed(self, event: Snapshot) -> bool:
+        """Whether calls ended that are too old for this snapshot and were not shown."""
+        return self._begun and event.status.records > len(event.recent) and not self.knows(event.recent)
+
+    def knows(self, calls: Iterable[CallView]) -> bool:
+        """Whether one of the calls was seen."""
+        return any(call.id in self._shown for call in calls)
+
+    def unseen(self, calls: Iterable[CallView]) -> list[CallView]:
+        """Those of the calls to show; all of them count as seen now."""
         new = [call for call in calls if call.id not in self._shown]
         self._shown.update(dict.fromkeys(call.id for call in new))
-        for old in list(self._shown)[: -2 * CATCH_UP]:
-            del self._shown[old]
+        while len(self._shown) > 2 * CATCH_UP:
+            del self._shown[next(iter(self._shown))]
         return [call for call in new if self._wanted.fits(call)]
 
 

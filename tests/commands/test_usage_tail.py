@@ -1,12 +1,21 @@
 """A line for every call as it ends, none twice, none missed."""
 
+import asyncio
+
+import msgspec
+import pytest
 from msgspec.structs import replace
 
+from gateway.client.control import ControlClient
+from gateway.commands import usage_tail
 from gateway.commands.call_filters import Wanted
 from gateway.commands.exits import Exit
 from gateway.commands.usage_tail import Feed, line_of
+from gateway.domain.errors import Unavailable
 from gateway.domain.events import Beat, CallSettled, Snapshot
 from gateway.domain.views import CallView
+from gateway.runfile import Endpoint
+from tests.client.scripted import talking
 from tests.commands.runner import Control, run
 from tests.commands.samples import ACCOUNT, CALL, HOSTILE, NOW, STATUS
 
@@ -50,6 +59,64 @@ def test_after_falling_behind_nothing_is_shown_twice_and_nothing_missed() -> Non
     feed.fresh(snapshot(call(1)))
     feed.fresh(CallSettled(seq=2, call=call(2)))
     assert ids(feed.fresh(snapshot(call(4), call(3), call(2), call(1)))) == ["req_3", "req_4"]
+
+
+async def caught_up_after(shown: int, ended: int) -> tuple[list[str], int]:
+    """What is shown of a log that grew meanwhile, and how many pages were asked for."""
+    log = [call(number) for number in range(1, ended + 1)]
+    feed, asked = Feed(Wanted(), 0), []
+
+    async def page(at: int, limit: int) -> list[CallView]:
+        asked.append(at)
+        return log[max(0, at - limit) : at][::-1]
+
+    for one in log[:shown]:
+        feed.fresh(CallSettled(seq=1, call=one))
+    found = [ids(calls) async for calls in usage_tail.caught_up(feed, page, ended)]
+    return [one for calls in found for one in calls], len(asked)
+
+
+@pytest.mark.parametrize(("shown", "ended"), [(1, 3_001), (0, 1_600), (5_000, 8_000), (3, 500)])
+async def test_what_was_missed_is_read_from_the_log(shown: int, ended: int) -> None:
+    found, asked = await caught_up_after(shown, ended)
+    assert found == [f"req_{number}" for number in range(shown + 1, ended + 1)]
+    assert asked <= 2 * ((ended - shown) // usage_tail.PAGE + 1)
+
+
+async def test_a_log_that_grew_too_much_is_not_read_in_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(usage_tail, "MOST_MISSED", 1_000)
+    found, _ = await caught_up_after(1, 3_001)
+    assert found == [f"req_{number}" for number in range(2_002, 3_002)]
+    assert "more than 1000 calls behind" in capsys.readouterr().err
+
+
+def test_only_a_snapshot_that_meets_nothing_shown_means_a_gap() -> None:
+    feed = Feed(Wanted(), 0)
+    first, met, gap = snapshot(call(1)), snapshot(call(3), call(2), call(1)), snapshot(call(9))
+    assert not feed.missed(first)
+    feed.fresh(first)
+    assert (feed.missed(met), feed.missed(gap)) == (False, True)
+
+
+async def test_a_reader_that_was_given_up_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage_tail, "AGAIN_S", 0)
+    beat = msgspec.json.encode(Beat(seq=1, time_ms=NOW))
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    tries = iter([beat, beat, b""])
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        line = next(tries)
+        writer.write(head + (b"%x\r\n%s\n\r\n" % (len(line) + 1, line) if line else b""))
+
+    async with talking(talk) as place:
+        client = ControlClient(Endpoint(instance="i", secret="s", port=place.port))
+        heard = []
+        with pytest.raises(Unavailable, match="is gone"):
+            heard += [event async for event in usage_tail._events(client)]  # noqa: SLF001 - its patience is what is tested
+    assert next(tries, None) is None
 
 
 def test_only_what_was_asked_for_is_shown() -> None:
