@@ -68,9 +68,10 @@ async def _store(client: ControlClient) -> Step:
         verdict = await client.verify()
     except GatewayError as error:
         return _unanswered("the store", error)
-    if not verdict.equal:
-        fix = "keep a copy of the data folder; 'tollkeeper verify' shows the difference"
-        return Step(name="the store", result="fail", text=plain(verdict.difference, TEXT_LIMIT), fix=fix)
+    if not verdict.equal or verdict.damage:
+        fix = "keep a copy of the data folder; 'tollkeeper verify' shows what is wrong"
+        text = verdict.difference or "; ".join(verdict.damage)
+        return Step(name="the store", result="fail", text=plain(text, TEXT_LIMIT), fix=fix)
     text = f"{verdict.calls:,} calls add up to {dollars(verdict.cost_nanos)}; {verdict.checks:,} sums are right"
     return Step(name="the store", result="ok", text=text)
 

@@ -9,28 +9,41 @@ from gateway.commands.output import out, out_json, out_pairs
 from gateway.commands.session import run
 from gateway.domain.money import dollars
 from gateway.domain.text import plain
+from gateway.domain.views import Verdict
 
 
 @click.command(cls=Command, examples=["tollkeeper verify && echo fine"])
 @json_option
 def verify(*, as_json: bool) -> None:
-    """Recompute every balance and sum from the call log; they must be equal to the last nano-dollar."""
+    """Recompute every balance and sum from the call log; they must be equal to the last nano-dollar.
+
+    What of the log is missing, or was damaged when the store was opened, is told as well.
+    """
     verdict = run(lambda client: client.verify())
     if as_json:
         out_json(verdict)
     else:
         out_pairs(
             [
-                ("result", "equal" if verdict.equal else "DIFFERENT"),
+                ("result", _result(verdict)),
                 ("granted", dollars(verdict.granted_nanos)),
                 ("spent", f"{dollars(verdict.cost_nanos)} by {verdict.calls:,} calls"),
                 ("balance", dollars(verdict.balance_nanos)),
                 ("comparisons", f"{verdict.checks:,}"),
                 ("difference", verdict.difference),
+                *(("damage", text) for text in verdict.damage),
             ]
         )
     if not verdict.equal:
         raise Quit(f"the books differ: {verdict.difference}; keep a copy of the data folder", Exit.STORE)
+    if verdict.damage:
+        raise Quit("the sums are right, but the call log is damaged; keep a copy of the data folder", Exit.STORE)
+
+
+def _result(verdict: Verdict) -> str:
+    if not verdict.equal:
+        return "DIFFERENT"
+    return "DAMAGED" if verdict.damage else "equal"
 
 
 @click.command(cls=Command, examples=["tollkeeper undo"])

@@ -331,6 +331,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     checks: int
     difference: str
     """The first difference; empty if equal."""
+    damage: list[str] = []
+    """What of the call log is missing, or was damaged when the store was opened; the sums may be equal all the same."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,6 +65,8 @@ class Log:
         self.folder, self._writer, self._limit, self._oldest = folder, writer, limit, oldest
         self._moment = now()
         self.notes = [] if notes is None else notes
+        self.damage: list[str] = []
+        """Those of the notes that tell of calls whose cost may be in no sum."""
         self._lock = threading.Lock()
         """Between what ``append`` does and what ``sync`` does beside waiting for the disk."""
         self._sync_lock = threading.Lock()
@@ -250,6 +252,7 @@ class Log:
         text = restore(segment, self.last, self._moment)
         if text:
             self.notes.append(text)
+            self.damage.append(text)
         self._grow(Tail(segment))
         return segment
 

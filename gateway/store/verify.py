@@ -35,6 +35,8 @@ class Snapshot(NamedTuple):
     counters: list[tuple[Scope, Millis, Spent]]
     granted: Nanos
     balance: Nanos
+    damage: list[str]
+    """What was found when the store was opened."""
 
 
 def verify(store: Store) -> Verdict:
@@ -52,11 +54,12 @@ def take(store: Store) -> Snapshot:
             sums = segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums
             parts.append(Part(segment, segment.n, segment.last, sums))
         backlog = books.counters.backlog()
-    return Snapshot(parts, backlog, books.counters.known(), store.entities.granted, balance)
+    damage = list(store.calls.log.damage)
+    return Snapshot(parts, backlog, books.counters.known(), store.entities.granted, balance, damage)
 
 
 def check(snapshot: Snapshot) -> Verdict:
-    """Compare; the first difference is told."""
+    """Compare; the first difference is told, and all the damage that is met before it."""
     audit = _Audit(snapshot)
     difference = next(audit.differences(), "")
     return Verdict(
@@ -67,6 +70,7 @@ def check(snapshot: Snapshot) -> Verdict:
         balance_nanos=snapshot.balance,
         checks=audit.checks,
         difference=difference,
+        damage=audit.damage,
     )
 
 
@@ -75,7 +79,10 @@ class _Audit:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.checks, self.calls, self.cost = 0, 0, 0
+        self.damage = list(snapshot.damage)
         self._snapshot = snapshot
+        self._next = 1
+        """The document that comes next: their ids are consecutive, from one segment to the next, too."""
         self._spent: dict[Scope, dict[Millis, Counts]] = {}
         for scope, since, _ in snapshot.counters:
             self._spent.setdefault(scope, {})[since] = Counts()
@@ -94,10 +101,10 @@ class _Audit:
         yield from self._same("the balance", self._snapshot.balance, balance)
 
     def _part(self, part: Part) -> Iterator[str]:
-        """A segment against its file; of one whose file is gone the sums are all there is."""
+        """A segment against its file, unless that is gone or damaged: then the sums are all there is."""
         name = part.segment.name
-        if part.segment.gone:
-            self._gone(part)
+        if part.segment.gone or part.segment.partial:
+            self._believe(part)
             return
         fresh, count, last = Rollup(), 0, 0
         for line in part.segment.lines():
@@ -110,6 +117,7 @@ class _Audit:
             yield from self._call(call, call.id)
             if doc_id <= last:
                 yield f"{name}: document {doc_id} follows {last}"
+            self._met(name, doc_id, doc_id)
             last = doc_id
         if part.segment.damaged:
             yield f"{name}: it holds something else than what was written; its sums stay as they were"
@@ -133,8 +141,24 @@ class _Audit:
                 if call.ts >= since:
                     spent.book(call)
 
-    def _gone(self, part: Part) -> None:
-        """Of calls that are no longer kept, the sums are all there is."""
+    def _met(self, name: str, first: int, last: int) -> None:
+        """These documents come now."""
+        if first > self._next:
+            missing = (
+                f"document {self._next} is" if first - 1 == self._next else f"documents {self._next} to {first - 1} are"
+            )
+            self.damage.append(f"{name}: {missing} missing before {first}, and what was charged there is in no sum")
+        self._next = max(self._next, last + 1)
+
+    def _believe(self, part: Part) -> None:
+        """The sums of a segment, without its calls."""
+        segment = part.segment
+        self._met(segment.name, segment.first, segment.last)
+        if segment.partial and not segment.gone:
+            self.damage.append(
+                f"{segment.name}: damage left it {part.n} of its calls, and its sums stay as they were; "
+                "bring it back from a backup, or delete it"
+            )
         groups = total(part.sums.totals("group").values())
         self.calls += groups.calls
         self.cost += groups.cost
@@ -142,7 +166,8 @@ class _Audit:
             for value, rows in part.sums.table(DIMENSION[scope[0]]).items():
                 if scope == ACCOUNT or scope[1] == value:
                     for since, spent in moments.items():
-                        spent.merge(total(counts for start, counts in rows.items() if start >= since))
+                        whole = since <= segment.t0
+                        spent.merge(total(counts for start, counts in rows.items() if whole or start >= since))
 
     def _same(self, what: str, kept: object, found: object) -> Iterator[str]:
         self.checks += 1

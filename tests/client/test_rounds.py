@@ -53,6 +53,17 @@ async def test_books_that_differ(owner: ControlClient, monkeypatch: pytest.Monke
     assert (await made(owner))["the store"].text == "balance: 1 != 2"
 
 
+async def test_a_damaged_log(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = await owner.verify()
+
+    async def bad() -> Verdict:
+        return replace(verdict, damage=["one", "another"])
+
+    monkeypatch.setattr(owner, "verify", bad)
+    step = (await made(owner))["the store"]
+    assert (step.result, step.text) == ("fail", "one; another")
+
+
 async def test_what_is_not_answered_is_a_failure_of_its_own(
     owner: ControlClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,7 @@
 """Samples: calls, holds and grants made of a number, so that a test can say which one it means."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,8 +13,10 @@ from gateway.domain.call import Record, Running
 from gateway.domain.change import Change
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos, TokenId
 from gateway.store.calls import CallLog
+from gateway.store.lines import TAIL
 from gateway.store.log import Log
 from gateway.store.rollup import Dimension
+from gateway.store.segment import EMPTY, HEAD
 from gateway.store.store import Store
 from gateway.store.sums import FOREVER, Sums
 
@@ -22,6 +24,22 @@ T0 = 1_763_640_000_000
 """A Thursday in November 2025, noon in UTC."""
 
 MODELS = ("m-large", "m-small", "m-tiny")
+
+HURTS: dict[str, Callable[[bytes], bytes]] = {
+    "emptied": lambda _: b"",
+    "one byte": lambda data: data[:1],
+    "half a head": lambda data: data[: len(HEAD) // 2],
+    "the head alone": lambda _: HEAD,
+    "no calls": lambda _: EMPTY,
+    "half a line": lambda data: data[: len(HEAD) + 120],
+    "two and a half lines": lambda data: b"\n".join(data.split(b"\n")[:4])[:-100],
+    "no end": lambda data: data[: -len(TAIL)],
+    "emptied by stock TinyDB": lambda _: b'{"meta": {"1": {"format": 1}}, "calls": {}}',
+    "another TinyDB": lambda _: b'{"calls": {"1": {"cost": "a word"}, "x": {}}}',
+    "garbage": lambda _: bytes(range(256)) * 20,
+    "zeros": lambda data: bytes(len(data) + 1),
+}
+"""What may become of a file."""
 
 
 def call_id(i: int, ts: int = T0) -> CallId:

@@ -1,7 +1,6 @@
 """The log of segments: when one ends and the next begins, what is sealed, and what opening finds."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -15,9 +14,8 @@ from gateway.store.ledger import Ledger
 from gateway.store.lines import TAIL
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, DIMENSIONS, HOUR
-from gateway.store.segment import EMPTY, HEAD
 from gateway.store.sums import FOREVER, Sums
-from tests.store.samples import T0, busy, log_of, record, seal, segments, stock, sums_of
+from tests.store.samples import HURTS, T0, busy, log_of, record, seal, segments, stock, sums_of
 
 SMALL = 3000
 """Bytes: about ten calls."""
@@ -193,23 +191,6 @@ def test_an_edited_sealed_segment_is_taken_back_and_changes_no_sum(tmp_path: Pat
     assert again.count < 25
     assert sums_of(again, "group").total.calls == 25
     assert reopened(tmp_path).log.notes == []
-
-
-HURTS: dict[str, Callable[[bytes], bytes]] = {
-    "emptied": lambda _: b"",
-    "one byte": lambda data: data[:1],
-    "half a head": lambda data: data[: len(HEAD) // 2],
-    "the head alone": lambda _: HEAD,
-    "no calls": lambda _: EMPTY,
-    "half a line": lambda data: data[: len(HEAD) + 120],
-    "two and a half lines": lambda data: b"\n".join(data.split(b"\n")[:4])[:-100],
-    "no end": lambda data: data[: -len(TAIL)],
-    "emptied by stock TinyDB": lambda _: b'{"meta": {"1": {"format": 1}}, "calls": {}}',
-    "another TinyDB": lambda _: b'{"calls": {"1": {"cost": "a word"}, "x": {}}}',
-    "garbage": lambda _: bytes(range(256)) * 20,
-    "zeros": lambda data: bytes(len(data) + 1),
-}
-"""What may become of a file."""
 
 
 @pytest.mark.parametrize("hurt", HURTS)

@@ -11,7 +11,7 @@ from gateway.store.counters import Spent
 from gateway.store.rollup import DAY, Counts, Rollup, Sealed
 from gateway.store.store import Store
 from gateway.store.verify import check, take, verify
-from tests.store.samples import T0, busy, grant, record, running, segments, settle, store_of
+from tests.store.samples import HURTS, T0, busy, grant, log_of, record, running, segments, settle, store_of
 
 
 @pytest.fixture
@@ -45,6 +45,67 @@ def test_sums_of_deleted_calls_are_believed(store: Store) -> None:
     store.calls.log.segments[0].path.unlink()
     store.calls.log.segments[0].gone = True
     assert verify(store).calls == 60
+
+
+@pytest.mark.parametrize("hurt", HURTS)
+def test_of_a_damaged_sealed_segment_the_sums_are_believed_and_the_damage_is_told(home: Path, hurt: str) -> None:
+    store = store_of(home, segment_bytes=8000)
+    grant(store)
+    for i in range(60):
+        settle(store, i)
+    store.close()
+    path = segments(home / "usage")[0]
+    path.write_bytes(HURTS[hurt](path.read_bytes()))
+    for _ in range(3):
+        again = store_of(home, segment_bytes=8000)
+        assert again.books.balance() == store.books.balance()
+        spent = [again.books.spent(("token", f"tok_{i}"), Millis(since)) for i in range(5) for since in (0, T0)]
+        assert spent == [store.books.spent(("token", f"tok_{i}"), Millis(since)) for i in range(5) for since in (0, T0)]
+        verdict = verify(again)
+        assert (verdict.equal, verdict.difference, verdict.calls) == (True, "", 60)
+        told = [text.partition(" left it ")[0] for text in verdict.damage]
+        assert told == ([] if hurt == "no end" else [f"{path.name}: damage"])
+        again.close()
+
+
+def test_a_line_that_was_taken_out_is_missed(store: Store, home: Path) -> None:
+    store.close()
+    path = segments(home / "usage")[-1]
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([*lines[:2], *lines[4:]]))
+    last = store.calls.log.segments[-1]
+    for _ in range(2):
+        again = store_of(home, segment_bytes=8000)
+        verdict = verify(again)
+        assert (verdict.equal, again.notes, len(verdict.damage)) == (True, [], 1)
+        assert (
+            f"documents {last.first + 1} to {last.first + 2} are missing before {last.first + 3}" in verdict.damage[0]
+        )
+        again.close()
+
+
+def test_damage_that_was_repaired_is_told_by_the_process_that_found_it(store: Store, home: Path) -> None:
+    store.close()
+    path = segments(home / "usage")[-1]
+    path.write_bytes(b"")
+    damages = []
+    for _ in range(2):
+        again = store_of(home, segment_bytes=8000)
+        damages.append((verify(again).equal, verify(again).damage, again.notes))
+        again.close()
+    told = f"{path} was not as it was written; 0 calls of it are good, not a byte was left"
+    assert damages == [(True, [told], [told]), (True, [], [])]
+
+
+def test_a_deleted_segment_that_was_not_sealed_is_missed(home: Path) -> None:
+    store_of(home).close()
+    log_of(home / "usage", 60, limit=3000)  # never closed: nothing is sealed
+    segments(home / "usage")[1].unlink()
+    again = store_of(home, segment_bytes=8000)
+    verdict = verify(again)
+    assert verdict.equal
+    assert f"{segments(home / 'usage')[1].name}: documents 13 to 24 are missing before 25" in verdict.damage[0]
+    again.close()
 
 
 def test_a_missing_call_is_found(store: Store, home: Path) -> None:
