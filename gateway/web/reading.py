@@ -64,9 +64,10 @@ def check_json(request: web.BaseRequest) -> None:
     kind = headers.get("Content-Type")
     if kind == "application/json" or (kind is None and "Origin" not in headers):
         return
-    media, _, parameters = (kind or "").partition(";")
-    charset = parameters.strip().lower().partition("charset=")[2].strip('"')
-    if media.strip().lower() != "application/json" or charset not in ("", "utf-8", "utf8"):
+    media, *parameters = (kind or "").lower().split(";")
+    pairs = (parameter.partition("=") for parameter in parameters)
+    charsets = {value.strip().strip('"') for name, _, value in pairs if name.strip() == "charset"}
+    if media.strip() != "application/json" or not charsets <= {"", "utf-8", "utf8"}:
         msg = "send the body as 'Content-Type: application/json' in UTF-8"
         raise Refused(msg, code="unsupported_media_type")
 
