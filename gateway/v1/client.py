@@ -47,6 +47,8 @@ class HttpClient:
             return
         self.begun = True
         response = web.StreamResponse(headers={**self._headers(headers), **STREAM_HEADERS})
+        if self._request.version < (1, 1):
+            response.force_close()  # without chunks its end is that of the connection
         self.response = response
         await response.prepare(self._request)
 

@@ -106,13 +106,15 @@ async def test_a_whole_answer_to_nobody_is_no_error() -> None:
         await peer.gone.wait()
 
 
-async def test_an_old_client_gets_no_chunks() -> None:
+@pytest.mark.parametrize("wish", ["close", "keep-alive"])
+async def test_an_old_client_gets_no_chunks_and_the_end_of_the_connection(wish: str) -> None:
     async def act(client: HttpClient) -> None:
         await client.begin({})
         await client.write(b"data: 1\n\n")
 
-    answer = await acted(act, "GET / HTTP/1.0")
+    answer = await acted(act, "GET / HTTP/1.0", connection=wish)  # it is read to its end
     assert (answer.body, answer.head.all("transfer-encoding")) == (b"data: 1\n\n", [])
+    assert "keep-alive" not in answer.head.get("connection")
 
 
 async def test_a_listed_origin_may_read_the_stream() -> None:
