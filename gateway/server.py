@@ -28,7 +28,7 @@ from gateway.core.clock import Clock
 from gateway.core.engine import Engine
 from gateway.core.fresh import beginnings, first_token, is_fresh
 from gateway.core.health import Health
-from gateway.core.ids import new_id, new_key
+from gateway.core.ids import new_call_id, new_id, new_key
 from gateway.core.live import Live, Patience
 from gateway.core.meter import Meter
 from gateway.core.pipeline import Parts, Pipeline
@@ -268,7 +268,8 @@ async def _unless(event: asyncio.Event, work: Coroutine[object, object, None], l
 async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
     """Open the public port; at the end it is closed at once. Raises Conflict, saying what to do, if it is taken."""
     surface = Surface(engine, config.host)
-    listener = Listener(surface.handle, Crowd(lambda: engine.catalog.registry.settings))
+    crowd = Crowd(lambda: engine.catalog.registry.settings)
+    listener = Listener(surface.handle, crowd, lambda: new_call_id(engine.clock.wall()))
     try:
         server = await asyncio.get_running_loop().create_server(listener, config.host, config.port, backlog=BACKLOG)
     except OSError as error:

@@ -11,9 +11,12 @@ from typing import Any
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.domain.errors import BadRequest, Unavailable
+from gateway.domain.errors import BadRequest, GatewayError, InternalError, Unavailable
+from gateway.domain.units import CallId
+from gateway.web.broken import fault
 from gateway.web.crowd import Crowd
 from gateway.web.errors import answer
+from gateway.web.response import Response
 
 WRITE_S = 30.0
 """A client that takes nothing of what waits for it, from one such look to the next, is left."""
@@ -22,7 +25,7 @@ WRITE_S = 30.0
 class Connection(RequestHandler):
     """One client's connection."""
 
-    __slots__ = ("_address", "_crowd", "_look", "leaving", "on_lost")
+    __slots__ = ("_address", "_crowd", "_look", "_new_id", "leaving", "on_lost")
 
     leaving: bool
     """It ends behind the answer that is being given, which says so."""
@@ -31,9 +34,10 @@ class Connection(RequestHandler):
     _look: asyncio.TimerHandle | None
     """The next look at a client that reads more slowly than we write."""
 
-    def __init__(self, manager: web.Server, crowd: Crowd, **options: Any) -> None:
+    def __init__(self, manager: web.Server, crowd: Crowd, new_id: Callable[[], CallId], **options: Any) -> None:
         super().__init__(manager, **options)
         self._crowd = crowd
+        self._new_id = new_id
         self.leaving = False
 
     def leave(self) -> None:
@@ -51,7 +55,7 @@ class Connection(RequestHandler):
         crowded = self._crowd.enter(self._address)
         super().connection_made(transport)
         if crowded and self.transport is not None:
-            self.transport.write(_refusal(crowded))
+            self.transport.write(_refusal(crowded, self._new_id()))
             self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -100,24 +104,14 @@ class Connection(RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Broken HTTP gets the same JSON error object as everything else."""
-        detail = (message or "").strip().splitlines()
-        text = f"this is not a request that can be read: {detail[0][:120]!a}" if detail else "this cannot be read"
-        response = web.Response(
-            status=400 if status < 500 else status,
-            body=answer(BadRequest(text, code="bad_http"))[2],
-            content_type="application/json",
-            headers={"Server": "tollkeeper"},
-        )
-        response.force_close()
-        return response
-
-
-def _refusal(reason: str) -> bytes:
-    body = answer(Unavailable(reason, retry_after_s=1))[2]
-    return (
-        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
-        b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-    )
+        call = self._new_id()
+        error: GatewayError = InternalError(f"the gateway failed by a bug of its own; the call is {call}")
+        if status < 500:
+            error = BadRequest(f"this is not a request that can be read: {fault(exc)}", code="bad_http")
+        status, headers, body = answer(error, call)
+        response = Response(body, status=status, headers={**headers, "x-request-id": call})
+        response.keep_alive = False
+        return response  # type: ignore[return-value] # aiohttp asks for no more than it has
 
 
 class Request(web.BaseRequest):
@@ -129,3 +123,14 @@ class Request(web.BaseRequest):
     def keep_alive(self) -> bool:
         """Whether the connection stays open behind the answer."""
         return not (self._message.should_close or self._protocol.leaving)
+
+
+def _refusal(reason: str, call: CallId) -> bytes:
+    """The whole answer to a connection that is one too many: no request is waited for."""
+    _, headers, body = answer(Unavailable(reason, retry_after_s=1), call)
+    fields = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "x-request-id": call}.items())
+    head = (
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nServer: tollkeeper\r\nConnection: close\r\n{fields}\r\n"
+    )
+    return head.encode() + body

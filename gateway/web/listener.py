@@ -8,6 +8,8 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
+from gateway.domain.units import CallId
+from gateway.web.broken import MAX_HEADERS, MAX_LINE
 from gateway.web.connection import Connection, Request
 from gateway.web.crowd import Crowd
 from gateway.web.response import Response
@@ -27,22 +29,28 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | Response]]
 class Listener(web.Server):
     """Makes our connections. No access log: the call log is one, and writing both costs a fifth of the throughput."""
 
-    def __init__(self, handler: Handler, crowd: Crowd) -> None:
+    def __init__(self, handler: Handler, crowd: Crowd, new_id: Callable[[], CallId]) -> None:
+        """``new_id`` gives the id of what is answered without the handler."""
         # It says StreamResponse and asks for no more than Response has.
         super().__init__(handler, handler_cancellation=False)  # type: ignore[arg-type]
         self._crowd = crowd
+        self._new_id = new_id
 
     def __call__(self) -> RequestHandler:
         """One more connection."""
         return Connection(
             self,
             self._crowd,
+            self._new_id,
             loop=self._loop,
             keepalive_timeout=KEEP_ALIVE_S,
             access_log=None,
             read_bufsize=READ_BUFFER,
             auto_decompress=False,
             lingering_time=LINGER_S,
+            max_line_size=MAX_LINE,
+            max_field_size=MAX_LINE,
+            max_headers=MAX_HEADERS,
         )
 
     async def emptied(self) -> None:

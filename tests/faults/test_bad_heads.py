@@ -58,7 +58,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "longer": ("Bearer {key}x", "invalid_api_key"),
     "two keys": ("Bearer {key} {key}", "invalid_api_key"),
     "other case": ("Bearer {upper}", "invalid_api_key"),
-    "8 KB": ("Bearer " + "x" * 8000, "invalid_api_key"),
+    "8 KB": ("Bearer " + "x" * (8 << 10), "invalid_api_key"),
     "not ASCII": ("Bearer \xe9\xff", "invalid_api_key"),
 }
 

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from gateway.domain.errors import GatewayError
 from gateway.domain.settings import Settings
+from gateway.domain.units import CallId
 from gateway.web import errors
 from gateway.web.crowd import Crowd
 from gateway.web.listener import Listener
@@ -34,7 +35,7 @@ class Visitor(Client):
 @asynccontextmanager
 async def opened(handle: Handle, crowd: Crowd | None = None) -> AsyncIterator[tuple[Visitor, Listener]]:
     """A client that knows the port, and the listener."""
-    listener = Listener(_guarded(handle), crowd or Crowd(Settings))
+    listener = Listener(_guarded(handle), crowd or Crowd(Settings), lambda: CallId("req_of_the_door"))
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     visitor = Visitor(server.sockets[0].getsockname()[1])
     try:

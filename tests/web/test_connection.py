@@ -9,7 +9,7 @@ from gateway.domain.settings import Settings
 from gateway.web.connection import WRITE_S, Connection
 from gateway.web.crowd import Crowd
 from gateway.web.listener import KEEP_ALIVE_S
-from tests.fakes.client import read_answer
+from tests.fakes.client import Answer, read_answer
 from tests.fakes.wire import Gone
 from tests.web.door import opened, until
 
@@ -105,7 +105,50 @@ async def test_broken_http_is_answered_in_json_and_closed(head: bytes, caplog: p
             await peer.gone.wait()
     assert answer.refusal == (400, "bad_http", None)
     assert answer.head.get("content-type") == "application/json"
+    assert identified(answer)
     assert caplog.records == []
+
+
+def identified(answer: Answer) -> bool:
+    """Whether head and body say which answer of which program it is."""
+    told = answer.head.get("server"), answer.head.get("x-request-id"), answer.error["gateway"]["call_id"]
+    return told == ("tollkeeper", "req_of_the_door", "req_of_the_door")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer sk-tk-secret" + b" " * 9000 + b"x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer sk-tk-secret\x01\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization Bearer sk-tk-secret\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nsk-tk-secret" + b"x" * 9000 + b": x\r\n\r\n",
+        b"GET /?key=sk-tk-secret" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n",
+        b"GET /?key=sk-tk-secret HTTQ/1.1\r\n\r\n",
+        b"GET sk-tk-secret HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"sk-tk-secret / HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nsk-tk-secret\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: sk-tk-secret\r\n\r\n",
+    ],
+)
+async def test_e3_what_was_sent_is_not_repeated(head: bytes) -> None:
+    async with opened(hello) as (client, _):
+        answer = await client.raw(head)
+    assert answer.refusal == (400, "bad_http", None)
+    assert b"secret" not in answer.body
+
+
+@pytest.mark.parametrize(("size", "status"), [(8 << 10, 200), (9000, 400)])
+async def test_a_header_may_have_8_kib(size: int, status: int) -> None:
+    async with opened(hello) as (client, _):
+        assert (await client.get("/", {"authorization": "x" * size})).status == status
+
+
+@pytest.mark.parametrize(("count", "status"), [(100, 200), (101, 400)])
+async def test_a_head_may_have_a_hundred_headers(count: int, status: int) -> None:
+    async with opened(hello) as (client, _):
+        assert (
+            await client.raw(b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: x\r\n" * (count - 1) + b"\r\n")
+        ).status == status
 
 
 @pytest.mark.parametrize("settings", [Settings(connections=2), Settings(address_connections=2)])
@@ -118,6 +161,7 @@ async def test_c12_too_many_connections_are_turned_away(settings: Settings) -> N
         extra = await client.connect()
         answer = await read_answer(extra)
         assert (answer.status, answer.error["code"], answer.head.get("retry-after")) == (503, "overloaded", "1")
+        assert identified(answer)
         kept.pop().close()
         await until(lambda: len(listener.connections) < 2)
         assert (await client.get("/")).status == 200
