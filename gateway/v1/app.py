@@ -11,12 +11,13 @@ from aiohttp import web
 from gateway.core.call import Visit
 from gateway.core.engine import Engine
 from gateway.core.ids import new_call_id
-from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound
+from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound
 from gateway.domain.text import plain
 from gateway.v1 import health, models
 from gateway.v1.chat import chat
 from gateway.web import errors
 from gateway.web.hosts import check_host, check_origin, preflight, readable_by
+from gateway.web.knocks import Knocks
 from gateway.web.reading import check_head, key_of
 from gateway.web.response import Response
 
@@ -34,6 +35,7 @@ class Surface:
     def __init__(self, engine: Engine, host: str) -> None:
         self._engine = engine
         self._host = host
+        self._knocks = Knocks(engine.clock.mono)
         self.port = 0
         """The port that listens, once it does."""
 
@@ -49,7 +51,7 @@ class Surface:
             check_origin(headers.get("Origin"), settings.origins)
             visit = Visit(
                 id=call,
-                key=key_of(request) if request.path.startswith(("/v1/chat", MODELS)) else "",
+                key=self._key(request) if request.path.startswith(("/v1/chat", MODELS)) else "",
                 app=_app(headers.get("User-Agent", "")),
                 retry=_retry(headers.get("x-stainless-retry-count", "0")),
                 ts=ts,
@@ -60,6 +62,8 @@ class Surface:
             else:
                 response = self._other(request, visit)
         except GatewayError as error:
+            if isinstance(error, InvalidToken):
+                self._knocks.failed(request.remote or "")
             response = _failed(error, call)
         except ConnectionError:
             raise
@@ -71,6 +75,11 @@ class Surface:
             if origins := engine.catalog.registry.settings.origins:
                 _allow_origin(request, response, origins)
         return response
+
+    def _key(self, request: web.BaseRequest) -> str:
+        if self._knocks.heard:
+            self._knocks.check(request.remote or "")
+        return key_of(request)
 
     def _other(self, request: web.BaseRequest, visit: Visit) -> Response:
         path, method = request.path, request.method

@@ -1,11 +1,15 @@
 """Which path leads where; every failure is the one error object, every answer has its id."""
 
 import json
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from gateway.v1 import app
+from gateway.web.knocks import MOST, Knocks
 from tests.fakes.client import Answer, read_answer
-from tests.fakes.gateway import Gateway
+from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Provider
 from tests.fakes.replies import speak
 
@@ -111,6 +115,17 @@ async def test_where_nothing_is_a_body_changes_nothing(
 ) -> None:
     assert (await gateway.client.ask(method, path, b'{"model":"m"}')).refusal == refusal
     assert (await ask(gateway, "GET", "/v1/models")).status == 200
+
+
+async def test_another_machine_without_a_token_is_kept_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "Knocks", partial(Knocks, own=lambda _: False))
+    async with running(tmp_path) as gateway:
+        for _ in range(MOST):
+            assert (await ask(gateway, "GET", "/v1/models", authorization="Bearer nothing")).status == 401
+        answer = await ask(gateway, "GET", "/v1/models")
+        assert answer.refusal == (429, "rate_limit_exceeded", None)
+        assert 0 < int(answer.head.get("retry-after")) <= 60
+        assert (await ask(gateway, "GET", "/health")).status == 200
 
 
 async def test_a_strangers_name_and_page_are_refused_on_every_path(gateway: Gateway) -> None:

@@ -1,0 +1,63 @@
+"""Who comes with wrong tokens waits; nobody else does."""
+
+import pytest
+
+from gateway.domain.errors import RateLimited
+from gateway.web.knocks import KEPT, MOST, Knocks
+
+NEAR, FAR = "127.0.0.1", "192.0.2.7"
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def knocks(time: Time) -> Knocks:
+    return Knocks(time)
+
+
+def test_an_address_waits_after_its_tenth_failure_until_a_minute_after_its_first(knocks: Knocks, time: Time) -> None:
+    for _ in range(MOST):
+        knocks.check(FAR)
+        knocks.failed(FAR)
+        time.now += 2
+    with pytest.raises(RateLimited) as caught:
+        knocks.check(FAR)
+    assert caught.value.retry_after_s == 40
+    knocks.check("192.0.2.8")
+    time.now += 40
+    knocks.check(FAR)
+    knocks.failed(FAR)
+    with pytest.raises(RateLimited):
+        knocks.check(FAR)
+
+
+def test_what_is_long_ago_is_forgotten(knocks: Knocks, time: Time) -> None:
+    knocks.failed(FAR)
+    time.now += 60
+    knocks.check(FAR)
+    assert knocks.heard == {}
+
+
+@pytest.mark.parametrize("own", [NEAR, "127.8.8.8", "::1", "::ffff:127.0.0.1", ""])
+def test_this_machine_never_waits(knocks: Knocks, own: str) -> None:
+    for _ in range(3 * MOST):
+        knocks.failed(own)
+        knocks.check(own)
+
+
+def test_memory_is_bounded(knocks: Knocks) -> None:
+    for number in range(3 * KEPT):
+        knocks.failed(f"2001:db8::{number:x}")
+    assert len(knocks.heard) == KEPT
+    assert all(failures.maxlen == MOST for failures in knocks.heard.values())
