@@ -74,7 +74,8 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
     type=TIER,
     multiple=True,
     metavar="ABOVE=INPUT/OUTPUT",
-    help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE]]; may be given again.",
+    help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE]]; may be given again. Without CACHED, cached "
+    "tokens of such inputs cost what INPUT says there, not what --cached says.",
 )
 @click.option("--free", is_flag=True, help="It costs nothing.")
 @json_option

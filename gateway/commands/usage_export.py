@@ -27,6 +27,10 @@ FIELDS = CallView.__struct_fields__
 """The columns; their names and order are stable, new ones are added at the end."""
 
 
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a spreadsheet takes for a formula at the beginning of a cell; the wide forms it takes, too."""
+
+
 @click.command(
     cls=Command,
     examples=[
@@ -74,7 +78,7 @@ def csv_line(call: CallView) -> str:
 def _cell(value: object) -> str:
     if isinstance(value, str):
         text = plain(value, limit=len(value) + 1)
-        return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+        return f"'{text}" if text[:1] in FORMULA else text
     return "" if value is None else json.dumps(value)
 
 

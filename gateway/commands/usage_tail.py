@@ -56,6 +56,7 @@ def tail(recent: int, *, as_json: bool, **given: Any) -> None:
         async def page(at: int, limit: int) -> list[CallView]:
             return await client.calls(at=at, limit=limit)
 
+        await _check(client, wanted)
         async for event in _events(client):
             if isinstance(event, Snapshot) and feed.missed(event):
                 async for calls in caught_up(feed, page, event.status.records):
@@ -66,6 +67,16 @@ def tail(recent: int, *, as_json: bool, **given: Any) -> None:
         raise Quit("the server has stopped", Exit.UNREACHABLE)
 
     run(work, running=True)
+
+
+async def _check(client: ControlClient, wanted: Wanted) -> None:
+    """Raises NotFound for a name that no call to come can have."""
+    if wanted.token:
+        await client.token(wanted.token)
+    if wanted.group:
+        await client.group(wanted.group)
+    if wanted.channel:
+        await client.channel(wanted.channel)
 
 
 async def _events(client: ControlClient) -> AsyncIterator[AnyEvent]:

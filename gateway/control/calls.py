@@ -1,7 +1,8 @@
 """Calls: pages of the log, one call whole, and the hand that ends a running one."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -11,8 +12,10 @@ from gateway.control.inputs import query
 from gateway.control.views import running_view
 from gateway.core.engine import Engine
 from gateway.domain.call import Outcome, Record, Running
+from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.text import plain
+from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.domain.views import CallView, call_view
 from gateway.store.calls import CallFilter
@@ -96,16 +99,29 @@ def newest(engine: Engine, limit: int) -> list[Record]:
     return (recent + [r for r in engine.store.calls.newest(limit) if r.id not in known])[:limit]
 
 
-def _filter(desk: Desk, asked: dict[str, object]) -> CallFilter:
-    """Names of tokens and channels become ids; those of removed ones are known by id only."""
-    registry = desk.registry
-    for noun, table in (("token", registry.tokens), ("channel", registry.channels)):
-        if ref := asked.get(noun):
-            asked[noun] = next((key for key, entity in table.items() if entity.name == ref), ref)
+def _filter(desk: Desk, asked: dict[str, Any]) -> CallFilter:
+    """Names of tokens and channels become ids; removed ones are known by id only.
+
+    Raises NotFound for a name that nothing has: no call can fit.
+    """
+    catalog = desk.engine.catalog
+    if ref := asked.get("token"):
+        asked["token"] = _id_of(ref, catalog.token, "tok")
+    if ref := asked.get("channel"):
+        asked["channel"] = _id_of(ref, catalog.channel, "ch")
     known = [outcome.value for outcome in Outcome]
     if asked.get("outcome", known[0]) not in known:
         raise BadRequest(f"outcome: must be one of {', '.join(known)}", param="outcome")
     return msgspec.convert(asked, CallFilter)
+
+
+def _id_of(ref: str, find: Callable[[str], Token | Channel], prefix: str) -> str:
+    try:
+        return find(ref).id
+    except NotFound as error:
+        if ref.startswith(f"{prefix}_"):
+            return ref
+        raise NotFound(f"{error.message}; calls of a removed one are found by the word {prefix}:NAME") from error
 
 
 def _running(engine: Engine, where: CallFilter, before: CallId) -> Iterator[Running]:

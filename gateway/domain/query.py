@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import nanos_of
 from gateway.domain.units import Millis
@@ -47,6 +48,7 @@ _NUMBERS: dict[str, tuple[Callable[[CallView], int | None], Callable[[str], int]
     "cost": (lambda call: call.cost_nanos, nanos_of),
 }
 _PATTERNS = {"tok": "token", "grp": "group", "ch": "channel", "model": "model", "app": "app", "id": "id"}
+_STATES = ("running", "settled", *Outcome)
 _TEXTS = ("id", "token", "group", "model", "upstream_model", "channel", "app", "outcome", "code", "error")
 
 
@@ -129,7 +131,7 @@ def _status_test(value: str) -> Test:
         return lambda call: 200 <= call.status < 300
     if re.fullmatch(r"[1-5]xx", value):
         return lambda call: call.status // 100 == int(value[0])
-    if re.fullmatch(r"[a-z_]+", value):
+    if value in _STATES:
         return lambda call: value in (call.outcome, call.state)
     compare, wanted = _comparison(value, _status_of)
     return lambda call: compare(call.status, wanted)
@@ -137,7 +139,9 @@ def _status_test(value: str) -> Test:
 
 def _status_of(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,3}", text, re.ASCII):
-        raise BadRequest(f"st:{text} is no status; write st:err, st:ok, st:4xx, st:429 or st:>=400")
+        raise BadRequest(
+            f"st:{text} is no status; write st:err, st:ok, st:4xx, st:429, st:>=400 or one of {', '.join(_STATES)}"
+        )
     return int(text)
 
 

@@ -50,8 +50,11 @@ def past_of(text: str, now: Millis, *, end: bool = False) -> Millis:
 
 
 def future_of(text: str, now: Millis) -> Millis:
-    """A moment to come: a span from now, or a date (to its end) or time."""
-    return Millis(now + span_of(text)) if _SPAN.fullmatch(text.strip()) else calendar_of(text, end=True)
+    """A moment to come: a span from now, or a date (to its end) or time. Raises BadRequest for one that is past."""
+    moment = Millis(now + span_of(text)) if _SPAN.fullmatch(text.strip()) else calendar_of(text, end=True)
+    if moment <= now:
+        raise BadRequest(f"{text!r} is past; write a moment to come, such as 30d")
+    return moment
 
 
 def calendar_of(text: str, *, end: bool = False) -> Millis:

@@ -30,7 +30,7 @@ def test_json_lines_are_exact() -> None:
     assert [json.loads(line) for line in ran.out.splitlines()] == [json_value(CALL)]
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "\n="])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "\n=", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
 def test_a_spreadsheet_finds_no_formula(start: str) -> None:
     line = csv_line(replace(CALL, app=f"{start}cmd()"))
     row = next(csv.reader([line]))

@@ -11,7 +11,7 @@ from gateway.commands import usage_tail
 from gateway.commands.call_filters import Wanted
 from gateway.commands.exits import Exit
 from gateway.commands.usage_tail import Feed, line_of
-from gateway.domain.errors import Unavailable
+from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import Beat, CallSettled, Snapshot
 from gateway.domain.views import CallView
 from gateway.runfile import Endpoint
@@ -132,6 +132,13 @@ def test_memory_is_bounded() -> None:
 
 def test_a_line_has_no_control_characters() -> None:
     assert line_of(replace(CALL, model=HOSTILE, error=HOSTILE)).isprintable()
+
+
+@pytest.mark.parametrize("noun", ["token", "group", "channel"])
+def test_it_does_not_wait_for_calls_that_cannot_come(noun: str) -> None:
+    control = Control({f"GET /{noun}s/nope": NotFound(f"there is no {noun} 'nope'")})
+    assert run("usage", "tail", f"--{noun}", "nope", control=control).code == Exit.NOT_FOUND
+    assert control.asked == [(f"GET /{noun}s/nope", None)]
 
 
 def test_it_needs_a_running_server() -> None:

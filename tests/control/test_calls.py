@@ -54,7 +54,7 @@ async def test_a_call_is_shown_whole(owner: ControlClient, gateway: Gateway, pas
         ({"outcome": "done"}, [3, 1, 0]),
         ({"since": 10**15}, []),
         ({"until": 0}, []),
-        ({"token": "removed", "failed": True}, []),
+        ({"token": "tok_removed", "failed": True}, []),
         ({"limit": 2}, [3, 2]),
         ({"limit": 2, "token": "laptop"}, [2, 1]),
     ],
@@ -136,3 +136,9 @@ async def test_ended_calls_are_reached_by_their_number(owner: ControlClient, pas
     assert [view.id for view in await owner.calls(at=2, limit=5)] == past[1::-1]
     with pytest.raises(BadRequest, match="at"):
         await owner.calls(at=2, status=200)
+
+
+@pytest.mark.parametrize("noun", ["token", "channel"])
+async def test_a_name_that_nothing_has_is_told_with_those_there_are(owner: ControlClient, noun: str) -> None:
+    with pytest.raises(NotFound, match=f"there is no {noun} 'nope'; .*removed"):
+        await owner.calls(**{noun: "nope"})

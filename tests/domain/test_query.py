@@ -92,7 +92,7 @@ def test_words_that_do_not_fit(words: str) -> None:
     assert not fits(words)
 
 
-@pytest.mark.parametrize("words", ["st:>=x", "st:9999", "dur:fast", "in:>-1", "cost:cheap", "since:soon"])
+@pytest.mark.parametrize("words", ["st:>=x", "st:zzz", "st:9999", "dur:fast", "in:>-1", "cost:cheap", "since:soon"])
 def test_a_word_that_makes_no_sense_is_refused(words: str) -> None:
     with pytest.raises(BadRequest, match=words.partition(":")[2].lstrip(">=")):
         parse(words, NOW)

@@ -61,6 +61,12 @@ def test_a_span_goes_back_for_the_past_and_ahead_for_the_future() -> None:
     assert (past_of("1h", NOW), future_of("1h", NOW)) == (NOW - 3_600_000, NOW + 3_600_000)
 
 
+@pytest.mark.parametrize("text", ["0s", "2020-01-01", "2025-11-18T00:00"])
+def test_what_is_past_is_not_to_come(text: str) -> None:
+    with pytest.raises(BadRequest, match="is past"):
+        future_of(text, NOW)
+
+
 def test_a_date_is_local_midnight() -> None:
     assert past_of("2026-11-30", NOW) == int(datetime(2026, 11, 30).astimezone().timestamp() * 1000)
 
