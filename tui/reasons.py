@@ -53,6 +53,11 @@ def _verdict(card: Card, found: Why, glyphs: Glyphs) -> None:
         card.row("", (f"{glyphs.right} {safe(found.fix, LONG)}", "key"))
     if found.retry_after_s is not None:
         card.row("", (f"waiting helps: {fmt.left(0, round(found.retry_after_s * 1000))}", "warn"))
+    if found.then is not None:
+        card.row("after that", (f"{glyphs.failed} {found.then.status} {safe(found.then.code)}", "bad"))
+        card.row("", safe(found.then.message, LONG))
+        if found.then.fix:
+            card.row("", (f"{glyphs.right} {safe(found.then.fix, LONG)}", "key"))
 
 
 def _party(card: Card, found: Why, party: PartyView, glyphs: Glyphs) -> None:

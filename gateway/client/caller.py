@@ -39,6 +39,7 @@ _BY_STATUS: dict[int, type[GatewayError]] = {
     413: TooLarge,
     415: Refused,
     421: Refused,
+    429: RateLimited,
     500: InternalError,
     502: UpstreamError,
     503: Unavailable,
@@ -48,6 +49,10 @@ _BY_CODE: dict[str, type[GatewayError]] = {
     kind.default_code: kind
     for kind in (QuotaExceeded, RateLimited, NoChannel, Unavailable, UpstreamError, UpstreamTimeout, Conflict, NotFound)
 }
+_BY_CODE |= dict.fromkeys(("account_suspended", "group_quota_exceeded", "token_quota_exceeded"), QuotaExceeded)
+
+_STATUSES: dict[type, int] = {kind: status for status, kind in reversed(_BY_STATUS.items())}
+_STATUSES |= {UpstreamError: 502, QuotaExceeded: 429, NoChannel: 503}
 
 
 class Caller:
@@ -128,7 +133,7 @@ def error_of(status: int, body: bytes) -> GatewayError:
         refusal = msgspec.json.decode(body, type=_Refused).error
     except (msgspec.DecodeError, UnicodeDecodeError):
         refusal = _Refusal(message=f"the server answered with status {status}")
-    kind = _BY_CODE.get(refusal.code or "") or _BY_STATUS.get(status, GatewayError)
+    kind = kind_of(status, refusal.code or "")
     return kind(refusal.message, code=refusal.code or "", param=refusal.param, details=refusal.gateway)
 
 
@@ -138,6 +143,16 @@ def encoded(body: Body) -> bytes:
         return msgspec.json.encode(body)
     except UnicodeEncodeError as exc:
         raise _no_text(exc) from exc
+
+
+def kind_of(status: int, code: str) -> type[GatewayError]:
+    """The class of a refusal, by its code, else by its status."""
+    return _BY_CODE.get(code) or _BY_STATUS.get(status, GatewayError)
+
+
+def status_of(error: GatewayError) -> int:
+    """The status that stands for an error's class."""
+    return next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), 500)
 
 
 def segment(text: str) -> str:

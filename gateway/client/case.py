@@ -2,18 +2,23 @@
 
 from gateway.client.control import ControlClient
 from gateway.client.trial import Door
-from gateway.domain.views import ChannelView, GroupView, ModelView, TokenView
+from gateway.domain.views import TokenView
+from gateway.domain.why import Why
 
 START = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
+NO_SERVER = "server_gone"
+"""Code of the failure that nobody is there to ask."""
 
 
 class Ill(Exception):
-    """A question has a bad answer: what is wrong, and what to do."""
+    """A question has a bad answer: what is wrong, what to do, and what a call is refused with for it."""
 
-    def __init__(self, text: str, fix: str) -> None:
+    def __init__(self, text: str, fix: str, *, code: str, status: int) -> None:
         super().__init__(text)
         self.text = text
         self.fix = fix
+        self.code = code
+        self.status = status
 
 
 class Case:
@@ -27,8 +32,6 @@ class Case:
         self.door: Door
         self.token: TokenView | None = None
         """None: the key was given, and none of the tokens looks like it."""
-        self.group: GroupView | None = None
         self.sees: list[str] = []
-        self.found: ModelView
-        self.routes: list[ChannelView] = []
-        """Channels that serve the model; from the question about the group on, only those of the token's group."""
+        self.why: Why
+        """What the gateway would do with the call that the last question makes."""

@@ -6,24 +6,32 @@ Then it makes its rounds: every channel and the machine are looked at, whatever 
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import msgspec
+
 from gateway.client import means, way
+from gateway.client.caller import status_of
 from gateway.client.case import START, Case, Ill
 from gateway.client.control import ControlClient
 from gateway.client.rounds import rounds
 from gateway.domain.advice import advice
 from gateway.domain.errors import GatewayError, Unavailable
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 
 TEXT_LIMIT = 500
 
 
-async def examine(client: ControlClient, *, key: str = "", token: str = "", model: str = "") -> AsyncIterator[Step]:
-    """One Step a question, then one for each thing on the rounds."""
+async def examine(
+    client: ControlClient, *, key: str = "", token: str = "", model: str = "", one_call: bool = False
+) -> AsyncIterator[Step]:
+    """One Step a question, then one for each thing on the rounds.
+
+    ``one_call``: it is asked about this call alone, so what is found on the rounds is no failure but a warning.
+    """
     async for step in ask(client, key=key, token=token, model=model):
         yield step
     async for step in rounds(client):
-        yield step
+        yield msgspec.structs.replace(step, result="warning") if one_call and step.result == "fail" else step
 
 
 async def ask(client: ControlClient, *, key: str = "", token: str = "", model: str = "") -> AsyncIterator[Step]:
@@ -37,23 +45,35 @@ async def ask(client: ControlClient, *, key: str = "", token: str = "", model: s
         if failed:
             yield Step(name=name, result="skipped", text="not asked: mend the failure above first")
         else:
-            step = await _answered(name, question(case))
+            step = await _answered(name, question, case)
             failed = step.result == "fail"
             yield step
 
 
-async def _answered(name: str, answer: Awaitable[str]) -> Step:
+async def _answered(name: str, question: Callable[[Case], Awaitable[str]], case: Case) -> Step:
     try:
-        return Step(name=name, result="ok", text=await answer)
+        return Step(name=name, result="ok", text=await question(case))
     except Ill as ill:
-        return Step(name=name, result="fail", text=ill.text, fix=ill.fix)
+        text = plain(ill.text, TEXT_LIMIT)
+        return Step(name=name, result="fail", text=text, fix=ill.fix, code=ill.code, status=ill.status)
     except GatewayError as error:
-        otherwise = START if isinstance(error, Unavailable) else _LOOK
-        fix = advice(error.code) or otherwise
-        return Step(name=name, result="fail", text=plain(error.message, TEXT_LIMIT), fix=fix)
+        text, status = plain(error.message, TEXT_LIMIT), status_of(error)
+        return Step(name=name, result="fail", text=text, fix=_fix(error, case), code=error.code, status=status)
 
 
-_LOOK = "'tollkeeper usage list' shows the call and what became of it"
+def _fix(error: GatewayError, case: Case) -> str:
+    """What to do, with the names that are known by now."""
+    names = {"token": case.token_ref, "model": case.model}
+    if case.token is not None:
+        names |= {"token": case.token.name, "group": case.token.group}
+    otherwise = START if isinstance(error, Unavailable) else _look(error)
+    return advice(error, **{noun: name for noun, name in names.items() if name}) or otherwise
+
+
+def _look(error: GatewayError) -> str:
+    call = str(error.details.get("call_id", ""))
+    return f"'tollkeeper usage {f'show {word(call)}' if call else 'list'}' shows the call and what became of it"
+
 
 QUESTIONS: tuple[tuple[str, Callable[[Case], Awaitable[str]]], ...] = (
     ("the gateway answers", way.gateway),

@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import urlsplit
 
+from gateway.client.caller import status_of
 from gateway.client.case import START
 from gateway.client.control import ControlClient
 from gateway.domain.checkup import Checkup
@@ -70,8 +71,8 @@ async def _store(client: ControlClient) -> Step:
         return _unanswered("the store", error)
     if not verdict.equal or verdict.damage:
         fix = "keep a copy of the data folder; 'tollkeeper verify' shows what is wrong"
-        text = verdict.difference or "; ".join(verdict.damage)
-        return Step(name="the store", result="fail", text=plain(text, TEXT_LIMIT), fix=fix)
+        text = plain(verdict.difference or "; ".join(verdict.damage), TEXT_LIMIT)
+        return Step(name="the store", result="fail", text=text, fix=fix, code="store_differs", status=500)
     text = f"{verdict.calls:,} calls add up to {dollars(verdict.cost_nanos)}; {verdict.checks:,} sums are right"
     return Step(name="the store", result="ok", text=text)
 
@@ -118,4 +119,5 @@ def _spared(host: str, rule: str) -> bool:
 
 
 def _unanswered(name: str, error: GatewayError) -> Step:
-    return Step(name=name, result="fail", text=plain(error.message, TEXT_LIMIT), fix=START)
+    text, status = plain(error.message, TEXT_LIMIT), status_of(error)
+    return Step(name=name, result="fail", text=text, fix=START, code=error.code, status=status)

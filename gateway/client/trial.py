@@ -15,6 +15,8 @@ CALL_S = 180.0
 """A local model may have to be loaded first."""
 
 QUESTION = "Reply with the single word: ok"
+INPUT_BOUND = 16
+"""Upper estimate of its input tokens, as the gateway makes it."""
 OUTPUT_CAP = 64
 """Output tokens of one call, for models that think before they speak."""
 

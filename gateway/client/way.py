@@ -4,17 +4,17 @@ from difflib import get_close_matches
 
 import msgspec
 
-from gateway.client.case import START, Case, Ill
-from gateway.client.trial import door
-from gateway.domain.text import plain
-from gateway.domain.views import ChannelView, GroupView, TokenView
+from gateway.client.case import NO_SERVER, START, Case, Ill
+from gateway.client.trial import INPUT_BOUND, OUTPUT_CAP, door
+from gateway.domain.text import plain, word
+from gateway.domain.views import TokenView
 
 
 async def gateway(case: Case) -> str:
     """Whether the gateway answers where clients ask."""
     status = await case.client.status()
     if not status.address:
-        raise Ill("the gateway is not listening: no server runs", START)
+        raise Ill("the gateway is not listening: no server runs", START, code=NO_SERVER, status=503)
     case.door = door(status.address)
     await case.door.ask("GET", "/health")
     return f"{status.address} answers ({status.state}, version {status.version})"
@@ -29,68 +29,50 @@ async def token(case: Case) -> str:
         case.key = await case.client.token_pass(case.token.id)
     case.door = msgspec.structs.replace(case.door, key=case.key)
     case.sees = await case.door.models()
-    who = f"token '{case.token.name}'" if case.token else "the key"
+    who = f"token '{plain(case.token.name)}'" if case.token else "the key"
     return f"{who} is accepted; it sees {len(case.sees)} model{'' if len(case.sees) == 1 else 's'}"
 
 
 async def model(case: Case) -> str:
-    """Whether anybody serves that model."""
+    """Whether anybody serves that model, or answers for it."""
     models = {model.name: model for model in await case.client.models()}
     case.model = case.model or next(iter(case.sees or models), "")
     if not case.model:
-        raise Ill("there are no models at all", "add a channel: 'tollkeeper channel add NAME --base-url URL --key KEY'")
-    if case.model not in models:
-        near = get_close_matches(case.model, models, 3, 0.4)
-        names = ", ".join(map(repr, near))
-        meant = f"; did you mean {names}?" if near else ""
-        raise Ill(
-            f"no channel serves a model named '{plain(case.model)}'{meant}",
-            "take a name of 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'",
-        )
-    case.found = models[case.model]
-    case.routes = [c for c in await case.client.channels() if c.name in case.found.channels]
-    by_whom = ", ".join(case.found.channels)
-    if not any(channel.enabled for channel in case.routes):
-        fix = f"'tollkeeper channel enable {case.found.channels[0]}'"
-        raise Ill(f"'{case.model}' is served by {by_whom} only, which is switched off", fix)
-    return f"'{case.model}' is served by {by_whom}"
+        fix = "add a channel: 'tollkeeper channel add NAME --base-url URL --key KEY'"
+        raise _missing("there are no models at all", fix)
+    name = plain(case.model)
+    if case.model in models:
+        channels = models[case.model].channels
+        by_whom = ", ".join(map(plain, channels))
+        if case.model in case.sees or await _any_enabled(case, channels):
+            return f"'{name}' is served by {by_whom}"
+        fix = f"'tollkeeper channel enable {word(channels[0])}'"
+        raise _missing(f"'{name}' is served by {by_whom} only, which is switched off", fix)
+    if case.model in case.sees:
+        return f"no channel serves '{name}', other models answer for it"
+    near = ", ".join(f"'{plain(one)}'" for one in get_close_matches(case.model, models, 3, 0.4))
+    meant = f"; did you mean {near}?" if near else ""
+    fix = "take a name of 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
+    raise _missing(f"no channel serves a model named '{name}'{meant}", fix)
 
 
 async def group(case: Case) -> str:
-    """Whether the token's group leads there, and how."""
-    if case.token is None:
-        if case.model not in case.sees:
-            raise Ill(f"the key does not see '{case.model}'", "'tollkeeper token list' shows the groups of all tokens")
-        return f"the key sees '{case.model}'"
-    token, group = case.token, await case.client.group(case.token.group)
-    case.group = group
-    enabled = [channel for channel in case.routes if channel.enabled]
-    inside = [channel for channel in enabled if group.name in channel.groups]
-    if case.model not in case.sees:
-        raise _unseen(case.model, token, group, inside or None, enabled)
-    case.routes = inside
-    way = " or ".join(f"channel '{channel.name}'" for channel in inside)
-    return f"token '{token.name}' > group '{group.name}' > {way}"
+    """Whether the token's group leads there, and how: what the gateway itself says of the call."""
+    who = case.token.id if case.token is not None else case.key
+    size = {"prompt_tokens": INPUT_BOUND, "max_tokens": OUTPUT_CAP}
+    case.why = await case.client.why(who, case.model, stream=True, **size)
+    if not case.why.visible:
+        raise _missing(case.why.rule, case.why.fix)
+    way = " or ".join(f"channel '{plain(route.channel)}'" for route in case.why.routes if route.place)
+    return f"token '{plain(case.why.token)}' > group '{plain(case.why.group)}' > {way}"
 
 
-def _unseen(
-    model: str, token: TokenView, group: GroupView, inside: list[ChannelView] | None, enabled: list[ChannelView]
-) -> Ill:
-    """Why a token does not see a model that somebody serves."""
-    if not enabled:
-        return Ill(f"every channel that serves '{model}' is off", "'tollkeeper channel enable NAME' turns one on")
-    if inside is None:
-        other = enabled[0]
-        groups = ",".join([*other.groups, group.name])
-        fix = f"'tollkeeper channel edit {other.name} --group {groups}'"
-        if other.groups:
-            fix += f", or move the token: 'tollkeeper token edit {token.name} --group {other.groups[0]}'"
-        return Ill(f"token '{token.name}' is in group '{group.name}', of which no channel serves '{model}'", fix)
-    if model not in group.sees:
-        fix = f"'tollkeeper group edit {group.name} --models ...' with it, or '*' for all"
-        return Ill(f"group '{group.name}' shows only {', '.join(group.models)}; '{model}' does not fit", fix)
-    fix = f"'tollkeeper token edit {token.name} --models ...' with it, or '*' for all"
-    return Ill(f"token '{token.name}' may use only {', '.join(token.models)}; '{model}' does not fit", fix)
+def _missing(text: str, fix: str) -> Ill:
+    return Ill(text, fix, code="model_not_found", status=404)
+
+
+async def _any_enabled(case: Case, names: list[str]) -> bool:
+    return any(channel.enabled for channel in await case.client.channels() if channel.name in names)
 
 
 async def _chosen_token(case: Case) -> TokenView:
@@ -100,7 +82,8 @@ async def _chosen_token(case: Case) -> TokenView:
     usable = [token for token in tokens if token.state == "active"]
     if not usable:
         there = "every token is disabled or expired" if tokens else "there are no tokens"
-        raise Ill(there, "'tollkeeper token add NAME' makes one and tells its key once")
+        fix = "'tollkeeper token add NAME' makes one and tells its key once"
+        raise Ill(there, fix, code="not_found", status=404)
     return max(usable, key=lambda token: token.last_used_ms or 0)
 
 

@@ -17,7 +17,7 @@ from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.units import MILLION
 from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView
@@ -105,7 +105,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
         words(f"note: {warning}")
     offer = f"{show.count(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
     words(f"channel '{view.name}' was made: {offer}")
-    words(f"try it: tollkeeper channel test {view.name}")
+    words(f"try it: tollkeeper channel test {word(view.name)}")
 
 
 @channel.command("edit", examples=["tollkeeper channel edit openai --priority 10 --map fast=gpt-4o-mini"])

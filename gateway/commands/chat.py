@@ -19,7 +19,7 @@ from gateway.commands.exits import Exit, Quit
 from gateway.commands.options import SOME
 from gateway.commands.output import harmless, on_terminal, out, words
 from gateway.commands.session import run
-from gateway.domain.errors import GatewayError, InternalError, NotFound, RateLimited, UpstreamError
+from gateway.domain.errors import InternalError, NotFound, UpstreamError
 from gateway.domain.token import PREFIX
 from gateway.domain.views import CallView
 from gateway.domain.written import brief_span
@@ -112,7 +112,7 @@ async def whole(way: Door, body: dict[str, Any]) -> str:
     """Ask, print the whole answer; gives the call's id. Raises what /v1 refused it with."""
     answer = await request(way.place, _asked(way, body), timeout_s=HEAD_S)
     if answer.status != 200:
-        raise refusal(answer.status, answer.body)
+        raise error_of(answer.status, answer.body)
     message = msgspec.json.decode(answer.body)["choices"][0]["message"]
     _say(message.get("content") or "")
     out("")
@@ -123,7 +123,7 @@ async def streamed(way: Door, body: dict[str, Any]) -> str:
     """Ask, print the answer as it comes; gives the call's id. Raises what /v1 refused it with or broke off with."""
     async with exchange(way.place, _asked(way, body | {"stream": True}), timeout_s=HEAD_S) as stream:
         if stream.status != 200:
-            raise refusal(stream.status, await stream.read())
+            raise error_of(stream.status, await stream.read())
         last = "\n"
         try:
             async for text in texts(stream):
@@ -148,7 +148,7 @@ async def texts(stream: Stream) -> AsyncIterator[str]:
             return
         chunk = msgspec.json.decode(data)
         if "error" in chunk:
-            raise refusal(502, data)
+            raise error_of(502, data)
         for choice in chunk.get("choices", ()):
             if text := choice.get("delta", {}).get("content"):
                 yield text
@@ -162,14 +162,6 @@ def _asked(way: Door, body: dict[str, Any]) -> Ask:
         "User-Agent": f"tollkeeper-chat/{__version__}",
     }
     return Ask(method="POST", path=f"{way.base}/chat/completions", headers=headers, body=encoded(body))
-
-
-def refusal(status: int, body: bytes) -> GatewayError:
-    """The error that /v1 answered with."""
-    error = error_of(status, body)
-    if type(error) is GatewayError and status == 429:
-        return RateLimited(error.message, code=error.code)
-    return error
 
 
 def _say(text: str) -> None:

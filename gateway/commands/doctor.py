@@ -4,11 +4,12 @@ import os
 
 import click
 
+from gateway.client.caller import kind_of
 from gateway.client.control import ControlClient
 from gateway.client.doctor import examine
 from gateway.commands.base import Command
 from gateway.commands.complete import MODELS, TOKENS
-from gateway.commands.exits import Exit, Quit
+from gateway.commands.exits import Quit, exit_for
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import fit, out, out_json_list
 from gateway.commands.session import run
@@ -19,7 +20,7 @@ from gateway.domain.views import Step
 WIDTH = 22
 """Of the names; longer ones are cut."""
 
-COLOURS = {"ok": "green", "fail": "red", "skipped": "bright_black"}
+COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright_black"}
 
 
 @click.command(
@@ -50,13 +51,16 @@ def doctor(token: str | None, model: str, *, as_json: bool) -> None:
     token's group include it, does the quota suffice, is a channel ready) up to two real, tiny calls, and stops at the
     first that fails. Then it looks at every channel (name, certificate, key; free of charge) and at the machine: port,
     folder, disk, clock, books, proxy variables. Every bad line says what to do.
+
+    With --token or --model it is about that call alone: the rest is told as warnings and changes no exit code, which is
+    that of the call.
     """
     who = token or os.environ.get("TOLLKEEPER_TOKEN", "")
     key, name = (who, "") if who.startswith(PREFIX) else ("", who)
 
     async def work(client: ControlClient) -> list[Step]:
         steps = []
-        async for step in examine(client, key=key, token=name, model=model):
+        async for step in examine(client, key=key, token=name, model=model, one_call=bool(token or model)):
             steps.append(step)
             if not as_json:
                 _print(step)
@@ -67,7 +71,7 @@ def doctor(token: str | None, model: str, *, as_json: bool) -> None:
         out_json_list(steps)
     for step in steps:
         if step.result == "fail":
-            raise Quit(f"{step.name}: {step.text}; {step.fix}", Exit.FAILED)
+            raise Quit(f"{step.name}: {step.text}; {step.fix}", exit_for(kind_of(step.status, step.code), step.code))
 
 
 def _print(step: Step) -> None:

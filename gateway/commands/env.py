@@ -11,6 +11,7 @@ from gateway.commands.base import Command
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.output import out, words
 from gateway.commands.session import config, run
+from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX
 
 SHELLS: dict[str, Shell] = {"bash": "sh", "zsh": "sh", "sh": "sh", "fish": "fish", "powershell": "powershell"}
@@ -64,4 +65,4 @@ def _where_the_key_is(token: str | None) -> str:
     if token is None:
         return "the key was shown when the token was made; for a new one: tollkeeper token rotate NAME"
     view = run(lambda client: client.token(token))
-    return f"the key of '{view.name}' is {view.hint}; for a new one: tollkeeper token rotate {view.name}"
+    return f"the key of '{plain(view.name)}' is {view.hint}; for a new one: tollkeeper token rotate {word(view.name)}"

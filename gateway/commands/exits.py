@@ -79,10 +79,15 @@ def exit_of(error: BaseException) -> Exit:
     if isinstance(error, click.Abort | KeyboardInterrupt | EOFError):
         return Exit.INTERRUPTED
     if isinstance(error, GatewayError):
-        if error.code.startswith("store_"):
-            return Exit.STORE
-        return next((code for kind, code in _BY_KIND if isinstance(error, kind)), Exit.FAILED)
+        return exit_for(type(error), error.code)
     return Exit.FAILED
+
+
+def exit_for(kind: type[GatewayError], code: str) -> Exit:
+    """The exit code of a failure of that class with that code."""
+    if code.startswith("store_"):
+        return Exit.STORE
+    return next((found for known, found in _BY_KIND if issubclass(kind, known)), Exit.FAILED)
 
 
 def line_of(error: BaseException) -> str:

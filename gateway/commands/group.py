@@ -28,6 +28,7 @@ from gateway.commands.session import run
 from gateway.domain.group import Policy
 from gateway.domain.limits import Limits
 from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.text import word
 from gateway.domain.views import GroupView
 
 Limit = tuple[int | None] | None
@@ -137,9 +138,8 @@ def add_group(
     view = run(lambda client: client.add_group(body))
     if as_json:
         out_json(view)
-    words(
-        f"group '{view.name}' was made; give it channels: tollkeeper channel edit CHANNEL --group default,{view.name}"
-    )
+    command = f"tollkeeper channel edit CHANNEL --group {word(f'default,{view.name}')}"
+    words(f"group '{view.name}' was made; give it channels: {command}")
 
 
 @group.command("edit", examples=["tollkeeper group edit friends --multiplier 1.2 --rename family"])

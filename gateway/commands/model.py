@@ -9,6 +9,7 @@ from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out_list
 from gateway.commands.session import run
 from gateway.domain.money import brief_dollars
+from gateway.domain.text import plain, word
 from gateway.domain.written import brief_count
 
 COLUMNS = [
@@ -33,6 +34,7 @@ def model() -> None:
 def list_models(token: str | None, *, as_json: bool) -> None:
     """List the models, who serves them, who sees them, what they cost."""
     found = run(lambda client: client.models(token))
-    whom = f"token '{token}' sees no models; check its group: tollkeeper token show {token}"
     nobody = "no channel offers a model; see: tollkeeper channel add --help"
-    out_list(found, COLUMNS, as_json=as_json, empty=whom if token else nobody)
+    if token:
+        nobody = f"token '{plain(token)}' sees no models; check its group: tollkeeper token show {word(token)}"
+    out_list(found, COLUMNS, as_json=as_json, empty=nobody)

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import click
 
+from gateway.client.caller import kind_of
 from gateway.commands import show
 from gateway.commands.base import Command
 from gateway.commands.complete import MODELS, TOKENS
-from gateway.commands.exits import Exit, Quit
+from gateway.commands.exits import Quit, exit_for
 from gateway.commands.options import json_option, now
 from gateway.commands.output import out, out_json, out_pairs, table
 from gateway.commands.session import run
@@ -56,7 +57,8 @@ def why(
     """Explain what a call of TOKEN (a name or a key) for MODEL would get, without making it.
 
     By which rule the model is visible, its price and the hold, what is left of budgets and limits, and the channels in
-    the order they would be asked, each with the reason against it. Exits with 1 if the call would be refused.
+    the order they would be asked, each with the reason against it. If it would be refused, it ends as the call
+    would: with the same exit code.
     """
     size = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens}
     found = run(lambda client: client.why(token, model, stream=stream, **size))
@@ -67,14 +69,16 @@ def why(
         if found.routes:
             out("\n" + table(found.routes, COLUMNS))
     if not found.works:
-        raise Quit(
-            f"a call would be refused with {found.status} {found.code}: {found.fix or found.message}", Exit.FAILED
-        )
+        refused = f"a call would be refused with {found.status} {found.code}: {found.fix or found.message}"
+        raise Quit(refused, exit_for(kind_of(found.status, found.code), found.code))
 
 
 def _pairs(found: Why) -> Iterator[tuple[str, str]]:
     yield "result", f"{found.status} {found.code}".strip() + f": {found.message}"
     yield "what to do", found.fix
+    if found.then is not None:
+        yield "after that", f"{found.then.status} {found.then.code}: {found.then.message}"
+        yield "what to do", found.then.fix
     yield "token", f"{found.token} (group {found.group})"
     yield "model", f"{found.model}: {'visible' if found.visible else 'hidden'}: {found.rule}"
     yield "fallbacks", ", ".join(found.fallbacks)

@@ -11,14 +11,16 @@ from aiohttp import web
 
 from gateway.control.desk import Desk
 from gateway.core.engine import Engine
+from gateway.domain.advice import advice
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served
 from gateway.domain.checkup import Checkup
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
 from gateway.domain.views import Step
 from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.connection.contact import Contact, Stage
+from gateway.web.errors import status_of
 
 SOON_S = 7 * 86_400
 """A certificate that ends within this time is told of."""
@@ -62,18 +64,19 @@ def _unreached(name: str, contact: Contact) -> Step:
     text, fix = {
         Stage.NAME: (
             f"the name {contact.host} is not found: {contact.text}",
-            f"is this machine online? Another address: 'tollkeeper channel edit {name} --base-url URL'",
+            f"is this machine online? Another address: 'tollkeeper channel edit {word(name)} --base-url URL'",
         ),
         Stage.CONNECTION: (
             f"no connection to {place}: {contact.text}",
-            f"does the upstream run there? Another address: 'tollkeeper channel edit {name} --base-url URL'",
+            f"does the upstream run there? Another address: 'tollkeeper channel edit {word(name)} --base-url URL'",
         ),
         Stage.CERTIFICATE: (
             f"no TLS with {place}: {contact.text}",
             "is this machine's clock right, and is nobody in between who reads along?",
         ),
     }[contact.failed or Stage.NAME]
-    return Step(name=f"channel {name}", result="fail", text=plain(text, TEXT_LIMIT), fix=fix)
+    code, status = "upstream_unreachable", 502
+    return Step(name=f"channel {name}", result="fail", text=plain(text, TEXT_LIMIT), fix=fix, code=code, status=status)
 
 
 def _unlisted(name: str, way: str, failed: AttemptFailed) -> Step:
@@ -81,13 +84,15 @@ def _unlisted(name: str, way: str, failed: AttemptFailed) -> Step:
     message = way + plain(failed.failure.error.message.removeprefix(f"channel '{name}': "), TEXT_LIMIT)
     if (status := failed.failure.error.status) in NO_LIST:
         unproven = (
-            f"it lists no models (HTTP {status}), so only a call proves it: 'tollkeeper channel test {name} --model M'"
+            f"it lists no models (HTTP {status}), so only a call proves it: "
+            f"'tollkeeper channel test {word(name)} --model M'"
         )
         return Step(name=f"channel {name}", result="ok", text=way + unproven)
-    fix = f"'tollkeeper channel test {name}' tries it again"
+    fix = f"'tollkeeper channel test {word(name)}' tries it again"
     if failed.kind is FailureKind.AUTH:
-        fix = f"'tollkeeper channel edit {name} --key KEY', or set the variable where the server runs and restart it"
-    return Step(name=f"channel {name}", result="fail", text=message, fix=fix)
+        fix = advice(failed.failure.error, channel=name)
+    error = failed.failure.error
+    return Step(name=f"channel {name}", result="fail", text=message, fix=fix, code=error.code, status=status_of(error))
 
 
 def _way(contact: Contact | None, now: Millis) -> str:

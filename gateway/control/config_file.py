@@ -19,7 +19,7 @@ from gateway.core.taken import Taken
 from gateway.domain.channel import Channel
 from gateway.domain.config_file import ExportView, ImportView, Origin
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,4 +111,5 @@ def _to_do_for(channel: Channel, plan: Plan, environ: Mapping[str, str]) -> Iter
         if secret.startswith(REFERENCE) and not environ.get(variable):
             yield f"channel '{name}': {variable} is not set where the server runs"
     if channel.patterns and channel.id not in plan.registry.lists:
-        yield f"channel '{name}': its list of models has yet to come: 'tollkeeper channel models {name} --refresh'"
+        command = f"channel models {word(channel.name)} --refresh"
+        yield f"channel '{name}': its list of models has yet to come: 'tollkeeper {command}'"

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from gateway.config import Config
 from gateway.control.desk import Desk
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 
 LEAST_FREE = 256 << 20
@@ -57,9 +57,9 @@ def home(folder: Path) -> Step:
         return Step(name="the home", result="ok", text=f"{folder}: nobody but you may read it")
     found = ", ".join(_shown(folder, path) for path in (open_to_others or strangers)[:3])
     if open_to_others:
-        text, fix = f"other users may read {found}", f"chmod -R go-rwx '{folder}'"
+        text, fix = f"other users may read {found}", f"chmod -R go-rwx {word(str(folder))}"
     else:
-        text, fix = f"{found} belongs to another user", f"sudo chown -R $(id -u) '{folder}'"
+        text, fix = f"{found} belongs to another user", f"sudo chown -R $(id -u) {word(str(folder))}"
     return Step(name="the home", result="fail", text=plain(text, 500), fix=fix)
 
 

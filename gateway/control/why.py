@@ -24,10 +24,10 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, GatewayError, NoChannel, NotFound, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.price import Price
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
-from gateway.domain.why import LimitView, PartyView, RouteView, Why
+from gateway.domain.why import LimitView, Obstacle, PartyView, RouteView, Why
 from gateway.web.errors import status_of
 
 PROMPT_TOKENS = 1000
@@ -94,6 +94,7 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
         message=error.message if error is not None else _way(found, group),
         fix=_fix(error, seen, wanted, routes) if error is not None else "",
         retry_after_s=error.retry_after_s if error is not None else None,
+        then=_then(found.poor, wanted),
         visible=seen.visible,
         rule=seen.rule,
         price_state=_price_state(price),
@@ -125,16 +126,23 @@ def _way(found: Rehearsal, group: Group) -> str:
 
 
 def _fix(error: GatewayError, seen: Sight, wanted: Wanted, routes: list[RouteView]) -> str:
-    """What to do at the first obstacle."""
+    """What to do at an obstacle."""
     if error.code == "model_not_found":
         return seen.fix
-    if isinstance(error, NoChannel) and routes:
-        name = plain(routes[0].channel)
+    first = routes[0].channel if routes else ""
+    if isinstance(error, NoChannel) and first:
+        test = f"'tollkeeper channel test {word(first)}'"
         if routes[0].state == "attention":
-            return f"mend channel '{name}', then 'tollkeeper channel test {name}': if that is good it takes calls again"
-        return f"'tollkeeper channel test {name}' tries it, 'tollkeeper channel models {name}' shows what it has"
-    names = {"token": wanted.token.name, "group": wanted.token.group, "model": wanted.model}
-    return advice(error.code, **{noun: plain(name, 80) for noun, name in names.items()})
+            return f"mend channel '{plain(first)}', then {test}: if that is good it takes calls again"
+        return f"{test} tries it, 'tollkeeper channel models {word(first)}' shows what it has"
+    return advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model, channel=first)
+
+
+def _then(error: GatewayError | None, wanted: Wanted) -> Obstacle | None:
+    if error is None:
+        return None
+    fix = advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model)
+    return Obstacle(status=status_of(error), code=error.code, message=error.message, fix=fix)
 
 
 def _price_state(price: Price | None) -> str:

@@ -21,7 +21,7 @@ from gateway.domain.errors import BadRequest, InternalError, NotFound
 from gateway.domain.group import Group
 from gateway.domain.limits import Window, window_end, window_start
 from gateway.domain.price import Price
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
 
@@ -58,11 +58,25 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
     entry = visible_entry(call.asked.model, call.token, call.catalog)
     call.price = call.catalog.price(call.asked.model)
     if call.price is None and entry.routes and call.catalog.registry.settings.refuse_unpriced:
-        name = plain(call.asked.model)
-        msg = f"model '{name}' has no price and this gateway refuses unpriced models; 'tollkeeper price set {name}'"
+        name = call.asked.model
+        msg = (
+            f"model '{plain(name)}' has no price and this gateway refuses unpriced models; "
+            f"'tollkeeper price set {word(name)}'"
+        )
         raise BadRequest(msg, code="model_price_missing", param="model")
     now = call.visit.ts
     terms = call.catalog.terms(call.token)
+    need = need_of(call, entry)
+    rate_tokens = rate_tokens_of(call.asked)
+    if terms.bounds:
+        limiter.check(terms.bounds, rate_tokens, need.input)
+    taken = grip(books, call.catalog.registry.account, call.group, call.token, need, now=now)
+    gates = terms.stream_gates if call.asked.stream else terms.gates
+    return Admission(entry, terms.bounds, rate_tokens, taken, gates, limiter.lines.full(gates, call.gates))
+
+
+def need_of(call: Call, entry: ModelEntry) -> Need:
+    """What a call may use at most; its price must be known by now."""
     need = Need(
         input=call.asked.input_bound,
         output_cap=call.asked.output_cap,
@@ -70,14 +84,7 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
         price=_dearest(call, entry) if entry.fallbacks else call.price,
         multiplier=call.group.multiplier,
     )
-    if entry.widening is not None:
-        need = widened(need, entry.widening)
-    rate_tokens = rate_tokens_of(call.asked)
-    if terms.bounds:
-        limiter.check(terms.bounds, rate_tokens, need.input)
-    taken = grip(books, call.catalog.registry.account, call.group, call.token, need, now=now)
-    gates = terms.stream_gates if call.asked.stream else terms.gates
-    return Admission(entry, terms.bounds, rate_tokens, taken, gates, limiter.lines.full(gates, call.gates))
+    return need if entry.widening is None else widened(need, entry.widening)
 
 
 def _dearest(call: Call, entry: ModelEntry) -> Price | None:
@@ -100,9 +107,10 @@ def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
     names = [plain(name, 60) for name in list(seen)[:NAMED_MODELS]]
     more = f" … ({len(seen)} in all)" if len(seen) > NAMED_MODELS else ""
     visible = f"visible: {', '.join(names)}{more}" if names else "it sees no model at all"
+    named = word(model) if len(model) <= 80 else "MODEL"
     msg = (
         f"model '{plain(model, 80)}' is not visible to token '{plain(token.name)}' (group '{plain(token.group)}'); "
-        f"{visible}; 'tollkeeper why {plain(token.name)} {plain(model, 80)}' tells by which rule"
+        f"{visible}; 'tollkeeper why {word(token.name)} {named}' tells by which rule"
     )
     raise NotFound(msg, code="model_not_found", param="model")
 

@@ -3,10 +3,10 @@
 from gateway.core.catalog import Catalog
 from gateway.core.ids import digest, new_key
 from gateway.domain.errors import InvalidToken
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.token import Token, TokenState, state_of
 from gateway.domain.units import Millis, TokenId
-from gateway.domain.views import iso
+from gateway.domain.written import zoned_time
 
 PASS_MS = 60_000
 """How long a pass is good for."""
@@ -48,7 +48,7 @@ def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
         token = catalog.registry.tokens.get(holder)
     if token is None:
         raise _unknown()
-    return _usable(token, now)
+    return usable(token, now)
 
 
 def still(token: Token, catalog: Catalog, now: Millis) -> Token:
@@ -61,7 +61,7 @@ def still(token: Token, catalog: Catalog, now: Millis) -> Token:
         return token
     if current is None:
         raise _unknown()
-    return _usable(current, now)
+    return usable(current, now)
 
 
 def _unknown() -> InvalidToken:
@@ -70,13 +70,15 @@ def _unknown() -> InvalidToken:
     )
 
 
-def _usable(token: Token, now: Millis) -> Token:
+def usable(token: Token, now: Millis) -> Token:
+    """The token, if it is neither disabled nor expired. Raises InvalidToken."""
     state = state_of(token, now)
     if state is TokenState.DISABLED:
-        msg = f"token '{plain(token.name)}' is disabled; 'tollkeeper token enable {plain(token.name)}' turns it on"
+        msg = f"token '{plain(token.name)}' is disabled; 'tollkeeper token enable {word(token.name)}' turns it on"
         raise InvalidToken(msg, code="token_disabled")
     if state is TokenState.EXPIRED:
-        when = iso(token.expires or now)
-        msg = f"token '{plain(token.name)}' expired at {when}; give it a later date with 'tollkeeper token edit'"
+        when = zoned_time(token.expires or now)
+        edit = f"'tollkeeper token edit {word(token.name)} --expires 30d'"
+        msg = f"token '{plain(token.name)}' expired at {when}; {edit} lets it live on"
         raise InvalidToken(msg, code="token_expired")
     return token

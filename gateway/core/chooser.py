@@ -16,7 +16,7 @@ from gateway.core.routing import Choice, Draw, choose, easy
 from gateway.core.sticky import Place, Sticky, conversation
 from gateway.core.tries import Step, Tries, instead
 from gateway.domain.errors import GatewayError, NoChannel, RateLimited, Unavailable
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId
 
 NOTHING_TRIED: frozenset[ChannelId] = frozenset()
@@ -105,7 +105,7 @@ def no_channel(call: Call, choice: Choice) -> GatewayError:
     reasons = "; ".join(f"{plain(p.channel)}: {p.reason}" for p in choice.passed) or "it has no channel left"
     msg = (
         f"no channel can serve model '{plain(call.asked.model)}' for group '{plain(call.group.name)}' now: {reasons}; "
-        f"'tollkeeper why {plain(call.token.name)} {plain(call.asked.model)}' explains it"
+        f"'tollkeeper why {word(call.token.name)} {word(call.asked.model)}' explains it"
     )
     rules = {passed.rule for passed in choice.passed if passed.rule in ("full", "limit")}
     if rules == {"full"}:

@@ -176,7 +176,8 @@ def too_many(gate: Gate, *, waited: bool = False) -> RateLimited:
     what = "its limit of streams at a time" if gate.name == STREAMS else "its limit of calls in flight"
     tried = f", and no place came free in {ceil(gate.wait_s)} s" if waited else ""
     msg = f"{gate.label} has reached {what} ({gate.limit}){tried}; end some, or raise the limit"
-    details = {"limit": gate.limit, "limit_name": gate.name, "used": gate.limit}
+    whose = gate.key[0].partition(" ")[0]
+    details = {"limit": gate.limit, "limit_name": gate.name, "limit_of": whose, "used": gate.limit}
     code = "too_many_streams" if gate.name == STREAMS else ""
     return RateLimited(msg, code=code, retry_after_s=1.0, details=details)
 

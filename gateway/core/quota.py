@@ -20,6 +20,7 @@ from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import Usage
 from gateway.domain.views import iso
+from gateway.domain.written import zoned_time
 
 DEFAULT_OUTPUT = 4096
 """Output tokens held for when the request has no cap of its own."""
@@ -86,6 +87,9 @@ class _Room(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int | None
     resets: Millis | None
     advice: str
+    whose: str = ""
+    """Of a budget: ``account``, ``group`` or ``token``."""
+    window: str = ""
 
 
 def grip(books: Purse, account: Account, group: Group, token: Token, need: Need, *, now: Millis) -> Grip:
@@ -123,7 +127,7 @@ def _nanos(rooms: list[_Room], need: Need, full: Nanos) -> Nanos:
     for room in rooms:
         if room.nanos is not None:
             if room.nanos <= 0 or least > room.nanos:
-                raise _exceeded(room, dollars(max(0, room.nanos)), dollars(least))
+                raise _exceeded(room, dollars(max(0, room.nanos)), dollars(least), "dollars")
             left = min(left, Nanos(room.nanos))
     return left
 
@@ -135,7 +139,7 @@ def _tokens(rooms: list[_Room], need: Need, wanted_output: int) -> int:
     for room in rooms:
         if room.tokens is not None:
             if room.tokens <= 0 or least > room.tokens:
-                raise _exceeded(room, f"{max(0, room.tokens)} tokens", f"{least} tokens")
+                raise _exceeded(room, f"{max(0, room.tokens)} tokens", f"{least} tokens", "tokens")
             left = min(left, room.tokens)
     return left
 
@@ -176,11 +180,15 @@ def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str, str
         tokens=None if budget.tokens is None else budget.tokens - spent.tokens - held.tokens,
         resets=window_end(budget.window, now),
         advice=advice,
+        whose=scope[0],
+        window=budget.window.value,
     )
 
 
-def _exceeded(room: _Room, left: str, needs: str) -> QuotaExceeded:
-    back = "" if room.resets is None else f"; it starts afresh at {iso(room.resets)}"
+def _exceeded(room: _Room, left: str, needs: str, unit: str) -> QuotaExceeded:
+    back = "" if room.resets is None else f"; it starts afresh at {zoned_time(room.resets)}"
     msg = f"{room.label} has {left} left and this call may need {needs}{back}; {room.advice}"
     details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
+    if room.whose:
+        details |= {"budget_of": room.whose, "budget_window": room.window, "budget_unit": unit}
     return QuotaExceeded(msg, code=room.code, details=details)

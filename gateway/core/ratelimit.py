@@ -35,6 +35,8 @@ class Over(msgspec.Struct, frozen=True, kw_only=True):
     """A limit that does not let a call pass."""
 
     label: str
+    whose: str
+    """``token``, ``group`` or ``channel``."""
     name: str
     """``requests a minute`` and so on."""
     limit: int
@@ -53,7 +55,7 @@ class Over(msgspec.Struct, frozen=True, kw_only=True):
 
     def error(self) -> RateLimited:
         """The refusal."""
-        details: dict[str, object] = {"limit": self.limit, "limit_name": self.name}
+        details: dict[str, object] = {"limit": self.limit, "limit_name": self.name, "limit_of": self.whose}
         if self.wait_s is None:
             msg = (
                 f"this call needs about {self.amount} of {self.name}, more than {self.label} may ever use at once "
@@ -247,7 +249,7 @@ def _day(bound: Bound, rule: tuple[str, int, int], used: int, today: Used) -> Ov
 
 def _over(bound: Bound, rule: tuple[str, int, int], used: int, wait_s: float | None) -> Over:
     name, limit, amount = rule
-    return Over(label=bound.label, name=name, limit=limit, used=used, amount=amount, wait_s=wait_s)
+    return Over(label=bound.label, whose=bound.key[0], name=name, limit=limit, used=used, amount=amount, wait_s=wait_s)
 
 
 def _worse(one: Over | None, other: Over | None) -> Over | None:

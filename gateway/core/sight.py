@@ -6,7 +6,7 @@ from gateway.core.catalog import Catalog
 from gateway.domain.channel import Channel
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 
 
@@ -48,12 +48,13 @@ def _hidden(model: str, token: Token, group: Group, offering: list[Channel]) -> 
         fix = "take a name of 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
         return Sight(visible=False, rule=f"no channel offers a model named '{model}'", fix=fix)
     inside = [channel for channel in offering if group.name in channel.groups]
-    first = plain((inside or offering)[0].name)
+    first = word((inside or offering)[0].name)
     if not inside:
         by = ", ".join(plain(channel.name) for channel in offering)
-        fix = f"'tollkeeper channel edit {first} --group {','.join([*offering[0].groups, group_name])}'"
+        fix = f"'tollkeeper channel edit {first} --group {word(','.join([*offering[0].groups, group.name]))}'"
         if offering[0].groups:
-            fix += f", or move the token: 'tollkeeper token edit {token_name} --group {plain(offering[0].groups[0])}'"
+            command = f"token edit {word(token.name)} --group {word(offering[0].groups[0])}"
+            fix += f", or move the token: 'tollkeeper {command}'"
         rule = f"token '{token_name}' is in group '{group_name}', for which no channel offers '{model}'; {by} does"
         return Sight(visible=False, rule=rule, fix=fix)
     if not any(channel.enabled for channel in inside):
@@ -61,8 +62,8 @@ def _hidden(model: str, token: Token, group: Group, offering: list[Channel]) -> 
         return Sight(visible=False, rule=rule, fix=f"'tollkeeper channel enable {first}'")
     if not matches(model, group.models):
         shows = ", ".join(plain(pattern) for pattern in group.models)
-        fix = f"'tollkeeper group edit {group_name} --models ...' with it, or '*' for all"
+        fix = f"'tollkeeper group edit {word(group.name)} --models ...' with it, or '*' for all"
         return Sight(visible=False, rule=f"group '{group_name}' shows only {shows}; '{model}' does not fit", fix=fix)
     may = ", ".join(plain(pattern) for pattern in token.models)
-    fix = f"'tollkeeper token edit {token_name} --models ...' with it, or '*' for all"
+    fix = f"'tollkeeper token edit {word(token.name)} --models ...' with it, or '*' for all"
     return Sight(visible=False, rule=f"token '{token_name}' may use only {may}; '{model}' does not fit", fix=fix)

@@ -9,15 +9,15 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.core.admission import Admission, admit, group_of
+from gateway.core.admission import Admission, admit, group_of, need_of, visible_entry
 from gateway.core.asked import asked
-from gateway.core.auth import still
+from gateway.core.auth import still, usable
 from gateway.core.call import Call, Visit
 from gateway.core.catalog import Catalog, ModelEntry, Route
-from gateway.core.quota import Purse
+from gateway.core.quota import Purse, grip
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import Choice, Draw
-from gateway.domain.errors import GatewayError, RateLimited
+from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, ChannelId, Millis
 
@@ -66,13 +66,15 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     """None: it would not be admitted."""
     choice: Choice | None
     """None: none would be asked. Without a route the call would wait for one."""
+    poor: QuotaExceeded | None = None
+    """The money is lacking, too: what it would be refused with but for the error."""
 
 
 def rehearse(wanted: Wanted, ways: Ways, now: Millis) -> Rehearsal:
     """Go the way of a call up to the point at which its hold would be written."""
     admission: Admission | None = None
     try:
-        still(wanted.token, ways.catalog, now)
+        usable(still(wanted.token, ways.catalog, now), now)
         ways.pressed()
         if ways.closed is not None:
             raise ways.closed
@@ -82,8 +84,25 @@ def rehearse(wanted: Wanted, ways: Ways, now: Millis) -> Rehearsal:
             ways.limiter.lines.open_ones((admission.full,))
         choice = _first(call, admission, ways)
     except GatewayError as error:
-        return Rehearsal(error=error, admission=admission, choice=None)
+        poor = None
+        if admission is None and not isinstance(error, QuotaExceeded):
+            poor = _poor(wanted, ways, now)
+        return Rehearsal(error=error, admission=admission, choice=None, poor=poor)
     return Rehearsal(error=None, admission=admission, choice=choice)
+
+
+def _poor(wanted: Wanted, ways: Ways, now: Millis) -> QuotaExceeded | None:
+    """Whether there is too little money, for a call that does not come far enough to be told."""
+    try:
+        call = _call(wanted, ways.catalog, now)
+        entry = visible_entry(wanted.model, call.token, ways.catalog)
+        call.price = ways.catalog.price(wanted.model)
+        grip(ways.books, ways.catalog.registry.account, call.group, call.token, need_of(call, entry), now=now)
+    except QuotaExceeded as error:
+        return error
+    except GatewayError:
+        return None
+    return None
 
 
 def _first(call: Call, admission: Admission, ways: Ways) -> Choice:

@@ -1,14 +1,16 @@
-"""Advice: what to do about a failure, by its code, in one sentence with the command to type."""
+"""Advice: what to do about a failure, in one sentence with the command to type."""
 
 import re
 from typing import Final
+
+from gateway.domain.errors import GatewayError, RateLimited
+from gateway.domain.text import word
 
 GRANT: Final = "top up: 'tollkeeper account grant 10'"
 
 _BY_CODE: Final = {
     "account_suspended": "'tollkeeper account set --status active' lets it spend again",
     "gateway_stopping": "it is stopping: wait until it is gone, then 'tollkeeper serve'",
-    "group_quota_exceeded": "'tollkeeper group edit {group} --budget day=AMOUNT' raises it",
     "insufficient_quota": GRANT,
     "invalid_api_key": "'tollkeeper token list' shows the tokens, 'tollkeeper token rotate NAME' tells a new key",
     "model_not_found": "'tollkeeper model list --token {token}' shows what it sees",
@@ -16,24 +18,77 @@ _BY_CODE: Final = {
     "no_channel_available": "'tollkeeper channel list' shows why each one is out",
     "not_found": "'tollkeeper token list' and 'tollkeeper channel list' show the names there are",
     "out_of_memory": "wait until some calls have ended, or raise the limit: 'tollkeeper settings set --memory-mib'",
-    "overloaded": "too many calls run at once: try again, or 'tollkeeper channel edit NAME --concurrent COUNT'",
-    "rate_limit_exceeded": "wait a minute, or raise the limits of the token, its group or the channel",
-    "request_too_large_for_limit": "ask for fewer tokens, or raise the limit of the token, its group or the channel",
+    "overloaded": "too many calls run at once: try again, or 'tollkeeper channel edit {channel} --concurrent COUNT'",
+    "rate_limit_exceeded": "wait, or raise the limits of its channels: 'tollkeeper channel show {channel}'",
+    "request_too_large_for_limit": "ask for fewer tokens, or raise the limit: 'tollkeeper channel show {channel}'",
     "server_slow": "the gateway hangs: its log is server.log in its home",
     "store_unavailable": "the disk is full or refuses to be written: 'tollkeeper status' says what it said",
     "token_disabled": "'tollkeeper token enable {token}'",
     "token_expired": "'tollkeeper token edit {token} --expires 30d'",
-    "token_quota_exceeded": "'tollkeeper token edit {token} --budget day=AMOUNT' raises it",
-    "too_many_streams": "end some streams, or 'tollkeeper token edit {token} --streams COUNT'",
-    "upstream_auth_failed": "the upstream refuses the channel's key: 'tollkeeper channel edit NAME --key KEY'",
+    "upstream_auth_failed": "the upstream refuses the channel's key: 'tollkeeper channel edit {channel} --key KEY'",
     "upstream_out_of_credit": "the account at the upstream has no credit: top up there",
-    "upstream_timeout": "the upstream is slow: 'tollkeeper channel edit NAME --timeout head=300'",
+    "upstream_timeout": "the upstream is slow: 'tollkeeper channel edit {channel} --timeout head=300'",
     "upstream_unreachable": "the channel's base URL does not answer: does the upstream run?",
     "wrong_host": "use the address that 'tollkeeper status' shows",
 }
 
+_EDIT: Final = {
+    "account": "account set",
+    "group": "group edit {group}",
+    "token": "token edit {token}",
+    "channel": "channel edit {channel}",
+}
+_LIMITS: Final = {
+    "requests a minute": "rpm",
+    "tokens a minute": "tpm",
+    "requests a day": "rpd",
+    "tokens a day": "tpd",
+    "calls in flight": "concurrent",
+    "streams": "streams",
+}
+"""Options, by the names that refusals give the limits."""
 
-def advice(code: str, *, token: str = "NAME", group: str = "NAME", model: str = "MODEL") -> str:
-    """What to do about a failure with this code, with the names put in; empty if there is nothing to say."""
-    names = {"token": token, "group": group, "model": model}
-    return re.sub(r"\{(token|group|model)\}", lambda place: names[place[1]], _BY_CODE.get(code, ""))
+
+def advice(
+    error: GatewayError, *, token: str = "NAME", group: str = "NAME", model: str = "MODEL", channel: str = ""
+) -> str:
+    """What to do about a failure, with the names put in; empty if there is nothing to say.
+
+    Which budget, limit or setting it is, and of a failed call which channel, the error tells itself.
+    """
+    named = channel or str(error.details.get("channel") or "NAME")
+    names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(named)}
+    text = _budget(error) or _limit(error) or _setting(error) or _BY_CODE.get(error.code, "")
+    return re.sub(r"\{(token|group|model|channel)\}", lambda place: names[place[1]], text)
+
+
+def _told(error: GatewayError, name: str) -> str:
+    return str(error.details.get(name, ""))
+
+
+def _budget(error: GatewayError) -> str:
+    edit = _EDIT.get(_told(error, "budget_of"))
+    if edit is None:
+        return ""
+    option = "--tokens-budget" if _told(error, "budget_unit") == "tokens" else "--budget"
+    return f"'tollkeeper {edit} {option} {word(_told(error, 'budget_window'))}=AMOUNT' raises it"
+
+
+def _limit(error: GatewayError) -> str:
+    edit, option = _EDIT.get(_told(error, "limit_of")), _LIMITS.get(_told(error, "limit_name"))
+    if not isinstance(error, RateLimited) or edit is None or option is None:
+        return ""
+    first = {"request_too_large_for_limit": "ask for fewer tokens", "too_many_streams": "end some streams"}
+    return f"{first.get(error.code, 'wait')}, or 'tollkeeper {edit} --{option} COUNT' raises the limit"
+
+
+def _setting(error: GatewayError) -> str:
+    """For a key, a header or a proxy of a channel that cannot be used: nobody was asked."""
+    change = {
+        "key": "'tollkeeper channel edit {channel} --key KEY'",
+        "header": "'tollkeeper channel edit {channel} --header NAME=VALUE'",
+        "proxy": "'tollkeeper channel edit {channel} --proxy URL'",
+    }.get(_told(error, "setting"), "")
+    if change and error.details.get("variable"):
+        return f"set {word(_told(error, 'variable'))} where the server runs and restart that, or {change}"
+    return change

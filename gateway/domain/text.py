@@ -1,11 +1,15 @@
 """Text from outside, made harmless: the one function between strangers' strings and a terminal or a log."""
 
+import shlex
 import unicodedata
 
 _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that move cursors, reorder text or start escape sequences."""
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+_BARE = frozenset("@%+:,./-_")
+"""Characters beside letters and digits of every script that mean nothing to a shell."""
 
 
 def plain(text: str, limit: int = 200) -> str:
@@ -26,6 +30,13 @@ def plain(text: str, limit: int = 200) -> str:
     if len(text) > limit:
         return "".join(out[: max(0, limit - 1)]) + "…"
     return "".join(out)
+
+
+def word(name: str) -> str:
+    """A name in a command that is shown to be copied into a shell: harmless, and in quotes where there is need."""
+    shown = plain(name, 1_000)
+    bare = shown and all(char in _BARE or char.isalnum() for char in shown)
+    return shown if bare else shlex.quote(shown)
 
 
 def mask(secret: str) -> str:

@@ -336,12 +336,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the doctor: ``ok``, ``fail`` or ``skipped``."""
+    """One line of the doctor."""
 
     name: str
     result: str
+    """``ok``, ``fail``, ``skipped``, or ``warning``: not well, but not what was asked about."""
     text: str
     fix: str = ""
+    code: str = ""
+    """What a call is refused with for it; empty: no call is."""
+    status: int = 0
+    """HTTP status of that refusal."""
 
 
 def iso(ms: Millis) -> str:

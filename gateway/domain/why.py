@@ -51,6 +51,17 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     """Why it would be passed over; empty: it may be asked."""
 
 
+class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
+    """Something for which the call would be refused."""
+
+    status: int
+    """HTTP status of the refusal."""
+    code: str
+    message: str
+    fix: str
+    """What to do about it, in one sentence."""
+
+
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """The decision. ``message`` is what a real call would be told, word for word."""
 
@@ -69,6 +80,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about it, in one sentence."""
     retry_after_s: float | None
     """When waiting helps: how long."""
+    then: Obstacle | None
+    """What would refuse it next, once that is done; None: nothing, as far as is known."""
     visible: bool
     rule: str
     """By which rule the model is visible, or hidden."""

@@ -106,3 +106,8 @@ def brief_span(ms: int) -> str:
 def local_time(ms: int) -> str:
     """A moment in local time to the second: ``2026-11-20 22:31:05``."""
     return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def zoned_time(ms: int) -> str:
+    """The same for who may be elsewhere: ``2026-11-20 22:31:05+01:00``."""
+    return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "seconds")

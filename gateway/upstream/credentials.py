@@ -29,8 +29,8 @@ def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
     out = {"User-Agent": f"tollkeeper/{__version__}"}
     for name, value in channel.headers.items():
         if name.lower() not in _NEVER:
-            out[name] = _resolved(channel, value, environ)
-    key = _resolved(channel, channel.key, environ)
+            out[name] = _resolved(channel, value, environ, "header")
+    key = _resolved(channel, channel.key, environ, "key")
     if key:
         out |= _key_header(channel, key)
     return out
@@ -41,9 +41,9 @@ def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
     if not channel.proxy:
         return None
     try:
-        return proxy_of(_resolved(channel, channel.proxy, environ))
+        return proxy_of(_resolved(channel, channel.proxy, environ, "proxy"))
     except BadRequest as exc:
-        raise _unusable(channel, exc.message) from exc
+        raise _unusable(channel, exc.message, {"setting": "proxy"}) from exc
 
 
 def _key_header(channel: Channel, key: str) -> dict[str, str]:
@@ -53,20 +53,20 @@ def _key_header(channel: Channel, key: str) -> dict[str, str]:
     return {"api-key": key} if auth is Auth.API_KEY else {"Authorization": f"Bearer {key}"}
 
 
-def _resolved(channel: Channel, value: str, environ: Mapping[str, str]) -> str:
+def _resolved(channel: Channel, value: str, environ: Mapping[str, str], setting: str) -> str:
+    """``setting`` is what the value is of the channel: ``key``, ``header`` or ``proxy``."""
     if value.startswith(REFERENCE):
         name = value.removeprefix(REFERENCE)
         value = environ.get(name, "")
         if not value:
-            raise _unusable(
-                channel, f"the environment variable {name} is not set where the server runs; set it and restart"
-            )
+            why = f"the environment variable {name} is not set where the server runs; set it and restart"
+            raise _unusable(channel, why, {"setting": setting, "variable": name})
     value = value.strip()
     if not (value.isascii() and value.isprintable()):
-        raise _unusable(channel, "its key or a header has characters that cannot be sent")
+        raise _unusable(channel, f"its {setting} has characters that cannot be sent", {"setting": setting})
     return value
 
 
-def _unusable(channel: Channel, why: str) -> AttemptFailed:
-    error = UpstreamError(f"channel '{channel.name}': {why}", code="upstream_auth_failed")
+def _unusable(channel: Channel, why: str, details: Mapping[str, object]) -> AttemptFailed:
+    error = UpstreamError(f"channel '{channel.name}': {why}", code="upstream_auth_failed", details=details)
     return AttemptFailed(Failure(kind=FailureKind.AUTH, error=error, sent=False))

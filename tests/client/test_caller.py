@@ -4,7 +4,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from gateway.client.caller import Caller, encoded, error_of, segment
+from gateway.client.caller import Caller, encoded, error_of, kind_of, segment, status_of
 from gateway.domain import errors
 from gateway.domain.errors import GatewayError, InternalError
 from gateway.domain.views import PriceView
@@ -31,6 +31,25 @@ def test_every_error_arrives_as_what_it_was(kind: type[GatewayError]) -> None:
 def test_a_refusal_that_makes_no_sense_is_still_an_error(body: bytes) -> None:
     assert type(error_of(404, body)) is errors.NotFound
     assert "404" in error_of(404, body).message
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (429, "token_quota_exceeded", errors.QuotaExceeded),
+        (429, "account_suspended", errors.QuotaExceeded),
+        (429, "too_many_streams", errors.RateLimited),
+        (502, "upstream_auth_failed", errors.UpstreamError),
+        (504, "upstream_timeout", errors.UpstreamTimeout),
+        (503, "no_channel_available", errors.NoChannel),
+        (503, "gateway_stopping", errors.Unavailable),
+    ],
+)
+def test_codes_and_statuses_tell_the_class_and_the_class_its_status(
+    status: int, code: str, kind: type[GatewayError]
+) -> None:
+    assert kind_of(status, code) is kind
+    assert status_of(kind("m")) == status
 
 
 def test_a_code_of_its_own_keeps_its_class_by_status() -> None:

@@ -1,6 +1,7 @@
 import pytest
 
 from gateway.client.control import ControlClient
+from gateway.client.doctor import examine
 from tests.client.examined import NAMES, failure, steps
 from tests.control.conftest import Surface
 from tests.fakes.gateway import Gateway
@@ -34,6 +35,14 @@ async def test_what_follows_a_failure_is_not_asked(owner: ControlClient, gateway
     found = await steps(owner)
     assert [step.result for step in found.values()] == ["ok"] * 4 + ["fail"] + ["skipped"] * (len(NAMES) - 5)
     assert gateway.records == []
+
+
+async def test_asked_about_one_call_the_rest_is_told_as_a_warning(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", "other", name="dead")
+    for one_call, result in ((True, "warning"), (False, "fail")):
+        found = {step.name: step async for step in examine(owner, model="m", one_call=one_call)}
+        assert found["a real call works"].result == "ok"
+        assert (found["channel dead"].result, bool(found["channel dead"].fix)) == (result, True)
 
 
 async def test_a_server_that_is_gone(owner: ControlClient, surface: Surface) -> None:

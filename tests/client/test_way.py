@@ -14,13 +14,13 @@ ILLS: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
         lambda g, o: o.edit_token("laptop", {"enabled": False}),
         {"token": "laptop"},
         "the token is accepted",
-        "token enable",
+        "'tollkeeper token enable laptop'",
     ),
     "expired": (
         lambda g, o: o.edit_token("laptop", {"expires": 1}),
         {"token": "laptop"},
         "the token is accepted",
-        "--expires",
+        "token edit laptop --expires",
     ),
     "all disabled": (lambda g, o: o.edit_token("laptop", {"enabled": False}), {}, "the token is accepted", "token add"),
     "no models": (lambda g, o: o.remove_channel("up"), {}, "the model exists", "channel add"),
@@ -60,6 +60,13 @@ async def test_each_ill_is_found_where_it_is(
     step = await failure(owner, **what)
     assert step.name == name
     assert fix in step.fix
+
+
+async def test_a_model_that_others_answer_for_exists(owner: ControlClient) -> None:
+    await owner.edit_group("default", {"fallbacks": [{"model": "old", "to": ["m"]}]})
+    found = await steps(owner, model="old")
+    assert {step.result for step in found.values()} == {"ok"}
+    assert found["the model exists"].text == "no channel serves 'old', other models answer for it"
 
 
 async def test_a_server_that_does_not_listen(owner: ControlClient, gateway: Gateway) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gateway.client.trial import Door, door
-from gateway.commands.chat import refusal, streamed, whole
+from gateway.commands.chat import streamed, whole
 from gateway.commands.exits import Exit
-from gateway.domain.errors import QuotaExceeded, RateLimited, UpstreamError
+from gateway.domain.errors import UpstreamError
 from tests.commands.program import PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS, TOKEN
@@ -66,18 +66,6 @@ async def test_a_whole_answer_is_printed(provider: Provider, capsys: pytest.Capt
     provider.on("m", answer)
     assert await whole(way(provider), {"model": "m"}) == "req_1"
     assert capsys.readouterr().out == "hi\n"
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "kind"),
-    [
-        (429, "token_quota_exceeded", RateLimited),
-        (429, "insufficient_quota", QuotaExceeded),
-        (502, "upstream_error", UpstreamError),
-    ],
-)
-def test_refusals_become_our_errors(status: int, code: str, kind: type[Exception]) -> None:
-    assert isinstance(refusal(status, json.dumps({"error": {"message": "x", "code": code}}).encode()), kind)
 
 
 def test_a_tokens_name_is_turned_into_a_key_that_works_for_a_minute() -> None:

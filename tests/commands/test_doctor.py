@@ -10,7 +10,7 @@ DOWN = {"GET /status": {**{f: getattr(STATUS, f) for f in STATUS.__struct_fields
 
 def test_the_first_failure_is_named_with_what_to_do() -> None:
     ran = run("doctor", control=Control(DOWN))
-    assert ran.code == Exit.FAILED
+    assert ran.code == Exit.UNREACHABLE
     assert ran.out.startswith("fail     the gateway answers     the gateway is not listening")
     assert "tollkeeper serve" in ran.err
     assert ran.err.count("\n") == 1

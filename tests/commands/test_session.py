@@ -86,7 +86,7 @@ def test_a_whole_life_without_a_server(home: Path) -> None:
     for line in LIFE[:-2]:
         ran = here(home, line)
         assert (line, ran.code) == (line, 0), ran.err
-    assert here(home, "doctor").code == Exit.FAILED
+    assert here(home, "doctor").code == Exit.UNREACHABLE
     assert here(home, "verify").code == 0
 
 

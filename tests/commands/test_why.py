@@ -33,6 +33,7 @@ FOUND = Why(
     message="channel 'demo' would be asked: priority 5",
     fix="",
     retry_after_s=None,
+    then=None,
     visible=True,
     rule="group 'default' has it from demo",
     price_state="unpriced",
@@ -82,14 +83,14 @@ def test_the_decision_and_its_reasons() -> None:
 
 def test_a_refusal_is_a_failure_and_says_what_to_do() -> None:
     ran = run("why", "laptop", "gpt-4o", control=asked(REFUSED))
-    assert ran.code == Exit.FAILED
+    assert ran.code == Exit.NOT_FOUND
     assert "what to do     'tollkeeper model list'" in ran.out
     assert ran.err == "tollkeeper: a call would be refused with 404 model_not_found: 'tollkeeper model list'\n"
 
 
 def test_json_has_every_field_and_the_same_exit_code() -> None:
     ran = run("why", "laptop", "gpt-4o", "--json", control=asked(REFUSED))
-    assert (ran.code, set(ran.json)) == (Exit.FAILED, set(Why.__struct_fields__))
+    assert (ran.code, set(ran.json)) == (Exit.NOT_FOUND, set(Why.__struct_fields__))
 
 
 def test_the_size_of_the_call_is_passed_on() -> None:

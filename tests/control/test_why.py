@@ -178,3 +178,37 @@ async def test_a_busy_gateway(
     assert found.fix
     wall.set()
     assert (await running).status == 200
+
+
+@pytest.mark.parametrize(
+    ("patch", "code", "fix"),
+    [
+        ({"enabled": False}, "token_disabled", "'tollkeeper token enable laptop'"),
+        ({"expires": 1}, "token_expired", "'tollkeeper token edit laptop --expires 30d'"),
+    ],
+)
+async def test_a_token_that_may_not_be_used(
+    owner: ControlClient, gateway: Gateway, patch: dict[str, object], code: str, fix: str
+) -> None:
+    await owner.edit_token("laptop", patch)
+    found = await owner.why("laptop", "m")
+    answer = await gateway.client.chat("m")
+    assert (answer.status, answer.error["code"]) == (found.status, found.code) == (401, code)
+    assert found.fix == fix
+
+
+async def test_no_money_is_told_behind_a_limit_that_is_reached(owner: ControlClient) -> None:
+    await owner.edit_token("laptop", {"limits": {"tpm": 1}})
+    assert (await owner.why("laptop", "m")).then is None
+    await owner.grant(-(10**11))
+    found = await owner.why("laptop", "m")
+    assert found.code == "request_too_large_for_limit"
+    assert found.then is not None
+    assert (found.then.status, found.then.code) == (429, "insufficient_quota")
+    assert "account grant" in found.then.fix
+
+
+async def test_commands_that_are_told_can_be_copied(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", "x", name="we/ird ?#", groups=())
+    found = await owner.why("laptop", "x")
+    assert "'tollkeeper channel edit 'we/ird ?#' --group default'" in found.fix

@@ -134,7 +134,7 @@ async def test_the_wait_is_bounded(lines: Lines, wait_s: int) -> None:
         await lines.wait([one])
     assert loop.time() - began >= wait_s
     assert f"no place came free in {wait_s} s" in caught.value.message
-    assert caught.value.details == {"limit": 1, "limit_name": "calls in flight", "used": 1}
+    assert caught.value.details == {"limit": 1, "limit_name": "calls in flight", "limit_of": "token", "used": 1}
     assert lines.waiting(one.key) == 0
     lines.leave([one])
 

@@ -1,5 +1,6 @@
 """A call is admitted only if every budget has room for it, and holds no more than is there."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -171,11 +172,23 @@ def test_a_refusal_names_the_budget_its_rest_the_need_and_the_way_out() -> None:
     found = refusal(Purse(), need(), token=Budget(window=Window.DAY, nanos=Nanos(600)))
     for part in ("token 'laptop'", "of the day", "$0.0000006 left", "$0.0000007", "starts afresh at", "token edit"):
         assert part in found.message
-    assert set(found.details) == {"resets_at"}
+    budget = {"budget_of": "token", "budget_window": "day", "budget_unit": "dollars"}
+    assert {name: value for name, value in found.details.items() if name != "resets_at"} == budget
 
 
 def test_a_budget_for_ever_has_no_day_of_return() -> None:
-    assert refusal(Purse(), need(), token=Budget(nanos=Nanos(600))).details == {}
+    found = refusal(Purse(), need(), account=Budget(tokens=6))
+    assert found.details == {"budget_of": "account", "budget_window": "ever", "budget_unit": "tokens"}
+
+
+def test_an_empty_purse_is_no_budget() -> None:
+    assert refusal(Purse(0), need()).details == {}
+
+
+def test_the_day_of_return_is_told_in_local_time_and_to_programs_in_utc() -> None:
+    found = refusal(Purse(), need(), token=Budget(window=Window.DAY, nanos=Nanos(600)))
+    resets = datetime.fromisoformat(str(found.details["resets_at"]))
+    assert f"starts afresh at {resets.astimezone().isoformat(' ')};" in found.message
 
 
 def test_a_suspended_account_refuses_all() -> None:
@@ -202,7 +215,7 @@ def test_no_hold_is_larger_than_any_budget(
         found = take(Purse(available), what, **owners)
     except QuotaExceeded:
         return
-    assert 0 <= found.nanos <= min([available, *budgets])
+    assert found.nanos == 0 or 0 < found.nanos <= min([available, *budgets])
     if cap is not None:
         assert 2 * 10**6 * found.nanos >= (input * 2 + cap * 10) * multiplier * 2 - 10**6
 

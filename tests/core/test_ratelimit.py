@@ -148,7 +148,7 @@ def test_a_call_that_ends_in_an_error_flies_no_more(limiter: Limiter) -> None:
 def test_a_call_larger_than_the_window_is_told_so(limiter: Limiter) -> None:
     found = refusal(limiter, bound(tpm=100), tokens=101, least=101)
     assert (found.code, found.retry_after_s) == ("request_too_large_for_limit", None)
-    assert found.details == {"limit": 100, "limit_name": "tokens a minute", "requested": 101}
+    assert found.details == {"limit": 100, "limit_name": "tokens a minute", "limit_of": "token", "requested": 101}
 
 
 def test_a_large_output_limit_may_have_the_whole_window(limiter: Limiter) -> None:

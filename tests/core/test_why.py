@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.core.auth import usable
 from gateway.core.catalog import Catalog
 from gateway.core.routing import Choice, Passed
 from gateway.core.why import TICKETS, Rehearsal, Wanted, Ways, chances, rehearse
@@ -96,6 +97,7 @@ async def _compared(rig: Rig, told: Rehearsal, cap: int | None) -> str:
 
 async def _failure(rig: Rig, cap: int | None) -> GatewayError | None:
     try:
+        usable(rig.token, rig.watch.clock.wall())  # /v1 asks this before it reads the body
         await rig.call("m", max_tokens=cap)
     except GatewayError as error:
         return error

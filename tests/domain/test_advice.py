@@ -1,13 +1,69 @@
+import pytest
+
 from gateway.domain.advice import advice
+from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, QuotaExceeded, RateLimited, UpstreamError
+
+EXPIRED = InvalidToken("m", code="token_expired")
 
 
 def test_the_names_are_put_in() -> None:
-    assert advice("token_disabled", token="laptop") == "'tollkeeper token enable laptop'"
+    assert advice(InvalidToken("m", code="token_disabled"), token="laptop") == "'tollkeeper token enable laptop'"
+
+
+def test_a_name_that_a_shell_would_not_take_as_one_word_is_quoted() -> None:
+    assert advice(EXPIRED, token="my $(id)") == "'tollkeeper token edit 'my $(id)' --expires 30d'"
 
 
 def test_a_name_that_looks_like_a_place_is_left_alone() -> None:
-    assert advice("token_expired", token="{model}{0}", model="m").startswith("'tollkeeper token edit {model}{0} ")
+    assert advice(EXPIRED, token="{model}{0}", model="m").startswith("'tollkeeper token edit '{model}{0}' ")
 
 
 def test_an_unknown_code_has_none() -> None:
-    assert advice("brew") == ""
+    assert advice(GatewayError("m", code="brew")) == ""
+
+
+@pytest.mark.parametrize(
+    ("whose", "unit", "command"),
+    [
+        ("account", "dollars", "account set --budget week=AMOUNT"),
+        ("group", "tokens", "group edit home --tokens-budget week=AMOUNT"),
+        ("token", "dollars", "token edit laptop --budget week=AMOUNT"),
+    ],
+)
+def test_the_budget_that_is_too_small_is_the_one_to_raise(whose: str, unit: str, command: str) -> None:
+    details = {"budget_of": whose, "budget_window": "week", "budget_unit": unit}
+    error = QuotaExceeded("m", details=details)
+    assert advice(error, token="laptop", group="home") == f"'tollkeeper {command}' raises it"
+
+
+def test_an_empty_account_is_topped_up() -> None:
+    assert "account grant" in advice(QuotaExceeded("m"))
+
+
+def test_the_limit_that_is_reached_is_the_one_to_raise() -> None:
+    details = {"limit_of": "group", "limit_name": "streams"}
+    error = RateLimited("m", code="too_many_streams", details=details)
+    fix = "end some streams, or 'tollkeeper group edit home --streams COUNT' raises the limit"
+    assert advice(error, group="home") == fix
+
+
+def test_the_channel_is_that_of_the_error_if_none_is_named() -> None:
+    error = UpstreamError("m", code="upstream_timeout", details={"channel": "slow one"})
+    assert "channel edit 'slow one' --timeout" in advice(error)
+    assert "channel edit other --timeout" in advice(error, channel="other")
+
+
+@pytest.mark.parametrize(
+    ("setting", "command"), [("key", "--key KEY"), ("header", "--header NAME=VALUE"), ("proxy", "--proxy URL")]
+)
+def test_a_setting_that_cannot_be_used_is_no_refusal(setting: str, command: str) -> None:
+    details = {"setting": setting, "channel": "up"}
+    change = f"'tollkeeper channel edit up {command}'"
+    assert advice(UpstreamError("m", code="upstream_auth_failed", details=details)) == change
+    unset = UpstreamError("m", code="upstream_auth_failed", details={**details, "variable": "NOPE"})
+    assert advice(unset) == f"set NOPE where the server runs and restart that, or {change}"
+
+
+def test_strange_details_are_no_reason_to_fail() -> None:
+    strange: dict[str, object] = {"budget_of": ["x"], "limit_of": {}, "setting": None, "channel": 7}
+    assert "channel list" in advice(NoChannel("m", details=strange))

@@ -1,12 +1,13 @@
 """Text from outside is harmless where it is shown, and secrets are shown in part."""
 
+import shlex
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.text import REPLACEMENT, mask, plain
+from gateway.domain.text import REPLACEMENT, mask, plain, word
 
 ANY = st.text(st.characters(codec=None), max_size=300)
 
@@ -80,3 +81,26 @@ def test_a_secret_is_shown_in_part(secret: str, shown: str) -> None:
 
 def test_the_shown_part_of_a_secret_is_harmless() -> None:
     assert mask("x" * 20 + "\x1b[2J").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("gpt-4o", "gpt-4o"),
+        ("openai/gpt:free", "openai/gpt:free"),
+        ("büro", "büro"),
+        ("my laptop", "'my laptop'"),
+        ("we/ird ?#", "'we/ird ?#'"),
+        ("it's", """'it'"'"'s'"""),
+        ("$(id)", "'$(id)'"),
+        ("a\x1b[2J", f"'a{REPLACEMENT}[2J'"),
+        ("", "''"),
+    ],
+)
+def test_a_name_in_a_command_is_one_word_for_a_shell(name: str, shown: str) -> None:
+    assert word(name) == shown
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Me"])))
+def test_a_shell_reads_the_name_back(name: str) -> None:
+    assert shlex.split(word(name)) == [name]

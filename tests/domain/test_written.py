@@ -19,6 +19,7 @@ from gateway.domain.written import (
     multiplier_of,
     past_of,
     span_of,
+    zoned_time,
 )
 
 NOW = Millis(1_763_500_000_000)
@@ -108,3 +109,8 @@ def test_brief_spans_have_two_units(ms: int, text: str) -> None:
 
 def test_local_time_reads_back() -> None:
     assert calendar_of(local_time(NOW)) == NOW
+
+
+def test_zoned_time_says_where_its_clock_stands() -> None:
+    assert calendar_of(zoned_time(NOW)) == NOW
+    assert zoned_time(NOW).startswith(local_time(NOW))

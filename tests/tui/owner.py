@@ -338,6 +338,7 @@ def refused(**changes: Any) -> Why:
         "message": "no channel can serve it now: anthropic is cooling",
         "fix": "'tollkeeper channel list' shows why each one is out",
         "retry_after_s": 30.0,
+        "then": None,
         "visible": True,
         "rule": "group 'batch' has it from anthropic",
         "price_state": "priced",

@@ -87,7 +87,12 @@ class Doctor(Page):
     def report(self, width: int) -> Content:
         """A line a question; under a bad answer what to do."""
         card, glyphs = Card(width, label=LABEL), self.session.glyphs
-        marks = {"ok": (glyphs.ok, "ok"), "fail": (glyphs.failed, "bad"), "skipped": (glyphs.nothing, "dim")}
+        marks = {
+            "ok": (glyphs.ok, "ok"),
+            "fail": (glyphs.failed, "bad"),
+            "warning": (glyphs.warning, "warn"),
+            "skipped": (glyphs.nothing, "dim"),
+        }
         for number, name in enumerate(self._names_of_steps()):
             step = self._steps[number] if number < len(self._steps) else None
             if step is not None:
@@ -140,7 +145,7 @@ class Doctor(Page):
     async def _examine(self, client: ControlClient) -> None:
         token, model = self.asked()
         try:
-            async for step in examine(client, token=token, model=model):
+            async for step in examine(client, token=token, model=model, one_call=bool(token or model)):
                 self._steps.append(step)
                 self.draw()
         finally:
@@ -153,9 +158,13 @@ class Doctor(Page):
             return content("")
         if not self._steps:
             return content(" ", ("enter", "key"), " asks; the last question is a real call, which costs what it costs")
-        bad = any(step.result == "fail" for step in self._steps)
-        words = "mend that, then ask again with enter" if bad else "all is well: calls work"
-        return content((f" {words}", "bad" if bad else "ok"), (f"   {fmt.seconds(self._took)}", "dim"))
+        results = {step.result for step in self._steps}
+        words, tone = "all is well: calls work", "ok"
+        if "fail" in results:
+            words, tone = "mend that, then ask again with enter", "bad"
+        elif "warning" in results:
+            words, tone = f"this call works; {self.session.glyphs.warning} is another matter", "ok"
+        return content((f" {words}", tone), (f"   {fmt.seconds(self._took)}", "dim"))
 
 
 def _offer(choice: Choice, options: list[str]) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.domain.views import Step
-from tests.tui.owner import Owner, press, public, screen, settle, shown, until
+from tests.tui.owner import Owner, press, public, refused, screen, settle, shown, until
 from tests.tui.stage import words
 
 
@@ -22,7 +22,8 @@ async def test_all_questions_stand_there_before_they_are_asked() -> None:
 
 async def test_it_asks_step_by_step_to_the_end() -> None:
     owner = Owner()
-    async with public(owner) as asked, shown("doctor", owner) as (app, pilot, _):
+    owner.answer = refused(works=True, status=200, code="", message="it would be sent", fix="", retry_after_s=None)
+    async with public(owner) as asked, shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
         await press(app, pilot, "right", "right", "enter")
         await until(app, pilot, "all is well: calls work")
         assert "✓ token 'editor' is accepted; it sees 2 models" in screen(app)
@@ -35,12 +36,23 @@ async def test_the_rounds_follow_and_what_they_find_is_to_be_mended() -> None:
     owner = Owner()
     owner.machine_now = [Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")]
     async with public(owner), shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
-        await press(app, pilot, "right", "right", "enter")
+        await press(app, pilot, "enter")
         await until(app, pilot, "mend that, then ask again with enter")
         text = screen(app)
         assert "the disk" in text
         assert "→ make room" in text
         assert "channel " in text
+
+
+async def test_asked_about_one_call_it_is_told_that_the_rest_is_another_matter() -> None:
+    owner = Owner()
+    owner.answer = refused(works=True, status=200, code="", message="it would be sent", fix="", retry_after_s=None)
+    owner.machine_now = [Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")]
+    async with public(owner), shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
+        await press(app, pilot, "right", "right", "enter")
+        await until(app, pilot, "this call works; ▲ is another matter")
+        assert "▲ 0.1 GB are free" in screen(app)
+        assert "→ make room" in screen(app)
 
 
 async def test_the_first_bad_answer_says_what_to_do_and_ends_it() -> None:
