@@ -6,6 +6,7 @@ A change of it is one atomic write, whatever it comprises. The version before th
 
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class Entities:
     ``expected``, because a store with calls has had a configuration.
     """
 
-    def __init__(self, path: Path, *, writer: bool = True, expected: bool = False) -> None:
+    def __init__(self, path: Path, *, writer: bool = True, expected: bool = False, moment: int = 0) -> None:
         self._path = path
         self._storage = _open(path)
         tables = self._storage.read()
@@ -63,10 +64,16 @@ class Entities:
             migrate(tables, found)
         self.edited = tables is not None and _checksum(tables) != tables["meta"]["1"].get("crc", _checksum(tables))
         """Something else than this program changed the file."""
+        self.kept: Path | None = None
+        """Where the file lies as that left it: the next change will lay it out anew."""
         rows, self._ids = _understand(path, tables or {})
         self.registry = _registry(rows)
         self.granted = self.registry.granted
         """The sum of the grants, kept because every call asks."""
+        if writer and self.edited:
+            with suppress(OSError):  # the next start will do
+                self.kept = files.keep(path, self._storage.raw, moment, "changed")
+                self._storage.write(_documents(_rows(self.registry), self._ids))
         if writer and (tables is None or found < NEWEST):
             self._storage.write(_documents(_rows(self.registry), self._ids))
 

@@ -35,18 +35,20 @@ class Inflight:
     Calls begin in one thread; all else may happen in another one.
     """
 
-    def __init__(self, path: Path, *, writer: bool = True, limit: int = LIMIT) -> None:
+    def __init__(self, path: Path, *, writer: bool = True, limit: int = LIMIT, moment: int = 0) -> None:
         self.path, self._limit = path, limit
         self.running: dict[CallId, Running] = {}
         self.unreadable = self._load()
         """Lines that make no sense; a crash leaves at most one."""
+        self.kept: Path | None = None
+        """Where the file with them lies."""
         self._fd = -1
         self._size = 0
         self._dirty = False
         self._lock = threading.Lock()
         if writer:
             if self.unreadable:
-                files.replace(path.with_name(path.name + ".damaged"), files.read(path))
+                self.kept = files.keep(path, files.read(path), moment)
             self._fd = files.open_file(path, _FLAGS | os.O_CREAT)
             self._size = os.fstat(self._fd).st_size
             self.compact()

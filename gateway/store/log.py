@@ -235,9 +235,11 @@ class Log:
         if segment.gone or not self._writer or segment.path.stat().st_size == sealed.end + len(TAIL):
             return segment
         fresh = Segment(segment.path)
-        text = restore(fresh, sealed.first - 1, self._moment) or f"{segment.path} holds {fresh.n} calls"
-        self.notes.append(f"{text}; it had {sealed.n}. Sums and balances stay as they were")
+        text = restore(fresh, sealed.first - 1, self._moment)
         left = None if fresh.n == sealed.n else fresh.n
+        if not text:  # all that is there is as it was written
+            text = f"{segment.path} holds {'all' if left is None else left} of its calls"
+        self.notes.append(f"{text}; it had {sealed.n}. Sums and balances stay as they were")
         sealed = msgspec.structs.replace(sealed, left=left, end=fresh.end)
         self.ledger.put(sealed)
         return Segment(segment.path, sealed)

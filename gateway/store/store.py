@@ -88,7 +88,7 @@ class Store:
         with ExitStack() as ending:
             files.make_folder(self._home)
             ending.callback(Lock(self._home / "lock").close)
-            self.entities = Entities(self._home / "config.json", expected=_used(self._home))
+            self.entities = Entities(self._home / "config.json", expected=_used(self._home), moment=now())
             log = Log(
                 self._home / "usage",
                 limit=segment_bytes,
@@ -98,7 +98,7 @@ class Store:
             )
             ending.callback(log.close)
             self.calls = CallLog(log)
-            inflight = Inflight(self._home / "inflight.log")
+            inflight = Inflight(self._home / "inflight.log", moment=now())
             recorder = Recorder(self.calls, inflight, Ballast(log.folder / "ballast"), sync_s=sync_s)
             ending.callback(recorder.close)
             self.books = Books(self.entities, self.calls, recorder)
@@ -106,12 +106,15 @@ class Store:
             self._ending = ending.pop_all()
 
     def _tell(self, inflight: Inflight, lost: int) -> None:
-        if inflight.unreadable:
-            self.notes.append(f"{inflight.path} had {inflight.unreadable} unreadable lines; the original is beside it")
+        if inflight.kept:
+            text = f"{inflight.path} had {inflight.unreadable} unreadable lines; the original is {inflight.kept.name}"
+            self.notes.append(text)
         if lost:
             self.notes.append(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")
         if self.entities.edited:
-            self.notes.append(f"{self._home / 'config.json'} was changed by something else; the changes are taken over")
+            kept = f", the file as it was found is {self.entities.kept.name}" if self.entities.kept else ""
+            text = f"{self._home / 'config.json'} was changed by something else; the changes are taken over{kept}"
+            self.notes.append(text)
 
 
 def _used(home: Path) -> bool:

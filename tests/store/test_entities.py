@@ -231,7 +231,23 @@ def test_a_change_by_something_else_is_taken_over_and_noticed(path: Path) -> Non
     entities = Entities(path)
     entities.apply(ALL)
     path.write_bytes(path.read_bytes().replace(b'"nanos":1000000000000000', b'"nanos":1000000000000001'))
-    again = Entities(path)
+    left = path.read_bytes()
+    assert (Entities(path, writer=False).edited, path.read_bytes()) == (True, left)
+    again = Entities(path, moment=7)
     assert (again.edited, again.granted) == (True, 10**15 + 1)
-    again.apply([ALL[3]])
-    assert not Entities(path).edited
+    assert again.kept == path.with_name("config.json.7.changed")
+    assert again.kept.read_bytes() == left
+    once = Entities(path)
+    assert (once.edited, once.kept, once.registry) == (False, None, again.registry)
+
+
+def test_a_change_by_something_else_is_taken_over_though_it_cannot_be_kept(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Entities(path).apply(ALL)
+    path.write_bytes(path.read_bytes().replace(b'"nanos":1000000000000000', b'"nanos":1000000000000001'))
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "replace", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "full")))
+        full = Entities(path)
+    assert (full.edited, full.kept, full.granted) == (True, None, 10**15 + 1)
+    assert Entities(path).kept

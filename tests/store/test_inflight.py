@@ -110,9 +110,18 @@ def test_a_flipped_bit_spoils_no_other_line(tmp_path: Path) -> None:
 def test_unreadable_lines_are_counted_and_the_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "inflight.log"
     path.write_bytes(b'\n{"id": torn\n')
-    assert Inflight(path).unreadable == 1
-    assert (tmp_path / "inflight.log.damaged").read_bytes() == b'\n{"id": torn\n'
+    inflight = Inflight(path, moment=7)
+    assert (inflight.unreadable, inflight.kept) == (1, tmp_path / "inflight.log.7.damaged")
+    assert (tmp_path / "inflight.log.7.damaged").read_bytes() == b'\n{"id": torn\n'
     assert path.read_bytes() == b""
+
+
+def test_every_unreadable_original_has_a_name_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "inflight.log"
+    for i in range(3):
+        path.write_bytes(b"torn %d" % i)
+        Inflight(path, moment=7)
+    assert sorted(kept.read_bytes() for kept in tmp_path.glob("*.damaged")) == [b"torn 0", b"torn 1", b"torn 2"]
 
 
 def test_a_line_that_could_not_be_written_whole_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from gateway.store.ledger import Ledger
 from gateway.store.lines import TAIL
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, DIMENSIONS, HOUR
+from gateway.store.segment import EMPTY
 from gateway.store.sums import FOREVER, Sums
 from tests.store.samples import HURTS, T0, busy, log_of, record, seal, segments, stock, sums_of
 
@@ -206,6 +207,18 @@ def test_whatever_becomes_of_a_sealed_segment_its_sums_stay(tmp_path: Path, hurt
         assert len(again.log.notes) == (start == 0)
         assert again.count == len(again.newest(99)) == sum(len(stock(one)) for one in segments(tmp_path))
         again.log.close()
+
+
+def test_a_sealed_segment_may_be_brought_back(tmp_path: Path) -> None:
+    log_of(tmp_path, 25, limit=SMALL).log.close()
+    path = segments(tmp_path)[0]
+    whole = path.read_bytes()
+    path.write_bytes(EMPTY)
+    reopened(tmp_path).log.close()
+    path.write_bytes(whole)
+    again = reopened(tmp_path)
+    assert again.log.notes == [f"{path} holds all of its calls; it had 12. Sums and balances stay as they were"]
+    assert (again.count, again.log.segments[0].partial) == (25, False)
 
 
 @pytest.mark.parametrize("lost", ["ledger.json", "ledger.old.json"])
