@@ -5,6 +5,7 @@ be booked. aiohttp offers only all or nothing, so the handler is told instead of
 """
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,9 @@ from gateway.web.errors import answer
 from gateway.web.response import Response
 
 WRITE_S = 30.0
-"""A client that takes nothing of what waits for it, from one such look to the next, is left."""
+"""A client that takes nothing of what waits for it for so long is left."""
+LOOK_S = 1.0
+"""Between two looks at what waits."""
 
 
 class Connection(RequestHandler):
@@ -76,20 +79,25 @@ class Connection(RequestHandler):
         """More waits for the client than is good: see whether it reads at all."""
         super().pause_writing()
         if self.transport is not None:
-            self._look = self._loop.call_later(WRITE_S, self._look_at, self.transport, None)
+            self._look_at(self.transport, sys.maxsize, 0.0)
 
     def resume_writing(self) -> None:
         """It has taken most of it."""
         super().resume_writing()
         self._look_away()
 
-    def _look_at(self, transport: asyncio.Transport, before: int | None) -> None:
-        """The transport is kept from the beginning: a closed connection forgets it, and may still wait to send."""
-        left = transport.get_write_buffer_size()
-        if before is not None and left >= before:
-            transport.abort()
+    def _look_at(self, transport: asyncio.Transport, before: int, since: float) -> None:
+        """Leave a client that has taken nothing ``since``, when ``before`` bytes waited for it.
+
+        The transport is kept from the beginning: a closed connection forgets it, and may still wait to send.
+        """
+        now, left = self._loop.time(), transport.get_write_buffer_size()
+        if left < before:
+            since = now
+        if now - since < WRITE_S:
+            self._look = self._loop.call_later(LOOK_S, self._look_at, transport, left, since)
         else:
-            self._look = self._loop.call_later(WRITE_S, self._look_at, transport, left)
+            transport.abort()
 
     def _look_away(self) -> None:
         if self._look is not None:

@@ -6,6 +6,7 @@ is done: Date, Content-Length, Connection as the request's version wants it, and
 """
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
@@ -13,6 +14,8 @@ from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 
 JSON: Final = "application/json"
+JOINED: Final = 64 << 10
+"""Bytes of a body that are copied behind their head to go by one write; of a longer one there shall be no copy."""
 
 _REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
@@ -61,11 +64,15 @@ class Response:
             f"HTTP/1.{0 if old else 1}{self._head}Server: tollkeeper\r\nDate: {rfc822_formatted_time()}\r\n"
             f"{connection}{fields}\r\n"
         ).encode()
-        data = head if request.method == "HEAD" else head + self._body
+        body = b"" if request.method == "HEAD" else self._body
+        self._body = b""  # aiohttp keeps us until the next request: from here on the transport alone has it
+        large = len(body) > JOINED
+        write: Callable[..., None] = transport.writelines if large else transport.write
+        data = [head, body] if large else head + body
         if soon:
-            asyncio.get_running_loop().call_soon(transport.write, data)
+            asyncio.get_running_loop().call_soon(write, data)
         else:
-            transport.write(data)
+            write(data)
         self.sent = True
 
     async def prepare(self, request: web.BaseRequest) -> None:

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.settings import Settings
-from gateway.web.connection import WRITE_S, Connection
+from gateway.web.connection import LOOK_S, WRITE_S, Connection
 from gateway.web.crowd import Crowd
 from gateway.web.listener import KEEP_ALIVE_S
 from tests.fakes.client import Answer, read_answer
@@ -189,7 +189,7 @@ class TestPatience:
             peer.stop_reading()
             await peer.write(client.request("GET", "/"))
             await until(lambda: listener.connections)
-            async with asyncio.timeout(3 * WRITE_S):
+            async with asyncio.timeout(WRITE_S + 5 * LOOK_S):
                 await until(lambda: not listener.connections)
 
     async def test_an_answer_that_is_read_slowly_is_not(self) -> None:

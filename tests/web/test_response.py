@@ -1,6 +1,7 @@
 """Tests of a whole answer: what stands on the wire for every version and method."""
 
 import asyncio
+import tracemalloc
 from email.utils import parsedate_to_datetime
 
 import pytest
@@ -8,7 +9,7 @@ from aiohttp import web
 
 from gateway.web.response import Response
 from tests.fakes.client import read_answer
-from tests.web.door import opened
+from tests.web.door import opened, until
 
 BODY = b'{"a": 1}'
 
@@ -77,6 +78,30 @@ async def test_a_client_that_does_not_read_is_not_written_to_for_ever() -> None:
         for _ in range(20):
             await asyncio.sleep(0.01)
         assert 0 < handled < 200
+
+
+@pytest.mark.parametrize("soon", [False, True])
+async def test_a_large_answer_that_waits_for_its_client_is_there_once(*, soon: bool) -> None:
+    size = 16 << 20
+
+    async def large(request: web.BaseRequest) -> Response:
+        tracemalloc.start()
+        response = Response(b"x" * size)
+        response.send(request, soon=soon)
+        return response
+
+    async with opened(large) as (client, listener):
+        peer = await client.connect(window=4096)
+        peer.stop_reading()
+        await peer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        await until(
+            lambda: any(each.transport.get_write_buffer_size() for each in listener.connections if each.transport)
+        )
+        memory, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        peer.go_on_reading()
+        assert len((await read_answer(peer)).body) == size
+    assert memory < 1.5 * size
 
 
 async def test_the_head_is_complete() -> None:
