@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gateway import __version__
-from gateway.commands.base import home_option
+from gateway.commands.base import COMPLETE, home_option
 from gateway.commands.exits import MEANINGS, PROGRAM, report
 from gateway.domain.errors import GatewayError
 
@@ -128,6 +128,8 @@ def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
 
     ``session`` is a ``gateway.commands.session.Session``; the real one unless given.
     """
+    if COMPLETE in os.environ:
+        importlib.import_module("gateway.commands.bash").register()
     try:
         code = tollkeeper.main(args, prog_name=PROGRAM, standalone_mode=False, obj=session)
     except (GatewayError, click.ClickException, click.Abort, KeyboardInterrupt, OSError) as error:

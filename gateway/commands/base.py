@@ -7,6 +7,9 @@ import click
 
 from gateway.domain.text import plain
 
+COMPLETE = "_TOLLKEEPER_COMPLETE"
+"""Variable that a shell's script sets when it asks the program for completions."""
+
 HOME = "tollkeeper.home"
 """Key of the context's shared notes under which ``--home`` is kept, wherever on the line it stood."""
 

@@ -9,6 +9,7 @@ import msgspec
 
 from gateway.commands import patches, stdin
 from gateway.commands.channel_overrides import OPTIONS, Edits, edits_of, overrides_patch, value_of
+from gateway.commands.complete import GROUPS, PRESETS, several
 from gateway.commands.options import (
     MULTIPLIER,
     NAMES,
@@ -240,10 +241,15 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         "groups",
         type=naming("write --no-groups for none"),
         multiple=True,
+        shell_complete=several(GROUPS),
         help="Groups it serves: default,friends.",
     ),
     click.option("--no-groups", is_flag=True, help="It serves no group: nobody can use it."),
-    click.option("--preset", help="Known upstream: 'tollkeeper channel presets'; found by the URL if not given."),
+    click.option(
+        "--preset",
+        shell_complete=PRESETS,
+        help="Known upstream: 'tollkeeper channel presets'; found by the URL if not given.",
+    ),
     click.option("--priority", type=int, help="Higher is asked first."),
     click.option("--weight", type=click.IntRange(min=0), help="Share of the draw within one priority."),
     click.option("--cost-factor", type=MULTIPLIER, help="What it asks, as a multiple of the price: 0.5."),

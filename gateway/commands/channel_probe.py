@@ -5,7 +5,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.base import Command
-from gateway.commands.complete import CHANNELS
+from gateway.commands.complete import CHANNELS, MODELS
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.options import json_option, now
 from gateway.commands.output import out, out_json, out_list, words
@@ -69,7 +69,10 @@ def presets(*, as_json: bool) -> None:
 @click.command(cls=Command, examples=["tollkeeper channel test openai --model gpt-4o-mini"])
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @click.option(
-    "--model", default="", help="Also make one tiny real call to this model; it costs what such a call costs."
+    "--model",
+    default="",
+    shell_complete=MODELS,
+    help="Also make one tiny real call to this model; it costs what such a call costs.",
 )
 @json_option
 def test(ref: str, model: str, *, as_json: bool) -> None:

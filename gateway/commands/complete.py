@@ -33,7 +33,19 @@ def names_of(ask: Callable[[ControlClient], Awaitable[Sequence[Named]]]) -> Comp
     return complete
 
 
+def several(completer: Completer) -> Completer:
+    """Completes the last of several names with commas between them."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        there = before.split(",")
+        return [f"{before}{comma}{name}" for name in completer(ctx, param, last) if name not in there]
+
+    return complete
+
+
 TOKENS = names_of(lambda client: client.tokens())
 GROUPS = names_of(lambda client: client.groups())
 CHANNELS = names_of(lambda client: client.channels())
 MODELS = names_of(lambda client: client.models())
+PRESETS = names_of(lambda client: client.presets())

@@ -3,12 +3,10 @@
 import click
 from click.shell_completion import get_completion_class
 
-from gateway.commands.base import Command
+from gateway.commands import bash
+from gateway.commands.base import COMPLETE, Command
 from gateway.commands.exits import PROGRAM
 from gateway.commands.output import out
-
-VARIABLE = "_TOLLKEEPER_COMPLETE"
-"""Set by the script when it asks the program for completions."""
 
 
 @click.command(
@@ -22,7 +20,8 @@ VARIABLE = "_TOLLKEEPER_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the script that completes commands and options in SHELL."""
+    bash.register()
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"no completion for {shell}")
-    out(kind(click.get_current_context().find_root().command, {}, PROGRAM, VARIABLE).source())
+    out(kind(click.get_current_context().find_root().command, {}, PROGRAM, COMPLETE).source())

@@ -8,6 +8,7 @@ import click
 from gateway.client.connect import KEY_VARIABLE, Shell, environment
 from gateway.commands import stdin
 from gateway.commands.base import Command
+from gateway.commands.complete import TOKENS
 from gateway.commands.exits import Exit, Quit
 from gateway.commands.output import out, words
 from gateway.commands.session import config, run
@@ -22,7 +23,7 @@ SHELLS: dict[str, Shell] = {"bash": "sh", "zsh": "sh", "sh": "sh", "fish": "fish
 )
 @click.option("--shell", type=click.Choice(list(SHELLS)), help="For which shell (default: that of SHELL).")
 @click.option("--key", metavar="KEY", help="The token's key, to stand in the lines; - reads it from stdin.")
-@click.option("--token", metavar="NAME", help="Whose key it is, if it is not given.")
+@click.option("--token", metavar="NAME", shell_complete=TOKENS, help="Whose key it is, if it is not given.")
 def env(shell: str | None, key: str | None, token: str | None) -> None:
     """Print the lines that point an SDK at this gateway.
 

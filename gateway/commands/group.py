@@ -7,7 +7,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import patches, show
 from gateway.commands.base import Noun
-from gateway.commands.complete import GROUPS
+from gateway.commands.complete import GROUPS, MODELS, several
 from gateway.commands.options import (
     MULTIPLIER,
     NAMES,
@@ -101,7 +101,12 @@ def show_group(name: str, *, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
 @click.option(
-    "--models", type=NAMES, multiple=True, metavar="PATTERNS", help="Only these models of its channels: 'gpt-*,demo-*'."
+    "--models",
+    type=NAMES,
+    multiple=True,
+    metavar="PATTERNS",
+    shell_complete=several(MODELS),
+    help="Only these models of its channels: 'gpt-*,demo-*'.",
 )
 @policy_option
 @sticky_option
@@ -147,7 +152,12 @@ def add_group(
 @click.option("--rename", metavar="NAME", help="The new name; its tokens and channels follow.")
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
 @click.option(
-    "--models", type=NAMES, multiple=True, metavar="PATTERNS", help="Only these models of its channels; '*' for all."
+    "--models",
+    type=NAMES,
+    multiple=True,
+    metavar="PATTERNS",
+    shell_complete=several(MODELS),
+    help="Only these models of its channels; '*' for all.",
 )
 @policy_option
 @sticky_option

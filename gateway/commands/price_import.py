@@ -4,7 +4,7 @@ import click
 
 from gateway.commands import show
 from gateway.commands.base import Command
-from gateway.commands.complete import CHANNELS, MODELS
+from gateway.commands.complete import CHANNELS, MODELS, several
 from gateway.commands.options import SOME, json_option, names, naming
 from gateway.commands.output import out_list, words
 from gateway.commands.session import run
@@ -43,7 +43,7 @@ COLUMNS = [
     "models",
     type=naming("leave the option out for all"),
     multiple=True,
-    shell_complete=MODELS,
+    shell_complete=several(MODELS),
     help="Of these models: a,b.",
 )
 @click.option("--accept", is_flag=True, help="Also steep rises and what looks like another unit.")

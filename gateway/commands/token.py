@@ -8,7 +8,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import patches, show
 from gateway.commands.base import Noun
-from gateway.commands.complete import GROUPS, TOKENS
+from gateway.commands.complete import GROUPS, MODELS, TOKENS, several
 from gateway.commands.options import (
     EXPIRY,
     NAMES,
@@ -75,9 +75,16 @@ def show_token(ref: str, *, as_json: bool) -> None:
     ],
 )
 @click.argument("name")
-@click.option("--group", help="The group it belongs to; 'default', or the only one there is, if not given.")
 @click.option(
-    "--models", type=NAMES, multiple=True, metavar="PATTERNS", help="Only these models of the group: 'gpt-*,claude-*'."
+    "--group", shell_complete=GROUPS, help="The group it belongs to; 'default', or the only one there is, if not given."
+)
+@click.option(
+    "--models",
+    type=NAMES,
+    multiple=True,
+    metavar="PATTERNS",
+    shell_complete=several(MODELS),
+    help="Only these models of the group: 'gpt-*,claude-*'.",
 )
 @click.option("--expires", type=EXPIRY, help="30d, 2026-12-31 (to its end), never.")
 @click.option("--stop-when-empty", is_flag=True, help="End running streams when its budget is gone.")
@@ -115,7 +122,12 @@ def add_token(
 @click.option("--rename", metavar="NAME", help="The new name.")
 @click.option("--group", shell_complete=GROUPS, help="The group it belongs to.")
 @click.option(
-    "--models", type=NAMES, multiple=True, metavar="PATTERNS", help="Only these models of the group; '*' for all."
+    "--models",
+    type=NAMES,
+    multiple=True,
+    metavar="PATTERNS",
+    shell_complete=several(MODELS),
+    help="Only these models of the group; '*' for all.",
 )
 @click.option("--expires", type=EXPIRY, help="30d, 2026-12-31 (to its end), never.")
 @click.option("--stop-when-empty/--finish-when-empty", default=None, help="What happens to running streams then.")

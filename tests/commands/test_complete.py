@@ -2,9 +2,10 @@
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from gateway.commands.base import Command
-from gateway.commands.complete import CHANNELS, GROUPS, MODELS, TOKENS, Completer
+from gateway.commands.complete import CHANNELS, GROUPS, MODELS, TOKENS, Completer, several
 from gateway.commands.session import Session
 from gateway.domain.errors import Unavailable
 from tests.commands.runner import Control
@@ -25,6 +26,13 @@ def completed(completer: Completer, incomplete: str, control: Control) -> list[s
 def test_names_are_those_of_the_running_server(completer: Completer, begin: str, name: str) -> None:
     assert completed(completer, begin, Control(ANSWERS)) == [name]
     assert completed(completer, "zzz", Control(ANSWERS)) == []
+
+
+def test_the_last_of_several_names_is_completed() -> None:
+    two = Control({"GET /groups": [GROUP, replace(GROUP, name="friends")]})
+    assert completed(several(GROUPS), "fr", two) == ["friends"]
+    assert completed(several(GROUPS), "friends,", two) == ["friends,default"]
+    assert completed(several(GROUPS), "x,fr", two) == ["x,friends"]
 
 
 def test_nothing_is_said_when_nobody_can_be_asked() -> None:

@@ -21,7 +21,7 @@ def test_each_shell_has_its_script(shell: str) -> None:
     [("tollkeeper to", {"token"}), ("tollkeeper token ro", {"rotate"}), ("tollkeeper usage list --er", {"--errors"})],
 )
 def test_what_a_shell_asks_is_completed(words: str, wanted: set[str]) -> None:
-    asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_TOLLKEEPER_COMPLETE": "bash_complete"}
+    asked = {"COMP_LINE": words, "COMP_WORDBREAKS": " :=", "_TOLLKEEPER_COMPLETE": "bash_complete"}
     env = {**os.environ, **asked}
     program = [sys.executable, "cli.py"]
     answer = subprocess.run(program, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
