@@ -54,7 +54,7 @@ async def _answered(name: str, question: Callable[[Case], Awaitable[str]], case:
     try:
         return Step(name=name, result="ok", text=await question(case))
     except Ill as ill:
-        text = plain(ill.text, TEXT_LIMIT)
+        text = plain(ill.text.removesuffix(f"; {ill.fix}"), TEXT_LIMIT)
         return Step(name=name, result="fail", text=text, fix=ill.fix, code=ill.code, status=ill.status)
     except GatewayError as error:
         text, status = plain(error.message, TEXT_LIMIT), status_of(error)

@@ -47,8 +47,9 @@ async def ready(case: Case) -> str:
         raise _ill(_obstacles(case.why)[0])
     asked = [route for route in case.why.routes if route.place]
     takes = ", ".join(plain(route.channel) for route in asked if not route.passed)
-    rests = "".join(f"; {_rest(route)}" for route in asked if route.passed)
-    return (f"{takes} takes calls" if takes else case.why.message) + rests
+    if not takes:
+        return case.why.message
+    return f"{takes} takes calls" + "".join(f"; {_rest(route)}" for route in asked if route.passed)
 
 
 async def calls(case: Case) -> str:

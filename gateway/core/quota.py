@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from gateway.domain.account import Account, AccountStatus
+from gateway.domain.advice import advice
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, window_end, window_start
@@ -86,9 +87,9 @@ class _Room(msgspec.Struct, frozen=True, kw_only=True):
     nanos: int | None
     tokens: int | None
     resets: Millis | None
-    advice: str
     whose: str = ""
     """Of a budget: ``account``, ``group`` or ``token``."""
+    name: str = ""
     window: str = ""
 
 
@@ -157,19 +158,19 @@ def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: M
         nanos=books.available(),
         tokens=None,
         resets=None,
-        advice="top it up with 'tollkeeper account grant AMOUNT'",
     )
-    for scope, budgets, label, code, advice in (
-        (ACCOUNT, account.budgets, "the account", "insufficient_quota", "change it with 'tollkeeper account set'"),
-        (("group", group.name), group.budgets, f"group '{group.name}'", "group_quota_exceeded", "see 'group edit'"),
-        (("token", token.id), token.budgets, f"token '{token.name}'", "token_quota_exceeded", "see 'token edit'"),
+    for scope, budgets, name, code in (
+        (ACCOUNT, account.budgets, "", "insufficient_quota"),
+        (("group", group.name), group.budgets, group.name, "group_quota_exceeded"),
+        (("token", token.id), token.budgets, token.name, "token_quota_exceeded"),
     ):
         for budget in budgets:
-            yield _room(books, scope, budget, (label, code, advice), now)
+            yield _room(books, scope, budget, (name, code), now)
 
 
-def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str, str], now: Millis) -> _Room:
-    label, code, advice = words
+def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], now: Millis) -> _Room:
+    name, code = words
+    label = f"{scope[0]} '{name}'" if name else "the account"
     spent = books.spent(scope, window_start(budget.window, now))
     held = books.held(scope)
     ever = budget.window.value == "ever"
@@ -179,16 +180,17 @@ def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str, str
         nanos=None if budget.nanos is None else budget.nanos - spent.nanos - held.nanos,
         tokens=None if budget.tokens is None else budget.tokens - spent.tokens - held.tokens,
         resets=window_end(budget.window, now),
-        advice=advice,
         whose=scope[0],
+        name=name,
         window=budget.window.value,
     )
 
 
 def _exceeded(room: _Room, left: str, needs: str, unit: str) -> QuotaExceeded:
     back = "" if room.resets is None else f"; it starts afresh at {zoned_time(room.resets)}"
-    msg = f"{room.label} has {left} left and this call may need {needs}{back}; {room.advice}"
     details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
     if room.whose:
         details |= {"budget_of": room.whose, "budget_window": room.window, "budget_unit": unit}
+    fix = advice(QuotaExceeded("", code=room.code, details=details), token=room.name, group=room.name)
+    msg = f"{room.label} has {left} left and this call may need {needs}{back}; {fix}"
     return QuotaExceeded(msg, code=room.code, details=details)

@@ -13,6 +13,7 @@ from gateway.store.store import Store
 from tests.commands.program import Served
 from tests.commands.runner import Ran, run
 
+NOWHERE = "TOLLKEEPER_TESTS_SET_NO_SUCH_VARIABLE"
 LISTINGS = (
     "account show",
     "account grants",
@@ -80,6 +81,28 @@ def test_listings_without_a_server(home: Path) -> None:
 def test_a_whole_life_with_a_server(served: Served) -> None:
     for line in LIFE:
         assert (line, here(served.home, line).code) == (line, 0)
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "model", "code"),
+    [
+        ("token edit poor --note fine", "demo-echo", Exit.OK),
+        ("token edit poor --tokens-budget day=0", "demo-echo", Exit.QUOTA),
+        ("token edit poor --tpm 1", "demo-echo", Exit.QUOTA),
+        ("token edit poor --models x*", "demo-echo", Exit.NOT_FOUND),
+        ("token disable poor", "demo-echo", Exit.TOKEN),
+        (f"channel add keyless --base-url http://127.0.0.1:9/v1 --key env:{NOWHERE} --models k", "k", Exit.UPSTREAM),
+    ],
+)
+def test_who_foretells_a_call_ends_as_the_call_does(served: Served, obstacle: str, model: str, code: Exit) -> None:
+    assert here(served.home, "token add poor").code == 0
+    try:
+        assert here(served.home, obstacle).code == 0
+        asked = (f"chat --token poor --model {model} hi", f"why poor {model}", f"doctor --token poor --model {model}")
+        assert [here(served.home, line).code for line in asked] == [code] * 3
+    finally:
+        here(served.home, "token remove poor --yes")
+        here(served.home, "channel remove keyless --yes")
 
 
 def test_a_whole_life_without_a_server(home: Path) -> None:

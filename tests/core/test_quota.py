@@ -170,7 +170,14 @@ def test_other_windows_do_not_count() -> None:
 
 def test_a_refusal_names_the_budget_its_rest_the_need_and_the_way_out() -> None:
     found = refusal(Purse(), need(), token=Budget(window=Window.DAY, nanos=Nanos(600)))
-    for part in ("token 'laptop'", "of the day", "$0.0000006 left", "$0.0000007", "starts afresh at", "token edit"):
+    for part in (
+        "token 'laptop'",
+        "of the day",
+        "$0.0000006 left",
+        "$0.0000007",
+        "starts afresh at",
+        "'tollkeeper token edit laptop --budget day=AMOUNT' raises it",
+    ):
         assert part in found.message
     budget = {"budget_of": "token", "budget_window": "day", "budget_unit": "dollars"}
     assert {name: value for name, value in found.details.items() if name != "resets_at"} == budget
