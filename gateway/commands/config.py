@@ -107,7 +107,7 @@ def _as_json(text: str) -> str:
         if sum(1 for _ in _nodes(value)) > NODES:
             raise click.BadParameter(f"the file holds more than {NODES:,} values")
         return json.dumps(value, default=str)
-    except (yaml.YAMLError, RecursionError, ValueError) as exc:
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as exc:  # of JSON, a key must be a text
         raise click.BadParameter(f"the file is no YAML: {plain(' '.join(str(exc).split()), 300)}") from exc
 
 

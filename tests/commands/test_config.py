@@ -158,7 +158,9 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 
 
-@pytest.mark.parametrize("text", ["a: [", "a: !!python/object/apply:os.system [ls]", "\x00", BOMB, "[" * 5000])
+@pytest.mark.parametrize(
+    "text", ["a: [", "a: !!python/object/apply:os.system [ls]", "\x00", BOMB, "[" * 5000, "2026-01-01: x"]
+)
 def test_a_file_that_is_no_yaml_or_more_than_it_seems(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
     control = Control({})

@@ -74,6 +74,19 @@ def replace_in_place(patch: Patch) -> None:
     patch.setattr(files, "replace", replace)
 
 
+def begun_in_place(patch: Patch) -> None:
+    """A segment has its name before its first line."""
+
+    def create(path: Path, data: bytes) -> None:
+        fd = files.open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            files.write_all(fd, data)
+        finally:
+            os.close(fd)
+
+    patch.setattr(files, "create", create)
+
+
 def no_sync_before_rename(patch: Patch) -> None:
     """A file gets its name before its content is on the disk."""
     real = files.replace
@@ -115,6 +128,7 @@ MUTANTS: dict[str, Callable[[Patch], None]] = {
         hold_ends_first,
         no_hold,
         replace_in_place,
+        begun_in_place,
         no_sync_before_rename,
         no_folder_sync,
         no_sync,

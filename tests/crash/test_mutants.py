@@ -18,7 +18,7 @@ POINTS = 400
 """System calls at which a mutant has the opportunity to fail."""
 
 
-@pytest.mark.parametrize("name", ["hold_ends_first", "no_hold", "replace_in_place"])
+@pytest.mark.parametrize("name", ["hold_ends_first", "no_hold", "replace_in_place", "begun_in_place"])
 def test_a_kill_finds(nursery: Nursery, scratch: Path, name: str) -> None:
     assert any(dies_at(nursery, scratch / "home", at, name) for at in range(1, POINTS))
 
