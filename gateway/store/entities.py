@@ -134,6 +134,9 @@ def _format(path: Path, tables: Tables) -> int:
 def _understand(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str, int]]]:
     rows: _Rows = {}
     ids: dict[Table, dict[str, int]] = {}
+    for name, documents in tables.items():
+        if documents and name != "meta" and name not in _KINDS:  # the next change would drop what may be all the grants
+            raise _damaged(path, f"its table {name!r} is none that this program knows")
     for table, (kind, field) in _KINDS.items():
         rows[table], ids[table] = {}, {}
         for number, document in tables.get(table, {}).items():

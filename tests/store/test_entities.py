@@ -184,6 +184,7 @@ def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
         '{"meta":{"1":{"format":2}},"grants":{"1":{"id":"g","nanos":1.5,"time":1}}}',
         '{"meta":{"1":{"format":2}},"groups":{"1":{"name":"a"},"2":{"name":"a"}}}',
         '{"meta":{"1":{"format":2}},"groups":{"1":[]}}',
+        '{"meta":{"1":{"format":2}},"grantr":{"1":{"id":"g","nanos":5,"time":1}}}',
     ],
 )
 def test_a_damaged_configuration_is_refused_and_left_alone(path: Path, text: str) -> None:
