@@ -65,10 +65,14 @@ class Listener(web.Server):
             await asyncio.sleep(LOOK_S)
 
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - aiohttp's
-        """Give handlers this long, cancel them, break off what has not been sent."""
-        transports = list(self._connections.values())
-        await super().shutdown(timeout)
-        for transport in transports:
+        """Cancel the handlers that still run, give them so long to end, and break off what has not been sent."""
+        left = dict(self._connections)
+        tasks = [task for connection in left if (task := connection._task_handler) is not None]  # noqa: SLF001 - aiohttp's
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout)
+        for transport in left.values():
             transport.abort()
 
     def _make_request(

@@ -137,4 +137,4 @@ async def test_what_is_still_there_when_the_time_is_over_is_cut() -> None:
         async with asyncio.timeout(2):
             await listener.shutdown(0.05)
             await peer.gone.wait()
-        assert listener.connections == []
+            await until(lambda: not listener.connections)
