@@ -116,7 +116,8 @@ def _start(ctx: click.Context) -> NoReturn:
     """Open the console, or serve where there is no terminal or no console."""
     from gateway.commands.session import config
 
-    if sys.stdin.isatty() and sys.stdout.isatty() and importlib.util.find_spec("tui.app"):
+    terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    if terminals and importlib.util.find_spec("tui.app"):
         ctx.exit(importlib.import_module("tui.app").run(config()))
     from gateway.commands.server import serve_here
 
@@ -128,6 +129,7 @@ def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
 
     ``session`` is a ``gateway.commands.session.Session``; the real one unless given.
     """
+    _hold_closed_streams()
     if COMPLETE in os.environ:
         importlib.import_module("gateway.commands.bash").register()
     try:
@@ -135,6 +137,15 @@ def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
     except (GatewayError, click.ClickException, click.Abort, KeyboardInterrupt, OSError) as error:
         sys.exit(report(error))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _hold_closed_streams() -> None:
+    """Where stdin, stdout or stderr was closed, nothing else may take its number: no socket, no file of ours."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -39,7 +40,7 @@ from gateway.core.room import Rooms
 from gateway.core.sticky import Sticky
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
-from gateway.domain.errors import Conflict
+from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.units import ChannelId, Millis
 from gateway.runfile import Endpoint
 from gateway.store.books import Books
@@ -266,12 +267,15 @@ async def _unless(event: asyncio.Event, work: Coroutine[object, object, None], l
 
 @asynccontextmanager
 async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
-    """Open the public port; at the end it is closed at once. Raises Conflict, saying what to do, if it is taken."""
+    """Open the public port; at the end it is closed at once. Raises Conflict if it is taken, BadRequest for no host."""
     surface = Surface(engine, config.host)
     crowd = Crowd(lambda: engine.catalog.registry.settings)
     listener = Listener(surface.handle, crowd, lambda: new_call_id(engine.clock.wall()))
     try:
         server = await asyncio.get_running_loop().create_server(listener, config.host, config.port, backlog=BACKLOG)
+    except (UnicodeError, socket.gaierror) as error:
+        msg = f"{config.host!a} is no address of this machine; choose another with --host"
+        raise BadRequest(msg, param="host") from error
     except OSError as error:
         msg = (
             f"cannot listen on {config.host}:{config.port}: {error.strerror}; another program may have it "

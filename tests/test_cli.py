@@ -15,7 +15,7 @@ import pytest
 import cli
 from gateway import __version__
 from gateway.commands.exits import MEANINGS, Exit
-from tests.commands.program import PROGRAM, serving, tollkeeper
+from tests.commands.program import PROGRAM, environment, serving, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS, TOKEN
 from tests.house import ROOT
@@ -67,6 +67,17 @@ def test_the_bare_command_serves_where_there_is_no_terminal(home: Path) -> None:
         assert tollkeeper(home, "status").code == 0
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(10) == 0
+
+
+def test_it_serves_with_all_streams_closed_and_makes_no_key_that_nobody_sees(home: Path) -> None:
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *PROGRAM]
+    with subprocess.Popen(closed, env=environment(home)) as server:
+        until = time.monotonic() + 20
+        while tollkeeper(home, "status").code:
+            assert time.monotonic() < until
+        assert tollkeeper(home, "token", "list", "--json").json == []
+        assert tollkeeper(home, "stop").code == 0
+        assert server.wait(10) == 0
 
 
 def test_a_bug_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ from gateway.client.control import ControlClient
 from gateway.config import Config
 from gateway.core.fresh import DEMO_MODELS
 from gateway.domain.call import Outcome, Record
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis
-from gateway.server import embedded
+from gateway.server import embedded, open_door, open_engine
 from gateway.store.store import Store
 from tests.fakes.client import Client, read_answer
 from tests.fakes.replies import DONE
@@ -108,6 +108,13 @@ async def test_a_port_that_is_taken_is_told_and_no_key_is_lost(home: Path, tmp_p
             assert await second.ended() == 3
         async with serving(tmp_path / "other") as third:
             assert third.said["key"] != ""
+
+
+@pytest.mark.parametrize("host", ["a..b", "\udcff"])
+async def test_a_host_that_is_none_is_told(home: Path, host: str) -> None:
+    async with open_engine(Config(home=home, host=host, port=0)) as engine:
+        with pytest.raises(BadRequest, match="choose another with --host"):
+            await open_door(engine, engine.config).__aenter__()
 
 
 async def test_a_stopping_server_lets_a_running_stream_end(home: Path) -> None:
