@@ -169,6 +169,14 @@ async def test_no_money_is_told_before_a_limit_that_is_reached(owner: ControlCli
     assert (step.name, step.code) == ("the quota suffices", "insufficient_quota")
 
 
+async def test_a_group_that_pays_nothing_needs_no_money(owner: ControlClient) -> None:
+    await owner.edit_group("default", {"multiplier": 0})
+    await owner.grant(-(10**11))
+    found = await steps(owner)
+    assert {step.result for step in found.values()} == {"ok"}
+    assert found["the quota suffices"].text == "'m' is free in group 'default'"
+
+
 async def test_a_free_model_needs_no_money(owner: ControlClient) -> None:
     await owner.set_price("m", {"input": 0, "output": 0})
     await owner.grant(-(10**11))

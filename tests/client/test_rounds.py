@@ -50,7 +50,8 @@ async def test_books_that_differ(owner: ControlClient, monkeypatch: pytest.Monke
         return replace(verdict, equal=False, difference="balance: 1 != 2")
 
     monkeypatch.setattr(owner, "verify", bad)
-    assert (await made(owner))["the store"].text == "balance: 1 != 2"
+    step = (await made(owner))["the store"]
+    assert (step.text, step.code) == ("balance: 1 != 2", "store_differs")
 
 
 async def test_a_damaged_log(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
