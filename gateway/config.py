@@ -8,6 +8,7 @@ import msgspec
 import platformdirs
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.text import plain
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8655
@@ -63,11 +64,22 @@ def load(
     env = os.environ if environ is None else environ
     folder = home or env.get(ENV_PREFIX + "HOME") or platformdirs.user_data_dir("tollkeeper", appauthor=False)
     return Config(
-        home=Path(folder).expanduser().absolute(),
+        home=_folder(folder),
         host=host or env.get(ENV_PREFIX + "HOST") or DEFAULT_HOST,
         port=_port(port if port is not None else env.get(ENV_PREFIX + "PORT", DEFAULT_PORT)),
         drain_s=_seconds(env.get(ENV_PREFIX + "DRAIN_S", "30")),
     )
+
+
+def _folder(text: str) -> Path:
+    """The whole path; it stands in the runfile and in what the server tells, which are text."""
+    home = Path(text).expanduser().absolute()
+    try:
+        str(home).encode()
+    except UnicodeEncodeError as exc:
+        msg = f"the path {plain(str(home))} of the data folder is not UTF-8 text; choose another with --home"
+        raise BadRequest(msg, param="home") from exc
+    return home
 
 
 def _port(value: str | int) -> int:

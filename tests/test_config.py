@@ -71,3 +71,8 @@ def test_a_socket_needs_a_short_path(length: int, fits: bool) -> None:
     home = Path("/" + "h" * (length - len("//control.sock")))
     assert (Config(home=home).socket == home / "control.sock") is fits
     assert (Config(home=home).socket is None) is not fits
+
+
+def test_a_home_whose_path_is_no_text_is_refused() -> None:
+    with pytest.raises(BadRequest, match="not UTF-8 text; choose another with --home"):
+        load(home="/tmp/\udcff", environ={})

@@ -171,6 +171,8 @@ def _say(text: str) -> None:
 
 async def _receipt(client: ControlClient, call_id: str) -> None:
     """What the call used and cost, on stderr."""
+    if not call_id:
+        return
     try:
         call: CallView = await client.call(call_id)
     except (NotFound, InternalError):
