@@ -59,9 +59,10 @@ def take(store: Store) -> Snapshot:
 
 
 def check(snapshot: Snapshot) -> Verdict:
-    """Compare; the first difference is told, and all the damage that is met before it."""
-    audit = _Audit(snapshot)
-    difference = next(audit.differences(), "")
+    """Compare everything; the first difference is told, and all the damage."""
+    audit, difference = _Audit(snapshot), ""
+    for found in audit.differences():
+        difference = difference or found
     return Verdict(
         equal=not difference,
         calls=audit.calls,
@@ -106,7 +107,7 @@ class _Audit:
         if part.segment.gone or part.segment.partial:
             self._believe(part)
             return
-        fresh, count, last = Rollup(), 0, 0
+        fresh, count, last, gaps = Rollup(), 0, 0, list[str]()
         for line in part.segment.lines():
             doc_id = id_of(line)
             if doc_id > part.last:
@@ -117,8 +118,11 @@ class _Audit:
             yield from self._call(call, call.id)
             if doc_id <= last:
                 yield f"{name}: document {doc_id} follows {last}"
-            self._met(name, doc_id, doc_id)
+            gaps += self._before(name, doc_id, doc_id)
             last = doc_id
+        if count == part.n:  # else calls are missing that the sums know
+            self.damage += gaps
+        self._next = max(self._next, part.last + 1)
         if part.segment.damaged:
             yield f"{name}: it holds something else than what was written; its sums stay as they were"
         yield from self._same(f"{name}: number of calls", part.n, count)
@@ -141,19 +145,17 @@ class _Audit:
                 if call.ts >= since:
                     spent.book(call)
 
-    def _met(self, name: str, first: int, last: int) -> None:
-        """These documents come now."""
-        if first > self._next:
-            missing = (
-                f"document {self._next} is" if first - 1 == self._next else f"documents {self._next} to {first - 1} are"
-            )
-            self.damage.append(f"{name}: {missing} missing before {first}, and what was charged there is in no sum")
-        self._next = max(self._next, last + 1)
+    def _before(self, name: str, first: int, last: int) -> Iterator[str]:
+        """What is missing before these documents, which come now."""
+        begin, end, self._next = self._next, first - 1, max(self._next, last + 1)
+        if begin <= end:
+            missing = f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
+            yield f"{name}: {missing} missing before {first}, and what was charged there is in no sum"
 
     def _believe(self, part: Part) -> None:
         """The sums of a segment, without its calls."""
         segment = part.segment
-        self._met(segment.name, segment.first, segment.last)
+        self.damage += self._before(segment.name, segment.first, segment.last)
         if segment.partial and not segment.gone:
             self.damage.append(
                 f"{segment.name}: damage left it {part.n} of its calls, and its sums stay as they were; "

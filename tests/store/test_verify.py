@@ -111,7 +111,9 @@ def test_a_deleted_segment_that_was_not_sealed_is_missed(home: Path) -> None:
 def test_a_missing_call_is_found(store: Store, home: Path) -> None:
     path = segments(home / "usage")[0]
     path.write_bytes(path.read_bytes().replace(b'"cost":1003', b'"cost":1004'))
-    assert "something else than what was written" in verify(store).difference
+    verdict = verify(store)
+    assert "something else than what was written" in verdict.difference
+    assert (verdict.calls, verdict.damage) == (59, [])
 
 
 def test_a_wrong_number_of_calls_is_found(store: Store) -> None:
