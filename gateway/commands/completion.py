@@ -24,4 +24,6 @@ def completion(shell: str) -> None:
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"no completion for {shell}")
-    out(kind(click.get_current_context().find_root().command, {}, PROGRAM, COMPLETE).source())
+    script = kind(click.get_current_context().find_root().command, {}, PROGRAM, COMPLETE).source()
+    # click's script for fish takes all after a second comma for another field; values here may be lists with commas
+    out(script.replace('string split ","', 'string split --max 1 ","') if shell == "fish" else script)

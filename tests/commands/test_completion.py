@@ -16,6 +16,10 @@ def test_each_shell_has_its_script(shell: str) -> None:
     assert (ran.code, "_TOLLKEEPER_COMPLETE" in ran.out) == (0, True)
 
 
+def test_in_fish_a_value_may_hold_commas() -> None:
+    assert 'string split --max 1 "," $completion' in run("completion", "fish").out
+
+
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [("tollkeeper to", {"token"}), ("tollkeeper token ro", {"rotate"}), ("tollkeeper usage list --er", {"--errors"})],
