@@ -6,7 +6,6 @@ is done: Date, Content-Length, Connection as the request's version wants it, and
 """
 
 import asyncio
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
@@ -15,7 +14,10 @@ from aiohttp.helpers import rfc822_formatted_time
 
 JSON: Final = "application/json"
 JOINED: Final = 64 << 10
-"""Bytes of a body that are copied behind their head to go by one write; of a longer one there shall be no copy."""
+"""Bytes of a body that are copied behind their head to go by one write; of a longer one there shall be no copy.
+
+Not by ``writelines`` either: in Python 3.12.1 it goes on although the client does not read (CVE-2024-12254).
+"""
 
 _REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
@@ -66,13 +68,11 @@ class Response:
         ).encode()
         body = b"" if request.method == "HEAD" else self._body
         self._body = b""  # aiohttp keeps us until the next request: from here on the transport alone has it
-        large = len(body) > JOINED
-        write: Callable[..., None] = transport.writelines if large else transport.write
-        data = [head, body] if large else head + body
-        if soon:
-            asyncio.get_running_loop().call_soon(write, data)
-        else:
-            write(data)
+        for part in (head + body,) if len(body) <= JOINED else (head, body):
+            if soon:
+                asyncio.get_running_loop().call_soon(transport.write, part)
+            else:
+                transport.write(part)
         self.sent = True
 
     async def prepare(self, request: web.BaseRequest) -> None:
