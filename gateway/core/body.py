@@ -67,7 +67,7 @@ def _read_long(body: bytes) -> Read | None:
         if not body.isascii():
             body.decode()
         fields = _decode(body)
-    except (UnicodeDecodeError, msgspec.DecodeError):
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return None
     brief = brief_of(body, fields)
     if brief is None:

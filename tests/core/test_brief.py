@@ -117,6 +117,12 @@ def test_what_may_be_hidden_behind_a_key_that_stands_twice_is_little(many: bytes
     assert short_of(body) is None
 
 
+@pytest.mark.parametrize("deep", [b"[" * 9000 + b"]" * 9000, b'{"a":' * 9000 + b"1" + b"}" * 9000, b"[" * 20_000])
+@pytest.mark.parametrize("where", [b'"messages":[{"role":"user","content":%b}]', b'"messages":[],"x":%b'])
+def test_absurd_depth_is_refused_like_any_other(where: bytes, deep: bytes) -> None:
+    assert outcome(read, b"{" + where % deep + b"}")[0] == "too_deep"
+
+
 def test_the_form_of_what_stays_is_checked() -> None:
     deep = "[" * 70 + "]" * 70
     body = b'{"model":"m","messages":[{"role":"user","content":"%b","x":%b}]}' % (b"x" * LONG, deep.encode())
