@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from gateway.core.body import Fields, read
+from gateway.core.body import Fields, fields_of
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import prompt_bound
 
@@ -82,14 +82,13 @@ _NUMBER = msgspec.json.Decoder(float | None)
 
 def asked(body: bytes) -> Asked:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    got = read(body)
-    fields, brief = got.fields, got.brief
+    fields, mask = fields_of(body)
     try:
-        found = None if got.digit else _REGULAR.decode(body if brief is None else brief.body)
+        found = None if mask else _REGULAR.decode(body)
     except (msgspec.DecodeError, RecursionError):
         found = None
     if found is None or (found.stream_options is not None and not found.stream):
-        return _careful(fields, got.digit)
+        return _careful(fields, mask)
     return Asked(
         body=body,
         fields=fields,
@@ -99,7 +98,7 @@ def asked(body: bytes) -> Asked:
         include_usage=bool(found.stream_options and found.stream_options.include_usage),
         choices=found.n or 1,
         output_cap=found.max_completion_tokens or found.max_tokens,
-        input_bound=prompt_bound(fields, b"" if brief is None else brief.messages),
+        input_bound=prompt_bound(fields),
     )
 
 

@@ -14,7 +14,6 @@ from itertools import accumulate, compress
 
 import msgspec
 
-from gateway.core.brief import LONG, Brief, brief_of
 from gateway.domain.errors import BadRequest
 
 MAX_DEPTH = 64
@@ -46,38 +45,11 @@ Fields = dict[str, msgspec.Raw]
 """The top level of a JSON object: keys in their order, values as they were sent."""
 
 
-class Read(msgspec.Struct, frozen=True, gc=False):
-    """What was read of a body."""
-
-    fields: Fields
-    digit: bytes = b""
-    """What surrogate escapes were masked with; empty: none was masked."""
-    brief: Brief | None = None
-    """What is left of a long body without its texts."""
-
-
-def read(body: bytes) -> Read:
-    """The top level of the object. Raises BadRequest with the position where a parser would stop."""
-    return (_read_long(body) if len(body) > LONG and not body.startswith(_BOM) else None) or Read(*fields_of(body))
-
-
-def _read_long(body: bytes) -> Read | None:
-    """The same for a long body, if it is an ordinary one in which nothing is wrong."""
-    try:
-        if not body.isascii():
-            body.decode()
-        fields = _decode(body)
-    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
-        return None
-    brief = brief_of(body, fields)
-    if brief is None:
-        return None
-    _keys(_skeleton(brief.body))
-    return Read(fields, brief=brief)
-
-
 def fields_of(body: bytes) -> tuple[Fields, bytes]:
-    """The same, of the whole body whatever its length: the fields, and the digit."""
+    """The top level of the object, and the digit that surrogate escapes were masked with (empty: none was masked).
+
+    Raises BadRequest with the position where a parser would stop.
+    """
     body = body.removeprefix(_BOM)
     skeleton = _skeleton(body)
     keys = _known_keys(skeleton) if len(skeleton) <= SHORT else _keys(skeleton)

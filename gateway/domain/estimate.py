@@ -121,14 +121,13 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
     )
 
 
-def prompt_bound(fields: Mapping[str, msgspec.Raw], brief: bytes = b"") -> int:
+def prompt_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     """Tokens to hold for the input of a chat request before it is asked: a third of its bytes, at least 16.
 
     A request without media is bounded by its JSON text as it came, without decoding it; media count a flat 1500 each.
-    ``brief`` are the messages without their long texts, where they are known: they tell whether there are media.
     """
     messages = bytes(fields["messages"]) if "messages" in fields else b""
-    if _has_media(brief or messages):
+    if _has_media(messages):
         heap = _gather(fields)
         size = sum(len(text.encode("utf-8", "surrogatepass")) for text in heap.texts)
         media = heap.images + heap.media

@@ -236,7 +236,7 @@ class Log:
             return segment
         fresh = Segment(segment.path)
         text = restore(fresh, sealed.first - 1, self._moment)
-        left = None if fresh.n == sealed.n else fresh.n
+        left = None if (fresh.n, fresh.last) == (sealed.n, sealed.last) else fresh.n
         if not text:  # all that is there is as it was written
             text = f"{segment.path} holds {'all' if left is None else left} of its calls"
         self.notes.append(f"{text}; it had {sealed.n}. Sums and balances stay as they were")

@@ -37,7 +37,7 @@ _NO_MODEL = re.compile(
     r"model_not_found|not a valid model|unknown model|no such model"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
 )
-_NO_PATH = re.compile(r"invalid url|unknown_url|(?:page|file|resource|path|url) not found")
+_NO_PATH = re.compile(r"invalid url|unknown_url")
 _REQUEST = re.compile(r"invalid_request_error")
 _FLAGGED = re.compile(r"content_filter|moderation|flagged|safety")
 

@@ -89,8 +89,9 @@ class Asked(msgspec.Struct):
         """The last user message's text."""
         content = next((m.get("content") for m in reversed(self.messages) if m.get("role") == "user"), "")
         if isinstance(content, list):
-            return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-        return content if isinstance(content, str) else ""
+            content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+        text = content if isinstance(content, str) else ""
+        return text.encode("utf-8", "replace").decode()  # half of an emoji cannot be said again
 
 
 class Mock:

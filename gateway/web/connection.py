@@ -5,8 +5,10 @@ be booked. aiohttp offers only all or nothing, so the handler is told instead of
 """
 
 import asyncio
+import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
@@ -57,6 +59,7 @@ class Connection(RequestHandler):
         self._address = str(peer[0]) if isinstance(peer, tuple) else ""
         crowded = self._crowd.enter(self._address)
         super().connection_made(transport)
+        _bound(transport)
         if crowded and self.transport is not None:
             self.transport.write(_refusal(crowded, self._new_id()))
             self.force_close()
@@ -131,6 +134,17 @@ class Request(web.BaseRequest):
     def keep_alive(self) -> bool:
         """Whether the connection stays open behind the answer."""
         return not (self._message.should_close or self._protocol.leaving)
+
+
+def _bound(transport: asyncio.BaseTransport) -> None:
+    """Have the system give up a client that takes nothing of what it has been given to send, where it can.
+
+    That is all that waits of a short answer, and the rest of a long one whose connection is closing: nobody here looks.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+        with suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(WRITE_S * 1000))
 
 
 def _refusal(reason: str, call: CallId) -> bytes:

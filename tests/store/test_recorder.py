@@ -175,6 +175,24 @@ def test_a_moment_later_the_disk_may_refuse(recorder: Recorder, disk: Disk, tmp_
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(0).id, record(1).id], [])
 
 
+def test_a_record_that_cannot_be_written_lets_no_call_begin(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder.begin(running(0))
+
+    def fails(*_: object) -> None:
+        raise TypeError("a bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CallLog, "append", fails)
+        recorder.end(record(0))
+        assert "a bug" in recorder.trouble
+        with pytest.raises(OSError, match="a bug"):
+            recorder.begin(running(1))
+    recorder.begin(running(1))
+    assert (on_disk(tmp_path), recorder.trouble) == ([record(0).id], "")
+
+
 def test_records_wait_in_memory_while_there_is_no_room_at_all(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
     for i in range(3):
         recorder.begin(running(i))

@@ -42,6 +42,7 @@ CLASSES = [
     (404, {"message": "Not Found"}, K.SERVER, "upstream_error"),
     (404, {"message": "Invalid URL (POST /v2/x)", "type": "invalid_request_error"}, K.SERVER, "upstream_error"),
     (404, {"message": "File Not Found", "type": "not_found_error"}, K.SERVER, "upstream_error"),
+    (404, {"message": "File not found: file-abc", "type": "invalid_request_error"}, K.CLIENT, REJECTED),
     (404, {"message": "No such File object: file-abc", "type": "invalid_request_error"}, K.CLIENT, REJECTED),
     (408, None, K.SLOW, "upstream_timeout"),
     (413, {"message": "too large", "code": "rate_limit_exceeded"}, K.CLIENT, "rate_limit_exceeded"),

@@ -9,7 +9,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served
 from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Reply
+from gateway.upstream.adapter import AttemptFailed, Prepared, Reply
 from gateway.upstream.lessons import NOTHING
 from gateway.upstream.mock import HELP, STORY, Mock
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -143,6 +143,12 @@ async def test_it_falls_silent_until_the_deadline(sleep: Sleeper, text: str, dea
 async def test_a_plain_call_falls_silent_too(sleep: Sleeper) -> None:
     with pytest.raises(AttemptFailed, match="total"):
         await (await _reply(sleep, "!silence")).read(100)
+
+
+async def test_half_an_emoji_is_not_said_again(sleep: Sleeper) -> None:
+    body = b'{"model":"demo-echo","messages":[{"role":"user","content":"so \\ud83d"}]}'
+    reply = await Mock(sleep).answer(_demo(), Prepared(url="", headers={}, body=body))
+    assert json.loads(await reply.read(1000))["choices"][0]["message"]["content"] == "so ?"
 
 
 async def test_it_hides_its_usage(sleep: Sleeper) -> None:

@@ -1,6 +1,7 @@
 """Connections tell of their loss, are bounded in number and patience, and speak JSON even of broken HTTP."""
 
 import asyncio
+import socket
 
 import pytest
 from aiohttp import web
@@ -200,6 +201,17 @@ class TestPatience:
                 peer.take(min(len(peer.buffer), 256 << 10))
             assert not peer.gone.is_set() or not peer.reset_by_peer
             peer.reset()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such patience")
+async def test_the_system_gives_up_what_nobody_here_looks_at() -> None:
+    async def tell(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.transport is not None
+        sock = request.transport.get_extra_info("socket")
+        return web.Response(body=str(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)).encode())
+
+    async with opened(tell) as (client, _):
+        assert float((await client.get("/")).body) == WRITE_S * 1000
 
 
 @pytest.mark.hasty(20)
