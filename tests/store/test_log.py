@@ -209,6 +209,16 @@ def test_whatever_becomes_of_a_sealed_segment_its_sums_stay(tmp_path: Path, hurt
         again.log.close()
 
 
+def test_a_sealed_segment_that_holds_as_many_other_calls_is_damaged(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, 38, limit=SMALL)
+    calls.log.close()
+    before, (first, second, *_) = all_sums(calls), segments(tmp_path)
+    assert calls.log.segments[0].n == calls.log.segments[1].n
+    first.write_bytes(second.read_bytes() + b" ")
+    again = reopened(tmp_path)
+    assert (all_sums(again), again.log.segments[0].partial) == (before, True)
+
+
 def test_a_sealed_segment_may_be_brought_back(tmp_path: Path) -> None:
     log_of(tmp_path, 25, limit=SMALL).log.close()
     path = segments(tmp_path)[0]
