@@ -7,7 +7,6 @@ not always is: so every call is counted exactly once, wherever a crash fell. The
 
 from collections.abc import Iterable
 from pathlib import Path
-from sys import intern
 
 import msgspec
 
@@ -100,8 +99,6 @@ class Ledger:
         if intact(line):
             one = _decode(body_of(line))
             self.sealed[one.name] = one
-            for by, totals in one.all.items():  # the same few names stand in all segments
-                one.all[by] = {intern(value): counts for value, counts in totals.items()}
         elif line:
             self.damaged = True
 

@@ -230,7 +230,8 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many calls its file holds, if that is not all of them: damage took the others."""
     hourly: bool
     latest: dict[str, int]
-    all: dict[Dimension, Totals]
+    all: dict[Dimension, msgspec.Raw]
+    """Totals, decoded when they are asked for: most never are, and there are many."""
     tables: dict[Dimension, msgspec.Raw]
     """Decoded only when a chart or a window needs them."""
 
@@ -241,10 +242,15 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return _decode_table(self.tables[by])
 
     def totals(self, by: Dimension) -> Totals:
-        return self.all[by]
+        return _decode_totals(self.all[by])
 
     def used(self) -> dict[str, int]:
         return self.latest
+
+
+def totals_of(sums: Summed) -> dict[Dimension, msgspec.Raw]:
+    """The totals of all dimensions, encoded."""
+    return {by: msgspec.Raw(msgspec.json.encode(sums.totals(by))) for by in DIMENSIONS}
 
 
 def tables_of(sums: Summed) -> dict[Dimension, msgspec.Raw]:
@@ -274,4 +280,5 @@ def _sum(into: dict[_K, Counts], key: _K, counts: Counts) -> None:
     have.merge(counts)
 
 
+_decode_totals = msgspec.json.Decoder(Totals).decode
 _decode_table = msgspec.json.Decoder(Table).decode

@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.store.errors import StoreTooNew
 from gateway.store.lines import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, intact, pack, split
-from gateway.store.rollup import DIMENSIONS, Countable, Entry, Rollup, Sealed, Summed, tables_of
+from gateway.store.rollup import Countable, Entry, Rollup, Sealed, Summed, tables_of, totals_of
 
 HEAD = head("calls")
 EMPTY = HEAD + TAIL
@@ -100,7 +100,7 @@ class Segment:
             end=self.end,
             hourly=True,
             latest=dict(self.sums.used()),
-            all={by: self.sums.totals(by) for by in DIMENSIONS},
+            all=totals_of(self.sums),
             tables=tables_of(self.sums),
         )
 

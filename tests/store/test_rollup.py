@@ -5,7 +5,19 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from gateway.store.rollup import DAY, DIMENSIONS, HOUR, Counts, Dimension, Entry, Rollup, Sealed, coarse, tables_of
+from gateway.store.rollup import (
+    DAY,
+    DIMENSIONS,
+    HOUR,
+    Counts,
+    Dimension,
+    Entry,
+    Rollup,
+    Sealed,
+    coarse,
+    tables_of,
+    totals_of,
+)
 from gateway.store.sums import value_of
 from tests.store.samples import T0, busy, record
 
@@ -30,7 +42,7 @@ def sealed(sums: Rollup) -> Sealed:
         end=0,
         hourly=True,
         latest=sums.used(),
-        all={by: sums.totals(by) for by in DIMENSIONS},
+        all=totals_of(sums),
         tables=tables_of(sums),
     )
 

@@ -124,7 +124,10 @@ def test_a_wrong_number_of_calls_is_found(store: Store) -> None:
 
 def test_wrong_sums_are_found(store: Store) -> None:
     sealed = next(s for s in store.calls.log.segments if isinstance(s.sums, Sealed))
-    sealed.sums.totals("app")["curl"].ttft += 1
+    assert isinstance(sealed.sums, Sealed)
+    wrong = sealed.sums.totals("app")
+    wrong["curl"].ttft += 1
+    sealed.sums.all["app"] = msgspec.Raw(msgspec.json.encode(wrong))
     assert "totals by app curl: the gateway goes by Counts" in verify(store).difference
 
 
