@@ -242,11 +242,14 @@ def keys(values: tuple[str, ...]) -> None:
 
 
 def headers(values: dict[str, str]) -> None:
-    """Further headers have HTTP names, are not those that frame a request, and have values of one line."""
+    """Further headers have HTTP names, each once, are not those that frame a request, and have values of one line."""
+    seen: set[str] = set()
     for header, value in values.items():
         _demand(_HEADER_NAME.fullmatch(header), "headers", f"'{plain(header)}' is not a header's name")
         _demand(header.lower() not in _OWN_HEADERS, "headers", f"'{header}' is set by the gateway itself")
         _demand(header.lower() not in _KEY_HEADERS, "headers", f"'{header}' carries the key; give it with --key")
+        _demand(header.lower() not in seen, "headers", f"'{header}' is given twice; upper and lower case are one")
+        seen.add(header.lower())
         secret(value, "headers")
 
 

@@ -141,6 +141,7 @@ def test_groups(more: dict[str, object], field: str | None) -> None:
         ({"proxy": "socks5://h:1"}, "proxy"),
         ({"proxy": "http://h:1", "dialect": Dialect.MOCK, "base_url": ""}, "proxy"),
         ({"headers": {"bad name": "x"}}, "headers"),
+        ({"headers": {"X-A": "1", "x-a": "2"}}, "headers"),
         ({"headers": {"X": "a\r\nY: b"}}, "headers"),
         ({"timeouts": Timeouts(connect=0)}, "timeouts"),
         ({"timeouts": Timeouts(total=float("inf"))}, "timeouts"),

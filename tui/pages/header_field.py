@@ -27,7 +27,7 @@ def field(headers: Mapping[str, str], *, copy: bool = False) -> Field:
     return Field(
         id="headers",
         label="Headers",
-        value=" ".join(f"{name}={shlex.quote(value)}" for name, value in headers.items()) if known else "",
+        value=" ".join(shlex.quote(f"{name}={value}") for name, value in headers.items()) if known else "",
         hint=hint,
         parse=lambda text: read(text) if text.strip() else empty,
     )
@@ -42,10 +42,14 @@ def read(text: str) -> dict[str, str]:
     except ValueError as error:
         raise BadRequest("a quotation mark has no second one") from error
     found: dict[str, str] = {}
+    given: set[str] = set()
     for word in words:
         name, equals, value = word.partition("=")
         if not (equals and name and value):
             raise BadRequest(f"{word!r} is not written as Name=value, for example {LINE}")
+        if name.lower() in given:
+            raise BadRequest(f"{name} is given twice; upper and lower case are one in a header's name")
+        given.add(name.lower())
         found[name] = value
     return found
 

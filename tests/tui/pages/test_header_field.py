@@ -37,7 +37,14 @@ def test_a_copy_has_no_secret_headers() -> None:
     assert add_twin(texts).endswith("--header X-A=env:A")
 
 
-@pytest.mark.parametrize("text", ["x", "=x", "x=", "a=b c", "a='b", 'a="'])
+def test_a_name_with_a_quotation_mark_reads_back() -> None:
+    view = channel("x", headers={"X'A": "env:A"})
+    texts, values = form(view)
+    assert body(values, view)["headers"] == view.headers
+    assert edit_twin(view, texts) == "channel edit x"
+
+
+@pytest.mark.parametrize("text", ["x", "=x", "x=", "a=b c", "a='b", 'a="', "X-A=1 X-A=2", "X-A=1 x-a=2"])
 def test_what_is_no_header_is_refused_and_has_no_command(text: str) -> None:
     with pytest.raises(BadRequest):
         read(text)
