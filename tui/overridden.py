@@ -68,7 +68,7 @@ def twin(found: Overrides, before: Overrides | None) -> str:
 
 
 def _never(found: Overrides) -> list[str]:
-    return [f"{REMOVE}{name}" for name in found.remove]
+    return [f"{REMOVE}{shlex.quote(name)}" for name in found.remove]
 
 
 def _quoted(word: str) -> str:

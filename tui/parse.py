@@ -9,6 +9,7 @@ from gateway.domain.money import dollars, nanos_of
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 from gateway.domain.written import brief_count, count_of, future_of
+from tui.quoted import listed
 
 T = TypeVar("T")
 
@@ -35,9 +36,9 @@ def optional(read: Callable[[str], T]) -> Callable[[str], T | None]:
     return lambda text: None if text.strip().lower() in NO_MATTER else read(text)
 
 
-def names(text: str) -> list[str]:
-    """Names or patterns between commas or spaces; ``*`` alone is all of them: no names."""
-    found = list(dict.fromkeys(text.replace(",", " ").split()))
+def patterns(text: str) -> list[str]:
+    """Names or patterns of models, as ``quoted`` reads them; ``*`` alone is all of them: no names."""
+    found = listed(text)
     return [] if found == ["*"] else found
 
 

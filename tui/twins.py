@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 
+from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
 from gateway.domain.views import BudgetView
 from tui.limits import written
@@ -21,6 +22,20 @@ def command(*words: str, **options: str | None) -> str:
 def changed(text: str, before: str) -> str | None:
     """The text if it is another than before."""
     return text.strip() if text.strip() != before.strip() else None
+
+
+def joined(names: Sequence[str]) -> str:
+    """Names as one option takes them. Raises BadRequest for a comma within one: no command can say that."""
+    if comma := next((name for name in names if "," in name), None):
+        raise BadRequest(f"'{comma}' has a comma, and commas separate the names of an option")
+    return ",".join(names)
+
+
+def left(name: str) -> str:
+    """A name as the left side of ``NAME=VALUE``. Raises BadRequest for one that has such a sign."""
+    if "=" in name:
+        raise BadRequest(f"'{name}' has the sign that ends a name in an option")
+    return name
 
 
 def pairs(option: str, text: str, before: str = "") -> str:

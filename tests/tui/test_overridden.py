@@ -15,6 +15,7 @@ def test_parameters_are_read_and_written_the_same() -> None:
     text = written(FOUND)
     assert text == ("temperature=0.2 'user=a b' flag=true 'text=\"3\"' ?max_tokens=4096 ?'stop=[\"x y\"]' -logprobs")
     assert parameters(text) == FOUND
+    assert parameters(written(Overrides(remove=("a b",)))) == Overrides(remove=("a b",))
 
 
 def test_none_are_none() -> None:

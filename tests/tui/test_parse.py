@@ -9,10 +9,11 @@ from tests.tui.stage import DOLLAR, NOW, budget
 from tui import parse
 
 
-def test_names_stand_between_commas_or_spaces() -> None:
-    assert parse.names(" a, b c,,a ") == ["a", "b", "c"]
-    assert parse.names("*") == []
-    assert parse.names("") == []
+def test_patterns_stand_between_commas_or_spaces() -> None:
+    assert parse.patterns(" a, b* c,,a ") == ["a", "b*", "c"]
+    assert parse.patterns('"m *", b') == ["m *", "b"]
+    assert parse.patterns("*") == []
+    assert parse.patterns("") == []
 
 
 def test_budgets_are_written_with_their_windows() -> None:

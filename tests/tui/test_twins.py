@@ -1,3 +1,6 @@
+import pytest
+
+from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
 from tests.tui.stage import budget
 from tui import twins
@@ -22,3 +25,12 @@ def test_budgets_that_are_gone_are_taken_away() -> None:
 
 def test_limits_have_options_of_their_own() -> None:
     assert twins.limits("rpm=60 queue_s=5", Limits(rpm=60, tpm=100)) == " --queue-s 5 --tpm none"
+
+
+def test_names_that_an_option_would_take_apart_are_in_no_command() -> None:
+    assert twins.joined(["m bad", "x=y"]) == "m bad,x=y"
+    assert twins.left("m bad") == "m bad"
+    with pytest.raises(BadRequest, match="has a comma"):
+        twins.joined(["a", "b,c"])
+    with pytest.raises(BadRequest, match="ends a name"):
+        twins.left("x=y")

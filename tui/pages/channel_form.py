@@ -1,6 +1,5 @@
 """Channel form: what can be set of a channel. A key is never shown: an empty field keeps the one there is."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,12 +12,13 @@ from gateway.domain.proxy import proxy_of
 from gateway.domain.urls import base_url_warning, checked_base_url
 from gateway.domain.views import ChannelView
 from gateway.domain.written import brief_multiplier, multiplier_of
-from tui import twins
+from tui import quoted, twins
 from tui.limits import WITH_QUEUE, reader, written
-from tui.pages import header_field, override_fields
+from tui.pages import header_field, knob_field, override_fields
 from tui.pages.offering import Offering, of_channel, offering
+from tui.pages.offering import twin as offering_twin
 from tui.pages.offering import written as written_offering
-from tui.parse import KEEP, line, names, required, whole
+from tui.parse import KEEP, line, required, whole
 from tui.safe import safe
 from tui.session import Session
 from tui.twins import changed, command
@@ -75,9 +75,9 @@ def fields(
         Field(
             id="groups",
             label="Groups",
-            value=", ".join(view.groups) if view else _default_group(session),
+            value=quoted.written(view.groups if view else [_default_group(session)]),
             hint="none: nobody can use it",
-            parse=names,
+            parse=quoted.listed,
         ),
         *_order_fields(view),
         *_way_fields(view, copy=copy),
@@ -155,13 +155,7 @@ def _way_fields(view: ChannelView | None, *, copy: bool = False) -> list[Field]:
             hint="none, or http://host:3128, or env:NAME",
             parse=lambda text: KEEP if view and text.strip() == view.proxy else _proxy(text),
         ),
-        Field(
-            id="options",
-            label="Knobs of mock",
-            value=" ".join(f"{name}={json.dumps(value)}" for name, value in view.options.items()) if view else "",
-            hint="latency=200",
-            parse=_knobs,
-        ),
+        knob_field.field(view.options if view else {}),
         Field(
             id="strict",
             label="A parameter refused",
@@ -232,8 +226,10 @@ def edit_twin(view: ChannelView, values: Mapping[str, str]) -> str:
 def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelView | None) -> str:
     before = {field.id: field.value for field in (*_order_fields(view), *_way_fields(view))}
     other = changed(values["models"], written_offering(of_channel(view)) if view else "")
-    plain = ",".join(word.partition("=")[0] for word in (other or "").replace(",", " ").split())
-    groups = changed(values["groups"].replace(" ", ""), ",".join(view.groups) if view else "default")
+    known = view.models if view else ()
+    models, maps = (None, "") if other is None else offering_twin(offering(other, known), known)
+    groups = changed(values["groups"], quoted.written(view.groups if view else ["default"]))
+    groups = groups if groups is None else twins.joined(quoted.listed(groups))
     text = command(
         *words,
         rename=changed(values["name"], view.name) if view else None,
@@ -243,7 +239,7 @@ def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelVie
         preset=changed(values["preset"], view.preset if view else "") or None,
         base_url=changed(values["base_url"], view.base_url if view else ""),
         key=_shown_key(values["key"], view),
-        models=plain or None,
+        models=models,
         group=groups or None,
         priority=changed(values["priority"], before["priority"]),
         weight=changed(values["weight"], before["weight"]),
@@ -252,10 +248,10 @@ def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelVie
         note=changed(values["note"], before["note"]),
     )
     text += " --no-groups" if groups == "" else ""
-    text += "".join(f" --map {word}" for word in (other or "").replace(",", " ").split() if "=" in word)
+    text += maps
     text += twins.limits(values["limits"], view.limits if view else None)
     text += twins.pairs("timeout", _all_timeouts(values["timeouts"]), _all_timeouts(before["timeouts"]))
-    text += twins.pairs("option", values["options"], before["options"])
+    text += knob_field.twin(values["options"], before["options"])
     text += header_field.twin(values["headers"], before["headers"])
     text += override_fields.twin(values, view.overrides if view else None)
     if values["strict"] != before["strict"]:
@@ -296,7 +292,12 @@ def _written_timeouts(timeouts: Timeouts, *, whole: bool = False) -> str:
     """Those that are not as usual, or all."""
     usual = Timeouts()
     given = ((name, value) for name, value in msgspec.structs.asdict(timeouts).items())
-    return " ".join(f"{name}={value:g}" for name, value in given if whole or value != getattr(usual, name))
+    return " ".join(f"{name}={_exact(value)}" for name, value in given if whole or value != getattr(usual, name))
+
+
+def _exact(seconds: float) -> str:
+    """Short if that loses nothing."""
+    return f"{seconds:g}" if float(f"{seconds:g}") == seconds else str(seconds)
 
 
 def _all_timeouts(text: str) -> str:
@@ -307,35 +308,20 @@ def _all_timeouts(text: str) -> str:
 def _timeouts(text: str) -> dict[str, float]:
     """Seconds by name; what is not named has its usual value. Raises BadRequest."""
     known = Timeouts.__struct_fields__
-
-    def number(name: str, value: str) -> float:
-        try:
-            return float(value) if name in known else float("nan")
-        except ValueError:
-            return float("nan")
-
-    found = _pairs(text, number)
-    for name, value in found.items():
-        if not 0 < value <= 86_400:
+    found = {}
+    for word in text.split():
+        name, _, value = word.partition("=")
+        if not (name and value):
+            raise BadRequest(f"{word!r} is not written as name=value")
+        found[name] = _seconds(value) if name in known else 0
+        if not 0 < found[name] <= 86_400:
             raise BadRequest(f"{name} is no deadline of 1 to 86400 seconds; they are {', '.join(known)}")
     return found
 
 
-def _knobs(text: str) -> dict[str, Any]:
-    def value_of(_name: str, value: str) -> Any:
-        try:
-            return msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            return value
-
-    return _pairs(text, value_of)
-
-
-def _pairs(text: str, read: Callable[[str, str], Any]) -> dict[str, Any]:
-    found = {}
-    for word in text.split():
-        name, equals, value = word.partition("=")
-        if not equals or not name or not value:
-            raise BadRequest(f"{word!r} is not written as name=value")
-        found[name] = read(name, value)
-    return found
+def _seconds(text: str) -> float:
+    """A number; what is none is no deadline."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0

@@ -12,12 +12,12 @@ from gateway.domain.limits import Limits
 from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
 from gateway.domain.written import brief_multiplier, multiplier_of
-from tui import twins
+from tui import quoted, twins
 from tui.limits import reader, written
 from tui.parse import (
     budget_bodies,
     budgets,
-    names,
+    patterns,
     required,
     token_budgets,
     written_budgets,
@@ -51,9 +51,9 @@ def fields(group: GroupView | None, *, copy: bool = False) -> list[Field]:
         Field(
             id="models",
             label="Models",
-            value=", ".join(group.models) if group else "",
+            value=quoted.written(group.models) if group else "",
             hint="all that its channels offer, or patterns: gpt-*",
-            parse=names,
+            parse=patterns,
         ),
         *_route_fields(group),
         Field(
@@ -116,9 +116,9 @@ def policy_words(policy: str) -> str:
 def fallbacks(text: str) -> list[Fallback]:
     """``gpt-*=a,b other=c``: which models may answer for one. Raises BadRequest."""
     found = []
-    for word in text.split():
-        model, equals, others = word.partition("=")
-        to = tuple(dict.fromkeys(name for name in others.split(",") if name))
+    for word in quoted.spaced(text):
+        before, equals, others = quoted.sides(word)
+        model, to = quoted.bare(before), tuple(quoted.listed(others))
         if not (model and equals and to):
             raise BadRequest(f"{word!r} is no fallback; it is MODEL=OTHER,ANOTHER, as in gpt-*=claude-sonnet-4-5")
         found.append(Fallback(model=model, to=to))
@@ -127,7 +127,7 @@ def fallbacks(text: str) -> list[Fallback]:
 
 def written_fallbacks(found: Sequence[Fallback]) -> str:
     """As they are typed."""
-    return " ".join(f"{one.model}={','.join(one.to)}" for one in found)
+    return " ".join(f"{_quoted(one.model)}={','.join(map(_quoted, one.to))}" for one in found)
 
 
 def body(values: Values) -> dict[str, Any]:
@@ -159,16 +159,21 @@ def twin(group: GroupView | None, values: Mapping[str, str]) -> str:
         group.name if group else values["name"] or "NAME",
         rename=changed(values["name"], group.name) if group else None,
         multiplier=changed(values["multiplier"], was["multiplier"]),
-        models=models if models is None else models or "*",
+        models=models if models is None else twins.joined(patterns(models)) or "*",
         policy=_policy(values["policy"]) if values["policy"] != was["policy"] else None,
         note=changed(values["note"], was["note"]),
     )
     if values["sticky"] != was["sticky"]:
         text += " --sticky" if values["sticky"] == STAYS[1] else " --not-sticky"
     if (others := changed(values["fallbacks"], was["fallbacks"])) is not None:
-        text += "".join(f" --fallback {shlex.quote(word)}" for word in others.split()) or " --no-fallbacks"
+        pairs = (f"{twins.left(one.model)}={twins.joined(one.to)}" for one in fallbacks(others))
+        text += "".join(f" --fallback {shlex.quote(pair)}" for pair in pairs) or " --no-fallbacks"
     text += twins.budgets(values, group.budgets if group else ())
     return text + twins.limits(values["limits"], group.limits if group else Limits())
+
+
+def _quoted(name: str) -> str:
+    return quoted.quoted(name, "=")
 
 
 def _policy(words: str) -> str:

@@ -1,5 +1,6 @@
 """Offering: which models a channel offers, as it is typed (names and patterns) and as it is chosen from a list."""
 
+import shlex
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -11,7 +12,9 @@ from gateway.domain.offered import ListedModel, ListingView
 from gateway.domain.patterns import NOT, is_pattern
 from gateway.domain.views import ChannelView
 from tui import format as fmt
+from tui.quoted import bare, quoted, sides, words
 from tui.safe import safe
+from tui.twins import joined, left
 
 ORDER = ("new", "gone", "kept_out", "offered")
 """What is worth looking at comes first."""
@@ -36,11 +39,13 @@ class Offering(msgspec.Struct, frozen=True):
 def offering(text: str, known: Sequence[Served] = ()) -> Offering:
     """``a, name=upstream, gpt-*, !*-preview``; what is known of a model that stays is kept. Raises BadRequest."""
     there = {model.name: model for model in known}
+    own = {model.name for model in known if not model.live}
     models, patterns = [], []
-    for word in dict.fromkeys(text.replace(",", " ").split()):
-        name, equals, upstream = word.partition("=")
-        if not equals and is_pattern(word):
-            patterns.append(word)
+    for word in dict.fromkeys(words(text)):
+        before, equals, behind = sides(word)
+        name, upstream = bare(before), bare(behind)
+        if not equals and is_pattern(name) and name not in own:
+            patterns.append(name)
             continue
         if not name or (equals and not upstream):
             raise BadRequest(f"{word!r} is neither a model's name nor name=upstream-name")
@@ -58,8 +63,22 @@ def of_channel(view: ChannelView) -> Offering:
 
 def written(found: Offering) -> str:
     """As it is typed."""
-    named = [f"{m.name}={m.upstream}" if m.upstream else m.name for m in found.models]
-    return ", ".join([*named, *found.patterns])
+    named = [quoted(m.name, "=") + (f"={quoted(m.upstream, '=')}" if m.upstream else "") for m in found.models]
+    return ", ".join([*named, *(quoted(pattern, "=") for pattern in found.patterns)])
+
+
+def twin(found: Offering, known: Sequence[Served] = ()) -> tuple[str, str]:
+    """What ``--models`` takes, and the options beside it. Raises BadRequest if they cannot say it.
+
+    The command keeps the upstream's name of a model that stays; where the form drops it, that is said.
+    """
+    if odd := next((model.name for model in found.models if is_pattern(model.name)), None):
+        raise BadRequest(f"'{odd}' is a name, and an option takes it for a pattern")
+    renamed = {model.name for model in known if model.upstream}
+    mapped = [model for model in found.models if model.upstream or model.name in renamed]
+    maps = [f"{left(model.name)}={model.upstream_name}" for model in mapped]
+    listed = joined([*(model.name for model in found.models), *found.patterns])
+    return listed or "*", "".join(f" --map {shlex.quote(pair)}" for pair in maps)
 
 
 def listed(listing: ListingView) -> list[tuple[str, str]]:

@@ -7,13 +7,13 @@ from gateway.domain.limits import Limits
 from gateway.domain.patterns import matches
 from gateway.domain.views import TokenView
 from gateway.domain.written import local_time
-from tui import twins
+from tui import quoted, twins
 from tui.limits import reader, written
 from tui.parse import (
     budget_bodies,
     budgets,
     expiry,
-    names,
+    patterns,
     required,
     token_budgets,
     written_budgets,
@@ -48,9 +48,9 @@ def fields(session: Session, token: TokenView | None, *, copy: bool = False) -> 
         Field(
             id="models",
             label="Models",
-            value=", ".join(token.models) if token else "",
+            value=quoted.written(token.models) if token else "",
             hint="all of the group, or patterns: gpt-*, claude-*",
-            parse=names,
+            parse=patterns,
         ),
         *_budget_fields(token),
         Field(
@@ -138,13 +138,13 @@ def edit_twin(token: TokenView, values: Mapping[str, str]) -> str:
 
 def _options(words: tuple[str, ...], values: Mapping[str, str], token: TokenView | None) -> str:
     stop = values["stop_when_empty"].startswith("stop")
-    models = changed(values["models"], ", ".join(token.models) if token else "")
+    models = changed(values["models"], quoted.written(token.models) if token else "")
     expires = changed(values["expires"], _expiry(token))
     text = command(
         *words,
         rename=changed(values["name"], token.name) if token else None,
         group=changed(values["group"], token.group if token else ""),
-        models=models if models is None else models or "*",
+        models=models if models is None else twins.joined(patterns(models)) or "*",
         expires=expires if expires is None else expires or "never",
         note=changed(values["note"], token.note if token else ""),
     )

@@ -70,7 +70,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     waits: str = ""
     """What is said while ``save`` takes its time."""
     twin: Callable[[Values], str] = lambda _: ""
-    """The command that does the same, without ``tollkeeper`` in front; never with a secret in it."""
+    """The command that does the same, without ``tollkeeper`` in front; never with a secret in it.
+
+    There is none if it raises BadRequest: what is typed makes no sense, or no command can say it.
+    """
     live: Callable[[Values], str] = lambda _: ""
     """A sentence about what is typed so far."""
 
@@ -132,9 +135,11 @@ class Form(ModalScreen[Any]):
         return values if right else None
 
     def text_of(self, field: Field) -> str:
-        """What stands in a field now."""
+        """What stands in a field now; its own value while it is as it was, also where not all of that can be shown."""
         widget = self.query_one(f"#field-{field.id}")
-        return widget.value if isinstance(widget, Input | Choice) else ""
+        if isinstance(widget, Input):
+            return field.value if widget.value == _shown(field) else widget.value
+        return widget.value if isinstance(widget, Choice) else ""
 
     def complain(self, field: str, complaint: str) -> None:
         """Show what is wrong with a field; nothing if it is right."""
@@ -204,8 +209,16 @@ class Form(ModalScreen[Any]):
         for field in self.plan.fields:
             text = self.text_of(field)
             values[field.id] = "..." if field.secret and text else text
-        text = self.plan.twin(values)
+        try:
+            text = self.plan.twin(values)
+        except BadRequest:
+            return ""
         return f"tollkeeper {text}" if text else ""
+
+
+def _shown(field: Field) -> str:
+    """The value a field begins with, as it stands there."""
+    return safe(field.value, VALUE_LIMIT)
 
 
 def _row(field: Field) -> ComposeResult:
@@ -214,7 +227,7 @@ def _row(field: Field) -> ComposeResult:
         if field.options:
             yield Choice(field.options, field.value, id=f"field-{field.id}")
         else:
-            value = safe(field.value, VALUE_LIMIT)
+            value = _shown(field)
             offer = SuggestFromList(field.suggest, case_sensitive=False) if field.suggest else None
             known = f"field-{field.id}"
             yield Input(value, placeholder=field.hint, password=field.secret, suggester=offer, compact=True, id=known)

@@ -1,11 +1,14 @@
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
 
-from gateway.domain.channel import Timeouts
+from gateway.domain.channel import Served, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.views import ChannelView
 from tests.tui.stage import FakeClient, channel, console
+from tests.tui.test_quoted import ODD
 from tui.pages.channel_form import (
     ABANDONED,
     REFUSED,
@@ -97,3 +100,29 @@ def test_a_proxy_is_kept_as_it_is_changed_or_taken_away_and_its_password_is_not_
     assert edit_twin(view, typed) == "channel edit x --proxy -"
     with pytest.raises(BadRequest, match="its port is missing"):
         form(view, proxy="http://proxy")
+
+
+def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
+    models = [Served(name=one) for one in ODD] + [Served(name=f"p{one}", upstream=f"u{one}") for one in ODD]
+    odd: dict[str, Any] = {"name": "my box", "groups": ODD, "options": {"retry_after": "Wed, 21 Oct"}}
+    view = replace(channel("x", models=models, patterns=["m *"]), **odd)
+    texts, values = form(view)
+    made = body(values, view)
+    assert (made["models"], made["patterns"]) == (to_builtins(models), ["m *"])
+    assert (made["groups"], made["options"]) == (view.groups, view.options)
+    assert edit_twin(view, texts) == "channel edit 'my box'"
+    assert edit_twin(view, texts | {"priority": "9"}) == "channel edit 'my box' --priority 9"
+
+
+def test_names_with_blanks_are_quoted_in_the_command() -> None:
+    texts, _ = form(channel("x"), models='"a b", "pub lic"="up stream"', groups='default, "grp one"')
+    assert edit_twin(channel("x"), texts) == (
+        "channel edit x --models 'a b,pub lic' --group 'default,grp one' --map 'pub lic=up stream'"
+    )
+    with pytest.raises(BadRequest, match="has a comma"):
+        edit_twin(channel("x"), texts | {"groups": '"a,b"'})
+
+
+def test_a_deadline_loses_no_digit() -> None:
+    view = channel("x", timeouts=Timeouts(head=12345.678))
+    assert form(view)[1]["timeouts"] == {"head": 12345.678}

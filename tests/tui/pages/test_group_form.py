@@ -6,6 +6,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.group import Fallback
 from gateway.domain.views import GroupView
 from tests.tui.stage import group
+from tests.tui.test_quoted import ODD
 from tui.pages.group_form import POLICIES, STAYS, body, fallbacks, fields, policy_words, twin, written_fallbacks
 
 FALLBACKS = [Fallback(model="gpt-*", to=("a", "b")), Fallback(model="x", to=("y",))]
@@ -52,3 +53,16 @@ def test_what_is_no_fallback_is_refused(text: str) -> None:
 def test_every_policy_has_its_words_and_an_unknown_one_its_name() -> None:
     assert [policy_words(policy.value) for policy in POLICIES] == list(POLICIES.values())
     assert policy_words("newer") == "newer"
+
+
+def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
+    view = group("my box", models=ODD, fallbacks=[Fallback(model=one, to=tuple(ODD)) for one in ODD])
+    texts, values = form(view)
+    made = body(values)
+    assert (made["models"], values["fallbacks"]) == (ODD, view.fallbacks)
+    assert twin(view, texts) == "group edit 'my box'"
+
+
+def test_names_with_blanks_are_quoted_in_the_command() -> None:
+    texts, _ = form(group("x"), models='"m bad", demo*', fallbacks='m*=demo-echo,"m bad"')
+    assert twin(group("x"), texts) == "group edit x --models 'm bad,demo*' --fallback 'm*=demo-echo,m bad'"

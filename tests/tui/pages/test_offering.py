@@ -5,7 +5,8 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.units import Nanos
 from tests.tui.owner import listed, listing
 from tests.tui.stage import channel
-from tui.pages.offering import Offering, chosen, counted, of_channel, offering, written
+from tests.tui.test_quoted import ODD
+from tui.pages.offering import Offering, chosen, counted, of_channel, offering, twin, written
 from tui.pages.offering import listed as rows
 
 
@@ -78,3 +79,23 @@ def test_what_is_new_and_gone_comes_first_with_what_is_known_of_it() -> None:
         "offered     z",
     ]
     assert counted(seen) == "1 new, 1 gone, 1 not offered, 1 offered"
+
+
+def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
+    models = [Served(name=one) for one in ODD] + [Served(name=f"p{one}", upstream=f"u{one}") for one in ODD]
+    there = Offering([*models, Served(name="odd *")], ["m *", "!n,*"])
+    text = written(there)
+    assert offering(text, there.models) == there
+    assert written(offering(text, there.models)) == text
+
+
+def test_the_options_say_the_same_or_there_is_no_command() -> None:
+    found = offering('"a b", "pub lic"="up stream", "m *"')
+    assert twin(found) == ("a b,pub lic,m *", " --map 'pub lic=up stream'")
+    assert twin(offering("")) == ("*", "")
+    assert twin(offering("a"), [Served(name="a", upstream="b")]) == ("a", " --map a=a")
+    for text in ('"a,b"', '"x=y"=z'):
+        with pytest.raises(BadRequest):
+            twin(offering(text))
+    with pytest.raises(BadRequest, match="takes it for a pattern"):
+        twin(offering("x*", [Served(name="x*")]))

@@ -2,6 +2,7 @@ from typing import Any
 
 from gateway.domain.units import Millis
 from tests.tui.stage import NOW, FakeClient, console, token
+from tests.tui.test_quoted import ODD
 from tui.pages.token_form import KEEP, add_twin, body, edit_twin, fields, sees
 from tui.session import Session
 
@@ -47,3 +48,16 @@ def test_a_copy_takes_the_expiry_over() -> None:
 def test_a_group_without_models_is_said_so() -> None:
     at = session()
     assert sees(at, {"group": "nowhere", "models": []}).endswith("its group has no enabled channel with models")
+
+
+def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
+    laptop = token("my box", models=ODD)
+    assert body(values(laptop))["models"] == ODD
+    assert edit_twin(laptop, texts(laptop)) == "token edit 'my box'"
+    assert edit_twin(laptop, texts(laptop, note="zz")) == "token edit 'my box' --note zz"
+
+
+def test_names_with_blanks_are_quoted_in_the_command() -> None:
+    laptop = token("laptop")
+    assert edit_twin(laptop, texts(laptop, models='"m bad" demo*')) == "token edit laptop --models 'm bad,demo*'"
+    assert edit_twin(token("x", models=["a"]), texts(laptop, name="x")) == "token edit x --models '*'"

@@ -1,6 +1,7 @@
 from typing import Any
 
-from textual.widgets import Static
+from msgspec.structs import replace
+from textual.widgets import Input, Static
 
 from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.written import count_of
@@ -158,3 +159,29 @@ async def test_down_goes_to_the_next_field_also_where_they_do_not_all_fit() -> N
 
 async def nothing(_values: Values) -> None:
     raise AssertionError("it was saved")
+
+
+async def test_what_is_left_as_it_is_is_saved_as_it_was_also_where_it_cannot_be_shown() -> None:
+    saved: list[Values] = []
+    made = plan(saved)
+    heart = "a\N{BLACK HEART SUIT}\N{VARIATION SELECTOR-16}b"
+    app = WidgetStage()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.ask(Form(replace(made, fields=[replace(made.fields[0], value=heart), *made.fields[1:]])))
+        await pilot.pause()
+        assert app.screen.query_one("#field-name", Input).value == "a\N{BLACK HEART SUIT}b"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert saved[0]["name"] == heart
+
+
+async def test_what_no_command_can_say_has_none() -> None:
+    def fail(_values: Values) -> str:
+        raise BadRequest("no option takes this")
+
+    app = WidgetStage()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.ask(Form(replace(plan([]), twin=fail)))
+        await pilot.pause()
+        assert said(app, ".twin") == ""
+        assert not app.screen.query_one("#copy").display
