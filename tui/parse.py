@@ -24,6 +24,11 @@ def line(text: str) -> str:
     return text.strip()
 
 
+def line_like(there: str) -> Callable[[str], str]:
+    """Any text; the one that is there stays as it is, also with blanks at its ends."""
+    return lambda text: there if text == there else text.strip()
+
+
 def required(text: str) -> str:
     """Any text but none."""
     if not text.strip():

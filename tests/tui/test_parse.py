@@ -74,3 +74,8 @@ def test_whole_numbers_may_be_negative() -> None:
 def test_what_makes_no_sense_is_refused_with_a_reason(read: Callable[[str], object], text: str, why: str) -> None:
     with pytest.raises(BadRequest, match=why):
         read(text)
+
+
+def test_a_line_that_is_left_as_it_is_keeps_the_blanks_at_its_ends() -> None:
+    read = parse.line_like(" a ")
+    assert (read(" a "), read(" b ")) == (" a ", "b")

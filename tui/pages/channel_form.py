@@ -18,7 +18,7 @@ from tui.pages import header_field, knob_field, override_fields
 from tui.pages.offering import Offering, of_channel, offering
 from tui.pages.offering import twin as offering_twin
 from tui.pages.offering import written as written_offering
-from tui.parse import KEEP, line, required, whole
+from tui.parse import KEEP, line, line_like, required, whole
 from tui.safe import safe
 from tui.session import Session
 from tui.twins import changed, command
@@ -170,7 +170,13 @@ def _way_fields(view: ChannelView | None, *, copy: bool = False) -> list[Field]:
             options=ABANDONED,
             parse=lambda text: text == ABANDONED[0],
         ),
-        Field(id="note", label="Note", value=view.note if view else "", hint="a line for you"),
+        Field(
+            id="note",
+            label="Note",
+            value=view.note if view else "",
+            hint="a line for you",
+            parse=line_like(view.note if view else ""),
+        ),
     ]
 
 

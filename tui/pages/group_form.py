@@ -17,6 +17,7 @@ from tui.limits import reader, written
 from tui.parse import (
     budget_bodies,
     budgets,
+    line_like,
     patterns,
     required,
     token_budgets,
@@ -77,7 +78,13 @@ def fields(group: GroupView | None, *, copy: bool = False) -> list[Field]:
             hint="none, or rpm=60 tpm=200k rpd= tpd= concurrent=8",
             parse=reader(),
         ),
-        Field(id="note", label="Note", value=group.note if group else "", hint="a line for you"),
+        Field(
+            id="note",
+            label="Note",
+            value=group.note if group else "",
+            hint="a line for you",
+            parse=line_like(group.note if group else ""),
+        ),
     ]
 
 

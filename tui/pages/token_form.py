@@ -13,6 +13,7 @@ from tui.parse import (
     budget_bodies,
     budgets,
     expiry,
+    line_like,
     patterns,
     required,
     token_budgets,
@@ -67,7 +68,13 @@ def fields(session: Session, token: TokenView | None, *, copy: bool = False) -> 
             options=("let them finish", "stop running streams"),
             parse=lambda text: text.startswith("stop"),
         ),
-        Field(id="note", label="Note", value=token.note if token else "", hint="a line for you"),
+        Field(
+            id="note",
+            label="Note",
+            value=token.note if token else "",
+            hint="a line for you",
+            parse=line_like(token.note if token else ""),
+        ),
     ]
 
 

@@ -104,12 +104,12 @@ def test_a_proxy_is_kept_as_it_is_changed_or_taken_away_and_its_password_is_not_
 
 def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
     models = [Served(name=one) for one in ODD] + [Served(name=f"p{one}", upstream=f"u{one}") for one in ODD]
-    odd: dict[str, Any] = {"name": "my box", "groups": ODD, "options": {"retry_after": "Wed, 21 Oct"}}
+    odd: dict[str, Any] = {"name": "my box", "groups": ODD, "note": " x ", "options": {"retry_after": "Wed, 21 Oct"}}
     view = replace(channel("x", models=models, patterns=["m *"]), **odd)
     texts, values = form(view)
     made = body(values, view)
     assert (made["models"], made["patterns"]) == (to_builtins(models), ["m *"])
-    assert (made["groups"], made["options"]) == (view.groups, view.options)
+    assert (made["groups"], made["options"], made["note"]) == (view.groups, view.options, " x ")
     assert edit_twin(view, texts) == "channel edit 'my box'"
     assert edit_twin(view, texts | {"priority": "9"}) == "channel edit 'my box' --priority 9"
 

@@ -56,10 +56,10 @@ def test_every_policy_has_its_words_and_an_unknown_one_its_name() -> None:
 
 
 def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
-    view = group("my box", models=ODD, fallbacks=[Fallback(model=one, to=tuple(ODD)) for one in ODD])
+    view = group("my box", models=ODD, note=" x ", fallbacks=[Fallback(model=one, to=tuple(ODD)) for one in ODD])
     texts, values = form(view)
     made = body(values)
-    assert (made["models"], values["fallbacks"]) == (ODD, view.fallbacks)
+    assert (made["models"], made["note"], values["fallbacks"]) == (ODD, " x ", view.fallbacks)
     assert twin(view, texts) == "group edit 'my box'"
 
 

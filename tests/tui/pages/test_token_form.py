@@ -51,8 +51,8 @@ def test_a_group_without_models_is_said_so() -> None:
 
 
 def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
-    laptop = token("my box", models=ODD)
-    assert body(values(laptop))["models"] == ODD
+    laptop = token("my box", models=ODD, note=" mine ")
+    assert (body(values(laptop))["models"], body(values(laptop))["note"]) == (ODD, " mine ")
     assert edit_twin(laptop, texts(laptop)) == "token edit 'my box'"
     assert edit_twin(laptop, texts(laptop, note="zz")) == "token edit 'my box' --note zz"
 
