@@ -69,6 +69,22 @@ def test_the_bare_command_serves_where_there_is_no_terminal(home: Path) -> None:
         assert server.process.wait(10) == 0
 
 
+def test_a_tail_ends_quietly_when_nobody_reads_any_more(home: Path) -> None:
+    with serving(home) as server:
+        assert tollkeeper(home, "chat", "hi", "--model", "demo-echo").code == 0
+        tail = [*PROGRAM, "usage", "tail"]
+        reader, writer = os.pipe()
+        os.close(reader)
+        try:
+            ran = subprocess.run(
+                tail, env=environment(home), stdout=writer, stderr=subprocess.PIPE, timeout=30, check=False
+            )
+        finally:
+            os.close(writer)
+        assert (ran.returncode, ran.stderr) == (0, b"")
+        assert server.process.poll() is None
+
+
 def test_it_serves_with_all_streams_closed_and_makes_no_key_that_nobody_sees(home: Path) -> None:
     closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *PROGRAM]
     with subprocess.Popen(closed, env=environment(home)) as server:

@@ -1,6 +1,7 @@
 """Control: the one client of the control surface, with a method a route. Console and commands both use it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import msgspec
 
@@ -32,18 +33,19 @@ class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelReques
         """Answers at once; the server drains first unless ``now``."""
         await self.send("POST", "/stop", {"now": now})
 
-    async def events(self, recent: int = 200) -> AsyncIterator[AnyEvent]:
+    async def events(self, recent: int = 200) -> AsyncGenerator[AnyEvent, None]:
         """A snapshot with so many recent calls, then what happens, until the server ends. Raises Unavailable."""
         decoder = msgspec.json.Decoder(AnyEvent)
         async with exchange(self.place, self.ask("GET", f"/events?recent={recent}")) as stream:
             if stream.status != 200:
                 raise error_of(stream.status, await stream.read())
-            async for line in stream.lines():
-                try:
-                    event: AnyEvent = decoder.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-                    raise InternalError(f"an event makes no sense here ({exc})", code="version_mismatch") from exc
-                yield event
+            async with aclosing(stream.lines()) as lines:
+                async for line in lines:
+                    try:
+                        event: AnyEvent = decoder.decode(line)
+                    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+                        raise InternalError(f"an event makes no sense here ({exc})", code="version_mismatch") from exc
+                    yield event
 
     async def calls(self, **filters: object) -> list[CallView]:
         """Newest first. Filters: since, until (ms), token, group, model, channel, app, status, failed, limit, before.

@@ -5,8 +5,8 @@ in chunks (RFC 9112, section 7.1) or until the connection ends; lines of a strea
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 
 import msgspec
 
@@ -67,7 +67,7 @@ class Stream:
         self._place = place
         self._reader = reader
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes. Raises Unavailable when it ends early."""
         async with _turned(self._place):
             async for part in self._parts():
@@ -84,19 +84,20 @@ class Stream:
             while part := await self._reader.read(_READ):
                 yield part
 
-    async def lines(self) -> AsyncIterator[bytes]:
+    async def lines(self) -> AsyncGenerator[bytes, None]:
         """The lines of the body without their ends, each as soon as it is whole; empty ones are left out."""
         rest = bytearray()
-        async for part in self.chunks():
-            *whole, last = part.split(b"\n")
-            for line in whole:
-                rest += line
-                if rest:
-                    yield bytes(rest)
-                    rest.clear()
-            rest += last
-            if len(rest) > BODY_LIMIT:
-                raise TooLarge(f"a line of the answer has more than {BODY_LIMIT} bytes")
+        async with aclosing(self.chunks()) as chunks:
+            async for part in chunks:
+                *whole, last = part.split(b"\n")
+                for line in whole:
+                    rest += line
+                    if rest:
+                        yield bytes(rest)
+                        rest.clear()
+                rest += last
+                if len(rest) > BODY_LIMIT:
+                    raise TooLarge(f"a line of the answer has more than {BODY_LIMIT} bytes")
         if rest:
             yield bytes(rest)
 

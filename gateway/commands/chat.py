@@ -1,7 +1,8 @@
 """``chat``: one prompt through the gateway's own /v1, as any client would send it, streamed as the answer comes."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import click
@@ -126,32 +127,34 @@ async def streamed(way: Door, body: dict[str, Any]) -> str:
             raise error_of(stream.status, await stream.read())
         last = "\n"
         try:
-            async for text in texts(stream):
-                _say(text)
-                last = text[-1]
+            async with aclosing(texts(stream)) as pieces:
+                async for text in pieces:
+                    _say(text)
+                    last = text[-1]
         finally:
             if last != "\n":
                 out("")
         return stream.headers.get("x-request-id", "")
 
 
-async def texts(stream: Stream) -> AsyncIterator[str]:
+async def texts(stream: Stream) -> AsyncGenerator[str, None]:
     """The pieces of the answer of a stream of server-sent events, each on a ``data:`` line.
 
     Raises the error that the stream ended with, UpstreamError if it ended without its end mark.
     """
-    async for line in stream.lines():
-        if not line.startswith(b"data:"):
-            continue
-        data = line[5:].strip()
-        if data == b"[DONE]":
-            return
-        chunk = msgspec.json.decode(data)
-        if "error" in chunk:
-            raise error_of(502, data)
-        for choice in chunk.get("choices", ()):
-            if text := choice.get("delta", {}).get("content"):
-                yield text
+    async with aclosing(stream.lines()) as lines:
+        async for line in lines:
+            if not line.startswith(b"data:"):
+                continue
+            data = line[5:].strip()
+            if data == b"[DONE]":
+                return
+            chunk = msgspec.json.decode(data)
+            if "error" in chunk:
+                raise error_of(502, data)
+            for choice in chunk.get("choices", ()):
+                if text := choice.get("delta", {}).get("content"):
+                    yield text
     raise UpstreamError("the answer was cut before its end; ask again")
 
 

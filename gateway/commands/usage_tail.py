@@ -1,7 +1,8 @@
 """``usage tail``: a line for every call as it ends, for as long as one looks."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
@@ -57,13 +58,14 @@ def tail(recent: int, *, as_json: bool, **given: Any) -> None:
             return await client.calls(at=at, limit=limit)
 
         await _check(client, wanted)
-        async for event in _events(client):
-            if isinstance(event, Snapshot) and feed.missed(event):
-                async for calls in caught_up(feed, page, event.status.records):
-                    _print(calls, as_json=as_json)
-            _print(feed.fresh(event), as_json=as_json)
-            if isinstance(event, Stopping):
-                words("the server is stopping")
+        async with aclosing(_events(client)) as events:  # one after the other, also when nobody reads any more
+            async for event in events:
+                if isinstance(event, Snapshot) and feed.missed(event):
+                    async for calls in caught_up(feed, page, event.status.records):
+                        _print(calls, as_json=as_json)
+                _print(feed.fresh(event), as_json=as_json)
+                if isinstance(event, Stopping):
+                    words("the server is stopping")
         raise Quit("the server has stopped", Exit.UNREACHABLE)
 
     run(work, running=True)
@@ -79,15 +81,16 @@ async def _check(client: ControlClient, wanted: Wanted) -> None:
         await client.channel(wanted.channel)
 
 
-async def _events(client: ControlClient) -> AsyncIterator[AnyEvent]:
+async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:
     """What happens, also after the server gave this reader up; raises Unavailable when it is not there any more."""
     heard = True
     while heard:
         heard = False
         try:
-            async for event in client.events(CATCH_UP):
-                heard = True
-                yield event
+            async with aclosing(client.events(CATCH_UP)) as events:
+                async for event in events:
+                    heard = True
+                    yield event
         except Unavailable:
             if not heard:
                 raise

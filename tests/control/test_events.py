@@ -1,8 +1,7 @@
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import cast
 
 import msgspec
 import pytest
@@ -71,8 +70,7 @@ def record(number: int = 1) -> Record:
 @asynccontextmanager
 async def watching(owner: ControlClient, recent: int = 10) -> AsyncIterator[AsyncIterator[AnyEvent]]:
     """The events of one watcher, none of which may be long in coming."""
-    stream = cast("AsyncGenerator[AnyEvent, None]", owner.events(recent))
-    async with aclosing(stream), asyncio.timeout(10):
+    async with aclosing(owner.events(recent)) as stream, asyncio.timeout(10):
         yield stream
 
 

@@ -5,7 +5,7 @@ Long: one world of values that all pictures share.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -411,7 +411,7 @@ class FakeClient(ControlClient):
         """The server is gone."""
         self._told.put_nowait(None)
 
-    async def events(self, recent: int = 200) -> AsyncIterator[AnyEvent]:
+    async def events(self, recent: int = 200) -> AsyncGenerator[AnyEvent, None]:
         self._told = asyncio.Queue()
         snapshot = self.snapshot()
         yield msgspec.structs.replace(snapshot, recent=snapshot.recent[:recent])

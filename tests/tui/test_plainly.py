@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -8,7 +8,7 @@ from tui.plainly import call_line, follow, told
 
 
 class Ending(FakeClient):
-    async def events(self, recent: int = 200) -> AsyncIterator[AnyEvent]:
+    async def events(self, recent: int = 200) -> AsyncGenerator[AnyEvent, None]:
         yield self.snapshot()
         yield CallSettled(seq=1, call=call(9, NOW))
 
