@@ -8,6 +8,9 @@ import msgspec
 from gateway import __version__
 from gateway.core.engine import Engine
 
+STATES = ("ok", "cooling", "half_open", "attention", "off")
+"""Of channels; each is in one of them."""
+
 
 def health(engine: Engine) -> tuple[int, bytes]:
     """Status and JSON body; 503 while no calls are taken. Names nothing and nobody."""
@@ -18,7 +21,7 @@ def health(engine: Engine) -> tuple[int, bytes]:
         "version": __version__,
         "uptime_s": (engine.now() - engine.started) // 1000,
         "inflight": status.in_flight,
-        "channels": {state: status.channels.get(state, 0) for state in ("ok", "cooling", "attention", "off")},
+        "channels": {state: status.channels.get(state, 0) for state in STATES},
         "store": "failed" if status.state == "store_failed" else "ok",
     }
     return (200 if well else 503), msgspec.json.encode(body)

@@ -10,7 +10,7 @@ async def test_health_is_well(gateway: Gateway) -> None:
     for path in ("/health", "/v1/health"):
         answer = await gateway.client.get(path, {"authorization": None})
         assert (answer.status, answer.json["status"], answer.json["version"]) == (200, "ok", __version__)
-        assert answer.json["channels"] == {"ok": 1, "cooling": 0, "attention": 0, "off": 0}
+        assert answer.json["channels"] == {"ok": 1, "cooling": 0, "half_open": 0, "attention": 0, "off": 0}
         assert answer.json["store"] == "ok"
 
 
