@@ -61,7 +61,7 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
         name = call.asked.model
         msg = (
             f"model '{plain(name)}' has no price and this gateway refuses unpriced models; "
-            f"'tollkeeper price set {word(name)}'"
+            f"'tollkeeper price set {word(name)} --input DOLLARS --output DOLLARS' (per million tokens)"
         )
         raise BadRequest(msg, code="model_price_missing", param="model")
     now = call.visit.ts

@@ -76,6 +76,7 @@ def test_a_missing_price_is_told_before_the_rate(limiter: Limiter) -> None:
     catalog = offered(prices=(), settings=Settings(refuse_unpriced=True))
     error = refusal(limiter, kit.token(limits=Limits(rpm=0)), catalog)
     assert (type(error), error.code) == (BadRequest, "model_price_missing")
+    assert "--input DOLLARS --output DOLLARS" in error.message, "the command is whole"
 
 
 def test_the_rate_is_looked_at_before_the_money(limiter: Limiter) -> None:
