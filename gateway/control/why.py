@@ -21,7 +21,7 @@ from gateway.core.sight import Sight, sight
 from gateway.core.why import Rehearsal, Wanted, Ways, chances, rehearse
 from gateway.domain.advice import advice
 from gateway.domain.channel import Channel
-from gateway.domain.errors import BadRequest, GatewayError, NoChannel, NotFound, Unavailable
+from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.price import Price
 from gateway.domain.text import plain, word
@@ -58,7 +58,7 @@ def _token(engine: Engine, ref: str) -> Token:
     if not ref.startswith(PREFIX):
         return engine.catalog.token(ref)
     if (token := engine.catalog.token_by_digest(digest(ref))) is None:
-        raise NotFound("no token has this key; 'tollkeeper token list' shows the tokens there are", param="token")
+        raise InvalidToken("no token has this key; 'tollkeeper token list' shows the tokens there are", param="token")
     return token
 
 

@@ -5,7 +5,7 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
-from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.errors import BadRequest, InvalidToken, NotFound
 from gateway.domain.group import Fallback
 from gateway.domain.limits import Budget, Limits, Window
 from gateway.domain.units import ChannelId, Nanos
@@ -140,7 +140,7 @@ async def test_fallbacks_stand_behind_and_take_over_when_nobody_else_can(
 
 async def test_a_token_may_be_named_by_its_key_which_is_not_repeated(owner: ControlClient, gateway: Gateway) -> None:
     assert (await owner.why(gateway.client.key, "m")).token == "laptop"
-    with pytest.raises(NotFound, match="no token has this key") as caught:
+    with pytest.raises(InvalidToken, match="no token has this key") as caught:
         await owner.why("sk-tk-canary", "m")
     assert "canary" not in caught.value.message
 
