@@ -114,6 +114,8 @@ def patch_of(fields: Fields, there: There) -> Patch:
     if fields.keys:
         patch["key"], *others = map(key_of, fields.keys)
         patch["keys"] = others
+    patches.one_of("--no-groups", "--group", both=fields.no_groups and bool(fields.groups))
+    patches.one_of("--no-headers", "--header", both=fields.no_headers and bool(fields.headers))
     if fields.groups or fields.no_groups:
         patch["groups"] = names(fields.groups)
     patch |= _models(fields, there)

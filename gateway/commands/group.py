@@ -220,6 +220,7 @@ def remove_group(name: str, move: str | None, *, yes: bool) -> None:
 
 def fallback_patch(pairs: Pairs, *, none: bool) -> patches.Patch:
     """The fallbacks that the options say; no field at all when nothing was said."""
+    patches.one_of("--no-fallbacks", "--fallback", both=none and bool(pairs))
     if not (pairs or none):
         return {}
     return {"fallbacks": [{"model": m, "to": names((others,))} for m, others in once(pairs, "--fallback").items()]}

@@ -28,6 +28,12 @@ def something(patch: Patch) -> Patch:
     return patch
 
 
+def one_of(none: str, some: str, *, both: bool) -> None:
+    """Raises UsageError when both an option and the one that drops all it says are given."""
+    if both:
+        raise click.UsageError(f"{none} and {some} exclude each other", click.get_current_context())
+
+
 def budgets(there: Sequence[BudgetView], in_dollars: Amounts, in_tokens: Amounts) -> Patch:
     """The budgets with some amounts set and some (None) taken away; no field at all when nothing was asked."""
     if not (in_dollars or in_tokens):

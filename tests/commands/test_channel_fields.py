@@ -144,3 +144,11 @@ def test_limits_of_a_channel_include_its_queue() -> None:
     control = Control({"POST /channels": CHANNEL})
     run(*ADD, "--concurrent", "4", "--queue-s", "10", control=control)
     assert (control.bodies[0]["limits"]["concurrent"], control.bodies[0]["limits"]["queue_s"]) == (4, 10)
+
+
+@pytest.mark.parametrize("pair", [("--no-groups", "--group", "a"), ("--no-headers", "--header", "a=b")])
+def test_options_that_contradict_each_other_are_refused(pair: tuple[str, ...]) -> None:
+    control = Control({"GET /channels/x": CHANNEL})
+    ran = run(*EDIT, *pair, control=control)
+    assert (ran.code, control.bodies) == (Exit.USAGE, [])
+    assert f"{pair[0]} and {pair[1]} exclude each other" in ran.err

@@ -66,3 +66,9 @@ def test_a_group_has_fallbacks() -> None:
     told = replace(GROUP, fallbacks=[Fallback(model="gpt-*", to=("claude", "qwen3:8b"))])
     ran = run("group", "show", "default", control=Control({"GET /groups/default": told}))
     assert "fallback      gpt-*: claude, qwen3:8b\n" in ran.out
+
+
+def test_no_fallbacks_and_some_are_refused() -> None:
+    control = Control({"GET /groups/default": GROUP})
+    assert run("group", "edit", "default", "--no-fallbacks", "--fallback", "a=b", control=control).code == Exit.USAGE
+    assert control.bodies == []
