@@ -196,10 +196,15 @@ def knob_of(text: str) -> str | int | float | bool:
     return value if isinstance(value, str | int | float | bool) else text
 
 
+def _knob(name: str) -> str:
+    """A knob may be written as in a message, too: ``no-usage`` is ``no_usage``."""
+    return name.replace("-", "_")
+
+
 def _knobs(pairs: Pairs, there: dict[str, Any]) -> dict[str, Any]:
     """The knobs there are with some set and some (none) taken away."""
-    asked = once(pairs, "--option")
-    kept = {name: value for name, value in there.items() if name not in asked}
+    asked = once(((_knob(name), text) for name, text in pairs), "--option")
+    kept = {_knob(name): value for name, value in there.items() if _knob(name) not in asked}
     return kept | {name: knob_of(text) for name, text in asked.items() if text != NO_MATTER}
 
 

@@ -18,6 +18,7 @@ from gateway.domain.offered import ListingView
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
+from gateway.upstream import knobs
 from gateway.upstream.traits import ANTHROPIC, GEMINI, PRESETS
 
 EDITABLE = (
@@ -173,7 +174,7 @@ async def view(desk: Desk, channel: Channel) -> ChannelView:
 
 
 def _checked(channel: Channel, desk: Desk) -> Channel:
-    """The channel with its URL in the usual form. Raises BadRequest or Conflict."""
+    """The channel with its URL and its knobs in the usual form. Raises BadRequest or Conflict."""
     if channel.preset not in ("", *PRESETS):
         raise BadRequest(f"preset: must be one of {', '.join(sorted(PRESETS))}", param="preset")
     checks.channel(channel, desk.registry)
@@ -181,7 +182,7 @@ def _checked(channel: Channel, desk: Desk) -> Channel:
         if other.id != channel.id and channel.name in (other.name, other.id):
             raise Conflict(f"there is already a channel '{channel.name}'; choose another name", param="name")
     url = checked_base_url(channel.base_url) if channel.dialect is not Dialect.MOCK else ""
-    return msgspec.structs.replace(channel, base_url=url)
+    return msgspec.structs.replace(channel, base_url=url, options=knobs.spelt(channel.options))
 
 
 def _dated(channel: Channel, old: Channel | None, desk: Desk) -> Channel:

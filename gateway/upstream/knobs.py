@@ -15,13 +15,23 @@ MOST = 1_000_000
 def check(options: Mapping[str, Value]) -> None:
     """Raises BadRequest for a knob that is none, naming those there are, and for a value without a meaning."""
     for name, value in options.items():
-        knob = KNOBS.get(name.replace("-", "_"))
+        knob = KNOBS.get(usual(name))
         if knob is None:
             known = ", ".join(KNOBS)
             raise BadRequest(f"options: '{plain(name, 64)}' is no knob of the mock; they are: {known}", param="options")
         meaning, fits = knob
         if not fits(value):
             raise BadRequest(f"options: {name} is {meaning}, not '{plain(str(value), 64)}'", param="options")
+
+
+def usual(name: str) -> str:
+    """The spelling that is stored: ``no-usage``, as a message has it, is ``no_usage``."""
+    return name.replace("-", "_")
+
+
+def spelt(options: Mapping[str, Value]) -> dict[str, Value]:
+    """The options in the stored spelling; of one that is there in both the later value holds, as it did so far."""
+    return {usual(name): value for name, value in options.items()}
 
 
 def _number(most: float) -> Callable[[Value], bool]:

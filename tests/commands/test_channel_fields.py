@@ -152,3 +152,12 @@ def test_options_that_contradict_each_other_are_refused(pair: tuple[str, ...]) -
     ran = run(*EDIT, *pair, control=control)
     assert (ran.code, control.bodies) == (Exit.USAGE, [])
     assert f"{pair[0]} and {pair[1]} exclude each other" in ran.err
+
+
+def test_a_knob_is_one_in_both_spellings() -> None:
+    mock = replace(CHANNEL, options={"no-usage": True, "retry-after": 2})
+    control = Control({"GET /channels/x": mock, "PATCH /channels/ch_1": mock})
+    run(*EDIT, "--option", "no_usage=none", control=control)
+    assert control.bodies == [{"options": {"retry_after": 2}}]
+    twice = run(*EDIT, "--option", "no_usage=true", "--option", "no-usage=false", control=control)
+    assert (twice.code, "given twice" in twice.err, len(control.bodies)) == (Exit.USAGE, True, 1)

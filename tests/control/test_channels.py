@@ -225,3 +225,10 @@ async def test_the_built_in_channel_needs_no_network(owner: ControlClient) -> No
     channel = await owner.add_channel({"name": "demo", "dialect": "mock"})
     assert "demo-echo" in [model.name for model in channel.models]
     assert (await owner.test_channel("demo", "demo-echo")).ok
+
+
+async def test_a_knob_is_stored_in_one_spelling(owner: ControlClient) -> None:
+    added = await owner.add_channel({"name": "demo", "dialect": "mock", "options": {"no-usage": True}})
+    assert added.options == {"no_usage": True}
+    edited = await owner.edit_channel("demo", {"options": {**added.options, "no-usage": False, "retry-after": 2}})
+    assert edited.options == {"no_usage": False, "retry_after": 2}

@@ -337,3 +337,9 @@ def _price(name: str, chance: random.Random) -> Price:
         source=chance.choice(("manual", "demo")),
         updated=Millis(chance.randrange(9)),
     )
+
+
+def test_a_knob_is_imported_in_one_spelling() -> None:
+    text = 'format = 1\n[channels.c]\ndialect = "mock"\ngroups = []\noptions = { no-usage = true }'
+    made = next(c for c in followed(text).registry.channels.values() if c.name == "c")
+    assert made.options == {"no_usage": True}

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.upstream.knobs import KNOBS, Value, check
+from gateway.upstream.knobs import KNOBS, Value, check, spelt
 from gateway.upstream.mock import Asked, Plan, plan_of
 
 GOOD: dict[str, Value] = {
@@ -47,3 +47,7 @@ def test_a_value_without_a_meaning_is_refused_with_the_meaning(name: str, value:
     with pytest.raises(BadRequest, match=f"{name} is ") as caught:
         check({name: value})
     assert caught.value.param == "options"
+
+
+def test_one_spelling_is_stored() -> None:
+    assert spelt({"no-usage": True, "cut": 3, "no_usage": False}) == {"no_usage": False, "cut": 3}
