@@ -50,7 +50,8 @@ async def _examined(engine: Engine, channel: Channel) -> tuple[Step, Millis | No
             models = await engine.upstreams.fetch_models(msgspec.structs.replace(channel, key=key, keys=()))
         except AttemptFailed as failed:
             which = f"key {number}: " if channel.keys else ""
-            return _unlisted(name, way + which, failed), _ahead(engine, channel)
+            several = str(number) if channel.keys else ""
+            return _unlisted(name, way + which, failed, several), _ahead(engine, channel)
     text = f"{way}{_accepted(len(channel.all_keys))}it lists {len(models)} models"
     return Step(name=f"channel {name}", result="ok", text=text), _ahead(engine, channel)
 
@@ -79,8 +80,11 @@ def _unreached(name: str, contact: Contact) -> Step:
     return Step(name=f"channel {name}", result="fail", text=plain(text, TEXT_LIMIT), fix=fix, code=code, status=status)
 
 
-def _unlisted(name: str, way: str, failed: AttemptFailed) -> Step:
-    """A refused key is a failure, and so is a server that fails; a server without a list may well take calls."""
+def _unlisted(name: str, way: str, failed: AttemptFailed, key: str) -> Step:
+    """A refused key is a failure, and so is a server that fails; a server without a list may well take calls.
+
+    ``key`` is the number of the key that was tried, empty if the channel has but one.
+    """
     message = way + plain(failed.failure.error.message.removeprefix(f"channel '{name}': "), TEXT_LIMIT)
     if (status := failed.failure.error.status) in NO_LIST:
         unproven = (
@@ -90,7 +94,7 @@ def _unlisted(name: str, way: str, failed: AttemptFailed) -> Step:
         return Step(name=f"channel {name}", result="ok", text=way + unproven)
     fix = f"'tollkeeper channel test {word(name)}' tries it again"
     if failed.kind is FailureKind.AUTH:
-        fix = advice(failed.failure.error, channel=name)
+        fix = advice(failed.failure.error, channel=name, key=key)
     error = failed.failure.error
     return Step(name=f"channel {name}", result="fail", text=message, fix=fix, code=error.code, status=status_of(error))
 

@@ -128,7 +128,8 @@ def _nanos(rooms: list[_Room], need: Need, full: Nanos) -> Nanos:
     for room in rooms:
         if room.nanos is not None:
             if room.nanos <= 0 or least > room.nanos:
-                raise _exceeded(room, dollars(max(0, room.nanos)), dollars(least), "dollars")
+                has = max(0, room.nanos) if room.whose else room.nanos  # what the account owes is its to know
+                raise _exceeded(room, dollars(has), dollars(least), "dollars", missing=least - room.nanos)
             left = min(left, Nanos(room.nanos))
     return left
 
@@ -186,11 +187,13 @@ def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], no
     )
 
 
-def _exceeded(room: _Room, left: str, needs: str, unit: str) -> QuotaExceeded:
+def _exceeded(room: _Room, left: str, needs: str, unit: str, *, missing: int = 0) -> QuotaExceeded:
     back = "" if room.resets is None else f"; it starts afresh at {zoned_time(room.resets)}"
     details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
     if room.whose:
         details |= {"budget_of": room.whose, "budget_window": room.window, "budget_unit": unit}
+    else:
+        details["missing_nanos"] = missing
     fix = advice(QuotaExceeded("", code=room.code, details=details), token=room.name, group=room.name)
     msg = f"{room.label} has {left} left and this call may need {needs}{back}; {fix}"
     return QuotaExceeded(msg, code=room.code, details=details)

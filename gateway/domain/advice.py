@@ -5,13 +5,14 @@ from typing import Final
 
 from gateway.domain.errors import GatewayError, RateLimited
 from gateway.domain.text import word
+from gateway.domain.units import DOLLAR
 
-GRANT: Final = "top up: 'tollkeeper account grant 10'"
+GRANT_DOLLARS: Final = 10
+"""A grant that is advised, if it suffices."""
 
 _BY_CODE: Final = {
     "account_suspended": "'tollkeeper account set --status active' lets it spend again",
     "gateway_stopping": "it is stopping: wait until it is gone, then 'tollkeeper serve'",
-    "insufficient_quota": GRANT,
     "invalid_api_key": "'tollkeeper token list' shows the tokens, 'tollkeeper token rotate NAME' tells a new key",
     "model_not_found": "'tollkeeper model list --token {token}' shows what it sees",
     "model_price_missing": "'tollkeeper price set {model} --input DOLLARS --output DOLLARS' (per million tokens)",
@@ -50,15 +51,24 @@ _LIMITS: Final = {
 
 
 def advice(
-    error: GatewayError, *, token: str = "NAME", group: str = "NAME", model: str = "MODEL", channel: str = ""
+    error: GatewayError,
+    *,
+    token: str = "NAME",
+    group: str = "NAME",
+    model: str = "MODEL",
+    channel: str = "",
+    key: str = "",
 ) -> str:
     """What to do about a failure, with the names put in; empty if there is nothing to say.
 
+    ``key`` is the number of a channel's key that fails, if it has several: the others are to stay.
     Which budget, limit or setting it is, and of a failed call which channel, the error tells itself.
     """
     named = channel or str(error.details.get("channel") or "NAME")
     names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(named)}
-    text = _budget(error) or _limit(error) or _setting(error) or _BY_CODE.get(error.code, "")
+    text = _budget(error) or _grant(error) or _limit(error) or _setting(error) or _BY_CODE.get(error.code, "")
+    if key:
+        text = text.replace("channel edit {channel} --key", f"channel key rotate {{channel}} {key} --key")
     return re.sub(r"\{(token|group|model|channel)\}", lambda place: names[place[1]], text)
 
 
@@ -74,6 +84,15 @@ def _budget(error: GatewayError) -> str:
     return f"'tollkeeper {edit} {option} {word(_told(error, 'budget_window'))}=AMOUNT' raises it"
 
 
+def _grant(error: GatewayError) -> str:
+    """Of more than what is missing: an account with nothing left is empty, too."""
+    if error.code != "insufficient_quota":
+        return ""
+    missing = error.details.get("missing_nanos")
+    amount = missing // DOLLAR + 1 if isinstance(missing, int) else 0
+    return f"top up: 'tollkeeper account grant {max(GRANT_DOLLARS, amount)}'"
+
+
 def _limit(error: GatewayError) -> str:
     edit, option = _EDIT.get(_told(error, "limit_of")), _LIMITS.get(_told(error, "limit_name"))
     if not isinstance(error, RateLimited) or edit is None or option is None:
@@ -86,7 +105,7 @@ def _setting(error: GatewayError) -> str:
     """For a key, a header or a proxy of a channel that cannot be used: nobody was asked."""
     change = {
         "key": "'tollkeeper channel edit {channel} --key KEY'",
-        "header": "'tollkeeper channel edit {channel} --header NAME=VALUE'",
+        "header": "'tollkeeper channel edit {channel} --header NAME=VALUE' (it replaces all: give each)",
         "proxy": "'tollkeeper channel edit {channel} --proxy URL'",
     }.get(_told(error, "setting"), "")
     if change and error.details.get("variable"):

@@ -39,6 +39,7 @@ async def test_every_key_is_tried(owner: ControlClient, gateway: Gateway, provid
     assert "its 2 keys are accepted" in (await step(owner)).text
     found = await step(owner)
     assert (found.result, "key 2: " in found.text) == ("fail", True)
+    assert "channel key rotate up 2 --key KEY" in found.fix
     sent = [exchange.head.get("authorization") for exchange in provider.exchanges]
     assert sent == ["Bearer sk-upstream-canary", "Bearer sk-second-canary"] * 2
 

@@ -93,6 +93,12 @@ def test_a_call_with_a_cap_must_fit_whole(available: int, fits: bool) -> None:
         assert refusal(Purse(available), need()).code == "insufficient_quota"
 
 
+def test_an_account_that_owes_is_told_what_and_how_much_is_enough() -> None:
+    error = refusal(Purse(-10_000_081_200), need())
+    assert "the account has -$10.0000812 left" in error.message
+    assert error.message.endswith("'tollkeeper account grant 11'")
+
+
 @pytest.mark.parametrize(
     ("available", "held"), [(200, 200), (201, 201), (1000, 1000), (41_160, 41_160), (41_161, 41_160)]
 )
@@ -189,7 +195,7 @@ def test_a_budget_for_ever_has_no_day_of_return() -> None:
 
 
 def test_an_empty_purse_is_no_budget() -> None:
-    assert refusal(Purse(0), need()).details == {}
+    assert refusal(Purse(0), need()).details == {"missing_nanos": 700}
 
 
 def test_the_day_of_return_is_told_in_local_time_and_to_programs_in_utc() -> None:

@@ -2,6 +2,7 @@ import pytest
 
 from gateway.domain.advice import advice
 from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, QuotaExceeded, RateLimited, UpstreamError
+from gateway.domain.units import DOLLAR
 
 EXPIRED = InvalidToken("m", code="token_expired")
 
@@ -40,6 +41,19 @@ def test_an_empty_account_is_topped_up() -> None:
     assert "account grant" in advice(QuotaExceeded("m"))
 
 
+@pytest.mark.parametrize(("missing", "amount"), [(0, 10), (9 * DOLLAR, 10), (10 * DOLLAR, 11), (10 * DOLLAR + 1, 11)])
+def test_the_grant_that_is_advised_suffices(missing: int, amount: int) -> None:
+    error = QuotaExceeded("m", details={"missing_nanos": missing})
+    assert advice(error) == f"top up: 'tollkeeper account grant {amount}'"
+
+
+def test_of_several_keys_the_one_that_fails_is_replaced() -> None:
+    refused = UpstreamError("m", code="upstream_auth_failed")
+    unset = UpstreamError("m", code="upstream_auth_failed", details={"setting": "key", "variable": "K"})
+    for error in (refused, unset):
+        assert advice(error, channel="up", key="2").endswith("'tollkeeper channel key rotate up 2 --key KEY'")
+
+
 def test_the_limit_that_is_reached_is_the_one_to_raise() -> None:
     details = {"limit_of": "group", "limit_name": "streams"}
     error = RateLimited("m", code="too_many_streams", details=details)
@@ -58,7 +72,9 @@ def test_the_channel_is_that_of_the_error_if_none_is_named() -> None:
 )
 def test_a_setting_that_cannot_be_used_is_no_refusal(setting: str, command: str) -> None:
     details = {"setting": setting, "channel": "up"}
-    change = f"'tollkeeper channel edit up {command}'"
+    change = f"'tollkeeper channel edit up {command}'" + (
+        " (it replaces all: give each)" if setting == "header" else ""
+    )
     assert advice(UpstreamError("m", code="upstream_auth_failed", details=details)) == change
     unset = UpstreamError("m", code="upstream_auth_failed", details={**details, "variable": "NOPE"})
     assert advice(unset) == f"set NOPE where the server runs and restart that, or {change}"
