@@ -284,7 +284,10 @@ def _worst(call: Call, failures: list[Failure]) -> UpstreamError:
     """The failure that tells most; if there were several attempts its message lists them."""
     chosen = min(failures, key=lambda f: _TELLING.index(f.kind))
     error = chosen.error
-    error.details["channel"] = call.attempts[failures.index(chosen) - len(failures)].channel
+    attempt = call.attempts[failures.index(chosen) - len(failures)]
+    error.details["channel"] = attempt.channel
+    if attempt.key:  # one of several: its number
+        error.details["key"] = attempt.key.partition(" ")[0]
     if len(failures) > 1:
         tries = "; ".join(f"{plain(a.channel)}: {a.status or a.kind}" for a in call.attempts)
         error.message = f"{error.message} [attempts: {tries}]"

@@ -67,7 +67,7 @@ def advice(
     named = channel or str(error.details.get("channel") or "NAME")
     names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(named)}
     text = _budget(error) or _grant(error) or _limit(error) or _setting(error) or _BY_CODE.get(error.code, "")
-    if key:
+    if key := key or _told(error, "key"):
         text = text.replace("channel edit {channel} --key", f"channel key rotate {{channel}} {key} --key")
     return re.sub(r"\{(token|group|model|channel)\}", lambda place: names[place[1]], text)
 

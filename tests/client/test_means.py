@@ -130,6 +130,13 @@ async def test_what_a_channel_refuses_names_the_channel(owner: ControlClient, pr
     assert (await failure(owner)).fix.endswith("'tollkeeper channel edit up --key KEY'")
 
 
+async def test_of_several_keys_a_refused_one_is_named(owner: ControlClient, provider: Provider) -> None:
+    await owner.edit_channel("up", {"keys": ["sk-second"]})
+    provider.on("m", fail(401), fail(401))
+    fix = (await failure(owner, model="m")).fix
+    assert fix.endswith(("channel key rotate up 1 --key KEY'", "channel key rotate up 2 --key KEY'"))
+
+
 async def test_a_key_that_is_nowhere_was_refused_by_nobody(owner: ControlClient, provider: Provider) -> None:
     await owner.edit_channel("up", {"key": "env:TOLLKEEPER_NOPE"})
     step = await failure(owner, model="m")

@@ -50,6 +50,8 @@ def test_the_grant_that_is_advised_suffices(missing: int, amount: int) -> None:
 def test_of_several_keys_the_one_that_fails_is_replaced() -> None:
     refused = UpstreamError("m", code="upstream_auth_failed")
     unset = UpstreamError("m", code="upstream_auth_failed", details={"setting": "key", "variable": "K"})
+    told = UpstreamError("m", code="upstream_auth_failed", details={"channel": "up", "key": "2"})
+    assert advice(told).endswith("'tollkeeper channel key rotate up 2 --key KEY'")
     for error in (refused, unset):
         assert advice(error, channel="up", key="2").endswith("'tollkeeper channel key rotate up 2 --key KEY'")
 
