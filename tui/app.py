@@ -131,10 +131,11 @@ class Console(CrashSafe[Farewell]):
         """Draw what changed; once a second in any case, for ages and countdowns; running calls move all the time."""
         session = self.session
         stamp = (session.board.version, session.now() // (200 if session.board.calls.running else 1000))
-        if stamp == self._drawn:
+        headers = self.query(Header)
+        if stamp == self._drawn or not headers:  # there is none any more while the console closes
             return
         self._drawn = stamp
-        self.query_one(Header).renew()
+        headers.first().renew()
         if not self.screen.is_modal:
             self.page.renew()
 

@@ -218,3 +218,11 @@ async def test_every_page_offers_the_actions_it_has_verbs_for() -> None:
         assert ids[0] == "live.pause"
         assert "app.leave" in ids
         assert "entity.new" not in ids
+
+
+async def test_what_is_drawn_while_it_closes_is_drawn_no_more() -> None:
+    async with shown() as (app, _):
+        await app.query_one(Header).remove()
+        app._drawn = (-1, -1)  # noqa: SLF001 - as if something had changed in the last moment
+        app.renew()
+        assert app._drawn == (-1, -1)  # noqa: SLF001
