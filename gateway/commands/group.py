@@ -7,10 +7,9 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import patches, show
 from gateway.commands.base import Noun
-from gateway.commands.complete import GROUPS, MODELS, several
+from gateway.commands.complete import GROUPS
 from gateway.commands.options import (
     MULTIPLIER,
-    NAMES,
     PAIR,
     SOME,
     budget_options,
@@ -19,6 +18,7 @@ from gateway.commands.options import (
     limit_options,
     names,
     once,
+    patterns_option,
     stream_option,
     yes_option,
 )
@@ -100,14 +100,7 @@ def show_group(name: str, *, as_json: bool) -> None:
 @group.command("add", examples=["tollkeeper group add friends --multiplier 1.5 --budget month=20"])
 @click.argument("name")
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
-@click.option(
-    "--models",
-    type=NAMES,
-    multiple=True,
-    metavar="PATTERNS",
-    shell_complete=several(MODELS),
-    help="Only these models of its channels: 'gpt-*,demo-*'.",
-)
+@patterns_option("Only these models of its channels: 'gpt-*,demo-*'.")
 @policy_option
 @sticky_option
 @fallback_option
@@ -151,14 +144,7 @@ def add_group(
 @click.argument("name", shell_complete=GROUPS)
 @click.option("--rename", metavar="NAME", help="The new name; its tokens and channels follow.")
 @click.option("--multiplier", type=MULTIPLIER, help="Multiple of the price: 1.5. 0 makes it free.")
-@click.option(
-    "--models",
-    type=NAMES,
-    multiple=True,
-    metavar="PATTERNS",
-    shell_complete=several(MODELS),
-    help="Only these models of its channels; '*' for all.",
-)
+@patterns_option("Only these models of its channels; '*' for all.")
 @policy_option
 @sticky_option
 @fallback_option

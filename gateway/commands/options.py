@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from gateway.commands.complete import MODELS, several
 from gateway.commands.exits import Exit, Quit
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Window
@@ -193,3 +194,10 @@ def confirm(question: str, *, yes: bool) -> None:
         raise Quit("this asks before it acts and there is no terminal to ask on; add --yes", Exit.USAGE)
     if not click.confirm(question, default=False, err=True):
         raise Quit("nothing was changed", Exit.FAILED)
+
+
+def patterns_option(text: str) -> Callable[[F], F]:
+    """Which models, as patterns."""
+    return click.option(
+        "--models", type=NAMES, multiple=True, metavar="PATTERNS", shell_complete=several(MODELS), help=text
+    )

@@ -8,15 +8,15 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import patches, show
 from gateway.commands.base import Noun
-from gateway.commands.complete import GROUPS, MODELS, TOKENS, several
+from gateway.commands.complete import GROUPS, TOKENS
 from gateway.commands.options import (
     EXPIRY,
-    NAMES,
     budget_options,
     confirm,
     json_option,
     limit_options,
     names,
+    patterns_option,
     stream_option,
     yes_option,
 )
@@ -78,14 +78,7 @@ def show_token(ref: str, *, as_json: bool) -> None:
 @click.option(
     "--group", shell_complete=GROUPS, help="The group it belongs to; 'default', or the only one there is, if not given."
 )
-@click.option(
-    "--models",
-    type=NAMES,
-    multiple=True,
-    metavar="PATTERNS",
-    shell_complete=several(MODELS),
-    help="Only these models of the group: 'gpt-*,claude-*'.",
-)
+@patterns_option("Only these models of the group: 'gpt-*,claude-*'.")
 @click.option("--expires", type=EXPIRY, help="30d, 2026-12-31 (to its end), never.")
 @click.option("--stop-when-empty", is_flag=True, help="End running streams when its budget is gone.")
 @click.option("--note", default="", help="A line for you.")
@@ -121,14 +114,7 @@ def add_token(
 @click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @click.option("--rename", metavar="NAME", help="The new name.")
 @click.option("--group", shell_complete=GROUPS, help="The group it belongs to.")
-@click.option(
-    "--models",
-    type=NAMES,
-    multiple=True,
-    metavar="PATTERNS",
-    shell_complete=several(MODELS),
-    help="Only these models of the group; '*' for all.",
-)
+@patterns_option("Only these models of the group; '*' for all.")
 @click.option("--expires", type=EXPIRY, help="30d, 2026-12-31 (to its end), never.")
 @click.option("--stop-when-empty/--finish-when-empty", default=None, help="What happens to running streams then.")
 @click.option("--note", help="A line for you.")

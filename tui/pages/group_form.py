@@ -13,16 +13,12 @@ from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
 from gateway.domain.written import brief_multiplier, multiplier_of
 from tui import quoted, twins
-from tui.limits import reader, written
+from tui.pages import budget_fields
 from tui.parse import (
     budget_bodies,
-    budgets,
     line_like,
     patterns,
     required,
-    token_budgets,
-    written_budgets,
-    written_token_budgets,
 )
 from tui.session import Session
 from tui.twins import changed, command
@@ -57,27 +53,7 @@ def fields(group: GroupView | None, *, copy: bool = False) -> list[Field]:
             parse=patterns,
         ),
         *_route_fields(group),
-        Field(
-            id="budgets",
-            label="Budget, dollars",
-            value=written_budgets(group.budgets) if group else "",
-            hint="none, or day=5 week=20 month=50 ever=100",
-            parse=budgets,
-        ),
-        Field(
-            id="token_budgets",
-            label="Budget, tokens",
-            value=written_token_budgets(group.budgets) if group else "",
-            hint="none, or day=1M",
-            parse=token_budgets,
-        ),
-        Field(
-            id="limits",
-            label="Limits",
-            value=written(group.limits) if group else "",
-            hint="none, or rpm=60 tpm=200k rpd= tpd= concurrent=8",
-            parse=reader(),
-        ),
+        *budget_fields.fields(group),
         Field(
             id="note",
             label="Note",

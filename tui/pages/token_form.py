@@ -8,17 +8,13 @@ from gateway.domain.patterns import matches
 from gateway.domain.views import TokenView
 from gateway.domain.written import local_time
 from tui import quoted, twins
-from tui.limits import reader, written
+from tui.pages import budget_fields
 from tui.parse import (
     budget_bodies,
-    budgets,
     expiry,
     line_like,
     patterns,
     required,
-    token_budgets,
-    written_budgets,
-    written_token_budgets,
 )
 from tui.safe import safe
 from tui.session import Session
@@ -53,7 +49,7 @@ def fields(session: Session, token: TokenView | None, *, copy: bool = False) -> 
             hint="all of the group, or patterns: gpt-*, claude-*",
             parse=patterns,
         ),
-        *_budget_fields(token),
+        *budget_fields.fields(token),
         Field(
             id="expires",
             label="Expires",
@@ -81,32 +77,6 @@ def fields(session: Session, token: TokenView | None, *, copy: bool = False) -> 
 def _expiry(token: TokenView | None) -> str:
     """The moment as it can be typed; empty for never."""
     return "" if token is None or token.expires_ms is None else local_time(token.expires_ms)[: len("2026-11-30 22:31")]
-
-
-def _budget_fields(token: TokenView | None) -> list[Field]:
-    return [
-        Field(
-            id="budgets",
-            label="Budget, dollars",
-            value=written_budgets(token.budgets) if token else "",
-            hint="none, or day=5 week=20 month=50 ever=100",
-            parse=budgets,
-        ),
-        Field(
-            id="token_budgets",
-            label="Budget, tokens",
-            value=written_token_budgets(token.budgets) if token else "",
-            hint="none, or day=1M",
-            parse=token_budgets,
-        ),
-        Field(
-            id="limits",
-            label="Limits",
-            value=written(token.limits) if token else "",
-            hint="none, or rpm=60 tpm=200k rpd= tpd= concurrent=8",
-            parse=reader(),
-        ),
-    ]
 
 
 def body(values: Values, token: TokenView | None = None) -> dict[str, Any]:
