@@ -1,17 +1,17 @@
-"""Every module has its test file, and every folder of tests has its folder of sources."""
+"""Tests mirror packages: every package of the sources has its folder of tests, and no folder is left over."""
 
 from pathlib import Path
 
-from tests.house import FREE_FOLDERS, ROOT, Source, files_in, sources
+from tests.house import FREE_FOLDERS, ROOT, files_in, sources
 
 
-def test_every_module_has_its_test_file() -> None:
-    modules = [source for source in sources() if source.path.name != "__init__.py"]
-    found = [f"{source.path} wants {_test_of(source)}" for source in modules if not (ROOT / _test_of(source)).is_file()]
-    assert found == []
+def test_every_package_has_its_folder_of_tests() -> None:
+    packages = {source.path.parent for source in sources() if source.path.name != "__init__.py"}
+    wanted = {_tests_of(package) for package in packages if package.parts}
+    assert [str(folder) for folder in sorted(wanted) if not list((ROOT / folder).rglob("test_*.py"))] == []
 
 
-def test_every_folder_of_tests_mirrors_a_folder_of_sources() -> None:
+def test_every_folder_of_tests_mirrors_a_package() -> None:
     folders = {source.path.parent.relative_to("tests") for source in files_in("tests")}
     mirrors = [folder for folder in folders if folder.parts and folder.parts[0] not in FREE_FOLDERS]
     assert [str(folder) for folder in mirrors if not _mirrored(folder).is_dir()] == []
@@ -23,10 +23,9 @@ def test_every_folder_of_tests_is_a_package() -> None:
     assert [str(folder) for folder in sorted(folders) if not (ROOT / folder / "__init__.py").is_file()] == []
 
 
-def _test_of(source: Source) -> Path:
-    """`gateway/core/quota.py` has `tests/core/test_quota.py`, `tui/app.py` has `tests/tui/test_app.py`."""
-    path = source.path.relative_to("gateway") if source.path.parts[0] == "gateway" else source.path
-    return Path("tests", path.parent, f"test_{path.name}")
+def _tests_of(package: Path) -> Path:
+    """`gateway/core` has `tests/core`, `gateway` has `tests` itself, `tui/pages` has `tests/tui/pages`."""
+    return Path("tests", package.relative_to("gateway") if package.parts[0] == "gateway" else package)
 
 
 def _mirrored(folder: Path) -> Path:
