@@ -1,5 +1,6 @@
 """Runfile: where the running server is reached, and the secret that opens it: a JSON file, mode 0600, in the home."""
 
+import errno
 import os
 import tempfile
 from contextlib import suppress
@@ -48,19 +49,26 @@ def write(path: Path, endpoint: Endpoint) -> None:
 
 
 def read(path: Path) -> Endpoint | None:
-    """What the runfile says; None if there is none that can be read. It does not prove that the server lives."""
+    """What the runfile says; None if there is none that can be read. It does not prove that the server lives.
+
+    Raises OSError if this process can open no more files: then nothing is known.
+    """
     try:
         with path.open("rb") as file:
             return msgspec.json.decode(file.read(SIZE_LIMIT), type=Endpoint)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    except OSError as exc:
+        if exc.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         return None
 
 
 def remove(path: Path, instance: str) -> bool:
     """Remove the runfile if it is this instance's: a successor may already have written its own."""
-    endpoint = read(path)
-    if endpoint is None or endpoint.instance != instance:
-        return False
     with suppress(OSError):
-        path.unlink()
-    return True
+        endpoint = read(path)
+        if endpoint is not None and endpoint.instance == instance:
+            path.unlink()
+            return True
+    return False

@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 from pathlib import Path
@@ -79,6 +80,19 @@ def test_what_is_no_runfile_is_nothing(path: Path, data: bytes) -> None:
 def test_no_runfile_is_nothing(path: Path) -> None:
     assert read(path) is None
     assert not remove(path, "abc")
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_full_table_of_files_does_not_mean_that_there_is_no_runfile(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    write(path, ENDPOINT)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(OSError(number, os.strerror(number))))
+        with pytest.raises(OSError, match="Too many open files"):
+            read(path)
+        assert not remove(path, "abc")
+    assert path.exists()
 
 
 def test_later_versions_may_say_more(path: Path) -> None:

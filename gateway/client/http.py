@@ -5,6 +5,7 @@ in chunks (RFC 9112, section 7.1) or until the connection ends; lines of a strea
 """
 
 import asyncio
+import errno
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
@@ -19,6 +20,9 @@ TIMEOUT_S = 30.0
 HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 256 << 20
 """Bytes of an answer or of one line of a stream; a year's calls as JSON stay below it."""
+
+FULL_TABLE = (errno.EMFILE, errno.ENFILE)
+"""What the system says to a process that may not open another file, a socket included."""
 
 _READ = 64 * 1024
 
@@ -166,10 +170,31 @@ async def _turned(place: Place) -> AsyncIterator[None]:
     except EOFError as exc:
         raise Unavailable(f"the server at {place} is gone: it broke the connection off", code="server_gone") from exc
     except OSError as exc:
+        if exc.errno in FULL_TABLE:
+            raise too_many_files(exc) from exc
         reason = exc.strerror or str(exc) or type(exc).__name__
         raise Unavailable(f"the server at {place} is gone ({reason})", code="server_gone") from exc
     except asyncio.LimitOverrunError as exc:
         raise _strange("a line is too long") from exc
+
+
+async def listens(place: Place) -> bool:
+    """Whether a process listens there, whatever it would answer. Raises Unavailable if that cannot be found out."""
+    try:
+        async with _turned(place):
+            _, writer = await _connect(place)
+    except Unavailable as error:
+        if error.code == "server_gone":
+            return False
+        raise
+    writer.transport.abort()
+    return True
+
+
+def too_many_files(exc: OSError) -> Unavailable:
+    """It is this process that can open no more; nothing is known of the server."""
+    text = f"this process cannot open another file ({exc.strerror}); close some, or raise the limit with 'ulimit -n'"
+    return Unavailable(text, code="too_many_files")
 
 
 async def _connect(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.client.child import Child, cache_of, is_one_file, kill, log_size, spawn, sweep, tail
 from gateway.client.control import ControlClient
+from gateway.client.http import Place, listens, too_many_files
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.runfile import Endpoint, read
@@ -30,6 +31,14 @@ POLL_S = 0.03
 ASK_S = 3.0
 
 
+class Sighting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look at a home found: a server that answers, one that does not, or neither."""
+
+    endpoint: Endpoint | None = None
+    silent: Unavailable | None = None
+    """A process listens at the control socket, and does not answer."""
+
+
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """A running server, and its process if it is our child."""
 
@@ -43,9 +52,29 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find(config: Config) -> Endpoint | None:
-    """The server that runs on this home; None if there is none that answers as itself."""
-    endpoint = read(config.runfile)
-    return endpoint if endpoint is not None and await answers(endpoint) else None
+    """The server that runs on this home; None if there is none that answers as itself.
+
+    Raises Unavailable if this process can open no more files.
+    """
+    return (await look(config)).endpoint
+
+
+async def look(config: Config) -> Sighting:
+    """The server that runs on this home, or what is wrong with it. Raises Unavailable as ``find`` does."""
+    try:
+        endpoint = read(config.runfile)
+    except OSError as exc:
+        raise too_many_files(exc) from exc
+    if endpoint is None:
+        return Sighting()
+    try:
+        status = await ControlClient(endpoint, timeout_s=ASK_S).status()
+    except GatewayError as error:
+        if error.code == "too_many_files":
+            raise
+        silent = error.code in ("server_slow", "server_gone") and await _is_there(endpoint)
+        return Sighting(silent=_silent(config, endpoint, error) if silent else None)
+    return Sighting(endpoint=endpoint if status.instance == endpoint.instance else None)
 
 
 async def answers(endpoint: Endpoint) -> bool:
@@ -79,6 +108,8 @@ async def start(config: Config) -> Server:
         if endpoint is not None:
             return await _server(config, child, endpoint)
         if child.returncode != STORE_FAILED or asyncio.get_running_loop().time() >= deadline:
+            if (silent := (await look(config)).silent) is not None:
+                raise silent
             raise _failure(config, begin, f"the server ended with status {child.returncode} before it answered")
         await asyncio.sleep(POLL_S)
 
@@ -139,6 +170,20 @@ async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:
             while child.poll() is None:  # noqa: ASYNC110 - the event happens in another process
                 await asyncio.sleep(POLL_S)
     return child.poll() is not None
+
+
+async def _is_there(endpoint: Endpoint) -> bool:
+    """Whether somebody listens at the control socket. A TCP port may have another owner by now, and proves nothing."""
+    return bool(endpoint.socket) and await listens(Place(socket=endpoint.socket))
+
+
+def _silent(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavailable:
+    why = "it answers too late" if error.code == "server_slow" else "it closes the connection"
+    return Unavailable(
+        f"the server of {config.home} (pid {endpoint.pid}) is running but does not answer: {why}. It may have reached "
+        f"its limit of open files, or hang; see {config.log.name} in its home, or what it printed",
+        code="server_slow",
+    )
 
 
 def _failure(config: Config, begin: int, what: str) -> Unavailable:

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.client.launch import find
+from gateway.client.launch import look
 from gateway.commands.base import HOME
 from gateway.commands.exits import Exit, Quit
 from gateway.config import Config, load
@@ -36,8 +36,8 @@ NO_SERVER = "no server is running for {home}; start one with 'tollkeeper serve'"
 async def reach(config: Config, *, listen: bool = False, running: bool = False) -> AsyncIterator[ControlClient]:
     """A client of the running server, or of one inside this process.
 
-    ``listen`` opens /v1 in the latter case. ``running`` demands a running server. Raises Quit when there is none, and
-    StoreBusy when the home stays locked by a process that cannot be asked.
+    ``listen`` opens /v1 in the latter case. ``running`` demands a running server. Raises Quit when there is none,
+    Unavailable when there is one that does not answer, and StoreBusy when the home stays locked by another process.
     """
     async with AsyncExitStack() as stack:
         endpoint = await _endpoint(config, stack, listen=listen, running=running)
@@ -71,16 +71,21 @@ async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, runn
     """Look for a server, then be one; both again while another process holds the home."""
     deadline = asyncio.get_running_loop().time() + BUSY_WAIT_S
     while True:
-        endpoint = await find(config)
-        if endpoint is not None:
-            return endpoint
-        if running:
+        seen = await look(config)
+        late = asyncio.get_running_loop().time() >= deadline
+        if seen.endpoint is not None:
+            return seen.endpoint
+        if seen.silent is not None:
+            if late:
+                raise seen.silent
+        elif running:
             raise Quit(NO_SERVER.format(home=config.home), Exit.UNREACHABLE)
-        try:
-            return await _inside(config, stack, listen=listen)
-        except GatewayError as error:
-            if error.code != "store_busy" or asyncio.get_running_loop().time() >= deadline:
-                raise
+        else:
+            try:
+                return await _inside(config, stack, listen=listen)
+            except GatewayError as error:
+                if error.code != "store_busy" or late:
+                    raise
         await asyncio.sleep(BUSY_STEP_S)
 
 

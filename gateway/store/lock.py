@@ -1,5 +1,6 @@
 """Lock: one writer per store. The kernel drops it when the process dies, however it dies."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -15,28 +16,39 @@ else:
 _BEYOND_THE_PID = 1 << 30
 """Windows locks ranges of bytes; this one leaves the process id readable for others."""
 
+_HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
+"""What the system says when another process has the lock. Anything else is a failure of the system itself."""
+
 
 class Lock:
-    """Held from construction to ``close``. Raises StoreBusy, naming the holder, if another process has it."""
+    """Held from construction to ``close``.
+
+    Raises StoreBusy, naming the holder, if another process has it, and OSError for every other reason.
+    """
 
     def __init__(self, path: Path) -> None:
         self._fd = open_file(path, os.O_RDWR | os.O_CREAT)
         try:
             _take(self._fd)
-        except OSError:
-            holder = os.read(self._fd, 20).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._fd)
-            raise StoreBusy(
-                f"another process (pid {holder}) is using the store in {path.parent}; "
-                "stop it, or give this one a home of its own with --home",
-                details={"pid": holder},
-            ) from None
-        os.ftruncate(self._fd, 0)
-        os.lseek(self._fd, 0, os.SEEK_SET)
-        os.write(self._fd, str(os.getpid()).encode())
+            os.ftruncate(self._fd, 0)
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            os.write(self._fd, str(os.getpid()).encode())
+        except OSError as exc:
+            failure = _busy(self._fd, path) if exc.errno in _HELD else exc
+            self.close()
+            raise failure from None
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+def _busy(fd: int, path: Path) -> StoreBusy:
+    holder = os.read(fd, 20).decode("ascii", "replace").strip() or "unknown"
+    return StoreBusy(
+        f"another process (pid {holder}) is using the store in {path.parent}; "
+        "stop it, or give this one a home of its own with --home",
+        details={"pid": holder},
+    )
 
 
 def _take(fd: int) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import os
 import signal
 import stat
@@ -15,7 +16,7 @@ from gateway import runfile
 from gateway.client import child, launch
 from gateway.client.child import log_size
 from gateway.client.control import ControlClient
-from gateway.client.launch import Server, answers, ensure, find, start, stop
+from gateway.client.launch import Server, Sighting, answers, ensure, find, look, start, stop
 from gateway.commands.exits import Exit
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
@@ -84,6 +85,50 @@ async def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(launch, "ASK_S", 0.05)
     async with talking(hang) as place:
         assert not await answers(Endpoint(instance="x", secret="s", port=place.port))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a TCP port may have another owner by now")
+@pytest.mark.parametrize("silence", ["closes the connection", "answers too late"])
+async def test_a_server_that_does_not_answer_is_not_taken_for_none(
+    config: Config, monkeypatch: pytest.MonkeyPatch, silence: str
+) -> None:
+    """One whose table of files is full closes at once what it cannot take."""
+    ended = asyncio.Semaphore(0)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if "late" in silence:
+            await reader.read()
+        writer.transport.abort()
+        ended.release()
+
+    monkeypatch.setattr(launch, "ASK_S", 0.05)
+    socket = config.home / "s"
+    runfile.write(config.runfile, Endpoint(instance="x", secret="s", socket=str(socket), pid=4711))
+    async with await asyncio.start_unix_server(talk, socket):
+        seen = await look(config)
+        for _ in range(2):
+            await ended.acquire()
+    assert (seen.endpoint, seen.silent is not None) == (None, True)
+    assert seen.silent is not None
+    assert (seen.silent.code, f"(pid 4711) is running but does not answer: it {silence}" in seen.silent.message) == (
+        "server_slow",
+        True,
+    )
+    assert await look(config) == Sighting()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+async def test_a_full_table_of_files_of_our_own_says_nothing_of_a_server(
+    config: Config, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    runfile.write(config.runfile, Endpoint(instance="x", secret="s", socket=str(config.home / "s"), pid=4711))
+    monkeypatch.setattr(asyncio, "open_unix_connection", refuse)
+    with pytest.raises(Unavailable, match="this process cannot open another file") as caught:
+        await find(config)
+    assert caught.value.code == "too_many_files"
 
 
 async def test_a_child_that_fails_is_told_with_its_words(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """Commands work in the same way with and without a running server."""
 
+import resource
+import sys
 from pathlib import Path
 from threading import Timer
 
@@ -135,6 +137,23 @@ def test_a_home_in_use_by_somebody_who_cannot_be_asked(home: Path, monkeypatch: 
     ran = here(home, "token list")
     store.close()
     assert (ran.code, ran.err.count("\n")) == (Exit.STORE, 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of another process can be set on Linux only")
+@pytest.mark.parametrize("line", ["status", "token list", "stop"])
+def test_a_server_with_a_full_table_of_files_is_no_other_process(
+    served: Served, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr(session, "BUSY_WAIT_S", 0.2)
+    pid = served.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(list(Path(f"/proc/{pid}/fd").iterdir())), before[1]))
+    try:
+        ran = here(served.home, line)
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert (ran.code, "is running but does not answer" in ran.err) == (Exit.UNREACHABLE, True), ran.err
+    assert here(served.home, "status").code == 0
 
 
 def test_a_home_that_is_in_use_for_a_moment_is_waited_for(home: Path) -> None:

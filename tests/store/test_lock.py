@@ -1,5 +1,7 @@
 """One writer per store."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -26,6 +28,18 @@ def test_a_second_lock_is_refused_and_names_the_holder(tmp_path: Path) -> None:
         Lock(tmp_path / "lock")
     lock.close()
     Lock(tmp_path / "lock").close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has another lock")
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOLCK, errno.EIO])
+def test_what_the_system_refuses_is_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError(number, os.strerror(number))))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(OSError, match=os.strerror(number)):
+        Lock(tmp_path / "lock")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_process_that_was_killed_holds_nothing(tmp_path: Path) -> None:
