@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.client import connect, launch
 from gateway.commands.base import Command
-from gateway.commands.options import Seconds, json_option, now
+from gateway.commands.options import Seconds, json_option
 from gateway.commands.output import heard, out, out_json, out_pairs, words
 from gateway.commands.session import NO_SERVER, config, run
 from gateway.config import Config, load
@@ -67,10 +67,12 @@ def stop(wait: float, *, at_once: bool) -> None:
     where = config()
 
     async def work() -> Endpoint | None:
-        endpoint = await launch.find(where)
-        if endpoint is not None:
-            await launch.stop(endpoint, now=at_once, wait_s=wait)
-        return endpoint
+        seen = await launch.look(where)
+        if seen.silent is not None:
+            raise seen.silent
+        if seen.endpoint is not None:
+            await launch.stop(seen.endpoint, now=at_once, wait_s=wait)
+        return seen.endpoint
 
     words("the server has stopped" if asyncio.run(work()) else NO_SERVER.format(home=where.home))
 
@@ -98,7 +100,7 @@ def _print(view: Status) -> None:
             ("home", view.home),
             ("version", view.version),
             ("process", str(view.pid)),
-            ("started", f"{local_time(view.started_ms)}, {brief_span(max(0, now() - view.started_ms))} ago"),
+            ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
             ("running calls", str(view.in_flight)),
             ("watchers", str(view.watchers)),
             ("channels", ", ".join(f"{count} {state}" for state, count in sorted(view.channels.items())) or "none"),

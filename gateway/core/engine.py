@@ -66,6 +66,7 @@ class Engine:
         self.upstreams = upstreams
         self.catalog = Catalog(store.entities.registry)
         self.started = clock.wall()
+        self._began = clock.mono()
         self.instance = secrets.token_hex(8)
         self.address = ""
         """Base URL of /v1 once it listens."""
@@ -77,6 +78,11 @@ class Engine:
     def now(self) -> Millis:
         """Wall clock."""
         return self.clock.wall()
+
+    @property
+    def uptime_s(self) -> int:
+        """How long it has been running, whatever was done to the wall clock meanwhile."""
+        return int(self.clock.mono() - self._began)
 
     def change(self, changes: Sequence[Change]) -> list[Change]:
         """Apply an edit of the configuration, all or none; returns the edit that undoes it.
@@ -122,6 +128,7 @@ class Engine:
             address=self.address,
             home=str(self.config.home),
             started_ms=self.started,
+            uptime_s=self.uptime_s,
             in_flight=len(self.live),
             watchers=self.bus.watchers,
             state=self._state(),

@@ -310,6 +310,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Base URL of /v1, or empty when only the control surface runs."""
     home: str
     started_ms: Millis
+    uptime_s: int = 0
+    """Since then, by a clock that is never set."""
     in_flight: int
     watchers: int
     state: str

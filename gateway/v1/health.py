@@ -19,7 +19,7 @@ def health(engine: Engine) -> tuple[int, bytes]:
     body = {
         "status": {"serving": "ok", "draining": "stopping"}.get(status.state, status.state),
         "version": __version__,
-        "uptime_s": (engine.now() - engine.started) // 1000,
+        "uptime_s": engine.uptime_s,
         "inflight": status.in_flight,
         "channels": {state: status.channels.get(state, 0) for state in STATES},
         "store": "failed" if status.state == "store_failed" else "ok",

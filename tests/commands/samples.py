@@ -186,6 +186,7 @@ STATUS = Status(
     address="http://127.0.0.1:8655/v1",
     home="/home/me/.local/share/tollkeeper",
     started_ms=NOW,
+    uptime_s=65,
     in_flight=0,
     watchers=1,
     state="serving",

@@ -1,8 +1,11 @@
 """Whether the gateway can be reached, told without a token and without a name."""
 
+from pathlib import Path
+
 from gateway import __version__
+from gateway.domain.units import Millis
 from gateway.v1.health import front_page, health
-from tests.fakes.gateway import Gateway
+from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Provider
 
 
@@ -18,6 +21,14 @@ async def test_health_names_nobody(gateway: Gateway) -> None:
     body = (await gateway.client.get("/health")).body
     for secret in (b"up", b"laptop", b"default", gateway.client.key.encode()):
         assert secret not in body.replace(b"uptime_s", b"")
+
+
+async def test_the_uptime_is_no_matter_of_the_wall_clock(home: Path) -> None:
+    wall = [Millis(1_763_640_000_000)]
+    async with running(home, wall=lambda: wall[0]) as gateway:
+        wall[0] = Millis(wall[0] - 3_600_000)
+        assert gateway.engine.status().uptime_s >= 0
+        assert (await gateway.client.get("/health")).json["uptime_s"] >= 0
 
 
 async def test_a_stopping_gateway_says_so(gateway: Gateway) -> None:
