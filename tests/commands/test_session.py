@@ -147,7 +147,9 @@ def test_a_server_with_a_full_table_of_files_is_no_other_process(
     monkeypatch.setattr(session, "BUSY_WAIT_S", 0.2)
     pid = served.process.pid
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(list(Path(f"/proc/{pid}/fd").iterdir())), before[1]))
+    used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    lowest_free = next(number for number in range(before[0]) if number not in used)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, before[1]))
     try:
         ran = here(served.home, line)
     finally:
