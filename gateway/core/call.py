@@ -49,8 +49,8 @@ class Client(Protocol):
     async def write(self, data: bytes) -> None:
         """Send bytes; returns when there is room for more. Raises ConnectionError if the client is gone."""
 
-    async def fail(self, error: GatewayError) -> None:
-        """End a begun stream with an error event, and without ``[DONE]``."""
+    async def fail(self, error: GatewayError, before: bytes = b"") -> None:
+        """End a begun stream with an error event, and without ``[DONE]``. ``before`` goes out before the event."""
 
     def cut(self) -> None:
         """Break the connection off."""
@@ -85,6 +85,7 @@ class Call:
         "deadline",
         "dropped",
         "error",
+        "facts_due",
         "finish",
         "first_byte",
         "gates",
@@ -162,7 +163,7 @@ class Call:
         self.pin = b""
         """Its conversation, if that should stay where it was."""
         self.first_byte: float | None = None
-        self.content_sent = self.settled = False
+        self.content_sent = self.settled = self.facts_due = False
         self.last_write = visit.began
         self.writing_since: float | None = None
         self.deadline: float | None = None
@@ -220,6 +221,22 @@ class Call:
         if found := upstream_id(self.reply_headers):
             out["x-upstream-request-id"] = _header(found)
         return out
+
+    async def begin_early(self) -> None:
+        """Send the head of a stream whose first event is late. It holds no fact that may still change.
+
+        Raises ConnectionError if the client is gone.
+        """
+        self.facts_due = True
+        await self.client.begin({})
+
+    def late_facts(self) -> bytes:
+        """What an early head left out, as SSE comments, which every client ignores; nothing if the head told it."""
+        if not self.facts_due:
+            return b""
+        self.facts_due = False
+        lines = [f": {name}: {value}\n" for name, value in self.headers().items()]
+        return "".join([*lines, "\n"]).encode()
 
     async def send(self, data: bytes, now: float) -> None:
         """Bytes for the client, the head before them; who looks after the call sees if they do not get through.

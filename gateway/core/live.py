@@ -2,6 +2,9 @@
 
 Once a second, and only while there are calls: keep-alives for silent streams, the head of a stream whose upstream is
 slow to begin, deadlines, and readers that have stopped reading.
+
+The head of a stream waits for the upstream's first event: until then another channel may answer, or none, and the
+status and the ``x-gateway-*`` headers tell which. Clients wait for minutes, some proxies between us give up after one.
 """
 
 import asyncio
@@ -21,8 +24,8 @@ KEEP_ALIVE = b": keep-alive\n\n"
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How long things may take, in seconds."""
 
-    first_event: float = 10.0
-    """After this the head goes out without waiting for the upstream's first event."""
+    first_event: float = 45.0
+    """After this the head of a stream goes out without waiting for the upstream's first event."""
     keep_alive: float = 15.0
     """Silence on a begun stream before a comment is sent."""
     stall: float = 30.0
@@ -105,7 +108,7 @@ class Live:
         call.last_write = self._mono()
         try:
             if not call.client.begun:
-                await call.client.begin(call.headers())
+                await call.begin_early()
             await call.client.write(KEEP_ALIVE)
         except ConnectionError:
             call.end(Outcome.CLIENT_CLOSED)

@@ -148,7 +148,7 @@ class Pipeline:
             call.error.facts = call.headers()
             raise call.error
         call.writing_since = self._.clock.mono()
-        await call.client.fail(call.error)
+        await call.client.fail(call.error, call.late_facts())
 
     async def _good_answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> None:
         if not call.asked.stream:
@@ -193,7 +193,7 @@ class Pipeline:
 
     async def _send_tail(self, call: Call, stream: AnswerStream, last: bytes = b"") -> None:
         tail = stream.tail(call.usage, estimated=call.usage.source is not Source.REPORTED)
-        await call.send(last + tail, self._.clock.mono())
+        await call.send(last + call.late_facts() + tail, self._.clock.mono())
 
     def _settle_broken(self, call: Call, ticket: Ticket) -> None:
         """Settle a call that did not come to its proper end: what the client got of it is charged.

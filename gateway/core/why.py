@@ -165,7 +165,7 @@ class _Nobody:
     async def write(self, data: bytes) -> None:
         raise ConnectionError
 
-    async def fail(self, error: GatewayError) -> None:
+    async def fail(self, error: GatewayError, before: bytes = b"") -> None:
         raise ConnectionError
 
     def cut(self) -> None:

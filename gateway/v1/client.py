@@ -66,10 +66,10 @@ class HttpClient:
         except ConnectionError:
             self.gone = True
 
-    async def fail(self, error: GatewayError) -> None:
+    async def fail(self, error: GatewayError, before: bytes = b"") -> None:
         """The error event that ends a broken stream."""
         try:
-            await self.write(errors.event(error, self._call))
+            await self.write(before + errors.event(error, self._call))
         except ConnectionError:
             self.gone = True
 

@@ -12,12 +12,14 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, SecretStr
 
+from gateway.core.live import Patience
 from tests.conformance import nodejs
 from tests.conformance.sdk import MESSAGES, openai
+from tests.conformance.shapes import stream_faults
 from tests.conformance.test_errors import FATES
 from tests.conformance.test_streaming_shapes import TOOLS
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Provider, Script
+from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import choice, chunk, cut, delta, fail, reply, speak, story, stream, tool_call, usage, whole
 
 CALL = tool_call(0, "call_a", "add", '{"a":1,"b":2}')
@@ -114,6 +116,62 @@ async def test_75_openai_node_maps_errors(gateway: Gateway, provider: Provider) 
         wanted = (names.get(fate.kind, fate.kind.__name__), fate.status, fate.code)
         assert (result["error"], result["status"], result["code"]) == wanted, fate
     assert len(gateway.records) == len(FATES)
+
+
+class TestEarlyHead:
+    """A stream whose head went out early tells its facts in comments, and no client stumbles over them."""
+
+    @pytest.fixture
+    def patience(self) -> Patience:
+        return Patience(first_event=0.1, keep_alive=0.15, tick=0.01)
+
+    @pytest.fixture(autouse=True)
+    def channels(self, gateway: Gateway, provider: Provider) -> None:
+        """The first one fails when the head is out; the other one answers."""
+        gateway.channel(provider.base_url, "m=late", name="up", priority=1)
+        gateway.channel(provider.base_url, "m=quick", name="other")
+
+        async def late(exchange: Exchange) -> None:
+            await asyncio.sleep(0.3)
+            await fail(500, "it broke")(exchange)
+
+        provider.on("late", late)
+        provider.on("quick", speak("Hel", "lo"))
+
+    async def test_the_head_names_no_channel_and_the_end_does(self, gateway: Gateway) -> None:
+        async with gateway.client.streaming() as answer:
+            assert await answer.event() == b": keep-alive"
+            body = await answer.rest()
+        assert not [name for name, _ in answer.head.headers if name.startswith("x-gateway")]
+        assert answer.head.get("x-request-id") == (await gateway.settled())[0].id
+        assert stream_faults(body) == []
+        facts, done = body.removesuffix(b"\n\n").split(b"\n\n")[-2:]
+        assert {b": x-gateway-channel: other", b": x-gateway-model: quick", b": x-gateway-attempts: 2"} <= {
+            *facts.splitlines()
+        }
+        assert done == b"data: [DONE]"
+
+    async def test_openai(self, gateway: Gateway) -> None:
+        async with openai(gateway) as client:
+            stream = await client.chat.completions.create(model="m", messages=MESSAGES, stream=True)
+            text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+        assert text == "Hello"
+
+    async def test_langchain(self, gateway: Gateway) -> None:
+        chunks = await in_thread(gateway, lambda chat: list(chat.stream("Say hello.")))
+        assert "".join(str(chunk.content) for chunk in chunks) == "Hello"
+
+    @nodejs.patient
+    async def test_openai_node_and_the_ai_sdk(self, gateway: Gateway) -> None:
+        jobs = [{"do": do, "model": "m"} for do in ("iterate", "stream", "streamText")]
+        assert [result.get("text", result) for result in await nodejs.run(gateway, *jobs)] == ["Hello"] * 3
+
+    async def test_when_all_channels_fail_the_sdk_raises(self, gateway: Gateway, provider: Provider) -> None:
+        provider.on("quick", fail(500, "it broke"))
+        async with openai(gateway) as client:
+            stream = await client.chat.completions.create(model="m", messages=MESSAGES, stream=True)
+            with pytest.raises(sdk.APIError, match="it broke"):
+                _ = [chunk async for chunk in stream]
 
 
 def _tool_scripts() -> Iterator[tuple[str, Script, list[Any]]]:

@@ -190,7 +190,7 @@ async def test_29_every_legal_framing_comes_out_as_ours(gateway: Gateway, provid
 
 
 class TestSilence:
-    """Case 30 and 47, with the gateway's patience cut to hundredths: 10 s are 0.1 s here, 15 s are 0.15 s."""
+    """Case 30 and 47, with the gateway's patience shortened: 45 s are 0.1 s here, 15 s are 0.15 s."""
 
     @pytest.fixture
     def patience(self) -> Patience:

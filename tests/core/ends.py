@@ -175,11 +175,12 @@ class FakeClient:
         await self._pass()
         self.body += data
 
-    async def fail(self, error: GatewayError) -> None:
+    async def fail(self, error: GatewayError, before: bytes = b"") -> None:
         try:
             await self._pass()
         except ConnectionError:
             return
+        self.body += before
         self.error = error
 
     def cut(self) -> None:

@@ -5,14 +5,27 @@ import asyncio
 import pytest
 
 from gateway.core.call import Call, Visit
-from gateway.core.live import KEEP_ALIVE
+from gateway.core.live import KEEP_ALIVE, Patience
+from gateway.domain.account import Account
 from gateway.domain.call import Outcome
+from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Group
 from gateway.domain.settings import Durability, Settings
-from gateway.domain.units import CallId
+from gateway.domain.units import DOLLAR, CallId
 from tests.core import kit
 from tests.core.clocks import NOON
-from tests.core.ends import DONE, GOOD_STREAM, FakeClient, FakeReply, ends, error_body, says, unreachable
+from tests.core.ends import (
+    DONE,
+    GOOD_STREAM,
+    FakeClient,
+    FakeReply,
+    Piece,
+    ends,
+    error_body,
+    says,
+    too_slow,
+    unreachable,
+)
 from tests.core.rig import QUICK, Rig
 from tests.core.test_pipeline import until
 
@@ -77,7 +90,20 @@ async def test_the_head_goes_out_if_the_first_event_is_late(rig: Rig, gate: asyn
     assert rig.record.status == 200
 
 
-async def test_after_the_head_another_channel_may_still_answer(rig: Rig, gate: asyncio.Event) -> None:
+def test_the_head_waits_for_the_first_event_for_45_seconds() -> None:
+    assert Patience().first_event == 45.0
+
+
+async def test_a_head_that_goes_out_in_time_tells_the_facts(rig: Rig) -> None:
+    rig.channel()
+    rig.upstreams.on("up", lambda: FakeReply(*GOOD_STREAM))
+    await rig.call(stream=True)
+    assert rig.client.heads[0]["x-gateway-channel"] == "up"
+    assert b": x-gateway" not in rig.client.body
+
+
+async def test_after_an_early_head_another_channel_may_still_answer(rig: Rig, gate: asyncio.Event) -> None:
+    """The head names no channel; the one that answered is told before the end."""
     first = rig.channel("a", priority=1)
     rig.channel("b")
     rig.upstreams.on("a", lambda: FakeReply(gate, unreachable(first)))
@@ -87,10 +113,28 @@ async def test_after_the_head_another_channel_may_still_answer(rig: Rig, gate: a
     await rig.pass_time(QUICK.first_event)
     gate.set()
     await task
+    assert rig.client.heads == [{}]
+    assert facts_in(rig.client.body.removesuffix(DONE)) == {
+        "x-gateway-channel": "b",
+        "x-gateway-model": "m",
+        "x-gateway-attempts": "2",
+    }
     assert (rig.upstreams.order, rig.record.channel_name, rig.record.status) == (["a", "b"], "b", 200)
 
 
-async def test_after_the_head_a_failure_is_an_event(rig: Rig, gate: asyncio.Event) -> None:
+async def test_before_the_head_is_due_a_failure_has_its_status(rig: Rig, gate: asyncio.Event) -> None:
+    up = rig.channel()
+    rig.upstreams.on("up", lambda: FakeReply(gate, too_slow(up)))
+    task = rig.start(stream=True)
+    await until(lambda: rig.upstreams.replies)
+    await rig.pass_time(QUICK.first_event - 0.1)
+    gate.set()
+    with pytest.raises(UpstreamError):
+        await task
+    assert (rig.client.begun, rig.record.status) == (False, 504)
+
+
+async def test_after_an_early_head_a_failure_is_an_event(rig: Rig, gate: asyncio.Event) -> None:
     rig.channel()
     rig.upstreams.on("up", lambda: FakeReply(gate, error_body(), status=500))
     task = rig.start(stream=True)
@@ -98,8 +142,32 @@ async def test_after_the_head_a_failure_is_an_event(rig: Rig, gate: asyncio.Even
     await rig.pass_time(QUICK.first_event)
     gate.set()
     await task
+    assert rig.client.heads == [{}]
     assert rig.client.error is not None
+    assert facts_in(rig.client.body)["x-gateway-channel"] == "up"
     assert (rig.record.status, rig.record.cost, rig.record.outcome) == (502, 0, Outcome.ERROR)
+
+
+async def test_after_an_early_head_a_stream_without_money_tells_the_facts_too(rig: Rig, gate: asyncio.Event) -> None:
+    rig.put("account", "", Account(stop_when_empty=True))
+    rig.grant(-DOLLAR + 200_000)
+    rig.channel()
+    words: list[Piece] = [says("word " * 100), lambda: rig.watch.advance(1)]
+    rig.upstreams.on("up", lambda: FakeReply(gate, *words * 10, ends(), DONE))
+    task = rig.start(stream=True)
+    await until(lambda: rig.upstreams.replies)
+    await rig.pass_time(QUICK.first_event)
+    gate.set()
+    await task
+    assert rig.record.outcome is Outcome.STOPPED
+    assert facts_in(rig.client.body.removesuffix(DONE))["x-gateway-channel"] == "up"
+
+
+def facts_in(body: bytes) -> dict[str, str]:
+    """The facts of the call in the comment that stands last of a body."""
+    lines = body.removesuffix(b"\n\n").rpartition(b"\n\n")[2].decode().splitlines()
+    facts = dict(line.removeprefix(": ").split(": ", 1) for line in lines if line.startswith(": "))
+    return {name: facts[name] for name in ("x-gateway-channel", "x-gateway-model", "x-gateway-attempts")}
 
 
 async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
