@@ -12,6 +12,8 @@ from typing import Final
 from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 
+from gateway.web.linger import linger
+
 JSON: Final = "application/json"
 JOINED: Final = 64 << 10
 """Bytes of a body that are copied behind their head to go by one write; of a longer one there shall be no copy.
@@ -19,6 +21,12 @@ JOINED: Final = 64 << 10
 Not by ``writelines`` either: in Python 3.12.1 it goes on although the client does not read (CVE-2024-12254).
 """
 
+SHORT: Final = 64 << 10
+"""Bytes of a request's body that are worth reading although nobody wants them: the connection can serve again."""
+
+_ENDLESS: Final = frozenset({"CONNECT", "UNKNOWN"})
+"""What follows a CONNECT is neither its body nor a request: the tunnel it was meant for is never opened. UNKNOWN is
+aiohttp's name for bytes that are not HTTP."""
 _REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
@@ -58,7 +66,7 @@ class Response:
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client is gone")
         if self.keep_alive is None:
-            self.keep_alive = request.keep_alive
+            self.keep_alive = request.keep_alive and not _has_more(request)
         old = request.version < (1, 1)
         connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
         fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
@@ -86,3 +94,12 @@ class Response:
             if not self.sent:
                 self.send(request)
             await request.writer.drain()
+            if not self.keep_alive and _has_more(request):
+                await linger(request.protocol)
+
+
+def _has_more(request: web.BaseRequest) -> bool:
+    """Whether so much may still come of the request that the connection is better closed behind the answer."""
+    if request.method in _ENDLESS:
+        return True
+    return not request.content.is_eof() and not 0 <= (request.content_length or -1) <= SHORT
