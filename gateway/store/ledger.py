@@ -37,8 +37,9 @@ class Ledger:
         """Something was lost. The former version, which is kept then, and the segments must make up for it."""
         self.sealed: dict[str, Sealed] = {}
         self.version = self.stamp()
-        there = self._take(self.path)
-        if self.damaged or not there:
+        self.there = self._take(self.path)
+        """The file is not missing; it may be empty of segments: then none was ever sealed."""
+        if self.damaged or not self.there:
             known, lost = self.sealed, self.damaged
             self.sealed = {}
             self._take(self._old)
@@ -62,7 +63,7 @@ class Ledger:
         if self.path.exists() and not self.damaged:
             files.replace(self._old, files.read(self.path))
         files.replace(self.path, HEAD + (join(lines, first=True) if lines else b"") + TAIL)
-        self.sealed, self.version = new, self.stamp()
+        self.sealed, self.version, self.there = new, self.stamp(), True
 
     def restore(self, moment: int) -> Path:
         """Keep a damaged file beside, and write it anew from what is known; where it was kept. Raises OSError."""

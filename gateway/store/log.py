@@ -13,13 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from gateway.store import files
 from gateway.store.errors import StoreError
+from gateway.store.high_water import HighWater
 from gateway.store.ledger import Ledger, check_complete
-from gateway.store.lines import TAIL
-from gateway.store.repair import restore
+from gateway.store.repair import reseal, restore
 from gateway.store.rollup import DAY, Countable
 from gateway.store.segment import EMPTY, Segment
 from gateway.store.tail import Tail
@@ -60,10 +58,12 @@ class Log:
         now: Callable[[], int] = int,
         oldest: Callable[[], int] = int,
         notes: list[str] | None = None,
+        high_water: HighWater | None = None,
     ) -> None:
         """``oldest`` tells the moment before which calls need not be kept, in milliseconds."""
         self.folder, self._writer, self._limit, self._oldest = folder, writer, limit, oldest
         self._moment = now()
+        self._high_water = high_water
         self.notes = [] if notes is None else notes
         self.damage: list[str] = []
         """Those of the notes that tell of calls whose cost may be in no sum."""
@@ -78,7 +78,7 @@ class Log:
         self._wait_with_seal = 0
         self.segments: tuple[Segment, ...] = ()
         self.last = 0
-        """The newest document id."""
+        """The newest document id that was given, also if its call is missing."""
         if writer:
             files.make_folder(folder)
         self._load()
@@ -113,12 +113,14 @@ class Log:
         with self._sync_lock:
             with self._lock:
                 due = [(tail, tail.mark()) for tail in (*self._closed, self._tail) if tail and tail.dirty]
-                made = self._files
+                made, last = self._files, self.last
             if made != self._files_safe:
                 files.sync_folder(self.folder)
                 self._files_safe = made
             for tail, mark in due:
                 self._sync(tail, mark)
+            if self._high_water is not None:
+                self._high_water.put(last)
 
     def seal(self) -> None:
         """Enter the sums of closed segments into the ledger, if they are synced, and delete what is too old.
@@ -212,37 +214,42 @@ class Log:
         there, self.last = _names(self.folder), 0
         segments = []
         for name in sorted({*there, *self.ledger.sealed}, key=_order):
-            segment = self._known(name, there) if name in self.ledger.sealed else self._found(name)
+            if name in self.ledger.sealed:
+                segment = Segment(self.folder / name, self.ledger.sealed[name])
+                segment.gone = name not in there
+                if self._writer and not segment.gone:
+                    segment, note = reseal(segment, self.ledger, self._moment)
+                    self.notes += [note] if note else []
+            else:
+                segment = self._found(name)
             self.last = max(self.last, segment.last)
             segments.append(segment)
         self.segments = tuple(segments)
         if self._tail and self._tail.segment is not segments[-1]:
             self._closed.append(self._tail)
             self._tail = None
-        if self.ledger.damaged or not self.ledger.sealed:
+        if self.ledger.damaged or not self.ledger.there:
             check_complete(self.ledger.path, segments)
         if self._writer:
+            self._count_missing()
             if self.ledger.damaged:
                 kept = self.ledger.restore(self._moment)
                 self.notes.append(f"{self.ledger.path} was damaged and is made anew; the original is {kept.name}")
             self._retain()
 
-    def _known(self, name: str, there: set[str]) -> Segment:
-        """A sealed segment: taken as the ledger says, unless its size tells that somebody changed it."""
-        sealed = self.ledger.sealed[name]
-        segment = Segment(self.folder / name, sealed)
-        segment.gone = name not in there
-        if segment.gone or not self._writer or segment.path.stat().st_size == sealed.end + len(TAIL):
-            return segment
-        fresh = Segment(segment.path)
-        text = restore(fresh, sealed.first - 1, self._moment)
-        left = None if (fresh.n, fresh.last) == (sealed.n, sealed.last) else fresh.n
-        if not text:  # all that is there is as it was written
-            text = f"{segment.path} holds {'all' if left is None else left} of its calls"
-        self.notes.append(f"{text}; it had {sealed.n}. Sums and balances stay as they were")
-        sealed = msgspec.structs.replace(sealed, left=left, end=fresh.end)
-        self.ledger.put(sealed)
-        return Segment(segment.path, sealed)
+    def _count_missing(self) -> None:
+        """Say so if calls are missing behind the last one, and give their ids to no other: they may be brought back."""
+        written = self._high_water.last if self._high_water is not None else 0
+        if written <= self.last:
+            return
+        missing = f"record {written} is" if written == self.last + 1 else f"records {self.last + 1} to {written} are"
+        self.notes.append(
+            f"{missing} missing from the end of {self.folder}: the newest call file was deleted or cut. What was "
+            "charged there is in no sum. Bring the file back from a backup if there is one"
+        )
+        self.last = written
+        if not self.ledger.there:  # else the next start would miss the sums of whatever lies before the next call
+            self.ledger.put()
 
     def _found(self, name: str) -> Segment:
         """A segment that is not sealed: the one that grew last, or one that a crash kept from being sealed."""

@@ -3,7 +3,10 @@
 No byte is thrown away: the file as it was found is kept beside it as ``<name>.<moment>.damaged``.
 """
 
+import msgspec
+
 from gateway.store import files
+from gateway.store.ledger import Ledger
 from gateway.store.lines import TAIL, body_of, id_of, intact, join, split
 from gateway.store.segment import HEAD, Segment, decode_entry, foreign_lines
 
@@ -28,6 +31,24 @@ def restore(segment: Segment, last: int, moment: int) -> str:
     segment.end = len(body)
     original = f"the original is {kept.name}" if kept else "not a byte was left"
     return f"{segment.path} was not as it was written; {len(lines)} calls of it are good, {original}"
+
+
+def reseal(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:
+    """A sealed segment as it is now, if its size tells that somebody changed it. Its sums stay as they were.
+
+    With it what was found, in words; empty if nothing has changed. Raises OSError and StoreTooNew.
+    """
+    sealed = ledger.sealed[segment.name]
+    if segment.path.stat().st_size == sealed.end + len(TAIL):
+        return segment, ""
+    fresh = Segment(segment.path)
+    text = restore(fresh, sealed.first - 1, moment)
+    left = None if (fresh.n, fresh.last) == (sealed.n, sealed.last) else fresh.n
+    if not text:  # all that is there is as it was written
+        text = f"{segment.path} holds {'all' if left is None else left} of its calls"
+    changed = msgspec.structs.replace(sealed, left=left, end=fresh.end)
+    ledger.put(changed)
+    return Segment(segment.path, changed), f"{text}; it had {sealed.n}. Sums and balances stay as they were"
 
 
 def _good_lines(data: bytes, last: int) -> list[bytes]:

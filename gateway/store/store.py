@@ -3,6 +3,7 @@
 lock                 held by the writer while it lives; contains its process id
 config.json          TinyDB: meta, account, settings, tokens, groups, channels, prices, grants   replaced atomically
 inflight.log         the calls that are running                                                  appended, emptied
+high-water           the number of the newest record that is safe                                written in place
 usage/calls-*.json   TinyDB: one segment of the call log each                                    appended, then sealed
 usage/ledger.json    TinyDB: one document of sums per sealed segment                             replaced atomically
 usage/ballast        space kept back for the records of running calls
@@ -20,6 +21,7 @@ from gateway.store.books import Books
 from gateway.store.calls import CallLog
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreError
+from gateway.store.high_water import HighWater
 from gateway.store.inflight import Inflight
 from gateway.store.lock import Lock
 from gateway.store.log import LIMIT, Log
@@ -89,12 +91,15 @@ class Store:
             files.make_folder(self._home)
             ending.callback(Lock(self._home / "lock").close)
             self.entities = Entities(self._home / "config.json", expected=_used(self._home), moment=now())
+            high_water = HighWater(self._home / "high-water")
+            ending.callback(high_water.close)
             log = Log(
                 self._home / "usage",
                 limit=segment_bytes,
                 now=now,
                 oldest=lambda: now() - self.entities.registry.settings.keep_days * DAY,
                 notes=self.notes,
+                high_water=high_water,
             )
             ending.callback(log.close)
             self.calls = CallLog(log)

@@ -15,6 +15,8 @@ class Tail:
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self._fd = files.open_file(segment.path, os.O_RDWR)
+        self._has_name = os.fstat(self._fd).st_nlink > 0
+        """Whether this file system counts the names of a file."""
         self._synced = segment.end
         self._unsynced: list[bytes] = []
         self._unsure = True
@@ -44,14 +46,17 @@ class Tail:
         return len(self._unsynced), self.segment.end
 
     def sync(self) -> None:
-        """Wait for the disk. After one failure only ``rebuild`` helps: the system may have forgotten what it owes."""
+        """Wait for the disk. After one failure only ``rebuild`` helps: the system may have forgotten what it owes.
+
+        A file that somebody has deleted is a failure: nobody would find the calls in it.
+        """
         if self._failed:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        try:
-            files.sync(self._fd)
-        except OSError:
-            self._failed = True
-            raise
+        self._failed = True
+        files.sync(self._fd)
+        if self._has_name and not os.fstat(self._fd).st_nlink:
+            raise OSError(errno.ENOENT, "the file was deleted")
+        self._failed = False
 
     def covered(self, mark: tuple[int, int]) -> None:
         """A sync succeeded: what was there at the mark is safe."""

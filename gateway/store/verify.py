@@ -37,6 +37,8 @@ class Snapshot(NamedTuple):
     balance: Nanos
     damage: list[str]
     """What was found when the store was opened."""
+    last: int
+    """The newest document id that was given."""
 
 
 def verify(store: Store) -> Verdict:
@@ -53,9 +55,9 @@ def take(store: Store) -> Snapshot:
         for segment in store.calls.log.segments:
             sums = segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums
             parts.append(Part(segment, segment.n, segment.last, sums))
-        backlog = books.counters.backlog()
+        backlog, last = books.counters.backlog(), store.calls.log.last
     damage = list(store.calls.log.damage)
-    return Snapshot(parts, backlog, books.counters.known(), store.entities.granted, balance, damage)
+    return Snapshot(parts, backlog, books.counters.known(), store.entities.granted, balance, damage, last)
 
 
 def check(snapshot: Snapshot) -> Verdict:
@@ -92,6 +94,7 @@ class _Audit:
     def differences(self) -> Iterator[str]:
         for part in self._snapshot.parts:
             yield from self._part(part)
+        self._end()
         for record in self._snapshot.backlog:
             yield from self._call(record, record.id)
         for scope, since, spent in self._snapshot.counters:
@@ -151,6 +154,13 @@ class _Audit:
         if begin <= end:
             missing = f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
             yield f"{name}: {missing} missing before {first}, and what was charged there is in no sum"
+
+    def _end(self) -> None:
+        """What is missing behind the last document."""
+        begin, end = self._next, self._snapshot.last
+        if begin <= end:
+            missing = f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
+            self.damage.append(f"{missing} missing from the end, and what was charged there is in no sum")
 
     def _believe(self, part: Part) -> None:
         """The sums of a segment, without its calls."""

@@ -1,0 +1,190 @@
+"""The newest call file may not vanish without a trace."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.domain.units import DOLLAR
+from gateway.store.high_water import HighWater
+from gateway.store.store import Store
+from gateway.store.verify import verify
+from tests.store.samples import grant, record, segments, settle, store_of
+
+Loss = Callable[[Path], None]
+
+
+def deleted(home: Path) -> None:
+    segments(home / "usage")[-1].unlink()
+
+
+def cut(home: Path) -> None:
+    """At the end of a record, so that the file itself is whole."""
+    path = segments(home / "usage")[-1]
+    path.write_bytes(b"\n".join(path.read_bytes().split(b"\n")[:3]) + b"\n}}\n")
+
+
+def all_deleted(home: Path) -> None:
+    for path in (home / "usage").iterdir():
+        path.unlink()
+    (home / "usage").rmdir()
+
+
+def lived(home: Path, calls: int, **options: int) -> Store:
+    store = store_of(home, **options)
+    grant(store)
+    for i in range(calls):
+        settle(store, i)
+    store.close()
+    return store
+
+
+@pytest.mark.parametrize(
+    ("loss", "segment_bytes", "missing"),
+    [
+        (deleted, 32 << 20, "1 to 10"),
+        (cut, 32 << 20, "3 to 10"),
+        (all_deleted, 32 << 20, "1 to 10"),
+        (deleted, 2000, "9 to 10"),
+        (all_deleted, 2000, "1 to 10"),
+    ],
+)
+def test_missing_records_are_told_at_the_start_and_by_verify(
+    home: Path, loss: Loss, segment_bytes: int, missing: str
+) -> None:
+    lived(home, 10, segment_bytes=segment_bytes)
+    loss(home)
+    for _ in range(2):
+        again = store_of(home)
+        assert [note for note in again.notes if f"records {missing} are missing from the end" in note] == again.notes
+        verdict = verify(again)
+        told = f"documents {missing} are missing from the end, and what was charged there is in no sum"
+        assert (verdict.equal, verdict.damage) == (True, [told])
+        again.close()
+
+
+@pytest.mark.parametrize("loss", [deleted, cut, all_deleted])
+def test_later_calls_do_not_hide_that_records_are_missing(home: Path, loss: Loss) -> None:
+    lived(home, 10)
+    loss(home)
+    for i in range(20, 26):
+        again = store_of(home, segment_bytes=1500)
+        settle(again, i)
+        again.close()
+    again = store_of(home)
+    assert again.notes == []
+    (damage,) = verify(again).damage
+    assert "to 10 are missing before 11" in damage
+    assert again.calls.newest(1)[0].id == record(25).id
+    again.close()
+
+
+def test_a_file_that_is_brought_back_is_complete_again(home: Path) -> None:
+    before = lived(home, 10)
+    path = segments(home / "usage")[-1]
+    whole = path.read_bytes()
+    path.unlink()
+    again = store_of(home)
+    settle(again, 20)
+    again.close()
+    newer = segments(home / "usage")[-1].read_bytes()
+    path.write_bytes(whole)
+    path.with_name("calls-20251120-0001.json").write_bytes(newer)
+    back = store_of(home)
+    assert (verify(back).damage, back.notes, back.calls.count) == ([], [], 11)
+    assert back.books.balance() == before.books.balance() - record(20).cost
+    back.close()
+
+
+def test_a_store_that_lost_nothing_says_nothing(home: Path) -> None:
+    for _ in range(3):
+        lived(home, 0, segment_bytes=2000)
+    again = store_of(home, segment_bytes=2000)
+    assert (again.notes, verify(again).damage) == ([], [])
+    for i in range(20):
+        settle(again, i)
+    assert verify(again).damage == []
+    again.close()
+
+
+def test_without_the_number_nothing_is_known_and_nothing_is_wrong(home: Path) -> None:
+    lived(home, 10)
+    (home / "high-water").unlink()
+    deleted(home)
+    again = store_of(home)
+    assert (again.notes, verify(again).damage, again.books.balance()) == ([], [], 10 * DOLLAR)
+    again.close()
+
+
+def test_a_file_deleted_while_it_grows_is_written_anew(home: Path) -> None:
+    store = store_of(home)
+    grant(store)
+    for i in range(3):
+        settle(store, i)
+    deleted(home)
+    settle(store, 3)
+    assert store.books.sync()
+    assert "was deleted" in store.notes[0]
+    settle(store, 4)
+    store.close()
+    again = store_of(home)
+    assert ([call.id for call in again.calls.newest(9)][::-1], again.notes) == ([record(i).id for i in range(5)], [])
+    assert verify(again).equal
+    again.close()
+
+
+def test_the_number_survives_a_torn_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, real = tmp_path / "high-water", os.pwrite
+    for torn in range(33):
+        path.unlink(missing_ok=True)
+        number = HighWater(path)
+        for last in (5, 9):
+            number.put(last)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", lambda fd, data, at, torn=torn: real(fd, data[:torn], at))
+            number.put(12)
+        assert HighWater(path).last == (12 if torn > 30 else 9)  # the newline was there before
+        number.put(15)
+        assert HighWater(path).last == 15
+        number.close()
+
+
+def test_the_number_never_sinks_and_survives_what_the_disk_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "high-water"
+    number = HighWater(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", lambda *_: (_ for _ in ()).throw(OSError(24, "too many files")))
+        number.put(3)
+    assert (number.last, path.exists()) == (0, False)
+    for last in (7, 7, 4):
+        number.put(last)
+    assert (number.last, HighWater(path).last) == (7, 7)
+    number.close()
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"\x00" * 64, b"9" * 64, b"%022d 00000000\n" % 9])
+def test_what_is_no_number_is_none(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "high-water"
+    path.write_bytes(data)
+    assert HighWater(path).last == 0
+
+
+def test_no_number_is_put_before_its_record_is_safe(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = store_of(home)
+    grant(store)
+    settle(store, 0)
+    store.books.sync()
+    settle(store, 1)
+    assert HighWater(home / "high-water").last == 1
+    with monkeypatch.context() as patch:
+        for name in ("os.fsync", "os.fdatasync"):
+            patch.setattr(name, lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
+        with pytest.raises(OSError, match="refused"):
+            store.books.sync()
+    assert HighWater(home / "high-water").last == 1
+    store.books.sync()
+    assert HighWater(home / "high-water").last == 2
+    store.close()
