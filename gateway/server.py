@@ -32,6 +32,7 @@ from gateway.core.health import Health
 from gateway.core.ids import new_call_id, new_id, new_key
 from gateway.core.live import Live, Patience
 from gateway.core.meter import Meter
+from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Parts, Pipeline
 from gateway.core.progress import Teller
 from gateway.core.ratelimit import Limiter
@@ -49,14 +50,13 @@ from gateway.upstream import dialects
 from gateway.upstream.client import Upstreams
 from gateway.upstream.lessons import Lessons
 from gateway.v1.app import Surface
+from gateway.web.acceptor import Acceptor, listening
 from gateway.web.crowd import Crowd
 from gateway.web.errors import status_of
 from gateway.web.listener import Listener
 
 _log = logging.getLogger("tollkeeper")
 
-BACKLOG = 1024
-"""Connections the system may hold for us while we are busy."""
 GC_THRESHOLD = 3_000
 """Objects made, beyond those freed, between two looks of the garbage collector: calls leave no rings."""
 LAST_WORDS_S = 0.4
@@ -163,7 +163,8 @@ async def open_engine(
     """Everything but the two surfaces, opened in order and closed in reverse."""
     clock, tasks = clock or Clock(), Tasks()
     store = Store.open(config, now=clock.wall)
-    upstreams = Upstreams()
+    files = OpenFiles(lambda: store.entities.registry.settings)
+    upstreams = Upstreams(most=files.upstreams)
     try:
         bus = Bus(clock.mono)
         engine = Engine(
@@ -178,6 +179,7 @@ async def open_engine(
             live=Live(clock.mono, tasks, patience or Patience()),
             lessons=Lessons(),
             upstreams=upstreams,
+            files=files,
             wire=_pipeline,
         )
         yield engine
@@ -226,16 +228,16 @@ def _pipeline(engine: Engine) -> Pipeline:
 class Door:
     """The public port: what accepts connections, what keeps them, and the calls behind it."""
 
-    def __init__(self, engine: Engine, server: asyncio.Server, listener: Listener) -> None:
+    def __init__(self, engine: Engine, acceptor: Acceptor, listener: Listener) -> None:
         self._engine = engine
-        self._server = server
+        self._acceptor = acceptor
         self._listener = listener
 
     async def drain(self, limit_s: float, at_once: asyncio.Event) -> None:
         """Take nothing new, let running calls end, cut what is left with an error event, all of it settled."""
         engine = self._engine
         engine.close_doors()
-        self._server.close()
+        self._acceptor.close()
         engine.bus.stopping(Millis(engine.now() + round(limit_s * 1000)))
         if limit_s and not at_once.is_set():
             await _unless(at_once, self._quiet(), limit_s)
@@ -269,12 +271,12 @@ async def _unless(event: asyncio.Event, work: Coroutine[object, object, None], l
 async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
     """Open the public port; at the end it is closed at once. Raises Conflict if it is taken, BadRequest for no host."""
     surface = Surface(engine, config.host)
-    crowd = Crowd(lambda: engine.catalog.registry.settings)
+    crowd = Crowd(lambda: engine.catalog.registry.settings, most=engine.files.clients)
     listener = Listener(surface.handle, crowd, lambda: new_call_id(engine.clock.wall()))
     try:
-        server = await asyncio.get_running_loop().create_server(listener, config.host, config.port, backlog=BACKLOG)
+        acceptor = Acceptor(await listening(config.host, config.port), listener)
     except (UnicodeError, socket.gaierror) as error:
-        msg = f"{config.host!a} is no address of this machine; choose another with --host"
+        msg = f"{config.host!a} is not an address of this machine; choose another with --host"
         raise BadRequest(msg, param="host") from error
     except OSError as error:
         msg = (
@@ -282,9 +284,11 @@ async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
             "('tollkeeper status' tells whether it is this gateway); choose another with --port"
         )
         raise Conflict(msg, code="port_in_use") from error
-    surface.port = server.sockets[0].getsockname()[1]
+    surface.port = acceptor.port
     engine.address = f"http://{_reachable(config.host)}:{surface.port}/v1"
-    door = Door(engine, server, listener)
+    engine.connections = lambda: crowd.open
+    engine.tasks.spawn(acceptor.run(), "accepting connections")
+    door = Door(engine, acceptor, listener)
     try:
         yield door
     finally:

@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from gateway.client import connect, launch
+from gateway.commands import show
 from gateway.commands.base import Command
 from gateway.commands.options import Seconds, json_option
 from gateway.commands.output import heard, out, out_json, out_pairs, words
@@ -103,6 +104,7 @@ def _print(view: Status) -> None:
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
             ("running calls", str(view.in_flight)),
             ("watchers", str(view.watchers)),
+            ("connections", show.connections(view)),
             ("channels", ", ".join(f"{count} {state}" for state, count in sorted(view.channels.items())) or "none"),
             ("calls on record", f"{view.records:,}"),
             ("durability", view.durability),

@@ -11,6 +11,7 @@ from gateway.commands.options import json_option, names
 from gateway.commands.output import out_json, out_pairs
 from gateway.commands.session import run
 from gateway.domain.settings import Durability, Settings
+from gateway.domain.views import Status
 
 COUNT = click.IntRange(min=0)
 
@@ -106,6 +107,7 @@ def _print(view: Settings, *, as_json: bool) -> None:
     if as_json:
         out_json(view)
         return
+    status = run(lambda client: client.status())
     out_pairs(
         [
             ("durability", view.durability.value),
@@ -118,8 +120,13 @@ def _print(view: Settings, *, as_json: bool) -> None:
             ("streams of a token", _number(view.token_streams)),
             ("calls of a channel", _number(view.channel_calls)),
             ("who waits for a place", f"{view.queue} calls for {view.queue_s} s" if view.queue_s else "nobody"),
-            ("connections", f"{_number(view.connections)}, {_number(view.address_connections)} of one address"),
+            ("connections", _connections(view, status)),
             ("request bodies", f"{view.bodies_mib} MiB together" if view.bodies_mib else "of any size together"),
             ("memory", f"no further calls above {view.memory_mib} MiB" if view.memory_mib else "no limit"),
         ]
     )
+
+
+def _connections(view: Settings, status: Status) -> str:
+    text = f"{_number(view.connections)}, {_number(view.address_connections)} of one address"
+    return f"{text}; now {status.most_connections}{show.files_note(status)}" if status.open_files else text

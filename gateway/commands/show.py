@@ -6,7 +6,7 @@ from gateway.domain.channel import Told
 from gateway.domain.limits import Limits, Window
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
-from gateway.domain.views import BudgetView, CallView, PriceView
+from gateway.domain.views import BudgetView, CallView, PriceView, Status
 from gateway.domain.written import brief_count, brief_multiplier, brief_span, local_time
 
 UNPRICED = "unpriced"
@@ -25,6 +25,17 @@ def span(ms: int | None) -> str:
 def yes_no(value: bool) -> str:  # noqa: FBT001 - the one value there is
     """``yes`` or ``no``."""
     return "yes" if value else "no"
+
+
+def connections(view: Status) -> str:
+    """``3 of 2048``, and why that is less than the settings say."""
+    most = f" of {view.most_connections}" if view.most_connections else ""
+    return f"{view.connections}{most}{files_note(view)}"
+
+
+def files_note(view: Status) -> str:
+    """What keeps the server from as many connections as the settings allow; nothing if nothing does."""
+    return f"; the system allows this server {view.open_files} open files" if view.open_files else ""
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

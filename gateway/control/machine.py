@@ -1,4 +1,4 @@
-"""Machine: what a gateway needs of the machine it runs on: its port, its folder, room on the disk."""
+"""Machine: what a gateway needs of the machine it runs on: its port, its folder, room on the disk, open files."""
 
 import asyncio
 import os
@@ -13,6 +13,7 @@ from aiohttp import web
 
 from gateway.config import Config
 from gateway.control.desk import Desk
+from gateway.core.open_files import OpenFiles, wanted
 from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 
@@ -22,7 +23,8 @@ LEAST_FREE = 256 << 20
 
 async def listed(desk: Desk, _: web.Request) -> list[Step]:
     """GET /machine: a line each, in a thread, for disks may be slow."""
-    return await asyncio.to_thread(look, desk.engine.config, desk.engine.address)
+    found = await asyncio.to_thread(look, desk.engine.config, desk.engine.address)
+    return [*found, open_files(desk.engine.files, desk.registry.settings.connections)]
 
 
 def look(config: Config, address: str) -> list[Step]:
@@ -71,6 +73,20 @@ def disk(folder: Path, usage: Callable[[Path], tuple[int, int, int]] = shutil.di
         fix = "make room: without it no call can be recorded, and none is taken"
         return Step(name="the disk", result="fail", text=text, fix=fix)
     return Step(name="the disk", result="ok", text=text)
+
+
+def open_files(files: OpenFiles, connections: int) -> Step:
+    """Whether the system allows as many open files as the connections need that the settings allow."""
+    if not files.short:
+        return Step(name="open files", result="ok", text=f"enough for {connections or 'any number of'} connections")
+    clients = files.clients()
+    text = f"the system allows {files.limit}, enough for {clients} connections of clients instead of {connections}"
+    need = wanted(connections)
+    fix = (
+        f"raise the limit where the server is started ('ulimit -Hn {need}', in a systemd unit 'LimitNOFILE={need}'), "
+        f"or 'tollkeeper settings set --connections {clients}'"
+    )
+    return Step(name="open files", result="warning", text=text, fix=fix)
 
 
 def _files(folder: Path) -> Iterator[Path]:

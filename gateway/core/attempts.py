@@ -21,7 +21,7 @@ from gateway.core.settlement import billed_unseen
 from gateway.core.tries import Step, Tries, fault_of
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.channel import Channel, Dialect
-from gateway.domain.errors import BadRequest, UpstreamError
+from gateway.domain.errors import BadRequest, Unavailable, UpstreamError
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Failure, Order, Prepared, Reply, Whole
@@ -157,7 +157,8 @@ class Attempts:
                 self._note_failure(call, route, failed.failure, began)
                 raise
             except BaseException as error:
-                self._note(call, route, began, reason="abandoned", billed=not isinstance(error, BadRequest))
+                unsent = isinstance(error, BadRequest | Unavailable)
+                self._note(call, route, began, reason="abandoned", billed=not unsent)
                 raise
             finally:
                 self._rooms.leave(route)

@@ -20,6 +20,7 @@ from gateway.core.clock import Clock
 from gateway.core.health import Health
 from gateway.core.live import Live
 from gateway.core.memory import resident
+from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Pipeline
 from gateway.core.pressure import Pressure
 from gateway.core.ratelimit import Limiter
@@ -51,6 +52,7 @@ class Engine:
         live: Live,
         lessons: Lessons,
         upstreams: Upstreams,
+        files: OpenFiles,
         wire: "Callable[[Engine], Pipeline]",
     ) -> None:
         self.config = config
@@ -64,6 +66,9 @@ class Engine:
         self.live = live
         self.lessons = lessons
         self.upstreams = upstreams
+        self.files = files
+        self.connections: Callable[[], int] = int
+        """How many clients have open, once /v1 listens."""
         self.catalog = Catalog(store.entities.registry)
         self.started = clock.wall()
         self._began = clock.mono()
@@ -135,6 +140,9 @@ class Engine:
             durability=self.catalog.registry.settings.durability.value,
             channels=channels,
             records=self.store.calls.count,
+            connections=self.connections(),
+            most_connections=self.files.clients() if self.address else 0,
+            open_files=self.files.limit if self.address and self.files.short else 0,
         )
 
     def _state(self) -> str:

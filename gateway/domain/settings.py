@@ -39,7 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue_s: int = 10
     """Seconds they may wait for it."""
     connections: int = 2048
-    """Open connections of clients; 0: no limit. Below the usual limit of open files, both sides of a call counted."""
+    """Open connections of clients; 0: no limit. Fewer are possible where the system allows too few open files."""
     address_connections: int = 256
     """Those of one address of another machine; 0: no limit."""
     bodies_mib: int = 256

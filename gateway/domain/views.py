@@ -2,6 +2,8 @@
 
 A view never holds a secret. Money is in nano-dollars (``*_nanos``), moments in milliseconds since the epoch (``*_ms``)
 and durations in milliseconds (``duration_ms``, ``first_byte_ms``).
+
+Long: one view after another, which all front ends share.
 """
 
 from datetime import UTC, datetime
@@ -320,6 +322,12 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     channels: dict[str, int]
     """Count by state."""
     records: int
+    connections: int = 0
+    """Of clients, open now."""
+    most_connections: int = 0
+    """That may be open; 0: any number."""
+    open_files: int = 0
+    """The system's limit, where it allows fewer connections than the settings do; else 0."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Client: the only way to the upstreams: a pool of connections a channel, or the mock in this process."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -11,6 +11,7 @@ from gateway.domain.units import ChannelId
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Prepared, Reply
 from gateway.upstream.connection.contact import Contact, contact
+from gateway.upstream.connection.places import Total
 from gateway.upstream.connection.pool import Pool
 from gateway.upstream.credentials import headers_of, proxy_to
 from gateway.upstream.dialects import adapter, listing
@@ -29,9 +30,13 @@ LIST_S = 20.0
 class Upstreams:
     """The pools of all channels. ``environ`` resolves ``env:NAME`` references."""
 
-    def __init__(self, environ: Mapping[str, str] | None = None, mock: Mock | None = None) -> None:
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, mock: Mock | None = None, most: Callable[[], int] = lambda: 0
+    ) -> None:
+        """``most`` says how many connections all pools together may have open; 0: any number."""
         self._environ = os.environ if environ is None else environ
         self._mock = mock or Mock()
+        self._total = Total(most)
         self._pools: dict[ChannelId, list[Pool]] = {}
         """Of each channel one, or one for each of its keys."""
         self._retired: list[Pool] = []
@@ -122,7 +127,7 @@ class Upstreams:
                 return pool
         if len(pools) > MOST_KEYS:  # calls that began before several edits of their channel
             self.forget(channel.id)
-        pool = Pool(channel, headers_of(channel, self._environ), proxy_to(channel, self._environ))
+        pool = Pool(channel, headers_of(channel, self._environ), proxy_to(channel, self._environ), self._total)
         self._pools.setdefault(channel.id, []).append(pool)
         return pool
 

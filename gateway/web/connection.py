@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.domain.errors import BadRequest, GatewayError, InternalError, Unavailable
+from gateway.domain.errors import BadRequest, GatewayError, InternalError
 from gateway.domain.units import CallId
 from gateway.web.broken import fault
 from gateway.web.crowd import Crowd
@@ -30,7 +30,7 @@ LOOK_S = 1.0
 class Connection(RequestHandler):
     """One client's connection."""
 
-    __slots__ = ("_address", "_crowd", "_look", "_new_id", "leaving", "on_lost")
+    __slots__ = ("_address", "_counted", "_crowd", "_look", "_new_id", "leaving", "on_lost")
 
     leaving: bool
     """It ends behind the answer that is being given, which says so."""
@@ -39,11 +39,17 @@ class Connection(RequestHandler):
     _look: asyncio.TimerHandle | None
     """The next look at a client that reads more slowly than we write."""
 
-    def __init__(self, manager: web.Server, crowd: Crowd, new_id: Callable[[], CallId], **options: Any) -> None:
+    def __init__(
+        self, manager: web.Server, crowd: Crowd, address: str, new_id: Callable[[], CallId], **options: Any
+    ) -> None:
+        """The crowd has counted it already."""
         super().__init__(manager, **options)
         self._crowd = crowd
+        self._address = address
+        self._counted = True
         self._new_id = new_id
         self.leaving = False
+        self.on_lost = self._look = None
 
     def leave(self) -> None:
         """Close it if no answer is owed on it. An answer on its way still arrives."""
@@ -53,21 +59,20 @@ class Connection(RequestHandler):
             self.force_close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Turn it away when there are too many."""
-        self.on_lost = self._look = None
-        peer = transport.get_extra_info("peername")
-        self._address = str(peer[0]) if isinstance(peer, tuple) else ""
-        crowded = self._crowd.enter(self._address)
+        """See asyncio."""
         super().connection_made(transport)
         _bound(transport)
-        if crowded and self.transport is not None:
-            self.transport.write(_refusal(crowded, self._new_id()))
-            self.force_close()
+
+    def forget(self) -> None:
+        """It counts no longer."""
+        if self._counted:
+            self._counted = False
+            self._crowd.leave(self._address)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Tell the handler."""
         self._look_away()
-        self._crowd.leave(self._address)
+        self.forget()
         super().connection_lost(exc)
         if self.on_lost is not None:
             told, self.on_lost = self.on_lost, None
@@ -145,14 +150,3 @@ def _bound(transport: asyncio.BaseTransport) -> None:
     if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
         with suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(WRITE_S * 1000))
-
-
-def _refusal(reason: str, call: CallId) -> bytes:
-    """The whole answer to a connection that is one too many: no request is waited for."""
-    _, headers, body = answer(Unavailable(reason, retry_after_s=1), call)
-    fields = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "x-request-id": call}.items())
-    head = (
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nServer: tollkeeper\r\nConnection: close\r\n{fields}\r\n"
-    )
-    return head.encode() + body

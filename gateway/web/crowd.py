@@ -18,29 +18,41 @@ def is_own(address: str) -> bool:
 
 
 class Crowd:
-    """The open connections. ``own`` says whose are not counted by address."""
+    """The open connections. ``most`` says how many the system has open files for (0: any number), ``own`` whose are not
+    counted by address.
+    """
 
-    def __init__(self, settings: Callable[[], Settings], own: Callable[[str], bool] = is_own) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        own: Callable[[str], bool] = is_own,
+        most: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._settings = settings
         self._own = own
+        self._most = most
         self._by_address: dict[str, int] = {}
-        self._all = 0
+        self.open = 0
+        """Connections."""
 
     def enter(self, address: str) -> str:
-        """One more connection is open; why it is one too many, or nothing."""
-        settings = self._settings()
-        self._all += 1
-        if settings.connections and self._all > settings.connections:
+        """One more connection, which is counted; or why it is one too many."""
+        settings, possible = self._settings(), self._most()
+        if settings.connections and self.open >= settings.connections:
             return f"more than {settings.connections} connections are open"
-        if self._own(address):
-            return ""
-        count = self._by_address[address] = self._by_address.get(address, 0) + 1
-        most = settings.address_connections
-        return f"more than {most} connections of this address are open" if most and count > most else ""
+        if possible and self.open >= possible:
+            return f"more than {possible} connections are open, and the system's limit of open files allows no more"
+        if not self._own(address):
+            count, most = self._by_address.get(address, 0), settings.address_connections
+            if most and count >= most:
+                return f"more than {most} connections of this address are open"
+            self._by_address[address] = count + 1
+        self.open += 1
+        return ""
 
     def leave(self, address: str) -> None:
         """A connection that had entered is closed."""
-        self._all -= 1
+        self.open -= 1
         if address in self._by_address:
             self._by_address[address] -= 1
             if not self._by_address[address]:

@@ -33,15 +33,16 @@ class Listener(web.Server):
         """``new_id`` gives the id of what is answered without the handler."""
         # It says StreamResponse and asks for no more than Response has.
         super().__init__(handler, handler_cancellation=False)  # type: ignore[arg-type]
-        self._crowd = crowd
-        self._new_id = new_id
+        self.crowd = crowd
+        self.new_id = new_id
 
-    def __call__(self) -> RequestHandler:
-        """One more connection."""
+    def connection(self, address: str) -> Connection:
+        """One more connection, from this address, which the crowd has let in."""
         return Connection(
             self,
-            self._crowd,
-            self._new_id,
+            self.crowd,
+            address,
+            self.new_id,
             loop=self._loop,
             keepalive_timeout=KEEP_ALIVE_S,
             access_log=None,

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import msgspec
+
 from gateway.commands.exits import Exit
 from gateway.commands.settings import LIMITS
 from gateway.domain.settings import Settings
 from tests.commands.runner import Control, run
+from tests.commands.samples import STATUS
 
-CONTROL = {"GET /settings": Settings(), "PATCH /settings": Settings()}
+CONTROL = {"GET /settings": Settings(), "PATCH /settings": Settings(), "GET /status": STATUS}
 
 
 def test_all_settings_are_shown_also_those_that_are_as_usual() -> None:
@@ -59,6 +62,12 @@ def test_limits_are_shown() -> None:
     assert "2048, 256 of one address" in usual
     assert "256 MiB together" in usual
     none: dict[str, Any] = dict.fromkeys((name.removeprefix("--").replace("-", "_") for name, _ in LIMITS), 0)
-    lifted = run("settings", "show", control=Control({"GET /settings": Settings(**none)})).out
+    lifted = run("settings", "show", control=Control({**CONTROL, "GET /settings": Settings(**none)})).out
     assert "nobody" in lifted
     assert "any number, any number of one address" in lifted
+
+
+def test_fewer_connections_than_set_are_explained() -> None:
+    status = msgspec.structs.replace(STATUS, most_connections=96, open_files=256)
+    shown = run("settings", "show", control=Control({**CONTROL, "GET /status": status})).out
+    assert "2048, 256 of one address; now 96; the system allows this server 256 open files" in shown

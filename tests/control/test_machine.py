@@ -7,6 +7,8 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.config import Config
 from gateway.control import machine
+from gateway.core.open_files import OpenFiles
+from gateway.domain.settings import Settings
 from tests.fakes.gateway import Gateway
 
 UNIX = pytest.mark.skipif(os.name == "nt", reason="rights are Unix's")
@@ -14,7 +16,7 @@ UNIX = pytest.mark.skipif(os.name == "nt", reason="rights are Unix's")
 
 async def test_a_healthy_machine(owner: ControlClient, gateway: Gateway) -> None:
     found = {step.name: step for step in await owner.machine()}
-    assert list(found) == ["the port", "the home", "the disk"]
+    assert list(found) == ["the port", "the home", "the disk", "open files"]
     assert {step.result for step in found.values()} == {"ok"}
     assert gateway.engine.address in found["the port"].text
 
@@ -60,3 +62,17 @@ def test_where_a_link_leads_is_not_our_concern(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("free", "result"), [(machine.LEAST_FREE, "ok"), (machine.LEAST_FREE - 1, "fail")])
 def test_room_on_the_disk(tmp_path: Path, free: int, result: str) -> None:
     assert machine.disk(tmp_path, lambda _: (10**12, 0, free)).result == result
+
+
+@pytest.mark.parametrize(
+    ("limit", "result", "text"),
+    [
+        (256, "warning", "the system allows 256, enough for 96 connections of clients instead of 2048"),
+        (8320, "ok", "enough for 2048 connections"),
+        (0, "ok", "enough for 2048 connections"),
+    ],
+)
+def test_open_files(limit: int, result: str, text: str) -> None:
+    step = machine.open_files(OpenFiles(Settings, lambda _: limit), 2048)
+    assert (step.result, step.text) == (result, text)
+    assert ("LimitNOFILE=8320" in step.fix, "--connections 96" in step.fix) == (limit == 256, limit == 256)

@@ -9,7 +9,7 @@ import pytest
 from gateway.core.tries import MOST
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Timeouts
-from gateway.domain.errors import BadRequest, NoChannel, UpstreamError
+from gateway.domain.errors import BadRequest, NoChannel, Unavailable, UpstreamError
 from gateway.upstream import dialects, failures
 from gateway.upstream.adapter import AttemptFailed
 from tests.core.ends import (
@@ -360,3 +360,13 @@ async def test_a_slow_client_slows_the_upstream_down(rig: Rig) -> None:
     rig.client.reading.set()
     await task
     assert read == [0, 1, 2, 3, 4]
+
+
+async def test_without_an_open_file_for_an_upstream_no_channel_is_at_fault(rig: Rig) -> None:
+    first = rig.channel("a", priority=1)
+    rig.channel("b")
+    rig.upstreams.on("a", lambda: Unavailable("no connection can be opened"))
+    with pytest.raises(Unavailable) as caught:
+        await rig.call()
+    assert (caught.value.code, rig.record.status, rig.upstreams.order) == ("overloaded", 503, ["a"])
+    assert (rig.record.cost, rig.record.possible, rig.health.state(first).name) == (0, 0, "ok")

@@ -11,6 +11,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.settings import Settings
 from gateway.domain.units import CallId
 from gateway.web import errors
+from gateway.web.acceptor import Acceptor, listening
 from gateway.web.crowd import Crowd
 from gateway.web.listener import Listener
 from gateway.web.response import Response
@@ -35,16 +36,23 @@ class Visitor(Client):
 @asynccontextmanager
 async def opened(handle: Handle, crowd: Crowd | None = None) -> AsyncIterator[tuple[Visitor, Listener]]:
     """A client that knows the port, and the listener."""
-    listener = Listener(_guarded(handle), crowd or Crowd(Settings), lambda: CallId("req_of_the_door"))
-    server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
-    visitor = Visitor(server.sockets[0].getsockname()[1])
-    try:
-        yield visitor, listener
-    finally:
-        server.close()
-        for peer in visitor.peers:
-            peer.reset()
-        await listener.shutdown(0.05)
+    listener = Listener(_guarded(handle), crowd or Crowd(Settings), new_id)
+    acceptor = Acceptor(await listening("127.0.0.1", 0), listener)
+    visitor = Visitor(acceptor.port)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(acceptor.run())
+        try:
+            yield visitor, listener
+        finally:
+            acceptor.close()
+            for peer in visitor.peers:
+                peer.reset()
+            await listener.shutdown(0.05)
+
+
+def new_id() -> CallId:
+    """Of what is answered without the handler."""
+    return CallId("req_of_the_door")
 
 
 def _guarded(handle: Handle) -> Handle:

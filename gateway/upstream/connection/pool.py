@@ -5,6 +5,7 @@ the rules of what may be reused are better seen than trusted (see ``wire``).
 """
 
 import asyncio
+import errno
 from collections.abc import Mapping
 
 from gateway.domain.channel import Channel
@@ -17,7 +18,7 @@ from gateway.upstream.connection.deadlines import Deadlines
 from gateway.upstream.connection.dial import Dialer
 from gateway.upstream.connection.errors import connect_failure, exchange_failure
 from gateway.upstream.connection.heads import Heads, Target, target_of
-from gateway.upstream.connection.places import Places
+from gateway.upstream.connection.places import Places, Total
 from gateway.upstream.connection.reply import HttpReply
 from gateway.upstream.connection.wire import Wire
 
@@ -30,11 +31,13 @@ STALE_S = 1.0
 class Pool:
     """The connections of one channel."""
 
-    def __init__(self, channel: Channel, headers: Mapping[str, str], proxy: Proxy | None = None) -> None:
+    def __init__(
+        self, channel: Channel, headers: Mapping[str, str], proxy: Proxy | None = None, total: Total | None = None
+    ) -> None:
         self._channel = channel
         self._heads = Heads(headers)
         self._dialer = Dialer(proxy)
-        self._places = Places(CONNECTIONS)
+        self._places = Places(CONNECTIONS, total)
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop, self._expire)
         self.busy = 0
@@ -110,12 +113,17 @@ class Pool:
         answer.fail(AttemptFailed(failures.too_slow(self._channel, "response head", seconds, sent=True)))
 
     async def _dial(self, target: Target) -> Wire:
-        """A new connection, or one that came free while waiting for a place. Raises AttemptFailed."""
+        """A new connection, or one that came free while waiting for a place.
+
+        Raises AttemptFailed, or Unavailable when there is no open file for it.
+        """
         seconds = self._channel.timeouts.connect
         try:
             async with asyncio.timeout(seconds):
                 return await self._places.take() or await self._new_wire(target)
         except OSError as exc:
+            if exc.errno in (errno.EMFILE, errno.ENFILE):
+                raise self._places.total.used_up(f"the system gives no more open files: {exc.strerror}") from exc
             address = f"{target.place.host}:{target.place.port}"
             raise AttemptFailed(connect_failure(self._channel, exc, seconds, address)) from exc
 

@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from gateway.domain.errors import Unavailable
 from gateway.upstream.connection import places as places_module
-from gateway.upstream.connection.places import Places
+from gateway.upstream.connection.places import Places, Total
 from gateway.upstream.connection.wire import Wire
 from tests.upstream.connection.makers import hang, listening, until
 
@@ -15,8 +16,8 @@ from tests.upstream.connection.makers import hang, listening, until
 class Fixed:
     """Places, and connections for them."""
 
-    def __init__(self, limit: int, port: int) -> None:
-        self.places = Places(limit)
+    def __init__(self, limit: int, port: int, total: Total | None = None) -> None:
+        self.places = Places(limit, total)
         self._port = port
 
     async def connect(self) -> Wire:
@@ -173,3 +174,56 @@ async def test_a_connection_made_after_the_end_is_closed(one: Fixed) -> None:
     await one.places.close()
     wire = await one.connect()
     assert not wire.alive
+
+
+class TestTogether:
+    """Two pools that share one place less than they would have alone."""
+
+    @pytest.fixture
+    async def pools(self) -> AsyncIterator[tuple[Fixed, Fixed]]:
+        async with listening(hang) as port:
+            total = Total(lambda: 2)
+            first, second = Fixed(2, port, total), Fixed(2, port, total)
+            yield first, second
+            await first.places.close()
+            await second.places.close()
+
+    async def test_what_rests_elsewhere_is_closed_for_who_needs_a_place(self, pools: tuple[Fixed, Fixed]) -> None:
+        first, second = pools
+        wires = []
+        for _ in range(2):
+            await first.places.take()
+            wires.append(await first.connect())
+        for wire in wires:
+            first.places.rest(wire)
+        assert await second.places.take() is None
+        assert [wire.alive for wire in wires] == [False, True]
+
+    async def test_without_a_place_anywhere_it_is_nobodys_fault(
+        self, pools: tuple[Fixed, Fixed], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        first, second = pools
+        await first.places.take()
+        await second.places.take()
+        for _ in range(3):
+            with pytest.raises(Unavailable, match="all 2 connections to upstreams"):
+                await second.places.take()
+        assert len(caplog.records) == 1
+        first.places.give_back()
+        assert await second.places.take() is None
+
+    async def test_who_leaves_while_one_is_closed_takes_no_place(self, pools: tuple[Fixed, Fixed]) -> None:
+        first, second = pools
+        wires = []
+        for _ in range(2):
+            await first.places.take()
+            wires.append(await first.connect())
+        for wire in wires:
+            first.places.rest(wire)
+        leaving = _soon(second.places)
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        await until(lambda: not wires[0].alive)
+        assert await second.places.take() is None
+        assert wires[1].alive

@@ -1,0 +1,95 @@
+"""Open files: how many this process may have, and how many of them connections may take.
+
+Every connection is an open file. A call needs two, the client's and the upstream's; the store, the control surface and
+whoever is turned away need theirs as well. So connections never get the whole of what the system allows.
+"""
+
+import sys
+from collections.abc import Callable
+
+import msgspec
+
+from gateway.domain.settings import Settings
+
+UNLIMITED = 1 << 20
+"""What is asked for where the owner sets no limit of connections."""
+MACOS_MOST = 10_240
+"""macOS reports a higher hard limit than it accepts."""
+LEAST_RESERVE, MOST_RESERVE = 48, 128
+
+
+class Shares(msgspec.Struct, frozen=True):
+    """How many connections may be open at once; 0: any number."""
+
+    clients: int
+    upstreams: int
+
+
+class OpenFiles:
+    """The limit of open files, raised as far as the settings need it and the system allows."""
+
+    def __init__(self, settings: Callable[[], Settings], raised: "Callable[[int], int] | None" = None) -> None:
+        """``raised`` raises the limit towards a number and returns what it is then; 0: there is none."""
+        self._settings = settings
+        self._raised = raised or raised_limit
+        self._seen = -1
+        self._shares = Shares(0, 0)
+        self.limit = 0
+        """What the system allows; 0: it does not say, or any number."""
+
+    @property
+    def shares(self) -> Shares:
+        """As the settings and the system allow."""
+        connections = self._settings().connections
+        if connections != self._seen:
+            self._seen = connections
+            self.limit = self._raised(wanted(connections))
+            self._shares = shared(self.limit, connections)
+        return self._shares
+
+    def clients(self) -> int:
+        """Connections of clients that may be open."""
+        return self.shares.clients
+
+    def upstreams(self) -> int:
+        """Connections to upstreams that may be open."""
+        return self.shares.upstreams
+
+    @property
+    def short(self) -> bool:
+        """Whether fewer connections are possible than the settings ask for."""
+        return 0 < self.shares.clients < self._settings().connections
+
+
+def wanted(connections: int) -> int:
+    """Open files with which so many connections of clients, and twice as many to upstreams, are possible."""
+    return 4 * connections + MOST_RESERVE if connections else UNLIMITED
+
+
+def shared(limit: int, connections: int) -> Shares:
+    """What of ``limit`` open files clients and upstreams may take, if ``connections`` of clients are asked for."""
+    if not limit:
+        return Shares(connections, 0)
+    free = max(2, limit - min(MOST_RESERVE, max(LEAST_RESERVE, limit // 4)))
+    clients = min(connections or free, free // 2)
+    return Shares(clients, free - clients)
+
+
+def raised_limit(goal: int) -> int:
+    """Raise this process's soft limit of open files towards the goal; what it is then. 0: there is none."""
+    if sys.platform == "win32":
+        return 0
+    import resource  # noqa: PLC0415 - there is none on Windows
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        goal = min(goal, hard)
+    for most in (goal, min(goal, MACOS_MOST)):
+        if soft == resource.RLIM_INFINITY or soft >= most:
+            break
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        except (OSError, ValueError):
+            continue
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 0 if soft == resource.RLIM_INFINITY else soft
