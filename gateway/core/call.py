@@ -46,6 +46,9 @@ class Client(Protocol):
     def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
         """Send the whole answer to a plain call, or in the loop's next turn; a client that is gone gets none."""
 
+    def withhold(self, error: GatewayError) -> None:
+        """Send an error in place of the whole answer that was to go out in the loop's next turn."""
+
     async def write(self, data: bytes) -> None:
         """Send bytes; returns when there is room for more. Raises ConnectionError if the client is gone."""
 

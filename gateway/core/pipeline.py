@@ -3,7 +3,11 @@
 The order (``features.md`` 2.0): who is it, what is asked, is the model visible, do limits and budgets allow it; then
 one commit of hold and limits, with no await between check and commit; then attempts, until an upstream answers; then
 the settlement, in ``finally`` and without awaiting, so that no cancellation can tear it. What is refused before the
-commit has cost nothing. The answer's last byte is released only when its record is written.
+commit has cost nothing.
+
+The end of an answer (the body of a plain one, usage and ``[DONE]`` of a stream) is released only when its record is
+written, and with durability ``call`` also synced. If the disk refuses, the client gets an error in its place, and the
+record says the same; see ``store.books``.
 """
 
 import asyncio
@@ -36,6 +40,7 @@ from gateway.domain.settings import Durability
 from gateway.domain.token import Token
 from gateway.domain.usage import Source
 from gateway.store.books import Books
+from gateway.store.records import refusal
 from gateway.upstream.adapter import AnswerStream, Order, Whole
 
 _log = logging.getLogger("tollkeeper")
@@ -65,8 +70,8 @@ class Pipeline:
         self.attempts = parts.attempts
         self._refusals = Refusals(parts.books.note, parts.bus, parts.clock)
         self._waiting = Waiting(parts.limiter, parts.books, parts.attempts, parts.catalog, parts.clock)
-        self._writing = False
-        """The records of those whose answers go out in the loop's next turn are written in it, before them."""
+        self._soon: list[tuple[Call, Record]] = []
+        """Calls whose answers go out in the loop's next turn: their records are written in it, before them."""
         self.closed: Unavailable | None = None
         """Set while no calls are taken: what those who come are told."""
 
@@ -141,12 +146,11 @@ class Pipeline:
         finally:
             if not call.settled:
                 self._settle_broken(call, ticket)
-        with suppress(Unavailable):  # a disk that refuses is no reason to keep the client waiting for its error
-            await self._synced(call)
+        if _is_strict(call):
+            with suppress(Unavailable):  # a disk that refuses is no reason to keep the client waiting for its error
+                await self._.books.synced()
         if not call.client.begun:
-            call.error.readings = self._.limiter.readings(call.binding)
-            call.error.facts = call.headers()
-            raise call.error
+            raise _explained(call, call.error, self._.limiter)
         call.writing_since = self._.clock.mono()
         await call.client.fail(call.error, call.late_facts())
 
@@ -158,24 +162,26 @@ class Pipeline:
         except Broke:
             await self._finish_broke(call, ticket)
             return
-        strict = call.catalog.registry.settings.durability is Durability.CALL
-        soon = isinstance(got, Whole) and not strict and call.client.patient
-        record = self._book(call, got, ticket, soon=soon)
-        if strict:
-            await self._synced(call)
-        if isinstance(got, Whole):
-            call.client.answer(_plain_headers(call, record), got.filled(call.usage), soon=soon)
+        self._measure(call, got)
+        status = GONE if call.client.gone else 200
+        if not isinstance(got, Whole):
+            await self._finish(call, ticket, status, _tail(call, got))
+            return
+        body = got.filled(call.usage)
+        if _is_strict(call) or not call.client.patient:
+            record = await self._confirmed(call, self._settle(call, ticket, status))
+            call.client.answer(_plain_headers(call, record), body)
         else:
-            await self._send_tail(call, got)
+            record = self._settle(call, ticket, status, soon=True)
+            call.client.answer(_plain_headers(call, record), body, soon=True)
 
-    def _book(self, call: Call, got: Whole | AnswerStream, ticket: Ticket, *, soon: bool) -> Record:
-        """The answer is there: book it. Only then its end is released."""
+    def _measure(self, call: Call, got: Whole | AnswerStream) -> None:
+        """What the answer used, and how it came out."""
         meter = self._.meter
         call.usage = meter.whole(call, got) if isinstance(got, Whole) else meter.stream(call, got)
         call.finish, call.upstream_id, call.marks = got.finish, got.upstream_id, got.marks
         if call.client.gone:
             call.outcome = Outcome.CLIENT_CLOSED
-        return self._settle(call, ticket, GONE if call.client.gone else 200, soon=soon)
 
     async def _finish_broke(self, call: Call, ticket: Ticket) -> None:
         """The money is gone: the stream ends as if its length limit were reached."""
@@ -187,13 +193,23 @@ class Pipeline:
         call.usage = self._.meter.broken(call)
         call.finish, call.outcome = "length", Outcome.STOPPED
         call.marks = (*stream.marks, "money_gone")
-        self._settle(call, ticket, 200)
-        await self._synced(call)
-        await self._send_tail(call, stream, last)
+        await self._finish(call, ticket, 200, last + _tail(call, stream))
 
-    async def _send_tail(self, call: Call, stream: AnswerStream, last: bytes = b"") -> None:
-        tail = stream.tail(call.usage, estimated=call.usage.source is not Source.REPORTED)
-        await call.send(last + call.late_facts() + tail, self._.clock.mono())
+    async def _finish(self, call: Call, ticket: Ticket, status: int, tail: bytes) -> None:
+        """Settle a stream, and only then release its end."""
+        await self._confirmed(call, self._settle(call, ticket, status))
+        await call.send(tail, self._.clock.mono())
+
+    async def _confirmed(self, call: Call, record: Record) -> Record:
+        """The record, once it is as safe as the settings want it. Raises Unavailable if the answer is withheld."""
+        try:
+            if _is_strict(call):
+                record = await self._.books.confirmed(record)
+        finally:
+            self._.bus.settled(record)
+        if record.code:
+            raise refusal(record)
+        return record
 
     def _settle_broken(self, call: Call, ticket: Ticket) -> None:
         """Settle a call that did not come to its proper end: what the client got of it is charged.
@@ -206,30 +222,37 @@ class Pipeline:
         if (stream := call.answer) is not None:
             call.finish, call.upstream_id, call.marks = stream.finish, stream.upstream_id, stream.marks
         gone = call.outcome is Outcome.CLIENT_CLOSED or call.error is None
-        self._settle(call, ticket, GONE if gone or call.error is None else self._.status_of(call.error))
+        status = GONE if gone or call.error is None else self._.status_of(call.error)
+        self._.bus.settled(self._settle(call, ticket, status))
 
     def _settle(self, call: Call, ticket: Ticket, status: int, *, soon: bool = False) -> Record:
-        """End the hold, exactly once: write record and charge, tell the limiter and the watchers. Never awaits."""
+        """End the hold, exactly once: write record and charge, tell the limiter. Never awaits.
+
+        Gives the record as it is kept; the watchers are still to be told. With ``soon`` they are, when it is written.
+        """
         record = record_of(call, status, mono=self._.clock.mono())
         call.settled = True
         record = self._.books.settle(record, soon=soon)
-        if soon and not self._writing:
-            self._writing = True
-            asyncio.get_running_loop().call_soon(self._write)
-        ticket.true_up(record.input + record.output)
+        if soon:
+            if not self._soon:
+                asyncio.get_running_loop().call_soon(self._write)
+            self._soon.append((call, record))
+        used = call.usage.input + call.usage.output
+        ticket.true_up(used)
         if call.room is not None:
-            call.room.true_up(record.input + record.output)
-        self._.bus.settled(record)
+            call.room.true_up(used)
         return record
 
     def _write(self) -> None:
-        self._writing = False
-        self._.books.write()
-
-    async def _synced(self, call: Call) -> None:
-        """With the strict setting the end of an answer waits until its record has reached the disk."""
-        if call.catalog.registry.settings.durability is Durability.CALL:
-            await self._.books.synced()
+        """Write the records of the answers that are to go out now. Those that the disk refuses become errors."""
+        due, self._soon = self._soon, []
+        books, bus = self._.books, self._.bus
+        books.write()
+        for call, record in due:
+            kept = books.kept(record)
+            if kept.code:
+                call.client.withhold(_explained(call, refusal(kept), self._.limiter))
+            bus.settled(kept)
 
     def _from_outside(self, call: Call) -> GatewayError:
         """The call's task was cancelled: go on with an error for the client if it is still there.
@@ -248,6 +271,23 @@ class Pipeline:
             return Unavailable(msg, code="call_cancelled")
         msg = "the gateway was stopped before the call could end"
         return Unavailable(msg, code="gateway_stopping", retry_after_s=5)
+
+
+def _explained(call: Call, error: GatewayError, limiter: Limiter) -> GatewayError:
+    """The error with what an answer's headers tell: limits and the call's way."""
+    error.readings = limiter.readings(call.binding)
+    error.facts = call.headers()
+    return error
+
+
+def _is_strict(call: Call) -> bool:
+    """Whether the end of an answer waits until its record is safe from a power cut."""
+    return call.catalog.registry.settings.durability is Durability.CALL
+
+
+def _tail(call: Call, stream: AnswerStream) -> bytes:
+    """The end of a stream, with what an early head has left out."""
+    return call.late_facts() + stream.tail(call.usage, estimated=call.usage.source is not Source.REPORTED)
 
 
 def _order(call: Call) -> Order:

@@ -162,6 +162,9 @@ class _Nobody:
     def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
         raise ConnectionError
 
+    def withhold(self, error: GatewayError) -> None:
+        raise ConnectionError
+
     async def write(self, data: bytes) -> None:
         raise ConnectionError
 

@@ -16,7 +16,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     """By the gateway, before any upstream was asked."""
     ERROR = "error"
-    """By an upstream, before the client had a byte."""
+    """By an upstream, before the client had a byte; or its record could not be kept, so its answer was withheld."""
     TIMEOUT = "timeout"
     UPSTREAM_CUT = "upstream_cut"
     """By an upstream, in the middle of the answer."""

@@ -37,7 +37,10 @@ class Ballast:
         """Free the space; whether there was any to free."""
         there, self.there = self.there, False
         if there:
-            self._path.unlink(missing_ok=True)
+            try:
+                self._path.unlink(missing_ok=True)
+            except OSError:
+                return False
         return there
 
 

@@ -3,6 +3,14 @@
 Granted is the sum of the grants in the configuration, spent the sum of the call log, held what running calls may cost.
 One line of the log is both the record of a call and its charge, so a crash cannot separate them. A hold is on disk
 before an upstream is asked; the record is on disk before the last byte of the answer goes out.
+
+What a client was shown and what its record says is the same, whatever the disk does:
+
+- A good answer whose record cannot be written is withheld. Its client gets an error, and the call costs nothing: should
+  the disk take the record later, it tells of that error; should the gateway die before, the call is found as lost.
+- A good answer whose record was written, but cannot be synced although its owner wants that, is withheld as well, and
+  the record is replaced where it stands. Where the disk refuses even that, the record stands and the answer goes out.
+- Records of failures, and of clients who have left, may wait in memory: they promise nothing to anybody.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,15 +18,17 @@ from contextlib import nullcontext, suppress
 
 import msgspec
 
-from gateway.domain.call import Outcome, Record, Running
+from gateway.domain.call import Record, Running
 from gateway.domain.errors import InternalError
-from gateway.domain.units import CallId, Millis, Nanos, TokenId
+from gateway.domain.units import CallId, Nanos
 from gateway.store.calls import CallLog, is_id
-from gateway.store.counters import EVER, Counters, Spent
+from gateway.store.counters import EVER, Counters
 from gateway.store.entities import Entities
-from gateway.store.errors import StoreError, unavailable
-from gateway.store.holds import Held, Holds, Scope
+from gateway.store.errors import StoreError, Trouble, unavailable
+from gateway.store.files import reason
+from gateway.store.holds import Holds
 from gateway.store.recorder import Recorder
+from gateway.store.records import lost, withheld
 
 _FREE = nullcontext()
 
@@ -37,14 +47,25 @@ class Books:
         self._holds = Holds()
         self.running: Mapping[CallId, Running] = self._holds.running
         """The calls that hold something."""
+        self._withheld: dict[CallId, Record] = {}
+        """Records in the place of those of withheld answers, until ``kept`` is asked for them."""
         self.write: Callable[[], None] = recorder.write if recorder else _nothing
         """Writes the records of the calls that were settled to be written soon, by one write. Raises nothing."""
         self.counters = Counters(calls, recorder.waiting, recorder.lock) if recorder else Counters(calls, list, _FREE)
+        self.spent = self.counters.spent
+        """What the calls used that began at a moment or later, if they have ended."""
+        self.last_used = self.counters.last_used
+        """When a token's latest call began."""
+        self.held = self._holds.held
+        """What the running calls may use."""
+        self.trouble = recorder.trouble if recorder else Trouble()
+        if recorder:
+            recorder.on_withheld = self._withhold
 
     @property
     def healthy(self) -> bool:
         """False: the disk refuses. ``open`` tries once more before it raises Unavailable."""
-        return not (self._recorder and self._recorder.trouble)
+        return not self.trouble.text
 
     def balance(self) -> Nanos:
         """Granted minus spent."""
@@ -53,18 +74,6 @@ class Books:
     def available(self) -> Nanos:
         """Balance minus held."""
         return Nanos(self.balance() - self._holds.nanos)
-
-    def spent(self, scope: Scope, since: Millis = EVER) -> Spent:
-        """What the calls that began at ``since`` or later used, if they have ended."""
-        return self.counters.spent(scope, since)
-
-    def held(self, scope: Scope) -> Held:
-        """What the running calls may use."""
-        return self._holds.held(scope)
-
-    def last_used(self, token: TokenId) -> Millis | None:
-        """When the token's latest call began."""
-        return self.counters.last_used(token)
 
     def open(self, call: Running) -> None:
         """Hold what a call may cost: one line on disk, then in memory. Raises Unavailable if it cannot be written."""
@@ -89,11 +98,12 @@ class Books:
                 _writer(self._recorder).begin(call)
 
     def settle(self, record: Record, *, soon: bool = False) -> Record:
-        """Charge a call, write its record and end its hold; the record with the balance after it.
+        """Charge a call, write its record and end its hold; the record as it is kept, with the balance after it.
 
-        ``soon``: the record is written by ``write``, to be called before anybody is told that the call has ended. A
-        call that was settled before stays as it is, and its first record is returned. The disk may refuse; that never
-        raises. Raises InternalError for a call that was never opened.
+        If the disk refuses, a good answer is to be withheld, and the record says so. ``soon``: the record is written
+        by ``write``, to be called before anybody is told that the call has ended; then ``kept`` gives it. A call that
+        was settled before stays as it is, and its first record is returned. Raises InternalError for a call that was
+        never opened.
         """
         if self._holds.remove(record.id):
             return self._book(record, soon=soon)
@@ -102,6 +112,25 @@ class Books:
         if first is None:
             raise InternalError(f"call {record.id} was settled but never opened")
         return first
+
+    def kept(self, record: Record) -> Record:
+        """The record as ``write`` has left it: the same, or once the one in its place if the answer is withheld."""
+        return self._withheld.pop(record.id, record) if self._withheld else record
+
+    async def confirmed(self, record: Record) -> Record:
+        """The record, once it is safe from a power cut. If the disk refuses, the answer is withheld and it says so.
+
+        It stays as it is if it can no longer be replaced: it is safe by now, or the disk refuses that as well.
+        """
+        recorder = _writer(self._recorder)
+        try:
+            await recorder.synced()
+        except OSError as exc:
+            new = withheld(record, reason(exc))
+            if not record.failed and recorder.amend(record, new):
+                self.counters.replace(record, new)
+                return new
+        return record
 
     def note(self, record: Record) -> None:
         """Keep the record of a call that was refused and never held anything. Raises nothing."""
@@ -131,31 +160,16 @@ class Books:
     def _book(self, record: Record, *, soon: bool = False) -> Record:
         """The record is this call's own and nobody has seen it: it is completed, not copied."""
         msgspec.structs.force_setattr(record, "balance", Nanos(self.balance() - record.cost))
-        _writer(self._recorder).end(record, soon=soon)
+        recorder = _writer(self._recorder)
         self.counters.add(record)
-        return record
+        recorder.end(record)
+        if not soon:
+            recorder.write()
+        return self.kept(record)
 
-
-def lost(call: Running) -> Record:
-    """The record of a call that a crash cut off: it costs the user nothing, its channel may have billed it."""
-    return Record(
-        id=call.id,
-        ts=call.ts,
-        token=call.token,
-        token_name=call.token_name,
-        group=call.group,
-        model=call.model,
-        upstream_model=call.upstream_model,
-        channel=call.channel,
-        channel_name=call.channel_name,
-        app=call.app,
-        outcome=Outcome.LOST,
-        code="gateway_stopped",
-        error="the gateway stopped while this call was running",
-        stream=call.stream,
-        held=call.held,
-        possible=call.held,
-    )
+    def _withhold(self, old: Record, new: Record) -> None:
+        self.counters.replace(old, new)
+        self._withheld[old.id] = new
 
 
 def _nothing() -> None:

@@ -14,7 +14,7 @@ from gateway.domain.call import Outcome, Record
 from gateway.domain.limits import Window, window_start
 from gateway.domain.units import CallId, Millis
 from gateway.store import sums
-from gateway.store.lines import body_of, id_of, pack
+from gateway.store.lines import body_of, fit, id_of, pack
 from gateway.store.log import Line, Log
 from gateway.store.rollup import Counts, Dimension
 from gateway.store.segment import Segment
@@ -69,10 +69,23 @@ class CallLog:
         """How many records are kept."""
         return sum(segment.n for segment in self.log.segments if not segment.gone)
 
-    def append(self, records: Iterable[Record]) -> None:
-        """All or none, by one write. Raises OSError."""
+    def append(self, records: Iterable[Record], *, in_new_file: bool = False) -> None:
+        """All or none, by one write. Raises OSError as ``Log.append`` does."""
         first = self.log.last + 1
-        self.log.append([Line(i, pack(i, _encode(one)), one) for i, one in enumerate(records, first)])
+        lines = [Line(i, pack(i, _encode(one)), one) for i, one in enumerate(records, first)]
+        self.log.append(lines, in_new_file=in_new_file)
+
+    def amend(self, old: Record, new: Record) -> bool:
+        """Put another record of the same call in the place of one that is not yet safe from a power cut.
+
+        False if the old one stays: it is safe by now, or the disk refuses.
+        """
+
+        def remake(line: bytes) -> bytes | None:
+            shorter = msgspec.structs.replace(new, error="")
+            return next(filter(None, (fit(id_of(line), _encode(one), len(line)) for one in (new, shorter))), None)
+
+        return self.log.amend(b'"id":"%s"' % old.id.encode(), remake, old, new)
 
     def get(self, call_id: CallId) -> Record | None:
         """The record with this id; None if there is none or the text is no id."""

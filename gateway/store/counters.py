@@ -48,7 +48,7 @@ class Counters:
         self._used: dict[str, int] | None = None
         self._total: Tally | None = None
 
-    def spent(self, scope: Scope, since: Millis) -> Spent:
+    def spent(self, scope: Scope, since: Millis = EVER) -> Spent:
         if scope == ACCOUNT and since == EVER:
             total = self._all()
             return Spent(Nanos(total.nanos), total.tokens, total.calls)
@@ -79,6 +79,16 @@ class Counters:
                     self._used[key] = max(moment, self._used.get(key, 0))
         found = self._used.get(token)
         return None if found is None else Millis(found)
+
+    def replace(self, old: Record, new: Record) -> None:
+        """Another record of the same call takes the place of one that was added."""
+        cost, tokens = new.cost - old.cost, new.input + new.output - old.input - old.output
+        tallies = [self._total] if self._total is not None else []
+        for scope in scopes(old) if self._spent else ():
+            tallies += [tally for since, tally in self._spent.get(scope, _NO_MOMENTS).items() if old.ts >= since]
+        for tally in tallies:
+            tally.nanos += cost
+            tally.tokens += tokens
 
     def add(self, record: Record) -> None:
         """Book a call that has just ended and is in the log or in the backlog."""

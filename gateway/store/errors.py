@@ -1,6 +1,9 @@
 """What can be wrong with a store as a whole, said so that its owner knows what to do."""
 
+from collections.abc import Callable
+
 from gateway.domain.errors import GatewayError, Unavailable
+from gateway.store.files import reason
 
 RETRY_AFTER_S = 5.0
 """What a client is told to wait when the disk refuses."""
@@ -30,10 +33,34 @@ class StoreDamaged(StoreError):
     default_code = "store_damaged"
 
 
+class Trouble:
+    """What the disk said when it refused, in words that name no path; empty while all is well.
+
+    ``on_change`` is called when trouble begins and when it ends, from whichever thread.
+    """
+
+    def __init__(self) -> None:
+        self.write = self.sync = ""
+        self.on_change: Callable[[], None] = lambda: None
+
+    @property
+    def text(self) -> str:
+        """What is in the way of new calls; empty if nothing is."""
+        return self.write or self.sync
+
+    def say(self, *, write: str | None = None, sync: str | None = None) -> None:
+        """Something new about writing, about syncing, or both; an empty text ends it."""
+        before = self.text
+        self.write = self.write if write is None else write
+        self.sync = self.sync if sync is None else sync
+        if bool(before) is not bool(self.text):
+            self.on_change()
+
+
 def unavailable(exc: OSError) -> Unavailable:
     """What the disk said, for somebody who wanted something written."""
     return Unavailable(
-        f"the gateway cannot write to its store: {exc}. It goes on by itself as soon as the disk does",
+        f"the gateway cannot write to its store: {reason(exc)}. It goes on by itself as soon as the disk does",
         code="store_unavailable",
         retry_after_s=RETRY_AFTER_S,
     )

@@ -103,27 +103,49 @@ def keep(path: Path, data: bytes, moment: int, suffix: str = "damaged") -> Path:
     return kept
 
 
+class ShortWrite(OSError):
+    """A write that failed; the file has the first ``written`` bytes of the data."""
+
+    def __init__(self, cause: OSError, written: int) -> None:
+        super().__init__(cause.errno or errno.EIO, reason(cause))
+        self.written = written
+
+
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of the data at the file's position."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
+    """Write all of the data at the file's position. Raises ShortWrite."""
+    done = 0
+    try:
+        while done < len(data):
+            done += _some(os.write(fd, data[done:] if done else data))
+    except OSError as exc:
+        raise ShortWrite(exc, done) from exc
 
 
 def write_at(fd: int, data: bytes, at: int) -> None:
-    """Write at an offset with one system call. Raises OSError, too, when only a part of it was written."""
-    if _HAS_PWRITE:
-        written = os.pwrite(fd, data, at)
-    else:
-        os.lseek(fd, at, os.SEEK_SET)
-        written = os.write(fd, data)
-    check_whole(written, data)
+    """Write at an offset: with one system call, unless the disk takes no more than a part. Raises ShortWrite."""
+    done = 0
+    try:
+        while done < len(data):
+            rest = data[done:] if done else data
+            if _HAS_PWRITE:
+                done += _some(os.pwrite(fd, rest, at + done))
+            else:
+                os.lseek(fd, at + done, os.SEEK_SET)
+                done += _some(os.write(fd, rest))
+    except OSError as exc:
+        raise ShortWrite(exc, done) from exc
 
 
-def check_whole(written: int, data: bytes) -> None:
-    """A disk that gets full takes the beginning of what is written and says nothing."""
-    if written < len(data):
+def _some(written: int) -> int:
+    """A disk that gets full takes a part and says nothing. Asked for the rest it tells why, or takes nothing."""
+    if not written:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return written
+
+
+def reason(exc: OSError) -> str:
+    """What the system said, in words and without the path, which concerns the owner alone."""
+    return exc.strerror or str(exc)
 
 
 def sync(fd: int) -> None:

@@ -5,6 +5,7 @@ record is safe from a power cut, so that at any moment one of the two files know
 nothing runs, and written anew when it has grown.
 """
 
+import errno
 import os
 import threading
 from collections.abc import Iterable
@@ -32,7 +33,8 @@ _decode = msgspec.json.Decoder(Running | str).decode
 class Inflight:
     """``running`` is what the file says. Every line begins and ends with a newline, so a torn one spoils no other.
 
-    Calls begin in one thread; all else may happen in another one.
+    Calls begin in one thread; all else may happen in another one, but for ``sync``, ``compact`` and ``close``, of which
+    only one runs at a time.
     """
 
     def __init__(self, path: Path, *, writer: bool = True, limit: int = LIMIT, moment: int = 0) -> None:
@@ -45,6 +47,10 @@ class Inflight:
         self._fd = -1
         self._size = 0
         self._dirty = False
+        self._stale = False
+        """A sync failed: what it was to cover is safe only in a new file."""
+        self._torn = False
+        """What a failed write has left stands behind the last line."""
         self._lock = threading.Lock()
         if writer:
             if self.unreadable:
@@ -56,7 +62,7 @@ class Inflight:
     @property
     def grown(self) -> bool:
         """Whether it is time to ``compact``."""
-        return self._size > self._limit
+        return self._size > self._limit or self._stale
 
     def begin(self, call: Running) -> None:
         """Note a call before it starts, or anew. Raises OSError, and then nothing is noted."""
@@ -69,7 +75,8 @@ class Inflight:
         with self._lock:
             self._write(b"\n" * PROBE)
             self._size -= PROBE
-            os.ftruncate(self._fd, self._size)
+            self._torn = True
+            self._cut()
 
     def end(self, call_ids: Iterable[CallId]) -> None:
         """Note that calls have their records. If this cannot be written, the records will tell at the next start."""
@@ -79,30 +86,34 @@ class Inflight:
                 self._write(b"".join(b'\n"%s"\n' % call_id.encode() for call_id in ended))
             elif not self.running and self._size:
                 os.ftruncate(self._fd, 0)
-                self._size = 0
+                self._size, self._torn = 0, False
 
     def compact(self) -> None:
         """Write the file anew with what runs now; calls may begin meanwhile. Raises OSError."""
         new = self.path.with_name(self.path.name + ".tmp")
         with self._lock:
+            self._cut()
             size, data = self._size, b"".join(b"\n%s\n" % _encode(call) for call in self.running.values())
         files.write_new(new, data)
         with self._lock:
             os.lseek(self._fd, size, os.SEEK_SET)
             self._put_in_place(new, os.read(self._fd, self._size - size))
         files.sync_folder(self.path.parent)
+        self._stale = False
 
     def sync(self) -> None:
-        """Make what was noted survive a power cut. Raises OSError."""
+        """Make what was noted survive a power cut. Raises OSError, until the file is written anew if a sync fails."""
         with self._lock:
-            if not self._dirty or self._fd < 0:
+            if not (self._dirty or self._stale) or self._fd < 0:
                 return
-            self._dirty = False
-            fd = os.dup(self._fd)
+            if self._stale:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            self._dirty, fd = False, self._fd
         try:
             files.sync(fd)
-        finally:
-            os.close(fd)
+        except OSError:
+            self._stale = True
+            raise
 
     def close(self) -> None:
         with self._lock:
@@ -110,18 +121,23 @@ class Inflight:
 
     def _put_in_place(self, new: Path, begun: bytes) -> None:
         """Add what began meanwhile, which is as little synced as it was in the old file, and let the new one be it."""
-        fd = files.open_file(new, os.O_WRONLY | os.O_APPEND)
+        fd = files.open_file(new, _FLAGS)
         try:
             files.write_all(fd, begun)
             size = os.fstat(fd).st_size
-        finally:
-            os.close(fd)
-        self._close()  # Windows replaces no open file
-        try:
+            if os.name == "nt":  # Windows replaces no open file
+                os.close(fd)
+                self._close()
             files.rename(new, self.path)
-            self._size, self._dirty = size, True
-        finally:
-            self._fd = files.open_file(self.path, _FLAGS)
+        except OSError:
+            if os.name == "nt" and self._fd < 0:
+                self._fd = files.open_file(self.path, _FLAGS)
+            else:
+                os.close(fd)
+            raise
+        self._close()
+        self._fd = files.open_file(self.path, _FLAGS) if os.name == "nt" else fd
+        self._size, self._dirty, self._torn = size, True, False
 
     def _close(self) -> None:
         if self._fd >= 0:
@@ -129,13 +145,22 @@ class Inflight:
             self._fd = -1
 
     def _write(self, line: bytes) -> None:
+        self._cut()
         try:
-            files.check_whole(os.write(self._fd, line), line)
+            files.write_all(self._fd, line)
         except OSError:
-            os.ftruncate(self._fd, self._size)
+            self._torn = True
+            with suppress(OSError):
+                self._cut()
             raise
         self._size += len(line)
         self._dirty = True
+
+    def _cut(self) -> None:
+        """End the file behind its last line. Nothing is added while that fails: a later cut would take it, too."""
+        if self._torn:
+            os.ftruncate(self._fd, self._size)
+            self._torn = False
 
     def _load(self) -> int:
         unreadable = 0

@@ -40,6 +40,12 @@ def pack(doc_id: int, body: bytes) -> bytes:
     return b'%s%s%08x"}' % (line, CRC, zlib.crc32(line))
 
 
+def fit(doc_id: int, body: bytes, size: int) -> bytes | None:
+    """The same in exactly so many bytes, filled up with blanks; None if it is longer."""
+    missing = size - len(pack(doc_id, body))
+    return pack(doc_id, body[:-1] + b" " * missing + b"}") if missing >= 0 else None
+
+
 def intact(line: bytes) -> bool:
     """Whether the line is exactly as it was packed."""
     cut = line.rfind(CRC)

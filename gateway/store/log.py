@@ -20,7 +20,7 @@ from gateway.store.ledger import Ledger, check_complete
 from gateway.store.repair import reseal, restore
 from gateway.store.rollup import DAY, Countable
 from gateway.store.segment import EMPTY, Segment
-from gateway.store.tail import Tail
+from gateway.store.tail import Mark, PartlyWritten, Tail
 
 LIMIT = 32 << 20
 """Bytes of a segment, about 60,000 calls: bounds what is read at start, and what stock TinyDB must hold."""
@@ -65,6 +65,8 @@ class Log:
         self._moment = now()
         self._high_water = high_water
         self.notes = [] if notes is None else notes
+        self.tell: Callable[[str], None] = self.notes.append
+        """Takes what happens to the files while they grow, for the owner to know."""
         self.damage: list[str] = []
         """Those of the notes that tell of calls whose cost may be in no sum."""
         self._lock = threading.Lock()
@@ -83,16 +85,30 @@ class Log:
             files.make_folder(folder)
         self._load()
 
-    def append(self, lines: Sequence[Line]) -> None:
-        """Add calls with growing ids, all or none, by one write. Raises OSError."""
+    def append(self, lines: Sequence[Line], *, in_new_file: bool = False) -> None:
+        """Add calls with growing ids, all or none, by one write; on request in a file that holds none yet.
+
+        Raises OSError, and PartlyWritten if the first of them were added and cannot be taken back.
+        """
         if not self._writer:
             raise StoreError("this process only reads the store")
         with self._lock:
-            tail = self._ready_tail(lines[0].call.ts)
-            tail.append([line.data for line in lines])
-            for line in lines:
-                tail.segment.saw(line.doc_id, line.call)
-            self.last = lines[-1].doc_id
+            tail = self._ready_tail(lines[0].call.ts, in_new_file=in_new_file)
+            try:
+                tail.append([line.data for line in lines])
+            except PartlyWritten as exc:
+                self._count(tail.segment, lines[: exc.count])
+                raise
+            self._count(tail.segment, lines)
+
+    def amend(self, needle: bytes, remake: Callable[[bytes], bytes | None], old: Countable, new: Countable) -> bool:
+        """Put another line in the place of the one with the needle, which holds the old call; see ``Tail.amend``."""
+        with self._lock:
+            for tail in (self._tail, *self._closed):
+                if tail is not None and tail.amend(needle, remake):
+                    tail.segment.recount(old, new)
+                    return True
+        return False
 
     def refresh(self) -> None:
         """For a reader beside a writer: take in what was added since."""
@@ -129,10 +145,23 @@ class Log:
         """
         with self._sync_lock:
             ready = [tail for tail in self._closed if not tail.dirty]
-            if ready and self._wait_with_seal:
+            if not ready:
+                return
+            if self._wait_with_seal:
                 self._wait_with_seal -= 1
-            elif ready:
-                self._seal(ready)
+                return
+            sealed = [tail.segment.seal() for tail in ready]
+            try:
+                self.ledger.put(*sealed)
+            except OSError:
+                self._wait_with_seal = SEAL_AGAIN
+                return
+            with self._lock:
+                for tail, sums in zip(ready, sealed, strict=True):
+                    tail.segment.sums = sums
+                    self._closed.remove(tail)
+                    tail.close()
+            self._retain()
 
     def close(self) -> None:
         """Sync and let go. Raises OSError if the sync fails; the files are closed anyway."""
@@ -145,30 +174,21 @@ class Log:
                     tail.close()
             self._closed, self._tail = [], None
 
-    def _sync(self, tail: Tail, mark: tuple[int, int]) -> None:
+    def _count(self, segment: Segment, lines: Sequence[Line]) -> None:
+        for line in lines:
+            segment.saw(line.doc_id, line.call)
+        self.last = lines[-1].doc_id
+
+    def _sync(self, tail: Tail, mark: Mark) -> None:
         try:
             tail.sync()
         except OSError as exc:
             with self._lock:
                 tail.rebuild()
-            self.notes.append(f"the disk refused to sync {tail.segment.name} ({exc}); it was written anew")
+            self.tell(f"the disk refused to sync {tail.segment.name} ({files.reason(exc)}); it was written anew")
         else:
             with self._lock:
                 tail.covered(mark)
-
-    def _seal(self, ready: list[Tail]) -> None:
-        sealed = [tail.segment.seal() for tail in ready]
-        try:
-            self.ledger.put(*sealed)
-        except OSError:
-            self._wait_with_seal = SEAL_AGAIN
-            return
-        with self._lock:
-            for tail, sums in zip(ready, sealed, strict=True):
-                tail.segment.sums = sums
-                self._closed.remove(tail)
-                tail.close()
-        self._retain()
 
     def _retain(self) -> None:
         """Delete the files of sealed segments whose calls are all too old. Their sums stay."""
@@ -179,8 +199,10 @@ class Log:
                     segment.path.unlink(missing_ok=True)
                     segment.gone = True
 
-    def _ready_tail(self, ts: int) -> Tail:
+    def _ready_tail(self, ts: int, *, in_new_file: bool) -> Tail:
         tail = self._tail
+        if in_new_file and (tail is None or tail.segment.n):
+            return self._rotate(ts)
         if tail is not None and ts < self._day_end and tail.segment.end <= self._limit:
             return tail
         try:
@@ -192,12 +214,14 @@ class Log:
 
     def _rotate(self, ts: int) -> Tail:
         segment = Segment(self.folder / _next_name(self.segments, ts))
-        files.create(segment.path, EMPTY)
+        if files.read(segment.path) != EMPTY:  # else it is left from a time when it could not be opened
+            files.create(segment.path, EMPTY)
         self._files += 1
         try:
             tail = Tail(segment)
         except OSError:
-            segment.path.unlink(missing_ok=True)
+            with suppress(OSError):
+                segment.path.unlink(missing_ok=True)
             raise
         self.segments = (*self.segments, segment)
         self._grow(tail)
@@ -231,25 +255,16 @@ class Log:
         if self.ledger.damaged or not self.ledger.there:
             check_complete(self.ledger.path, segments)
         if self._writer:
-            self._count_missing()
+            written = self._high_water.last if self._high_water is not None else 0
+            if written > self.last:  # their ids are given to no other calls: they may be brought back
+                self.notes.append(_missing(self.folder, self.last + 1, written))
+                self.last = written
+                if not self.ledger.there:  # else the next start would miss what lies before the next call
+                    self.ledger.put()
             if self.ledger.damaged:
                 kept = self.ledger.restore(self._moment)
                 self.notes.append(f"{self.ledger.path} was damaged and is made anew; the original is {kept.name}")
             self._retain()
-
-    def _count_missing(self) -> None:
-        """Say so if calls are missing behind the last one, and give their ids to no other: they may be brought back."""
-        written = self._high_water.last if self._high_water is not None else 0
-        if written <= self.last:
-            return
-        missing = f"record {written} is" if written == self.last + 1 else f"records {self.last + 1} to {written} are"
-        self.notes.append(
-            f"{missing} missing from the end of {self.folder}: the newest call file was deleted or cut. What was "
-            "charged there is in no sum. Bring the file back from a backup if there is one"
-        )
-        self.last = written
-        if not self.ledger.there:  # else the next start would miss the sums of whatever lies before the next call
-            self.ledger.put()
 
     def _found(self, name: str) -> Segment:
         """A segment that is not sealed: the one that grew last, or one that a crash kept from being sealed."""
@@ -264,6 +279,14 @@ class Log:
             self.damage.append(text)
         self._grow(Tail(segment))
         return segment
+
+
+def _missing(folder: Path, first: int, last: int) -> str:
+    which = f"record {last} is" if first == last else f"records {first} to {last} are"
+    return (
+        f"{which} missing from the end of {folder}: the newest call file was deleted or cut. What was charged there is "
+        "in no sum. Bring the file back from a backup if there is one"
+    )
 
 
 def _look(segment: Segment) -> None:

@@ -1,18 +1,21 @@
-"""Recorder: writes holds and records, keeps the records that the disk refuses, and writes them as soon as it can.
+"""Recorder: writes holds and records, and syncs them.
 
-A call that ended is never refused: its record goes to the disk, then into the space that the ballast held, then into
-memory. As long as anything is not as it should be, no new call may begin.
+The record of a good answer is written before the answer's end is released; what becomes of one that the disk refuses is
+a matter of the ``backlog``. As long as anything is not as it should be, no new call may begin.
 """
 
 import errno
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from gateway.domain.call import Record, Running
 from gateway.domain.units import CallId
+from gateway.store.backlog import Backlog
 from gateway.store.ballast import Ballast
 from gateway.store.calls import CallLog
+from gateway.store.errors import Trouble
+from gateway.store.files import reason
 from gateway.store.inflight import Inflight
 from gateway.store.syncer import Syncer
 
@@ -27,70 +30,65 @@ class Recorder:
         self._calls, self._inflight, self._ballast = calls, inflight, ballast
         self.lock = threading.Lock()
         """While it is held, no record moves from memory to the disk."""
-        self._backlog: dict[CallId, Record] = {}
-        self._ended: list[CallId] = []
-        """Calls whose records are written; the first ``_safe`` of them are safe from a power cut."""
+        self.trouble = Trouble()
+        self._backlog = Backlog(calls, ballast, self.trouble)
         self._safe = 0
+        """So many of the calls whose records are written are safe from a power cut."""
         self._sync_lock = threading.Lock()
         """Between several who sync at a time."""
-        self._full = ""
-        self._refused = False
-        """The disk did not take what is in memory now."""
-        self._unsynced = ""
+        self.on_withheld: Callable[[Record, Record], None] = lambda _old, _new: None
+        """Called by ``write`` with the record of an answer that is to be withheld, and with the one in its place."""
         try:
             ballast.take()
         except OSError as exc:
-            self._full = f"the disk is full: {exc}"
+            self.trouble.say(write=f"the disk is full: {reason(exc)}")
         self._syncer = Syncer(self._make_safe, self._tidy, sync_s) if sync_s > 0 else None
-
-    @property
-    def trouble(self) -> str:
-        """What the disk said; empty: all is well."""
-        return self._full or self._unsynced
 
     def waiting(self) -> list[Record]:
         """Records that are not on the disk."""
-        return list(self._backlog.values())
+        return self._backlog.waiting()
 
     def begin(self, call: Running) -> None:
         """Write the hold of a call. Raises OSError; then nothing is held. First tries to end what is in the way."""
         with self.lock:
-            if self._unsynced:
-                raise OSError(errno.EIO, self._unsynced)
-            if self._full:
+            if self.trouble.sync:
+                raise OSError(errno.EIO, self.trouble.sync)
+            if self.trouble.write:
                 self._recover()
             try:
                 self._inflight.begin(call)
             except OSError as exc:
-                self._full = f"the disk refuses to write: {exc}"
+                self.trouble.say(write=f"the disk refuses to write: {reason(exc)}")
                 raise
         if self._syncer:
             self._syncer.dirty()
 
-    def end(self, record: Record, *, soon: bool = False) -> None:
-        """Write the record of a call, and then that it is no longer running. Raises nothing.
-
-        ``soon``: ``write`` does it, in a moment and for several calls at a time.
-        """
+    def end(self, record: Record) -> None:
+        """Take the record of a call that has ended; ``write`` writes it, with others that came. Raises nothing."""
         with self.lock:
-            self._backlog[record.id] = record
-        if not soon:
-            self.write()
+            self._backlog.add(record)
 
     def write(self) -> None:
-        """Write the records that came last. Raises nothing: what the disk has refused waits for the next hold or sync,
-        so that not every call tries again.
-        """
-        with self.lock, suppress(OSError):
-            if self._backlog and not self._refused:
-                self._flush()
+        """Write the records that came last. Raises nothing: see ``on_withheld``."""
+        with self.lock:
+            changed = self._backlog.write()
+        for old, new in changed:
+            self.on_withheld(old, new)
         if self._syncer:
             self._syncer.dirty()
+
+    def amend(self, old: Record, new: Record) -> bool:
+        """Put another record in the place of a written one that could not be synced; False if the old one stays."""
+        with self.lock:
+            amended = self._calls.amend(old, new)
+        if self._syncer:
+            self._syncer.dirty()
+        return amended
 
     def forget(self, call_ids: Iterable[CallId]) -> None:
         """Take calls off the running ones at the next sync: their records are there."""
         with self.lock:
-            self._ended += call_ids
+            self._backlog.written += call_ids
 
     def sync(self) -> bool:
         """Make everything survive a power cut; whether all is well. Raises OSError if the disk refuses."""
@@ -119,11 +117,11 @@ class Recorder:
     def _make_safe(self) -> None:
         """Sync the records: this is what those wait for who want to be sure."""
         with self._sync_lock:
-            count = len(self._ended)
+            count = len(self._backlog.written)
             try:
                 self._calls.log.sync()
             except OSError as exc:
-                self._unsynced = f"the disk refuses to sync: {exc}"
+                self.trouble.say(sync=f"the disk refuses to sync: {reason(exc)}")
                 raise
             self._safe = count
 
@@ -131,9 +129,9 @@ class Recorder:
         """All the rest: ends of holds, seals, and what the disk refused before. Whether nothing is left to do."""
         with self._sync_lock:
             self._end_holds()
-            self._unsynced = ""
+            self.trouble.say(sync="")
             self._calls.log.seal()
-            if not self._full:
+            if not self.trouble.write:
                 return True
             with self.lock, suppress(OSError):
                 self._recover()
@@ -141,8 +139,9 @@ class Recorder:
 
     def _end_holds(self) -> None:
         with self.lock:
-            safe, self._safe = self._ended[: self._safe], 0
-            del self._ended[: len(safe)]
+            written = self._backlog.written
+            safe, self._safe = written[: self._safe], 0
+            del written[: len(safe)]
         try:
             self._inflight.end(safe)
             if self._inflight.grown:
@@ -150,32 +149,13 @@ class Recorder:
                     self._inflight.compact()
             self._inflight.sync()
         except OSError as exc:
-            self._unsynced = f"the disk refuses to sync: {exc}"
+            self.trouble.say(sync=f"the disk refuses to sync: {reason(exc)}")
             raise
-
-    def _flush(self) -> None:
-        """Write what is in memory, into the space of the ballast if there is no other. Raises OSError."""
-        records = self._backlog.values()
-        for last in (False, True):
-            try:
-                self._calls.append(records)
-                break
-            except OSError as exc:
-                self._full = f"the disk refuses to write: {exc}"
-                if last or not self._ballast.give_up():
-                    self._refused = True
-                    raise
-            except Exception as exc:  # by a bug of ours: no call may begin whose record would wait behind this one
-                self._full, self._refused = f"a record cannot be written: {exc}", True
-                raise OSError(errno.EIO, self._full) from exc
-        self._ended += self._backlog
-        self._backlog.clear()
-        self._refused = False
 
     def _recover(self) -> None:
         """Do what could not be done. Raises OSError while the disk is as it was."""
         if self._backlog:
-            self._flush()
+            self._backlog.flush()
         self._ballast.take()
         self._inflight.probe()
-        self._full = ""
+        self.trouble.say(write="")

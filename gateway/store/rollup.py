@@ -131,6 +131,13 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         self.firsts += other.firsts
         self.refused += other.refused
 
+    def take_out(self, call: Countable) -> None:
+        """Take one call away again."""
+        one = Counts()
+        one.book(call)
+        for field in self.__struct_fields__:
+            setattr(self, field, getattr(self, field) - getattr(one, field))
+
 
 def is_refused(call: Countable) -> bool:
     """Whether no upstream was asked."""
@@ -177,6 +184,12 @@ class Rollup:
         counts.book(call)
         if call.ts > self._used.get(call.token, 0):
             self._used[call.token] = call.ts
+
+    def replace(self, old: Countable, new: Countable) -> None:
+        """Another record of the same call takes the place of one that was added."""
+        key = (old.ts // HOUR * HOUR, old.token, old.model, old.channel, old.group, old.app)
+        self._cube[key].take_out(old)
+        self._cube[key].book(new)
 
     def step(self, by: Dimension) -> int:
         return DAY if by == "token|model" else HOUR

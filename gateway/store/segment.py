@@ -50,6 +50,11 @@ class Segment:
         if isinstance(self.sums, Rollup):
             self.sums.add(call)
 
+    def recount(self, old: Countable, new: Countable) -> None:
+        """A line was replaced by another one of the same call."""
+        if isinstance(self.sums, Rollup):
+            self.sums.replace(old, new)
+
     def scan(self) -> bool:
         """Count the intact new lines behind ``end``, which is behind the last of them afterwards.
 

@@ -1,12 +1,37 @@
-"""Tail: the growing end of a segment, and what of it is not yet safe from a power cut."""
+"""Tail: the growing end of a segment, and what of it is not yet safe from a power cut.
+
+A line that somebody was told of is never written again. Before that two things may happen to one: a write that fails is
+undone, and ``amend`` puts another line of the same size in the place of one that could not be synced.
+"""
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
 from gateway.store import files
 from gateway.store.lines import TAIL, join
 from gateway.store.segment import HEAD, Segment
+
+_CLOSED_FIRST = os.name == "nt"
+"""Windows replaces no open file."""
+
+
+class Mark(NamedTuple):
+    """What a sync that begins now will cover."""
+
+    lines: int
+    end: int
+    amended: int
+
+
+class PartlyWritten(OSError):
+    """The disk took the first ``count`` lines, and then neither all of the next one nor the removal of these."""
+
+    def __init__(self, cause: files.ShortWrite, count: int) -> None:
+        super().__init__(cause.errno, cause.strerror)
+        self.count = count
 
 
 class Tail:
@@ -19,38 +44,70 @@ class Tail:
         """Whether this file system counts the names of a file."""
         self._synced = segment.end
         self._unsynced: list[bytes] = []
+        self._amended = 0
+        """How many lines were replaced so far."""
         self._unsure = True
         """Nothing is known yet about what an earlier process wrote."""
         self._failed = False
+        self._torn = False
+        """What a failed write has left stands behind the last line."""
+        self._spoilt = False
+        """A line is not as it should be."""
 
     @property
     def dirty(self) -> bool:
         """Whether there are lines that a power cut could take."""
-        return self._unsure or bool(self._unsynced)
+        return self._unsure or self._torn or bool(self._unsynced)
 
     def append(self, lines: Sequence[bytes]) -> None:
-        """All of the lines or none: a failed write is undone before its OSError is raised."""
+        """All of the lines or none: a failed write is undone before its OSError is raised.
+
+        Raises PartlyWritten if the disk refuses that as well; the whole lines that it has are appended then.
+        """
+        self._make_ready()
         end = self.segment.end
         body = join(lines, first=end == len(HEAD))
         try:
             files.write_at(self._fd, body + TAIL, end)
-        except OSError:
-            files.write_at(self._fd, TAIL, end)  # over bytes that are allocated already
-            os.ftruncate(self._fd, end + len(TAIL))
+        except files.ShortWrite as exc:
+            self._undo(exc, lines)
             raise
         self.segment.end = end + len(body)
         self._unsynced += lines
 
-    def mark(self) -> tuple[int, int]:
+    def amend(self, needle: bytes, remake: Callable[[bytes], bytes | None]) -> bool:
+        """Put another line of its size in the place of the one that holds the needle, and that is not yet safe.
+
+        ``remake`` gives it; None if it cannot. False if the old line stays, also because the disk refuses.
+        """
+        for i, (start, _) in enumerate(_spans(self._unsynced, self._synced)):
+            old = self._unsynced[i]
+            if needle not in old:
+                continue
+            new = remake(old)
+            if new is None or len(new) != len(old) or self._fd < 0:
+                return False
+            try:
+                files.write_at(self._fd, new, start)
+            except files.ShortWrite as exc:
+                if not exc.written:
+                    return False
+                self._spoilt = True  # neither the old line nor the new one
+            self._unsynced[i] = new
+            self._amended += 1
+            return True
+        return False
+
+    def mark(self) -> Mark:
         """What a sync that begins now will cover."""
-        return len(self._unsynced), self.segment.end
+        return Mark(len(self._unsynced), self.segment.end, self._amended)
 
     def sync(self) -> None:
         """Wait for the disk. After one failure only ``rebuild`` helps: the system may have forgotten what it owes.
 
         A file that somebody has deleted is a failure: nobody would find the calls in it.
         """
-        if self._failed:
+        if self._failed or self._torn or self._spoilt:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         self._failed = True
         files.sync(self._fd)
@@ -58,25 +115,76 @@ class Tail:
             raise OSError(errno.ENOENT, "the file was deleted")
         self._failed = False
 
-    def covered(self, mark: tuple[int, int]) -> None:
-        """A sync succeeded: what was there at the mark is safe."""
-        count, self._synced = mark
-        del self._unsynced[:count]
-        self._unsure = False
+    def covered(self, mark: Mark) -> None:
+        """A sync succeeded: what was there at the mark is safe, unless a line was replaced meanwhile."""
+        if mark.amended == self._amended:
+            self._synced = mark.end
+            del self._unsynced[: mark.lines]
+            self._unsure = False
 
     def rebuild(self) -> None:
         """Write the file anew, with a sync of its own: what was safe from the old file, the rest from memory."""
-        safe = os.pread(self._fd, self._synced, 0) if hasattr(os, "pread") else files.read(self.segment.path)
-        safe = safe[: self._synced]
+        safe = self._safe_part()
         lines = join(self._unsynced, first=self._synced == len(HEAD)) if self._unsynced else b""
-        os.close(self._fd)
-        self._fd = -1
+        old, self._fd = self._fd, -1
         try:
+            if _CLOSED_FIRST and old >= 0:
+                os.close(old)
             files.replace(self.segment.path, safe + lines + TAIL)
         finally:
-            self._fd = files.open_file(self.segment.path, os.O_RDWR)
-        self._synced, self._unsure, self._failed = self.segment.end, False, False
+            if not _CLOSED_FIRST and old >= 0:
+                os.close(old)
+            with suppress(OSError):  # the next append tries again
+                self._fd = files.open_file(self.segment.path, os.O_RDWR)
+        self._synced, self._unsure = self.segment.end, False
+        self._failed = self._torn = self._spoilt = False
         self._unsynced.clear()
 
     def close(self) -> None:
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def _safe_part(self) -> bytes:
+        if self._fd >= 0 and hasattr(os, "pread"):
+            safe = os.pread(self._fd, self._synced, 0)
+        else:
+            safe = files.read(self.segment.path)[: self._synced]
+        if len(safe) < self._synced:
+            raise OSError(errno.EIO, "the file is shorter than it was")
+        return safe
+
+    def _make_ready(self) -> None:
+        """Do what an earlier failure has left to be done. Raises OSError."""
+        if self._fd < 0:
+            self._fd = files.open_file(self.segment.path, os.O_RDWR)
+        if self._torn:
+            self._cut()
+
+    def _cut(self) -> None:
+        """End the file behind its last line: cut first, so that no whole line is left behind closing braces."""
+        end = self.segment.end
+        os.ftruncate(self._fd, end + len(TAIL))
+        files.write_at(self._fd, TAIL, end)  # over bytes that are allocated already
+        self._torn = False
+
+    def _undo(self, exc: files.ShortWrite, lines: Sequence[bytes]) -> None:
+        """Take back what a failed write has left. Raises PartlyWritten if that fails and whole lines are left."""
+        self._torn = True
+        with suppress(OSError):
+            self._cut()
+        if not self._torn:
+            return
+        begin = self.segment.end
+        whole = [stop for _, stop in _spans(lines, begin) if stop - begin <= exc.written]
+        if whole:
+            self.segment.end = whole[-1]
+            self._unsynced += lines[: len(whole)]
+            raise PartlyWritten(exc, len(whole))
+
+
+def _spans(lines: Iterable[bytes], at: int) -> Iterator[tuple[int, int]]:
+    """Where lines begin and end that are joined to a file which ends at ``at``."""
+    for line in lines:
+        start = at + (1 if at == len(HEAD) else 2)
+        at = start + len(line)
+        yield start, at

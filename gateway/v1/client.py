@@ -66,6 +66,12 @@ class HttpClient:
         except ConnectionError:
             self.gone = True
 
+    def withhold(self, error: GatewayError) -> None:
+        """Send an error in place of the answer that was to go out in the loop's next turn."""
+        if isinstance(self.response, Response):
+            status, headers, body = errors.answer(error, self._call)
+            self.response.replace(self._request, body, status=status, headers=self._headers(headers))
+
     async def fail(self, error: GatewayError, before: bytes = b"") -> None:
         """The error event that ends a broken stream."""
         try:

@@ -36,7 +36,7 @@ class Response:
     Names and values of ``headers`` must be printable ASCII: what comes from outside has passed ``text.plain`` before.
     """
 
-    __slots__ = ("_body", "_head", "_request", "headers", "keep_alive", "sent")
+    __slots__ = ("_body", "_due", "_head", "_request", "headers", "keep_alive", "sent")
 
     def __init__(
         self,
@@ -50,23 +50,42 @@ class Response:
         self.keep_alive: bool | None = None
         """None: as the request wants it. False closes the connection after the answer."""
         self.sent = False
-        kind = f"Content-Type: {content_type}\r\n" if body else ""
-        size = "" if status == HTTPStatus.NO_CONTENT else f"Content-Length: {len(body)}\r\n"
-        self._head = f" {_REASONS.get(status, str(status))}\r\n{kind}{size}"
+        self._head = _head(status, body, content_type)
         self._body = body
+        self._due: list[bytes] = []
+        """What goes out in the loop's next turn."""
         self._request: web.BaseRequest | None = None
 
     def send(self, request: web.BaseRequest, *, soon: bool = False) -> None:
         """Send it now. Raises ConnectionResetError if the client is gone.
 
         ``soon``: in the loop's next turn, with what others send then: a receiver is woken once for all of them. Not for
-        an answer behind which the connection is closed.
+        an answer behind which the connection is closed. Until then ``replace`` can put another one in its place.
         """
         transport = request.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client is gone")
         if self.keep_alive is None:
             self.keep_alive = request.keep_alive and not _has_more(request)
+        self._due = self._parts(request)
+        if soon:
+            asyncio.get_running_loop().call_soon(self._flush, transport)
+        else:
+            self._flush(transport)
+        self.sent = True
+
+    def replace(self, request: web.BaseRequest, body: bytes, *, status: int, headers: dict[str, str]) -> None:
+        """Send this in the loop's next turn, in place of what was to be sent then."""
+        self.headers, self._head, self._body = headers, _head(status, body, JSON), body
+        self._due = self._parts(request)
+
+    def _flush(self, transport: asyncio.WriteTransport) -> None:
+        due, self._due = self._due, []
+        for part in due:
+            transport.write(part)
+
+    def _parts(self, request: web.BaseRequest) -> list[bytes]:
+        """Head and body, in one piece unless the body is long."""
         old = request.version < (1, 1)
         connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
         fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
@@ -76,12 +95,7 @@ class Response:
         ).encode()
         body = b"" if request.method == "HEAD" else self._body
         self._body = b""  # aiohttp keeps us until the next request: from here on the transport alone has it
-        for part in (head + body,) if len(body) <= JOINED else (head, body):
-            if soon:
-                asyncio.get_running_loop().call_soon(transport.write, part)
-            else:
-                transport.write(part)
-        self.sent = True
+        return [head + body] if len(body) <= JOINED else [head, body]
 
     async def prepare(self, request: web.BaseRequest) -> None:
         """aiohttp's: for which request."""
@@ -96,6 +110,13 @@ class Response:
             await request.writer.drain()
             if not self.keep_alive and _has_more(request):
                 await linger(request.protocol)
+
+
+def _head(status: int, body: bytes, content_type: str) -> str:
+    """What of the head depends on these alone, from behind the version."""
+    kind = f"Content-Type: {content_type}\r\n" if body else ""
+    size = "" if status == HTTPStatus.NO_CONTENT else f"Content-Length: {len(body)}\r\n"
+    return f" {_REASONS.get(status, str(status))}\r\n{kind}{size}"
 
 
 def _has_more(request: web.BaseRequest) -> bool:

@@ -153,6 +153,8 @@ class FakeClient:
         """The error event that ended the stream."""
         self.was_cut = False
         self.patient = False
+        self.due: Answered | None = None
+        """The answer that goes out in the loop's next turn."""
         self.on_answer: Callable[[], object] = list
         """Called when the whole answer goes out."""
         self.reading = asyncio.Event()
@@ -166,10 +168,19 @@ class FakeClient:
 
     def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
         if soon:
-            asyncio.get_running_loop().call_soon(self.answer, headers, body)
+            self.due = Answered(headers, body)
+            asyncio.get_running_loop().call_soon(self._flush)
             return
         self.on_answer()
         self.whole = Answered(headers, body)
+
+    def withhold(self, error: GatewayError) -> None:
+        assert self.due is not None
+        self.due, self.error = None, error
+
+    def _flush(self) -> None:
+        if self.due is not None:
+            self.answer(self.due.headers, self.due.body)
 
     async def write(self, data: bytes) -> None:
         await self._pass()

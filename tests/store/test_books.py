@@ -6,21 +6,24 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gateway.domain.call import Outcome
 from gateway.domain.errors import InternalError, Unavailable
+from gateway.domain.price import Rates
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos
 from gateway.store import files
-from gateway.store.books import BACKLOG, lost
+from gateway.store.books import BACKLOG
 from gateway.store.counters import Spent
 from gateway.store.errors import StoreError
 from gateway.store.holds import ACCOUNT, Held
+from gateway.store.records import lost, refusal, withheld
 from gateway.store.store import Store
 from gateway.store.verify import verify
-from tests.store.samples import T0, grant, record, running, settle, store_of, token
+from tests.store.samples import T0, grant, record, running, segments, settle, stock, store_of, token
 
 
 @pytest.fixture
@@ -143,6 +146,87 @@ def test_a_full_disk_loses_no_settlement_and_admits_no_call(store: Store, monkey
     assert store.calls.newest(9) == settled[::-1]
 
 
+def test_a_good_answer_whose_record_is_refused_costs_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in (1, 2, 3):
+        store.books.open(running(i, held=700))
+    store.books.spent(("token", "tok_1"), Millis(T0 - 5))
+    with monkeypatch.context() as patch:
+        full(patch, "write_at", "create")
+        kept = store.books.settle(record(1, cost=500))
+        failed = store.books.settle(record(2, cost=30, status=502))
+        soon = store.books.settle(record(3, cost=800), soon=True)
+        assert (soon.status, store.books.balance()) == (200, 10 * DOLLAR - 830)
+        store.books.write()
+        later = store.books.kept(soon)
+        assert [(one.status, one.code, one.cost, one.possible) for one in (kept, failed, later)] == [
+            (503, "store_failed", 0, 500),
+            (502, "", 30, 0),
+            (503, "store_failed", 0, 800),
+        ]
+        assert [one.balance for one in (kept, failed, later)] == [10 * DOLLAR, 10 * DOLLAR - 30, 10 * DOLLAR - 30]
+        assert store.books.balance() == store.books.available() == 10 * DOLLAR - 30
+        assert store.books.spent(("token", "tok_1"), Millis(T0 - 5)) == Spent(Nanos(0), 0, 1)
+        assert verify(store).difference == ""
+    store.books.sync()
+    assert store.calls.newest(9) == [later, failed, kept]
+    assert verify(store).equal
+
+
+def test_the_client_is_told_what_the_record_says() -> None:
+    kept = withheld(record(1, cost=500), "Input/output error")
+    error = refusal(kept)
+    assert (error.message, error.code, error.retry_after_s) == (kept.error, "store_failed", 5.0)
+    assert "(Input/output error), so its answer is withheld and nothing is charged" in kept.error
+
+
+@pytest.mark.parametrize("status", [200, 499])
+async def test_a_record_that_cannot_be_synced_is_replaced_where_it_stands(
+    store: Store, monkeypatch: pytest.MonkeyPatch, home: Path, status: int
+) -> None:
+    """What its client is told; of one who has left nothing is to be told."""
+    settle(store, 0, status=200)
+    store.books.spent(("token", "tok_1"), Millis(T0 - 5))
+    store.books.open(running(1))
+    settled = store.books.settle(record(1, cost=500, status=status, rates=Rates(1, 1, 1, 1, 1, 1)))
+    settle(store, 2, status=200)
+    with monkeypatch.context() as patch:
+        unsynced(patch)
+        kept = await store.books.confirmed(settled)
+        image = crashed(home)
+        assert verify(store).difference == ""
+    assert (kept.status, kept.cost, kept.possible) == ((503, 0, 500) if status == 200 else (499, 500, 0))
+    assert len(stock(segments(image / "usage")[0])) == 3
+    again = store_of(image)
+    assert again.calls.get(kept.id) == msgspec.structs.replace(kept, error=again.calls.newest(2)[1].error)
+    assert (again.calls.count, verify(again).equal, again.notes) == (3, True, [])
+    assert again.books.balance() == store.books.balance()
+    again.close()
+    store.books.sync()
+    assert (await store.books.confirmed(kept), verify(store).equal) == (kept, True)
+
+
+async def test_a_record_that_can_be_neither_synced_nor_replaced_stands(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is what a start after a crash would find: the answer goes out."""
+    store.books.open(running(1))
+    settled = store.books.settle(record(1, cost=500))
+    with monkeypatch.context() as patch:
+        unsynced(patch)
+        full(patch, "write_at")
+        assert await store.books.confirmed(settled) is settled
+    assert store.books.balance() == 10 * DOLLAR - 500
+
+
+async def test_a_record_that_is_safe_by_now_stands(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    settled = settle(store, 1, status=200)
+    store.books.sync()
+    settle(store, 2)
+    with monkeypatch.context() as patch:
+        unsynced(patch)
+        assert await store.books.confirmed(settled) is settled
+
+
 def test_a_full_disk_does_not_fill_the_memory_with_refused_calls(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         full(patch, "write_at", "create")
@@ -196,11 +280,15 @@ def test_books_for_reading_only_refuse_to_be_written(store: Store, home: Path) -
 async def test_waiting_for_the_disk_fails_if_the_disk_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     settle(store, 1)
     with monkeypatch.context() as patch:
-        for name in ("os.fdatasync", "os.fsync"):
-            patch.setattr(name, lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
+        unsynced(patch)
         with pytest.raises(Unavailable):
             await store.books.synced()
     await store.books.synced()
+
+
+def unsynced(patch: pytest.MonkeyPatch) -> None:
+    for name in ("os.fdatasync", "os.fsync"):
+        patch.setattr(name, lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
 
 
 def crashed(home: Path) -> Path:

@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,13 +106,37 @@ def test_creating_refuses_what_exists_and_cleans_up_after_a_failure(
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 
-def test_a_partial_write_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["pwrite", "write"])
+def test_a_write_that_the_disk_takes_in_parts_is_whole_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    real = getattr(os, name)
+    monkeypatch.setattr(os, name, lambda fd, data, *at: real(fd, data[:3], *at))
     fd = files.open_file(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-    monkeypatch.setattr(os, "pwrite", lambda *_: 3)
-    with pytest.raises(OSError, match="No space left"):
-        files.write_at(fd, b"12345", 0)
+    files.write_at(fd, b"1234567", 2) if name == "pwrite" else files.write_all(fd, b"\0\x001234567")
     os.close(fd)
+    assert (tmp_path / "file").read_bytes() == b"\0\x001234567"
 
 
-def refuse(*_: object) -> None:
+@pytest.mark.parametrize("end", ["nothing more", "an error"])
+@pytest.mark.parametrize("name", ["pwrite", "write"])
+def test_a_write_of_which_the_disk_takes_a_part_tells_how_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, end: str
+) -> None:
+    took = [3]
+
+    def short(*_: object) -> int:
+        if took:
+            return took.pop()
+        return 0 if end == "nothing more" else refuse()
+
+    monkeypatch.setattr(os, name, short)
+    fd = files.open_file(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    with pytest.raises(files.ShortWrite, match="No space left" if end == "nothing more" else "refused") as caught:
+        files.write_at(fd, b"12345", 0) if name == "pwrite" else files.write_all(fd, b"12345")
+    os.close(fd)
+    assert caught.value.written == 3
+
+
+def refuse(*_: object) -> Any:
     raise OSError(5, "refused")

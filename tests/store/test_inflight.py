@@ -127,13 +127,75 @@ def test_every_unreadable_original_has_a_name_of_its_own(tmp_path: Path) -> None
 def test_a_line_that_could_not_be_written_whole_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     inflight.begin(running(0))
-    before, real = inflight.path.read_bytes(), os.write
+    before = inflight.path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda fd, data: real(fd, data[:20]))
+        takes_only(patch, 20)
         with pytest.raises(OSError, match="No space left"):
             inflight.begin(running(1))
     assert inflight.path.read_bytes() == before
     assert list(inflight.running) == [running(0).id]
+
+
+def test_what_could_not_be_taken_back_takes_no_later_line_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines are appended behind the torn one, but it is cut off where it begins."""
+    inflight = Inflight(tmp_path / "inflight.log")
+    inflight.begin(running(0))
+    with monkeypatch.context() as patch:
+        takes_only(patch, 20)
+        patch.setattr(os, "ftruncate", refuse)
+        for i in (1, 2):
+            with pytest.raises(OSError, match=r"No space left|refused"):
+                inflight.begin(running(i))
+        with pytest.raises(OSError, match="refused"):
+            inflight.compact()
+    inflight.begin(running(3))
+    with monkeypatch.context() as patch:
+        takes_only(patch, 30)
+        with pytest.raises(OSError, match="No space left"):
+            inflight.begin(running(4))
+    assert list(inflight.running) == read(inflight.path) == [running(0).id, running(3).id]
+
+
+def test_a_sync_that_failed_is_made_good_by_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    inflight.begin(running(0))
+    inode = inflight.path.stat().st_ino
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", refuse)
+        with pytest.raises(OSError, match="refused"):
+            inflight.sync()
+    with pytest.raises(OSError, match="Input/output"):
+        inflight.sync()
+    assert inflight.grown
+    inflight.compact()
+    inflight.sync()
+    assert (inflight.grown, read(inflight.path)) == (False, [running(0).id])
+    assert inflight.path.stat().st_ino != inode
+
+
+@pytest.mark.parametrize("name", ["open", "write", "fsync", "replace"])
+def test_a_file_that_cannot_be_written_anew_stays_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    inflight.begin(running(0))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, name, refuse)
+        with pytest.raises(OSError, match="refused"):
+            inflight.compact()
+    inflight.begin(running(1))
+    assert read(inflight.path) == [running(0).id, running(1).id]
+
+
+def test_syncing_needs_no_further_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of files may be full."""
+    inflight = Inflight(tmp_path / "inflight.log")
+    inflight.begin(running(0))
+    for name in ("dup", "open"):
+        monkeypatch.setattr(os, name, refuse)
+    inflight.sync()
 
 
 def test_probing_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +204,7 @@ def test_probing_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
     before = inflight.path.read_bytes()
     inflight.probe()
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda *_: 5)
+        takes_only(patch, 5)
         with pytest.raises(OSError, match="No space left"):
             inflight.probe()
     assert inflight.path.read_bytes() == before
@@ -171,3 +233,18 @@ def test_syncing_waits_only_if_something_was_written(tmp_path: Path, monkeypatch
     assert len(synced) == 1
     inflight.close()
     inflight.sync()
+
+
+def takes_only(patch: pytest.MonkeyPatch, size: int) -> None:
+    """The disk takes a part of the next write, and then nothing."""
+    real, left = os.write, [size]
+
+    def write(fd: int, data: bytes) -> int:
+        part, left[0] = data[: left[0]], 0
+        return real(fd, part) if part else 0
+
+    patch.setattr(os, "write", write)
+
+
+def refuse(*_: object) -> None:
+    raise OSError(5, "refused")

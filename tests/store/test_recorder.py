@@ -2,16 +2,18 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from gateway.domain.call import Record
 from gateway.store.ballast import Ballast
 from gateway.store.calls import CallLog
 from gateway.store.inflight import Inflight
 from gateway.store.log import Log
 from gateway.store.recorder import Recorder
-from tests.store.samples import record, running
+from tests.store.samples import record, running, segments, stock
 
 
 class Disk:
@@ -69,6 +71,12 @@ def recorder_of(home: Path) -> Recorder:
     return Recorder(CallLog(Log(home / "usage")), inflight, Ballast(home / "ballast", 10_000), sync_s=0)
 
 
+def end(recorder: Recorder, i: int) -> None:
+    """A call ends, and its record is written at once."""
+    recorder.end(record(i))
+    recorder.write()
+
+
 def on_disk(home: Path) -> list[str]:
     return [call.id for call in reversed(CallLog(Log(home / "usage", writer=False)).newest(999))]
 
@@ -81,7 +89,7 @@ def test_a_call_runs_from_its_hold_to_its_record(recorder: Recorder, tmp_path: P
     recorder.begin(running(1))
     recorder.begin(running(2))
     assert still_running(tmp_path) == [running(1).id, running(2).id]
-    recorder.end(record(1))
+    end(recorder, 1)
     recorder.sync()
     assert (on_disk(tmp_path), still_running(tmp_path)) == ([record(1).id], [running(2).id])
 
@@ -89,7 +97,7 @@ def test_a_call_runs_from_its_hold_to_its_record(recorder: Recorder, tmp_path: P
 def test_a_call_is_known_to_run_until_its_record_is_synced(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
     """Otherwise a power cut could take the record and leave the end."""
     recorder.begin(running(1))
-    recorder.end(record(1))
+    end(recorder, 1)
     assert still_running(tmp_path) == [running(1).id]
     disk.unsynced = True
     with pytest.raises(OSError, match="no sync"):
@@ -105,11 +113,11 @@ def test_a_hold_that_cannot_be_written_is_refused(recorder: Recorder, disk: Disk
     with pytest.raises(OSError, match="full"):
         recorder.begin(running(1))
     assert still_running(tmp_path) == []
-    assert "refuses to write" in recorder.trouble
+    assert "refuses to write" in recorder.trouble.text
     assert not recorder.sync()
     disk.full = False
     recorder.begin(running(1))
-    assert recorder.trouble == ""
+    assert recorder.trouble.text == ""
 
 
 def test_the_first_record_that_finds_no_room_takes_that_of_the_ballast(
@@ -123,9 +131,9 @@ def test_the_first_record_that_finds_no_room_takes_that_of_the_ballast(
         return True
 
     monkeypatch.setattr(Ballast, "give_up", give_up)
-    recorder.end(record(1))
+    end(recorder, 1)
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(1).id], [])
-    assert "full" in recorder.trouble
+    assert "full" in recorder.trouble.text
 
 
 def test_records_that_may_wait_a_moment_are_written_by_one_write(
@@ -139,8 +147,8 @@ def test_records_that_may_wait_a_moment_are_written_by_one_write(
 
     for i in range(3):
         recorder.begin(running(i))
-        recorder.end(record(i), soon=True)
-    assert (on_disk(tmp_path), len(recorder.waiting()), recorder.trouble) == ([], 3, "")
+        recorder.end(record(i))
+    assert (on_disk(tmp_path), len(recorder.waiting()), recorder.trouble.text) == ([], 3, "")
     monkeypatch.setattr(os, "pwrite", counted)
     recorder.write()
     recorder.write()
@@ -151,9 +159,9 @@ def test_records_that_may_wait_a_moment_are_written_by_one_write(
 async def test_what_waits_a_moment_is_written_before_all_else(recorder: Recorder, tmp_path: Path, done: str) -> None:
     for i in range(2):
         recorder.begin(running(i))
-    recorder.end(record(0), soon=True)
+    recorder.end(record(0))
     if done == "end":
-        recorder.end(record(1))
+        end(recorder, 1)
     elif done == "synced":
         await recorder.synced()
     else:
@@ -165,14 +173,123 @@ def test_a_moment_later_the_disk_may_refuse(recorder: Recorder, disk: Disk, tmp_
     for i in range(2):
         recorder.begin(running(i))
     disk.full = True
-    recorder.end(record(0), soon=True)
+    recorder.end(record(0))
     recorder.write()
-    assert "refuses to write" in recorder.trouble
+    assert "refuses to write" in recorder.trouble.text
     disk.full = False
-    recorder.end(record(1))
+    end(recorder, 1)
+    assert (on_disk(tmp_path), recorder.waiting()) == ([record(0).id, record(1).id], [])
+    assert recorder.trouble.text  # until the reserve is there again
+
+
+def test_records_of_failures_are_not_tried_again_by_every_call(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
+    """Nobody waits for them; what every call would try again takes time from all."""
+    for i in range(2):
+        recorder.begin(running(i))
+    disk.full = True
+    end(recorder, 0)
+    disk.full = False
+    recorder.end(record(1, status=502))
+    recorder.write()
     assert (on_disk(tmp_path), len(recorder.waiting())) == ([], 2)
     recorder.sync()
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(0).id, record(1).id], [])
+
+
+def test_a_good_answer_whose_record_is_refused_becomes_a_failure_that_costs_nothing(
+    recorder: Recorder, disk: Disk, tmp_path: Path
+) -> None:
+    changed: list[tuple[Record, Record]] = []
+    recorder.on_withheld = lambda old, new: changed.append((old, new))
+    calls = [record(1, balance=900), record(2, status=502, balance=890, cost=10), record(3, balance=880)]
+    for i, call in enumerate(calls, 1):
+        recorder.begin(running(i))
+        recorder.end(call)
+    disk.full = True
+    recorder.write()
+    assert [old for old, _ in changed] == [calls[0], calls[2]]
+    kept = recorder.waiting()
+    assert [(call.status, call.cost, call.possible, call.code) for call in kept] == [
+        (503, 0, 1001, "store_failed"),
+        (502, 10, 0, ""),
+        (503, 0, 1003, "store_failed"),
+    ]
+    assert [call.balance for call in kept] == [1901, 1891, 880 + 1001 + 1003]
+    assert "the disk is full" in kept[0].error
+    disk.full = False
+    recorder.sync()
+    assert CallLog(Log(tmp_path / "usage", writer=False)).newest(9)[::-1] == kept
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EFBIG, errno.ENOSPC])
+def test_a_file_that_refuses_is_left_for_a_new_one(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Its limit of size may be reached, or its place on the disk be bad."""
+    for i in range(3):
+        recorder.begin(running(i))
+    end(recorder, 0)
+    first = (tmp_path / "usage" / "calls-20251120-0000.json").stat().st_ino
+    real = os.pwrite
+
+    def pwrite(fd: int, data: bytes, at: int) -> int:
+        if os.fstat(fd).st_ino == first and at > 60:
+            raise OSError(number, os.strerror(number))
+        return real(fd, data, at)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    end(recorder, 1)
+    end(recorder, 2)
+    assert [len(stock(path)) for path in segments(tmp_path / "usage")] == [1, 2]
+    assert (on_disk(tmp_path), recorder.waiting()) == ([record(i).id for i in range(3)], [])
+    assert bool(recorder.trouble.text) == (number == errno.ENOSPC)  # its reserve was given up in vain
+    assert (tmp_path / "ballast").exists() == (number != errno.ENOSPC)
+
+
+def test_what_the_disk_took_of_a_write_that_cannot_be_undone_counts(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be found after a crash: so its calls are charged, and their answers go out."""
+    for i in range(4):
+        recorder.begin(running(i))
+    end(recorder, 0)
+    for i in range(1, 4):
+        recorder.end(record(i))
+    changed: list[Record] = []
+    recorder.on_withheld = lambda old, _: changed.append(old)
+    with monkeypatch.context() as patch:
+        real, left = os.pwrite, [600]
+
+        def pwrite(fd: int, data: bytes, at: int) -> int:
+            if not left:
+                raise OSError(errno.EIO, "bad")
+            return real(fd, data[: left.pop()], at)
+
+        for name in ("ftruncate", "open"):
+            patch.setattr(os, name, lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "bad")))
+        patch.setattr(os, "pwrite", pwrite)
+        recorder.write()
+        image = tmp_path / "image"
+        shutil.copytree(tmp_path / "usage", image / "usage")
+    assert changed == [record(3)]
+    assert on_disk(image) == [record(i).id for i in range(3)]
+    recorder.sync()
+    assert on_disk(tmp_path) == [record(i).id for i in range(4)]
+    assert sum(len(stock(path)) for path in segments(tmp_path / "usage")) == 4
+
+
+def test_trouble_is_told_when_it_begins_and_when_it_ends(recorder: Recorder, disk: Disk) -> None:
+    told: list[str] = []
+    recorder.trouble.on_change = lambda: told.append(recorder.trouble.text)
+    recorder.begin(running(0))
+    disk.full = True
+    for i in range(3):
+        with pytest.raises(OSError, match="full"):
+            recorder.begin(running(1 + i))
+    end(recorder, 0)
+    disk.full = False
+    recorder.begin(running(9))
+    assert told == ["the disk refuses to write: the disk is full", ""]
 
 
 def test_a_record_that_cannot_be_written_lets_no_call_begin(
@@ -180,17 +297,17 @@ def test_a_record_that_cannot_be_written_lets_no_call_begin(
 ) -> None:
     recorder.begin(running(0))
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise TypeError("a bug")
 
     with monkeypatch.context() as patch:
         patch.setattr(CallLog, "append", fails)
-        recorder.end(record(0))
-        assert "a bug" in recorder.trouble
+        end(recorder, 0)
+        assert "a bug" in recorder.trouble.text
         with pytest.raises(OSError, match="a bug"):
             recorder.begin(running(1))
     recorder.begin(running(1))
-    assert (on_disk(tmp_path), recorder.trouble) == ([record(0).id], "")
+    assert (on_disk(tmp_path), recorder.trouble.text) == ([record(0).id], "")
 
 
 def test_records_wait_in_memory_while_there_is_no_room_at_all(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
@@ -198,7 +315,7 @@ def test_records_wait_in_memory_while_there_is_no_room_at_all(recorder: Recorder
         recorder.begin(running(i))
     disk.full = True
     for i in range(3):
-        recorder.end(record(i))
+        end(recorder, i)
     assert (on_disk(tmp_path), [call.id for call in recorder.waiting()]) == ([], [record(i).id for i in range(3)])
     assert len(still_running(tmp_path)) == 3
 
@@ -206,37 +323,37 @@ def test_records_wait_in_memory_while_there_is_no_room_at_all(recorder: Recorder
 def test_no_call_begins_before_what_waits_is_written(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
     recorder.begin(running(0))
     disk.full = True
-    recorder.end(record(0))
+    end(recorder, 0)
     with pytest.raises(OSError, match="full"):
         recorder.begin(running(1))
     disk.full = False
     recorder.begin(running(1))
     recorder.sync()
     assert (on_disk(tmp_path), still_running(tmp_path)) == ([record(0).id], [running(1).id])
-    assert (recorder.trouble, recorder.waiting()) == ("", [])
+    assert (recorder.trouble.text, recorder.waiting()) == ("", [])
 
 
 def test_syncing_writes_what_waits(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
     recorder.begin(running(0))
     disk.full = True
-    recorder.end(record(0))
+    end(recorder, 0)
     assert not recorder.sync()
     disk.full = False
     assert not recorder.sync()
     assert recorder.sync()
-    assert (on_disk(tmp_path), recorder.trouble) == ([record(0).id], "")
+    assert (on_disk(tmp_path), recorder.trouble.text) == ([record(0).id], "")
 
 
 def test_what_a_crash_took_from_memory_is_still_running_on_disk(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
     recorder.begin(running(0))
     disk.full = True
-    recorder.end(record(0))
+    end(recorder, 0)
     assert still_running(tmp_path) == [running(0).id]
 
 
 def test_a_disk_that_does_not_sync_admits_no_call_until_it_does(recorder: Recorder, disk: Disk) -> None:
     recorder.begin(running(0))
-    recorder.end(record(0))
+    end(recorder, 0)
     disk.unsynced = True
     with pytest.raises(OSError, match="no sync"):
         recorder.sync()
@@ -252,7 +369,7 @@ def test_a_store_on_a_full_disk_opens_and_admits_nothing(disk: Disk, tmp_path: P
     (tmp_path / "ballast").unlink()
     disk.full = True
     recorder = recorder_of(tmp_path)
-    assert "full" in recorder.trouble
+    assert "full" in recorder.trouble.text
     with pytest.raises(OSError, match="full"):
         recorder.begin(running(0))
 
@@ -261,7 +378,7 @@ async def test_waiting_without_a_thread_syncs_at_once(recorder: Recorder, disk: 
     recorder.begin(running(0))
     await recorder.synced()
     disk.unsynced = True
-    recorder.end(record(0))
+    end(recorder, 0)
     with pytest.raises(OSError, match="no sync"):
         await recorder.synced()
 
@@ -271,7 +388,7 @@ async def test_with_a_thread_it_syncs_there(disk: Disk, tmp_path: Path) -> None:
     calls = CallLog(Log(tmp_path / "usage"))
     recorder = Recorder(calls, inflight, Ballast(tmp_path / "ballast"), sync_s=60.0)
     recorder.begin(running(0))
-    recorder.end(record(0))
+    end(recorder, 0)
     await recorder.synced()
     recorder.close()
     calls.log.close()

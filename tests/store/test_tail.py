@@ -2,6 +2,7 @@
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from gateway.store.lines import TAIL, pack
 from gateway.store.segment import EMPTY, Segment
-from gateway.store.tail import Tail
+from gateway.store.tail import PartlyWritten, Tail
 
 LINES = [pack(i, b'{"cost":%d}' % i) for i in range(1, 6)]
 
@@ -107,3 +108,118 @@ def test_a_rebuild_that_fails_can_be_tried_again(tail: Tail, monkeypatch: pytest
     tail.rebuild()
     assert not tail.dirty
     assert Segment(tail.segment.path).scan()
+
+
+def test_a_write_that_cannot_be_undone_counts_as_far_as_its_lines_are_whole(
+    tail: Tail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a crash would find them; and what stands behind them is cut off before anything else is written."""
+    tail.append(LINES[:1])
+    size = len(b"".join(LINES[1:4])) + 6 + 5
+    with monkeypatch.context() as patch:
+        takes_only(patch, size)
+        patch.setattr(os, "ftruncate", refuse)
+        with pytest.raises(PartlyWritten, match="No space left") as caught:
+            tail.append(LINES[1:])
+        assert (caught.value.count, tail.dirty) == (3, True)
+        with pytest.raises(OSError, match="refused"):
+            tail.append(LINES[4:])
+        with pytest.raises(OSError, match="Input/output"):
+            tail.sync()
+    fresh = Segment(tail.segment.path)
+    assert (fresh.scan(), fresh.n, fresh.end) == (False, 4, tail.segment.end)
+    tail.append(LINES[4:])
+    assert Segment(tail.segment.path).scan()
+    assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join(LINES) + TAIL
+
+
+def test_lines_of_a_failed_write_are_never_left_behind_closing_braces(
+    tail: Tail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that cannot be cut is not closed either: the lines behind would be counted after a crash."""
+    tail.append(LINES[:1])
+    with monkeypatch.context() as patch:
+        takes_only(patch, len(LINES[1]) + 1)  # one byte of its newline and comma is missing
+        patch.setattr(os, "ftruncate", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            tail.append(LINES[1:])
+    fresh = Segment(tail.segment.path)
+    assert (fresh.scan(), fresh.n) == (False, 1)
+
+
+def test_a_line_that_is_not_safe_can_be_replaced_where_it_stands(tail: Tail) -> None:
+    tail.append(LINES[:1])
+    tail.covered(tail.mark())
+    tail.append(LINES[1:])
+    mark = tail.mark()
+    new = pack(3, b'{"cost":8}')
+    assert tail.amend(b'"cost":3', lambda _: new)
+    assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join([*LINES[:2], new, *LINES[3:]]) + TAIL
+    tail.covered(mark)
+    assert tail.dirty  # the sync that had begun may have covered the old line
+    tail.covered(tail.mark())
+    assert not tail.dirty
+
+
+@pytest.mark.parametrize("why", ["safe", "unknown", "longer", "refused"])
+def test_a_line_that_cannot_be_replaced_stays(tail: Tail, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    tail.append(LINES)
+    before = content(tail)
+    if why == "safe":
+        tail.covered(tail.mark())
+    if why == "refused":
+        monkeypatch.setattr(os, "pwrite", refuse)
+    needle = b"nothing" if why == "unknown" else b'"cost":3'
+    assert not tail.amend(needle, lambda line: line + b" " if why == "longer" else line[::-1])
+    assert content(tail) == before
+
+
+def test_a_line_that_was_spoilt_while_it_was_replaced_is_written_anew(
+    tail: Tail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tail.append(LINES)
+    new = pack(3, b'{"cost":9}')
+    with monkeypatch.context() as patch:
+        takes_only(patch, 9)
+        assert tail.amend(b'"cost":3', lambda _: new)
+    with pytest.raises(OSError, match="Input/output"):
+        tail.sync()
+    tail.rebuild()
+    assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join([*LINES[:2], new, *LINES[3:]]) + TAIL
+
+
+@pytest.mark.parametrize("name", ["open", "fsync"])
+def test_a_file_that_cannot_be_opened_after_it_was_written_anew_is_opened_later(
+    tail: Tail, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The table of files may be full, or the folder not be synced: then the new file is there, and the old one lost."""
+    tail.append(LINES[:2])
+    real, calls = getattr(os, name), list[int]()
+
+    def second_fails(*args: Any) -> Any:
+        calls.append(1)
+        return real(*args) if len(calls) == 1 else refuse()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, name, second_fails)
+        with suppress(OSError):
+            tail.rebuild()
+    tail.append(LINES[2:])
+    assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join(LINES) + TAIL
+    tail.rebuild()
+    assert not tail.dirty
+
+
+def takes_only(patch: pytest.MonkeyPatch, size: int) -> None:
+    """The disk takes a part of the next write, and then nothing."""
+    real, left = os.pwrite, [size]
+
+    def pwrite(fd: int, data: bytes, at: int) -> int:
+        part, left[0] = data[: left[0]], 0
+        return real(fd, part, at) if part else 0
+
+    patch.setattr(os, "pwrite", pwrite)
+
+
+def refuse(*_: object) -> Any:
+    raise OSError(errno.EIO, "refused")

@@ -1,0 +1,101 @@
+"""A store that fails, as clients see it over HTTP: no answer is complete whose record is not kept."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gateway.domain.settings import Durability
+from tests.fakes.client import Answer, read_answer
+from tests.fakes.disk import REASONS, Disk, Operation, Refusal
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import DONE, speak
+
+
+@pytest.fixture
+def disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch, home)
+
+
+async def healthy(gateway: Gateway) -> None:
+    for _ in range(1000):
+        if gateway.engine.store.books.healthy:
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError(gateway.engine.store.books.trouble.text)
+
+
+def complete(answer: Answer) -> bool:
+    return answer.body.endswith(DONE) if b"data: " in answer.body else answer.status == 200
+
+
+@pytest.mark.parametrize("reason", ["EIO", "ENOSPC", "EFBIG", "EACCES"])
+@pytest.mark.parametrize("durability", Durability)
+async def test_calls_in_flight_end_in_an_error_and_cost_nothing(
+    gateway: Gateway, provider: Provider, disk: Disk, reason: str, durability: Durability
+) -> None:
+    go_on = asyncio.Event()
+
+    async def wait(exchange: Exchange) -> None:
+        await exchange.until(go_on)
+        await speak()(exchange)
+
+    gateway.settings(durability=durability)
+    provider.on("m", speak(), wait)
+    assert (await gateway.client.chat()).status == 200
+    balance = gateway.engine.store.books.balance()
+    calls = [asyncio.ensure_future(gateway.client.chat(stream=bool(n % 2))) for n in range(12)]
+    await provider.asked(13)
+    disk.judge = lambda operation: REASONS[reason] if operation.file.startswith("usage/") else None
+    go_on.set()
+    answers = await asyncio.gather(*calls)
+    assert [complete(answer) for answer in answers] == [False] * 12
+    for answer in answers[::2]:
+        assert (answer.status, answer.error["code"]) == (503, "store_failed")
+        assert (answer.head.get("retry-after"), answer.head.get("x-should-retry")) == ("5", "true")
+        assert "nothing is charged" in answer.error["message"]
+        assert answer.head.get("x-gateway-channel") == "up"
+    for answer in answers[1::2]:
+        assert (answer.status, b'"code":"store_failed"' in answer.body, DONE in answer.body) == (200, True, False)
+    assert gateway.engine.store.books.balance() == balance
+    assert (await gateway.client.chat()).refusal[:2] == (503, "store_unavailable")
+    disk.heal()
+    await healthy(gateway)
+    ids = {answer.head.get("x-request-id") for answer in answers}
+    kept = [record for record in gateway.records if record.id in ids]
+    assert [(record.status, record.code, record.cost) for record in kept] == [(503, "store_failed", 0)] * 12
+    assert complete(await gateway.client.chat(stream=True))
+
+
+async def test_a_connection_goes_on_behind_a_withheld_answer(gateway: Gateway, provider: Provider, disk: Disk) -> None:
+    """The next request on it gets an answer of its own."""
+    go_on = asyncio.Event()
+
+    async def wait(exchange: Exchange) -> None:
+        await exchange.until(go_on)
+        await speak()(exchange)
+
+    provider.on("m", speak(), wait)
+    await gateway.client.chat()
+    peers = [await gateway.client.connect() for _ in range(3)]
+    for peer in peers:
+        await peer.write(gateway.client.chat_bytes())
+    await provider.asked(4)
+    inflight = "inflight.log"
+
+    def judge(operation: Operation) -> Refusal | None:
+        return None if operation.file == inflight else REASONS["EIO"]
+
+    disk.judge = judge
+    go_on.set()
+    first = [await read_answer(peer) for peer in peers]
+    disk.heal()
+    await healthy(gateway)
+    for peer in peers:
+        await peer.write(gateway.client.chat_bytes())
+    second = [await read_answer(peer) for peer in peers]
+    for peer in peers:
+        peer.close()
+    assert [answer.status for answer in first] == [503] * 3
+    assert [answer.status for answer in second] == [200] * 3
