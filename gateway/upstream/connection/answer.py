@@ -3,7 +3,7 @@
 import asyncio
 from typing import Protocol
 
-HIGH_WATER = 64 * 1024
+HIGH_WATER = 32 * 1024
 """Bytes that may wait for their reader before the upstream is made to wait."""
 
 
@@ -61,7 +61,13 @@ class Answer:
             if self.complete:
                 return b""
             await self._wait()
-        return self.rest()
+        if not self.full or len(self._parts) == 1:
+            return self.rest()
+        part = self._parts.pop(0)
+        self._size -= len(part)
+        if self._line is not None and self._size <= HIGH_WATER:
+            self._line.go_on()
+        return part
 
     def fail(self, error: Exception) -> None:
         """Whoever reads gets this; the connection is closed at once."""
@@ -81,6 +87,8 @@ class Answer:
     def abort(self) -> None:
         """Nobody reads any more: close the connection unless it has gone its own way already."""
         if self._line is not None:
+            self._parts.clear()
+            self._size = 0
             self._line.abort()
 
     def take_head(self, status: int, headers: dict[str, str]) -> None:

@@ -20,7 +20,7 @@ NAME_KEPT_S = 300.0
 HEAD_START_S = 0.25
 """What one address gets before the next is tried beside it (RFC 8305)."""
 
-Made = TypeVar("Made", bound=asyncio.Protocol)
+Made = TypeVar("Made", bound=asyncio.BaseProtocol)
 
 
 class Place(msgspec.Struct, frozen=True):

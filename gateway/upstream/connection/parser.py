@@ -39,7 +39,15 @@ class Parser:
         self._headers, self._head_size, self._no_body, self._informed = {}, 0, 0, 0
         self.spoke = self.reusable = False
 
-    def feed(self, data: bytes) -> None:
+    def close(self) -> None:
+        """Nothing more comes. httptools keeps our methods: without this the two would keep each other alive, and with
+        them an answer that nobody reads, until the garbage collector looks.
+        """
+        del self._http
+        self._answer = None
+        self._body.clear()
+
+    def feed(self, data: bytes | memoryview) -> None:
         """Raises Broken if this is no HTTP, more than an answer, or beyond a limit."""
         self.spoke = True
         self._no_body += len(data)

@@ -20,7 +20,7 @@ from gateway.upstream.connection.errors import connect_failure, exchange_failure
 from gateway.upstream.connection.heads import Heads, Target, target_of
 from gateway.upstream.connection.places import Places, Total
 from gateway.upstream.connection.reply import HttpReply
-from gateway.upstream.connection.wire import Wire
+from gateway.upstream.connection.wire import READ_SIZE, Wire
 
 CONNECTIONS = 256
 """Open ones of one channel; what more there is to do waits, within the connect deadline."""
@@ -38,6 +38,7 @@ class Pool:
         self._heads = Heads(headers)
         self._dialer = Dialer(proxy)
         self._places = Places(CONNECTIONS, total)
+        self._buffer = memoryview(bytearray(READ_SIZE))
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop, self._expire)
         self.busy = 0
@@ -137,4 +138,4 @@ class Pool:
         return wire
 
     def _make(self) -> Wire:
-        return Wire(self._places.rest, self._places.gone)
+        return Wire(self._places.rest, self._places.gone, self._buffer)

@@ -12,13 +12,23 @@ from gateway.upstream.connection.answer import Answer
 from gateway.upstream.connection.broken import Broken, text_of
 from gateway.upstream.connection.parser import Parser
 
+READ_SIZE = 64 * 1024
+"""Bytes that one read may bring: what waits for a reader who is slower is never more than a few of them."""
 
-class Wire(asyncio.Protocol):
-    """One connection. ``idle`` is called when it may serve again, ``gone`` once when it is lost."""
 
-    def __init__(self, idle: Callable[["Wire"], None], gone: Callable[["Wire"], None]) -> None:
+class Wire(asyncio.BufferedProtocol):
+    """One connection. ``idle`` is called when it may serve again, ``gone`` once when it is lost.
+
+    It reads into a ``buffer`` of ``READ_SIZE`` that it shares with other connections: whatever comes leaves it before
+    the loop looks at the next one.
+    """
+
+    def __init__(
+        self, idle: Callable[["Wire"], None], gone: Callable[["Wire"], None], buffer: memoryview | None = None
+    ) -> None:
         self._idle = idle
         self._gone = gone
+        self._buffer = memoryview(bytearray(READ_SIZE)) if buffer is None else buffer
         self._transport: asyncio.Transport | None = None
         self._parser = Parser()
         self._answer: Answer | None = None
@@ -63,14 +73,18 @@ class Wire(asyncio.Protocol):
         """See asyncio."""
         self._transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """See asyncio."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """See asyncio. Bytes that nobody asked for close the connection."""
         answer = self._answer
         if answer is None:
             self.abort()
             return
         try:
-            self._parser.feed(data)
+            self._parser.feed(self._buffer[:nbytes])
         except Broken as broken:
             self._break(answer, broken)
             return
@@ -94,6 +108,7 @@ class Wire(asyncio.Protocol):
                 answer.finish()
             else:
                 answer.lose(self._loss(answer, exc))
+        self._parser.close()
         self._gone(self)
 
     def _send(self, request: tuple[bytes, bytes]) -> None:

@@ -1,9 +1,12 @@
 """A connection serves again only when it is surely clean, and no answer ever reaches the wrong call."""
 
 import asyncio
+import gc
 import random
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -11,7 +14,7 @@ from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.connection.answer import HIGH_WATER, Answer
 from gateway.upstream.connection.broken import Broken
 from gateway.upstream.connection.pool import Pool
-from gateway.upstream.connection.wire import Wire
+from gateway.upstream.connection.wire import READ_SIZE, Wire
 from tests.fakes.wire import Socket, chunked
 from tests.upstream.connection.makers import EMPTY, OK, Talk, hang, listening, pooled, question, saying, until
 
@@ -105,6 +108,59 @@ async def test_an_unclean_answer_is_given_but_its_connection_is_not_kept(case: s
         assert await _whole(await wired.ask()) == b""
         await until(lambda: wired.gone)
         assert wired.idle == 0
+
+
+async def test_what_waits_for_its_reader_is_bounded_by_a_read() -> None:
+    async with _wired(saying(OK + b"Content-Length: 8000000\r\n\r\n" + b"x" * 8_000_000)) as wired:
+        answer = await wired.ask()
+        size = most = 0
+        while not answer.complete or answer.full:
+            await asyncio.sleep(0.001)
+            data = await answer.receive()
+            size, most = size + len(data), max(most, len(data))
+        assert (size + len(await _whole(answer)), most <= HIGH_WATER + READ_SIZE) == (8_000_000, True)
+
+
+async def test_connections_that_share_a_buffer_do_not_mix_their_answers() -> None:
+    buffer = memoryview(bytearray(READ_SIZE))
+
+    async def talk(peer: Socket) -> None:
+        body = await peer.read_body(await peer.read_head())
+        await peer.write_slowly(OK + b"Content-Length: 3000\r\n\r\n" + body * 1500, 700)
+        await peer.gone.wait()
+
+    async with listening(talk) as port:
+        wires = [Wire(lambda _: None, lambda _: None, buffer) for _ in range(20)]
+        for made in wires:
+            await asyncio.get_running_loop().create_connection(partial(_same, made), "127.0.0.1", port)
+        marks = [b"%02d" % number for number in range(20)]
+        asks = [(wire.ask((REQUEST[0], mark)), mark) for wire, mark in zip(wires, marks, strict=True)]
+        for answer, _ in asks:
+            await answer.head()
+        assert [await _whole(answer) for answer, _ in asks] == [mark * 1500 for _, mark in asks]
+        for wire in wires:
+            wire.abort()
+
+
+def _same(wire: Wire) -> Wire:
+    return wire
+
+
+async def test_a_lost_connection_leaves_nothing_for_the_garbage_collector() -> None:
+    """What is kept alive by a ring is kept until it looks, which may be long after the last call."""
+    async with _wired(saying(OK + b"Content-Length: 8000000\r\n\r\n" + b"x" * 100_000)) as wired:
+        answer = await wired.ask()
+        kept = weakref.ref(wired.wire._parser)  # noqa: SLF001 - nobody else knows it
+        gc.collect()
+        gc.disable()
+        try:
+            answer.abort()
+            await until(lambda: wired.gone)
+            wired.wire = Wire(lambda _: None, lambda _: None)
+            await asyncio.sleep(0)
+            assert kept() is None
+        finally:
+            gc.enable()
 
 
 async def test_words_nobody_asked_for_close_the_connection() -> None:
