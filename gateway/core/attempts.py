@@ -32,6 +32,8 @@ BODY_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
 ERROR_BODY_LIMIT = 1 << 20
 """Bytes of an error's body that are read."""
+SLICE = 64 << 10
+"""Bytes that are sent at once."""
 
 _TELLING = (
     FailureKind.CLIENT,
@@ -220,6 +222,7 @@ class Attempts:
         """Upstream bytes to client bytes, until the answer is complete or broken."""
         async for data in reply.chunks(stream):
             out = stream.feed(data)
+            del data  # whoever waits for a slow client holds one copy of what it waits with
             if out:
                 await self._pass_on(call, out)
             if stream.failure is not None or stream.finished:
@@ -233,11 +236,18 @@ class Attempts:
             raise AttemptFailed(stream.failure)
 
     async def _pass_on(self, call: Call, out: bytes) -> None:
+        """Send a large piece slice by slice: it does not wait in the transport whole, and each slice that a slow client
+        takes shows that it reads.
+        """
         now = self._clock.mono()
         if call.first_byte is None:
             call.first_byte = now
         call.content_sent = True
-        await call.send(out, now)
+        if len(out) <= SLICE:
+            await call.send(out, now)
+            return
+        for start in range(0, len(out), SLICE):
+            await call.send(out[start : start + SLICE], self._clock.mono())
 
     def _note_failure(self, call: Call, route: Route, failure: Failure, began: float) -> None:
         kind, reason = failure.kind, plain(failure.error.message, 160)

@@ -57,6 +57,8 @@ class HttpClient:
         if self.gone or not isinstance(self.response, web.StreamResponse):
             raise ConnectionResetError("the client is gone")
         await self.response.write(data)
+        if self._request.protocol.writing_paused:
+            await self._request.writer.drain()
 
     def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
         """The whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""

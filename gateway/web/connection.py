@@ -23,6 +23,8 @@ from gateway.web.response import Response
 
 WRITE_S = 30.0
 """A client that takes nothing of what waits for it for so long is left."""
+WRITE_BUFFER = 32 << 10
+"""Bytes that may wait for a client before who writes to it waits, too. The system keeps some more."""
 LOOK_S = 1.0
 """Between two looks at what waits."""
 
@@ -61,6 +63,8 @@ class Connection(RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio."""
         super().connection_made(transport)
+        if self.transport is not None:
+            self.transport.set_write_buffer_limits(WRITE_BUFFER)
         _bound(transport)
 
     def forget(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.core.attempts import SLICE
 from gateway.core.tries import MOST
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Timeouts
@@ -26,7 +27,8 @@ from tests.core.ends import (
     unreachable,
     whole,
 )
-from tests.core.rig import Rig
+from tests.core.rig import QUICK, Rig
+from tests.core.test_pipeline import until
 
 
 def good() -> FakeReply:
@@ -370,3 +372,22 @@ async def test_without_an_open_file_for_an_upstream_no_channel_is_at_fault(rig: 
         await rig.call()
     assert (caught.value.code, rig.record.status, rig.upstreams.order) == ("overloaded", 503, ["a"])
     assert (rig.record.cost, rig.record.possible, rig.health.state(first).name) == (0, 0, "ok")
+
+
+async def test_a_large_event_goes_slice_by_slice(rig: Rig) -> None:
+    """A client that takes one slice after the other is not one that has stopped reading."""
+    channels(rig, lambda: FakeReply(says("x" * (5 * SLICE)), ends(), DONE))
+    rig.client.reading.clear()
+    task = rig.start(stream=True)
+    for _ in range(5):
+        size = len(rig.client.body)
+        await rig.pass_time(QUICK.stall - 1)
+        rig.client.reading.set()
+        await until(lambda size=size: len(rig.client.body) > size)  # type: ignore[misc]
+        rig.client.reading.clear()
+        assert len(rig.client.body) - size <= SLICE
+    rig.client.reading.set()
+    await task
+    assert not rig.client.was_cut
+    assert rig.client.body.endswith(DONE)
+    assert len(rig.client.body) > 5 * SLICE
