@@ -19,7 +19,7 @@ from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
 from gateway.core.health import Health
 from gateway.core.live import Live
-from gateway.core.memory import resident
+from gateway.core.memory import map_large_blocks, resident, trim
 from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Pipeline
 from gateway.core.pressure import Pressure
@@ -77,7 +77,9 @@ class Engine:
         """Base URL of /v1 once it listens."""
         self.stop_asked: Callable[[bool], None] = lambda _now: None
         """Set by the server: begin to stop, at once or after draining."""
-        self.pressure = Pressure(resident, lambda: self.catalog.registry.settings, live)
+        map_large_blocks()
+        self.pressure = Pressure(resident, lambda: self.catalog.registry.settings, live, trim)
+        live.on_tick = self.pressure.relax
         self.pipeline = wire(self)
 
     def now(self) -> Millis:

@@ -1,7 +1,7 @@
 """Live: the calls that run now, and the one slow clock that looks after them.
 
 Once a second, and only while there are calls: keep-alives for silent streams, the head of a stream whose upstream is
-slow to begin, deadlines, and readers that have stopped reading.
+slow to begin, deadlines, readers that have stopped reading, and memory that can be given back.
 
 The head of a stream waits for the upstream's first event: until then another channel may answer, or none, and the
 status and the ``x-gateway-*`` headers tell which. Clients wait for minutes, some proxies between us give up after one.
@@ -42,6 +42,10 @@ class Live:
         self._patience = patience
         self._calls: dict[CallId, Call] = {}
         self._ticking = False
+        self._quiet = False
+        """No call ran at the last tick. What one used may be free only a little later, so there is one more."""
+        self.on_tick: Callable[[bool], None] = lambda _at_rest: None
+        """Called at every tick; ``at_rest``: at the last one, until another call comes."""
         self.empty = asyncio.Event()
         self.empty.set()
 
@@ -55,7 +59,7 @@ class Live:
             self.empty.clear()
         self._calls[call.visit.id] = call
         if not self._ticking:
-            self._ticking = True
+            self._ticking, self._quiet = True, False
             asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
 
     def leave(self, call: Call) -> None:
@@ -81,7 +85,9 @@ class Live:
         return list(self._calls)
 
     def _tick(self) -> None:
-        self._ticking = bool(self._calls)
+        was_quiet, self._quiet = self._quiet, not self._calls
+        self._ticking = not (was_quiet and self._quiet)
+        self.on_tick(not self._ticking)
         if not self._ticking:
             return
         asyncio.get_running_loop().call_later(self._patience.tick, self._tick)

@@ -8,6 +8,7 @@ come free by waiting.
 from collections.abc import Callable, Sized
 from typing import Self
 
+from gateway.core.memory import Trimmer
 from gateway.domain.errors import Unavailable
 from gateway.domain.settings import Settings
 
@@ -18,8 +19,16 @@ MIB = 1 << 20
 class Pressure:
     """The memory of all calls. ``resident`` tells the bytes of the process, 0 where the system does not."""
 
-    def __init__(self, resident: Callable[[], int], settings: Callable[[], Settings], calls: Sized) -> None:
+    def __init__(
+        self,
+        resident: Callable[[], int],
+        settings: Callable[[], Settings],
+        calls: Sized,
+        trim: Callable[[], None] = lambda: None,
+    ) -> None:
         self._resident = resident
+        self._trimmer = Trimmer(resident, trim)
+        self._trim = trim
         self._settings = settings
         self._calls = calls
         self._due = 0.0
@@ -49,13 +58,21 @@ class Pressure:
         """A call has ended, and its body is gone."""
         self.bodies -= size
 
+    def relax(self, at_rest: bool) -> None:  # noqa: FBT001 - the one question there is
+        """Give back what is free and not needed. To be called once a second while calls run, and after the last."""
+        self._trimmer.look(self.bodies, len(self._calls), at_rest=at_rest)
+
     def _look(self, now: float) -> None:
         self._due = now + LOOK_S
         settings = self._settings()
         self._most = settings.bodies_mib * MIB
         self._high = ""
-        size = self._resident() if settings.memory_mib else 0
-        if size >= settings.memory_mib * MIB and size:
+        limit = settings.memory_mib * MIB
+        size = self._resident() if limit else 0
+        if size >= limit and size:
+            self._trim()
+            size = self._resident()
+        if size >= limit and size:
             self._high = (
                 f"the gateway uses {size // MIB} MiB of memory and takes no further calls above "
                 f"{settings.memory_mib} MiB; try again when some have ended, or 'tollkeeper settings set --memory-mib'"

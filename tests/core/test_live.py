@@ -263,9 +263,13 @@ def test_a_call_that_does_not_run_cannot_be_ended(rig: Rig) -> None:
 async def test_nothing_ticks_while_nothing_runs(up: Rig, gate: asyncio.Event) -> None:
     gate.set()
     await up.call(stream=True)
-    assert up.live._ticking  # noqa: SLF001 - an idle gateway sleeps
-    await up.pass_time(1)
-    assert not up.live._ticking  # noqa: SLF001
+    ticks: list[bool] = []
+    up.live.on_tick = ticks.append
+    for ticking in (True, False):
+        assert up.live._ticking  # noqa: SLF001 - an idle gateway sleeps
+        await up.pass_time(1)
+        assert up.live._ticking is ticking  # noqa: SLF001
+    assert ticks == [False, True]
 
 
 async def test_waiting_for_the_disk_is_not_ended_from_outside(

@@ -17,11 +17,16 @@ class Machine:
         self.looks = 0
         self.calls = [1]
         self.settings = Settings(**settings)
-        self.pressure = Pressure(self._resident, lambda: self.settings, self.calls)
+        self.free = 0
+        """What trimming gives back."""
+        self.pressure = Pressure(self._resident, lambda: self.settings, self.calls, self._trim)
 
     def _resident(self) -> int:
         self.looks += 1
         return self.size
+
+    def _trim(self) -> None:
+        self.size -= self.free
 
 
 @pytest.mark.parametrize(("mib", "refused"), [(1023, False), (1024, True), (1025, True)])
@@ -36,6 +41,21 @@ def test_above_its_limit_no_further_call_is_taken(mib: int, refused: bool) -> No
     assert (caught.value.code, caught.value.retry_after_s) == ("out_of_memory", 1.0)
 
 
+def test_what_is_free_is_given_back_before_a_call_is_refused() -> None:
+    machine = Machine()
+    machine.size, machine.free = 1500 * MIB, 600 * MIB
+    machine.pressure.check(0.0)
+    assert machine.size == 900 * MIB
+
+
+def test_what_is_free_is_given_back_when_it_is_quiet() -> None:
+    machine = Machine()
+    machine.size, machine.free = 300 * MIB, 200 * MIB
+    machine.calls.clear()
+    machine.pressure.relax(True)
+    assert machine.size == 100 * MIB
+
+
 def test_a_lonely_call_is_taken_at_any_size() -> None:
     machine = Machine()
     machine.size = 4096 * MIB
@@ -45,6 +65,7 @@ def test_a_lonely_call_is_taken_at_any_size() -> None:
 
 def test_it_is_looked_at_once_a_second() -> None:
     machine = Machine()
+    machine.looks = 0
     for step in range(40):
         machine.pressure.check(step / 10)
     assert machine.looks == 4

@@ -1,0 +1,130 @@
+"""What answers take of a real server's memory, as the system sees it, while they are held and afterwards.
+
+TOLLKEEPER_FULL=1: as many of them as the goals say.
+"""
+
+import asyncio
+import gzip
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gateway.domain.channel import Dialect
+from tests.fakes.client import Client
+from tests.fakes.gateway import running
+from tests.fakes.provider import EVENTS, JSON, Exchange, Provider, Script
+from tests.fakes.replies import DONE, chunk, delta, event, speak, story
+from tests.fakes.wire import Socket
+from tests.server import serving
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured, and given back, on Linux")
+
+FULL = bool(os.environ.get("TOLLKEEPER_FULL"))
+READERS = 200 if FULL else 40
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server in a process of its own, whose channels lead to the test's provider."""
+
+    process: psutil.Process
+    client: Client
+
+    @property
+    def resident(self) -> int:
+        return int(self.process.memory_info().rss)
+
+    async def shrunk(self, most: int) -> bool:
+        """Whether the process is no larger than that within some seconds."""
+        for _ in range(60):
+            if self.resident <= most:
+                return True
+            await asyncio.sleep(0.1)
+        return False
+
+
+@asynccontextmanager
+async def served(home: Path, provider: Provider, **settings: int) -> AsyncIterator[Server]:
+    """Such a server, warm: it has answered a plain call and a stream."""
+    async with running(home) as gateway:
+        root = f"http://127.0.0.1:{provider.port}"
+        gateway.channel(provider.base_url, "m", "warm")
+        gateway.channel(root, "anthropic-m", name="anthropic", dialect=Dialect.ANTHROPIC)
+        gateway.channel(root + "/v1beta", "gemini-m", name="gemini", dialect=Dialect.GEMINI)
+        gateway.settings(**{"token_streams": 0, "channel_calls": 0, "memory_mib": 0, **settings})
+        key = gateway.client.key
+    provider.on("warm", speak())
+    async with serving(home) as child:
+        client = Client(child.port, key)
+        for stream in (False, True, False, True):
+            assert (await client.chat("warm", stream=stream)).status == 200
+        await asyncio.sleep(1.2)  # what the start needed has been given back
+        yield Server(psutil.Process(child.process.pid), client)
+        child.signal()
+        assert await child.ended() == 0
+
+
+@cache
+def words(packed: bool) -> bytes:
+    one = event(chunk(delta("word " * 8)))
+    body = event(story()[0]) + one * ((32 << 20) // len(one)) + event(story()[-1]) + DONE
+    return gzip.compress(body, 6) if packed else body
+
+
+def whole(body: bytes, kind: str = JSON, *, packed: bool = False, status: int = 200) -> Script:
+    """An answer of this body."""
+    coding = {"content-encoding": "gzip"} if packed else {}
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin(status=status, kind=kind, headers={"content-length": str(len(body)), **coding})
+        for start in range(0, len(body), 256 * KIB):
+            if exchange.gone.is_set():
+                break
+            await exchange.write(body[start : start + 256 * KIB])
+
+    return script
+
+
+async def stalled(client: Client) -> Socket:
+    """A reader of a stream who stops after its head."""
+    peer = await client.connect(window=4 * KIB)
+    await peer.write(client.chat_bytes(stream=True))
+    assert (await peer.read_head()).status == 200
+    peer.stop_reading()
+    return peer
+
+
+async def settled(server: Server) -> int:
+    """The size of the process once it has stopped growing."""
+    size, same = 0, 0
+    for _ in range(300):
+        before, size = size, server.resident
+        same = same + 1 if abs(size - before) < 200 * KIB else 0
+        if same == 10:
+            break
+        await asyncio.sleep(0.1)
+    return size
+
+
+@pytest.mark.parametrize("packed", [False, True])
+async def test_stalled_readers_cost_half_a_mebibyte_each_and_nothing_afterwards(
+    home: Path, provider: Provider, *, packed: bool
+) -> None:
+    """G-R2."""
+    provider.on("m", whole(words(packed), EVENTS, packed=packed))
+    async with served(home, provider) as server:
+        base = server.resident
+        readers = [await stalled(server.client) for _ in range(READERS)]
+        each = (await settled(server) - base) / len(readers)
+        for reader in readers:
+            reader.reset()
+        assert each < 512 * KIB
+        assert await server.shrunk(base + 8 * MIB)
