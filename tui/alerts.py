@@ -52,8 +52,8 @@ def _server(board: Board, now: int) -> Iterator[Alert]:
     status = board.status
     if status is None:
         return
-    if status.state == "store_failed":
-        yield Alert("bad", "the store cannot be written", "doctor")
+    if status.store_error:
+        yield Alert("bad", "the store has failed", "doctor")
     if status.version != __version__:
         yield Alert("warn", f"server {safe(status.version, 12)}, console {__version__}", "doctor")
 

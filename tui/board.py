@@ -11,6 +11,7 @@ from gateway.domain.events import (
     Changed,
     Snapshot,
     Stopping,
+    StoreChanged,
 )
 from gateway.domain.units import Millis
 from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, SumRow, TokenView
@@ -61,6 +62,8 @@ class Board:
             self._apply_rare(event)
             if isinstance(event, Snapshot | Changed):
                 self.incidents.look(self.channels, at)
+            if isinstance(event, Snapshot | StoreChanged):
+                self.incidents.look_at_store(event.status.store_error, at)
 
     def _apply_rare(self, event: AnyEvent) -> None:
         if isinstance(event, Snapshot):
@@ -69,6 +72,8 @@ class Board:
             self._take_tables(event)
         elif isinstance(event, Balance):
             self.account = event.account
+        elif isinstance(event, StoreChanged):
+            self.status = event.status
         elif isinstance(event, Stopping):
             self.stopping = event.until_ms
         self.tables += 1

@@ -1,7 +1,8 @@
 """Incidents: when a channel failed, for how long it rested, and where its calls went instead. Values and no clock.
 
 They are put together of two things that are told: the failed attempts of settled calls, and the channels' states. So
-those of the newest calls are known as soon as a console opens, with their rests as far as they still last.
+those of the newest calls are known as soon as a console opens, with their rests as far as they still last. A store that
+fails is an incident as well, from the moment a console hears of it.
 """
 
 from collections import Counter, deque
@@ -33,14 +34,18 @@ WORDS = {
 OURS = ("client_closed", "cancelled", "stopped")
 """Ends that are no upstream's fault, whatever its attempt looks like."""
 
+STORE = ""
+"""Stands in place of the channel in incidents of the store."""
+
 OUT = ("cooling", "attention")
 """States in which a channel is not asked."""
 
 
 class Incident(msgspec.Struct, kw_only=True):
-    """One stretch of failures of one channel."""
+    """One stretch of failures of one channel, or of the store."""
 
     channel: str
+    """``STORE`` if it is not one's."""
     kind: FailureKind | None
     """None: only its state told of it."""
     reason: str
@@ -114,6 +119,17 @@ class Incidents:
             elif found is not None and found.resting:
                 found.resting = False
                 found.ended = min(now, found.until) if found.until is not None else now
+
+    def look_at_store(self, error: str, at: Millis) -> None:
+        """Take in the state of the store at a moment (0: that of the last call); without an error it works."""
+        now = at or self._now
+        found = next((one for one in reversed(self._all) if one.channel == STORE and one.resting), None)
+        if error and found is None:
+            self._all.append(Incident(channel=STORE, kind=None, reason=error, began=now, last=now, resting=True))
+        elif error and found is not None:
+            found.reason, found.last = error, now
+        elif found is not None:
+            found.resting, found.ended = False, now
 
     def _open(self, channel: str, at: Millis) -> Incident | None:
         """The incident that a failure at this moment belongs to."""

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 
 from gateway.domain.errors import GatewayError
-from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping
+from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping, StoreChanged
 from gateway.domain.money import dollars
 from gateway.domain.views import CallView
 from tui import format as fmt
@@ -45,11 +45,20 @@ def told(event: AnyEvent) -> Iterator[str]:
     if isinstance(event, Snapshot):
         yield f"serving {event.status.address}, {len(event.running)} calls running"
         yield f"available {dollars(event.account.available_nanos)}"
+        if event.status.store_error:
+            yield store_line(event.status.store_error)
         yield from map(call_line, reversed(event.recent))
     elif isinstance(event, CallSettled):
         yield call_line(event.call)
+    elif isinstance(event, StoreChanged):
+        yield store_line(event.status.store_error)
     elif isinstance(event, Stopping):
         yield "the server is stopping"
+
+
+def store_line(error: str) -> str:
+    """The state of the store in words."""
+    return f"the store has failed, and no calls are taken: {safe(error)}" if error else "the store works again"
 
 
 def call_line(call: CallView) -> str:

@@ -7,7 +7,7 @@ from textual.content import Content
 from tui import format as fmt
 from tui.card import Card
 from tui.glyphs import Glyphs
-from tui.incidents import WORDS, Incident
+from tui.incidents import STORE, WORDS, Incident
 from tui.safe import safe
 from tui.tones import Part
 
@@ -20,7 +20,8 @@ def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int
     for one in incidents:
         tone = "bad" if one.resting and one.until is None else "warn" if one.resting else "dim"
         mark = glyphs.warning if one.resting else glyphs.ok
-        card.row(fmt.moment(one.began, now), (f"{mark} ", tone), (safe(one.channel, 40), "bold"), f" {what(one, now)}")
+        name = "the store" if one.channel == STORE else safe(one.channel, 40)
+        card.row(fmt.moment(one.began, now), (f"{mark} ", tone), (name, "bold"), f" {what(one, now)}")
         if one.reason:
             card.row("", (reason(one), "dim"))
         if moved := where(one, glyphs):
@@ -36,6 +37,8 @@ def brief(one: Incident, now: int, glyphs: Glyphs) -> str:
 
 def what(one: Incident, now: int) -> str:
     """``rate-limited 30s``, ``errors, 4 times until 14:02:10; asked again in 12s``."""
+    if one.channel == STORE:
+        return "failed: no calls are taken" if one.resting else f"failed for {fmt.left(0, one.rested_ms or 0)}"
     told = "out" if one.kind is None else WORDS.get(one.kind, "failed")
     if not one.resting and (rested := one.rested_ms) is not None:
         told += f" {fmt.left(0, rested)}"

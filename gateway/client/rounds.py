@@ -45,7 +45,7 @@ async def rounds(client: ControlClient, environ: Mapping[str, str] = os.environ)
     for step in await _asked(client):
         yield step
     yield clock(ahead)
-    yield await _store(client)
+    yield _failed_store(status.store_error) if status.store_error else await _store(client)
     yield proxies(status.address, environ)
 
 
@@ -62,6 +62,12 @@ async def _asked(client: ControlClient) -> list[Step]:
         return await client.machine()
     except GatewayError as error:
         return [_unanswered("the machine", error)]
+
+
+def _failed_store(error: str) -> Step:
+    fix = "free space on the disk or repair it: the store goes on by itself as soon as it can"
+    text = f"it has failed, and no calls are taken: {plain(error, TEXT_LIMIT)}"
+    return Step(name="the store", result="fail", text=text, fix=fix, code="store_unavailable", status=503)
 
 
 async def _store(client: ControlClient) -> Step:

@@ -108,5 +108,6 @@ def _print(view: Status) -> None:
             ("channels", ", ".join(f"{count} {state}" for state, count in sorted(view.channels.items())) or "none"),
             ("calls on record", f"{view.records:,}"),
             ("durability", view.durability),
+            ("store", f"FAILED: {plain(view.store_error)}; no calls are taken" if view.store_error else "works"),
         ]
     )

@@ -16,7 +16,7 @@ from gateway.control.desk import Desk
 from gateway.control.inputs import query
 from gateway.control.usage import tallies
 from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
-from gateway.core.bus import Batch, Notice, Progress, Settled, Started, Stopping, Watcher
+from gateway.core.bus import Batch, Notice, Progress, Settled, Started, StoreState, Watcher
 from gateway.core.engine import Engine
 from gateway.domain import events
 from gateway.domain.errors import BadRequest
@@ -121,9 +121,8 @@ class Feed:
             return events.CallStarted(seq=self._next(), call=notice.call)
         if isinstance(notice, Settled):
             return events.CallSettled(seq=self._next(), call=call_view(notice.record))
-        return self._stopping(notice)
-
-    def _stopping(self, notice: Stopping) -> events.Event:
+        if isinstance(notice, StoreState):
+            return events.StoreChanged(seq=self._next(), status=self._engine.status())
         running = list(self._engine.store.books.running)
         return events.Stopping(seq=self._next(), until_ms=notice.until, running=running)
 

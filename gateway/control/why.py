@@ -113,7 +113,8 @@ def _store_error(engine: Engine) -> GatewayError | None:
     """A call tries the disk once more before it gives up; here nothing is written, so this is what is known."""
     if engine.store.books.healthy:
         return None
-    return Unavailable("the disk refused the last write: calls are not taken", code="store_unavailable")
+    text = f"the store has failed, and no calls are taken: {engine.store.books.trouble.text}"
+    return Unavailable(text, code="store_unavailable")
 
 
 def _way(found: Rehearsal, group: Group) -> str:

@@ -54,7 +54,11 @@ class Stopping(msgspec.Struct, frozen=True):
     until: Millis
 
 
-Notice = Started | Progress | Settled | Stopping
+class StoreState(msgspec.Struct, frozen=True):
+    """The store has failed, or works again."""
+
+
+Notice = Started | Progress | Settled | Stopping | StoreState
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,6 +202,11 @@ class Bus:
         """Configuration, a channel's health or the granted money changed."""
         for watcher in self._watchers:
             watcher.change()
+
+    def store_changed(self) -> None:
+        """The store has failed, or works again."""
+        for watcher in self._watchers:
+            watcher.offer(StoreState())
 
     def stopping(self, until: Millis) -> None:
         """No more calls are admitted; those that run may go on until this moment."""

@@ -139,6 +139,7 @@ class Engine:
             in_flight=len(self.live),
             watchers=self.bus.watchers,
             state=self._state(),
+            store_error=self.store.books.trouble.text,
             durability=self.catalog.registry.settings.durability.value,
             channels=channels,
             records=self.store.calls.count,

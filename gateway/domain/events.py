@@ -78,6 +78,12 @@ class Beat(Event, frozen=True, kw_only=True, tag="beat"):
     time_ms: Millis
 
 
+class StoreChanged(Event, frozen=True, kw_only=True, tag="store"):
+    """The store has failed, or works again: ``status.store_error`` tells."""
+
+    status: Status
+
+
 class Stopping(Event, frozen=True, kw_only=True, tag="stopping"):
     """The server drains and will go away."""
 
@@ -85,4 +91,4 @@ class Stopping(Event, frozen=True, kw_only=True, tag="stopping"):
     running: list[CallId]
 
 
-AnyEvent = Snapshot | CallStarted | CallProgress | CallSettled | Changed | Balance | Beat | Stopping
+AnyEvent = Snapshot | CallStarted | CallProgress | CallSettled | Changed | Balance | Beat | StoreChanged | Stopping

@@ -318,6 +318,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     watchers: int
     state: str
     """``serving``, ``draining``, ``store_failed`` or ``embedded``."""
+    store_error: str = ""
+    """Why the store has failed, in words that name no path; empty while it works."""
     durability: str
     channels: dict[str, int]
     """Count by state."""

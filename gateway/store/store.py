@@ -39,7 +39,9 @@ class Store:
         self._home, self._writer = home, writer
         self._ending = ExitStack()
         self.notes: list[str] = []
-        """What was repaired, at opening or since, for the owner to know."""
+        """What was repaired, at opening or since, for the owner to know; each once."""
+        self.on_note: Callable[[str], None] = lambda _text: None
+        """Called with what is repaired later, from whichever thread."""
         self.entities: Entities
         self.calls: CallLog
         self.books: Books
@@ -101,6 +103,7 @@ class Store:
                 notes=self.notes,
                 high_water=high_water,
             )
+            log.tell = self._note
             ending.callback(log.close)
             self.calls = CallLog(log)
             inflight = Inflight(self._home / "inflight.log", moment=now())
@@ -109,6 +112,11 @@ class Store:
             self.books = Books(self.entities, self.calls, recorder)
             self._tell(inflight, self.books.recover(dict(inflight.running)))
             self._ending = ending.pop_all()
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+        self.on_note(text)
 
     def _tell(self, inflight: Inflight, lost: int) -> None:
         if inflight.kept:

@@ -22,7 +22,8 @@ def health(engine: Engine) -> tuple[int, bytes]:
         "uptime_s": engine.uptime_s,
         "inflight": status.in_flight,
         "channels": {state: status.channels.get(state, 0) for state in STATES},
-        "store": "failed" if status.state == "store_failed" else "ok",
+        "store": "failed" if status.store_error else "ok",
+        "store_error": status.store_error,
     }
     return (200 if well else 503), msgspec.json.encode(body)
 

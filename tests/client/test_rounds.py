@@ -54,6 +54,14 @@ async def test_books_that_differ(owner: ControlClient, monkeypatch: pytest.Monke
     assert (step.text, step.code) == ("balance: 1 != 2", "store_differs")
 
 
+async def test_a_store_that_has_failed(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.engine.store.books.trouble.say(write="the disk is full")
+    step = (await made(owner))["the store"]
+    gateway.engine.store.books.trouble.say(write="")
+    assert (step.result, step.code, step.status) == ("fail", "store_unavailable", 503)
+    assert (step.text, bool(step.fix)) == ("it has failed, and no calls are taken: the disk is full", True)
+
+
 async def test_a_damaged_log(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = await owner.verify()
 

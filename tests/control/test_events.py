@@ -10,7 +10,7 @@ from gateway.client.control import ControlClient
 from gateway.client.http import exchange
 from gateway.control import events as module
 from gateway.control.events import BALANCE_GAP_S, BEAT_S, SUMS_GAP_S, TABLES_GAP_S, Feed
-from gateway.core.bus import QUEUE_LIMIT, Batch, Notice, Progress, Settled, Started
+from gateway.core.bus import QUEUE_LIMIT, Batch, Notice, Progress, Settled, Started, StoreState
 from gateway.core.bus import Stopping as Stops
 from gateway.domain.call import Record, Running
 from gateway.domain.errors import BadRequest, GatewayError
@@ -24,6 +24,7 @@ from gateway.domain.events import (
     Changed,
     Snapshot,
     Stopping,
+    StoreChanged,
 )
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.views import call_view
@@ -104,6 +105,14 @@ async def test_calls_are_told_at_once_in_order_and_numbered(feed: Feed) -> None:
     assert isinstance(third, CallSettled)
     assert third.call == call_view(record(1))
     assert fourth == Stopping(seq=fourth.seq, until_ms=Millis(9), running=[])
+
+
+async def test_a_store_that_fails_is_told_with_the_reason(feed: Feed, gateway: Gateway) -> None:
+    gateway.engine.store.books.trouble.say(write="the disk is full")
+    (event,) = said(await feed.tell(Batch(notices=[StoreState()])))
+    gateway.engine.store.books.trouble.say(write="")
+    assert isinstance(event, StoreChanged)
+    assert (event.status.state, event.status.store_error) == ("store_failed", "the disk is full")
 
 
 async def test_money_is_told_at_most_four_times_a_second(feed: Feed, gateway: Gateway, hand: Hand) -> None:

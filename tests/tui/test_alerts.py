@@ -48,7 +48,7 @@ def test_an_empty_or_suspended_account_stops_everything() -> None:
 
 
 def test_the_servers_own_troubles_are_told() -> None:
-    assert texts(board(status=status(0, state="store_failed"))) == ["the store cannot be written"]
+    assert texts(board(status=status(0, store_error="the disk is full"))) == ["the store has failed"]
     assert texts(board(status=status(0, version="9.9")))[0].startswith("server 9.9, console ")
 
 

@@ -1,9 +1,20 @@
 import msgspec
 
-from gateway.domain.events import Balance, Beat, CallProgress, CallSettled, CallStarted, Changed, Stopping
+from gateway.domain.events import (
+    Balance,
+    Beat,
+    CallProgress,
+    CallSettled,
+    CallStarted,
+    Changed,
+    Stopping,
+    StoreChanged,
+)
 from gateway.domain.units import Millis
 from tests.tui.stage import NOW, FakeClient, account, call, calls, running, status, sums, token
+from tui.alerts import alerts
 from tui.board import Board
+from tui.incidents import STORE
 
 
 def board() -> Board:
@@ -80,3 +91,20 @@ def test_a_snapshot_of_the_same_server_counts_no_call_twice() -> None:
     before = sum(made.pulse.minutes(NOW, 60))
     made.apply(FakeClient(calls(10)).snapshot())
     assert sum(made.pulse.minutes(NOW, 60)) == before
+
+
+def test_a_store_that_fails_is_an_alert_and_an_incident_until_it_works_again() -> None:
+    made = board()
+    made.apply(StoreChanged(seq=1, status=status(10, store_error="the disk is full")), NOW)
+    assert [alert.text for alert in alerts(made, NOW) if "store" in alert.text] == ["the store has failed"]
+    (one,) = [incident for incident in made.incidents.newest() if incident.channel == STORE]
+    assert (one.reason, one.began, one.resting) == ("the disk is full", NOW, True)
+    made.apply(StoreChanged(seq=2, status=status(10)), Millis(NOW + 5_000))
+    assert [alert for alert in alerts(made, NOW) if "store" in alert.text] == []
+    assert (one.resting, one.rested_ms) == (False, 5_000)
+
+
+def test_a_store_that_has_failed_before_a_console_opens_is_known_to_it() -> None:
+    made, client = Board(), FakeClient(calls(10))
+    made.apply(msgspec.structs.replace(client.snapshot(), status=status(10, store_error="the disk is full")))
+    assert [one.reason for one in made.incidents.newest() if one.channel == STORE] == ["the disk is full"]

@@ -92,3 +92,15 @@ def test_only_so_many_are_kept() -> None:
     for number in range(LIMIT + 5):
         found.settle(moved(NOW + number * (QUIET_MS + 1)))
     assert len(found.newest()) == LIMIT
+
+
+def test_a_store_that_fails_twice_is_two_incidents_and_no_channels() -> None:
+    found = Incidents()
+    for at, error in enumerate(("full", "full", "", "", "broken")):
+        found.look_at_store(error, Millis(NOW + at))
+    assert [(one.reason, one.began, one.last, one.ended) for one in found.newest()] == [
+        ("broken", NOW + 4, NOW + 4, None),
+        ("full", NOW, NOW + 1, NOW + 2),
+    ]
+    found.settle(moved())
+    assert [one.channel for one in found.newest("a")] == ["a"]

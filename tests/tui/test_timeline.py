@@ -42,3 +42,12 @@ def test_the_reason_stands_below_without_the_channels_name_and_harmless() -> Non
     assert "[b]429[/]" in timeline([one], NOW, UNICODE, 80).plain
     assert "\x1b" not in timeline([one], NOW, UNICODE, 80).plain
     assert "channel 'a'" not in timeline([one], NOW, UNICODE, 80).plain
+
+
+def test_a_store_that_fails_has_its_own_words() -> None:
+    one = incident(channel="", kind=None, reason="the disk is full", failures=0, resting=True)
+    assert timeline([one], NOW, UNICODE, 80).plain.split() == (
+        f"14:12:20 {UNICODE.warning} the store failed: no calls are taken the disk is full".split()
+    )
+    over = incident(channel="", kind=None, failures=0, ended=Millis(NOW - 48_000))
+    assert "the store failed for 12s" in timeline([over], NOW, UNICODE, 80).plain

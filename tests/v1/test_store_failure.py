@@ -1,10 +1,12 @@
 """A store that fails, as clients see it over HTTP: no answer is complete whose record is not kept."""
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
 
+from gateway.core.bus import Settled, StoreState
 from gateway.domain.settings import Durability
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.disk import REASONS, Disk, Operation, Refusal
@@ -99,3 +101,44 @@ async def test_a_connection_goes_on_behind_a_withheld_answer(gateway: Gateway, p
         peer.close()
     assert [answer.status for answer in first] == [503] * 3
     assert [answer.status for answer in second] == [200] * 3
+
+
+async def test_a_failure_is_reported_with_its_reason_and_so_is_its_end(
+    gateway: Gateway, disk: Disk, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk.judge = lambda operation: REASONS["EIO"] if operation.file == "inflight.log" else None
+    with gateway.engine.bus.watch() as watcher:
+        for _ in range(20):
+            assert (await gateway.client.chat()).refusal[:2] == (503, "store_unavailable")
+        batch = await watcher.take(1)
+        health = await gateway.client.get("/v1/health")
+        assert [type(notice) for notice in batch.notices if not isinstance(notice, Settled)] == [StoreState]
+        disk.heal()
+        await healthy(gateway)
+        batch = await watcher.take(1)
+        assert [type(notice) for notice in batch.notices if not isinstance(notice, Settled)] == [StoreState]
+    reason = "the disk refuses to write: Input/output error"
+    assert (health.status, health.json["store"], health.json["store_error"]) == (503, "failed", reason)
+    assert str(home).encode() not in health.body
+    well = await gateway.client.get("/v1/health")
+    assert (well.status, well.json["store"], well.json["store_error"]) == (200, "ok", "")
+    assert [record.getMessage().partition(". Calls")[0] for record in caplog.records] == [
+        f"the store in {home} has failed: {reason}",
+        f"the store in {home} works again, and calls are taken",
+    ]
+
+
+async def test_what_the_store_does_to_keep_its_calls_is_reported(
+    gateway: Gateway, provider: Provider, disk: Disk, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.on("m", speak())
+    assert (await gateway.client.chat()).status == 200
+    (name,) = {operation.file for operation in disk.seen if operation.name == "pwrite" and "calls" in operation.file}
+    disk.refuse(errno.EFBIG, "pwrite", file=name)
+    for _ in range(3):
+        assert (await gateway.client.chat()).status == 200
+    assert gateway.engine.store.books.healthy
+    await asyncio.sleep(0)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the store in {home}: a call file cannot be written (File too large); calls go on in a new one"
+    ]
