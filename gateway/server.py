@@ -1,4 +1,7 @@
-"""Server: puts the parts together and owns their life. The only file that knows them all."""
+"""Server: puts the parts together and owns their life. The only file that knows them all.
+
+Long: every part is made, wired and ended here, and the order of that is the point.
+"""
 
 import asyncio
 import gc
@@ -8,8 +11,8 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -39,7 +42,6 @@ from gateway.core.ratelimit import Limiter
 from gateway.core.retries import Retries
 from gateway.core.room import Rooms
 from gateway.core.sticky import Sticky
-from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, Conflict
@@ -183,34 +185,13 @@ async def open_engine(
             files=files,
             wire=_pipeline,
         )
-        with _watching(engine):
+        with engine.store_watched():
             yield engine
         bus.close()
     finally:
         await tasks.close()
         await upstreams.close()
         store.close()
-
-
-@contextmanager
-def _watching(engine: Engine) -> Iterator[None]:
-    """Have what becomes of the store reported. It tells from its own thread as well."""
-    loop, store, bus = asyncio.get_running_loop(), engine.store, engine.bus
-    trouble = store.books.trouble
-    watch = StoreWatch(str(engine.config.home), lambda: trouble.text, bus.store_changed, engine.clock.mono)
-    trouble.on_change = lambda: _soon(loop, watch.look)
-    store.on_note = lambda text: _soon(loop, partial(watch.note, text))
-    if trouble.text:
-        watch.look()
-    try:
-        yield
-    finally:
-        watch.close()
-
-
-def _soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop has ended; nobody is left to be told
-        loop.call_soon_threadsafe(do)
 
 
 def _pipeline(engine: Engine) -> Pipeline:

@@ -4,9 +4,12 @@ It is put together once by the composition root. The configuration changes only 
 new lookups made, health of what was edited forgotten, watchers told.
 """
 
+import asyncio
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import zip_longest
 
 import msgspec
@@ -24,6 +27,7 @@ from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Pipeline
 from gateway.core.pressure import Pressure
 from gateway.core.ratelimit import Limiter
+from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
 from gateway.domain.change import Change
 from gateway.domain.channel import Channel, key_id
@@ -112,6 +116,20 @@ class Engine:
         self.bus.changed()
         return inverse
 
+    @contextmanager
+    def store_watched(self) -> Iterator[None]:
+        """Report what becomes of the store, for the time of the block. It tells from its own thread as well."""
+        loop, books = asyncio.get_running_loop(), self.store.books
+        watch = StoreWatch(str(self.config.home), lambda: books.trouble.text, self.bus.store_changed, self.clock.mono)
+        books.trouble.on_change = lambda: _soon(loop, watch.look)
+        self.store.on_note = lambda text: _soon(loop, partial(watch.note, text))
+        if books.trouble.text:
+            watch.look()
+        try:
+            yield
+        finally:
+            watch.close()
+
     def cancel(self, call: CallId) -> bool:
         """End a running call; False if it does not run."""
         return self.live.cancel(call)
@@ -154,6 +172,11 @@ class Engine:
         if self.pipeline.closed is not None:
             return "draining"
         return "serving" if self.address else "embedded"
+
+
+def _soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop has ended; nobody is left to be told
+        loop.call_soon_threadsafe(do)
 
 
 def _rewired(before: Channel | None, after: Channel | None) -> bool:

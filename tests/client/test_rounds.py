@@ -36,6 +36,7 @@ async def test_every_channel_is_looked_at_whatever_becomes_of_the_others(
         "the port": "ok",
         "the home": "ok",
         "the disk": "ok",
+        "open files": "ok",
         "the clock": "skipped",
         "the store": "ok",
         "the proxy variables": "ok",
