@@ -83,8 +83,10 @@ def _load() -> Find:
                 model = vendor.find_model(served.upstream_name, all_providers=providers)
                 at = datetime.fromtimestamp(now / 1000, UTC)
                 found = price_of(served.name, model.get_prices(at), source, now) if model is not None else None
+                if model is None or found is None:
+                    return None
                 as_of = max((day for day in dates if day <= now), default=Millis(0))
-                return found and msgspec.structs.replace(found, as_of=as_of)
+                return msgspec.structs.replace(found, as_of=as_of, context=model.context_window)
         return None
 
     return find

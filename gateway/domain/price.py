@@ -34,6 +34,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = "manual"
     """``manual``, ``demo``, or the name of the price list it was imported from. A manual price is never overwritten."""
     updated: Millis = Millis(0)
+    context: int | None = None
+    """Context length in tokens by the price list: no answer is longer. None: not known."""
     as_of: Millis = Millis(0)
     """When the list it was imported from was last brought up to date; 0: it is not from a list."""
 
@@ -70,6 +72,25 @@ def rates(price: Price, input_tokens: int, multiplier: int) -> Rates:
     return Rates(best.input, cached, write, best.output, price.per_call, multiplier)
 
 
+def highest_cost(price: Price, input_tokens: int, output_tokens: int, multiplier: int) -> Nanos:
+    """The most that a call of at most so many tokens can cost, for a hold.
+
+    Any part of the input may be read from a cache or written to one, and a shorter input may fall into a dearer tier.
+    """
+    starts = sorted({tier.above for tier in price.tiers if tier.above < input_tokens}) if price.tiers else []
+    most = _at_most(price, starts[0] if starts else input_tokens, output_tokens)
+    if starts:
+        ends = dict(zip(starts, [*starts[1:], input_tokens], strict=True))
+        tiers = (tier for tier in price.tiers if tier.above in ends)
+        most = max(most, *(_at_most(tier, ends[tier.above], output_tokens) for tier in tiers))
+    return _rounded(most + price.per_call * MILLION, multiplier)
+
+
+def _at_most(at: Price | Tier, input_tokens: int, output_tokens: int) -> int:
+    """Millionths of nano-dollars, if all of the input is of the dearest kind."""
+    return input_tokens * max(at.input, at.cached_input or 0, at.cache_write or 0) + output_tokens * at.output
+
+
 def cost(usage: Usage, at: Rates) -> Nanos:
     """Nano-dollars of one usage: integers throughout and one half-up rounding at the end."""
     fresh = max(0, usage.input - usage.cached - usage.cache_write)
@@ -80,5 +101,9 @@ def cost(usage: Usage, at: Rates) -> Nanos:
         + usage.output * at.output
         + at.per_call * MILLION
     )
+    return _rounded(micro, at.multiplier)
+
+
+def _rounded(micro: int, multiplier: int) -> Nanos:
     scale = MILLION * MILLION
-    return Nanos((2 * micro * at.multiplier + scale) // (2 * scale))
+    return Nanos((2 * micro * multiplier + scale) // (2 * scale))

@@ -5,8 +5,9 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from gateway.domain.price import Price, Rates, Tier, cost, rates
+from gateway.domain.price import Price, Rates, Tier, cost, highest_cost, rates
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import Usage, canonical
 
@@ -120,3 +121,30 @@ def test_the_highest_tier_a_call_exceeds_applies(tokens: int, found: Rates) -> N
 )
 def test_free_is_what_can_never_cost_anything(price: Price, free: bool) -> None:
     assert price.free is free
+
+
+SUMS = st.integers(0, 10**13).map(Nanos)
+PRICES = st.builds(
+    Price,
+    model=st.just("m"),
+    input=SUMS,
+    output=SUMS,
+    cached_input=st.none() | SUMS,
+    cache_write=st.none() | SUMS,
+    per_call=SUMS,
+    tiers=st.lists(st.builds(Tier, above=st.integers(0, 60), input=SUMS, output=SUMS), max_size=3).map(tuple),
+)
+
+
+@given(PRICES, USAGES.map(lambda usage: replace(usage, input=usage.input % 70)), st.integers(0, 30), st.integers(0, 30))
+def test_no_smaller_call_costs_more_than_the_highest_cost(price: Price, usage: Usage, more: int, longer: int) -> None:
+    usage = canonical(usage)
+    highest = highest_cost(price, usage.input + more, usage.output + longer, 1_500_001)
+    assert cost(usage, rates(price, usage.input, 1_500_001)) <= highest
+
+
+def test_the_highest_cost_is_no_higher_than_it_must_be() -> None:
+    price = Price(model="m", input=Nanos(3 * MILLION), output=Nanos(5 * MILLION), per_call=Nanos(7))
+    assert highest_cost(price, 10, 2, MILLION) == 47
+    tiers = (Tier(above=4, input=Nanos(MILLION), output=Nanos(0)),)
+    assert highest_cost(replace(price, tiers=tiers), 10, 2, MILLION) == 29
