@@ -148,7 +148,9 @@ async def _listing(client: ControlClient, ref: str, *, refresh: bool) -> Listing
 
 def _patch(view: ChannelView, found: list[ListedModel], *, replace: bool) -> Patch:
     """``--set`` makes a fixed list, also where patterns chose."""
-    wanted = [Served(name=m.name, context=m.context, told=m.told) for m in found if m.state != "gone"]
+    wanted = [
+        Served(name=m.name, context=m.context, max_output=m.max_output, told=m.told) for m in found if m.state != "gone"
+    ]
     models = merged([] if replace else view.models, wanted, view.models)
     fixed: Patch = {"patterns": []} if replace and view.patterns else {}
     return {"models": msgspec.to_builtins(models)} | fixed

@@ -193,6 +193,7 @@ def served(values: tuple[Served, ...]) -> None:
         model_name(model.name, "models")
         model_name(model.upstream_name, "models")
         _demand(model.name not in seen, "models", f"'{model.name}' is listed twice")
+        _demand((model.max_output or 1) > 0, "models", f"the max_output of '{model.name}' must be above 0")
         seen.add(model.name)
 
 

@@ -142,6 +142,7 @@ def _row(model: Served, offered: Served | None, state: str) -> ListedModel:
         public=offered.name if offered else "",
         context=model.context,
         told=model.told,
+        max_output=model.max_output,
     )
 
 

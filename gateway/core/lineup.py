@@ -65,4 +65,9 @@ def newly_listed(before: Listed | None, channel: Channel, models: tuple[Served, 
 def _told(model: Served, there: Served | None) -> Served:
     if there is None:
         return model
-    return msgspec.structs.replace(model, context=there.context or model.context, told=there.told or model.told)
+    return msgspec.structs.replace(
+        model,
+        context=there.context or model.context,
+        max_output=there.max_output or model.max_output,
+        told=there.told or model.told,
+    )

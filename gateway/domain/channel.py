@@ -37,6 +37,10 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the model was first seen here; shown to clients in whole seconds."""
     context: int | None = None
     """Context length in tokens, where the upstream tells."""
+    max_output: int | None = None
+    """The most output tokens of one answer, where the upstream tells, or the context that no answer is longer than.
+    A request's higher limit is lowered to it, so a wrong one makes answers shorter but lets nobody spend more than is
+    held."""
     told: Told | None = None
     """Its price there, where the upstream tells."""
     live: bool = False

@@ -6,7 +6,7 @@ The weights are fitted to o200k on English, code and some thirty other languages
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -53,18 +53,24 @@ CALL_TOKENS = 3
 
 BOUND_BYTES_PER_TOKEN = 3
 BOUND_MEDIA_TOKENS = 1500
+BOUND_MEDIA_BYTES_PER_TOKEN = 64
+"""Of the base64 text of audio and documents: speech at 16 kbit/s, scanned pages of 150 kB."""
+BOUND_TOOLS_TOKENS = 600
+"""What vendors tell the model about tools as such; Anthropic up to 530, and also where it has to be given a form."""
 BOUND_LEAST = 16
 
 _MEDIA_KEYS = frozenset({"data", "file_data", "b64_json"})
 """Where parts of a message carry base64 text without a ``data:`` in front."""
 _MEDIA_SIGNS = (b'"image_url"', b'"input_audio"', b'"file"', b"data:")
 """Parts without any of these have no media."""
+_NO_TEXT = ("data:audio/", "data:video/", "data:application/pdf")
+"""Documents of other kinds may be texts."""
 _SCHEMAS = ("tools", "functions", "response_format")
 """Fields that the model reads beside the messages."""
 _LABELS = frozenset({"role", "type", "id", "tool_call_id", "detail", "format"})
 """What no model reads as text."""
 _SHORT = 256
-"""A text under a media key that is no longer than this is counted as text."""
+"""A text under a media key that is no longer than this, or that is no base64, is counted as text."""
 
 
 def estimate(text: str, *, samples: int = SAMPLES) -> int:
@@ -103,6 +109,8 @@ class Heap(msgspec.Struct):
     """Of base64 text that is no image."""
     media: int = 0
     """Parts that carried ``media_bytes``."""
+    embedded_text: int = 0
+    """Bytes of documents that are nothing but text, decoded; they are counted in ``media_bytes`` as well."""
     messages: int = 0
 
 
@@ -121,20 +129,27 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
     )
 
 
-def prompt_bound(fields: Mapping[str, msgspec.Raw]) -> int:
+def prompt_bound(fields: Mapping[str, msgspec.Raw], others: Iterable[str] = ()) -> int:
     """Tokens to hold for the input of a chat request before it is asked: a third of its bytes, at least 16.
 
-    A request without media is bounded by its JSON text as it came, without decoding it; media count a flat 1500 each.
+    A request without media is bounded by its JSON text as it came, without decoding it. Images count a flat 1500 each,
+    audio and documents at least that, texts in base64 what they are decoded. ``others`` are fields that are not
+    OpenAI's: an upstream may show them to the model. Tools and forms of the answer cost a flat amount besides, for
+    vendors explain them to the model in words of their own.
     """
     messages = bytes(fields["messages"]) if "messages" in fields else b""
+    read = [name for name in _SCHEMAS if name in fields]
+    size = sum(len(memoryview(fields[name])) for name in (*read, *others))
+    media = 0
     if _has_media(messages):
-        heap = _gather(fields)
-        size = sum(len(text.encode("utf-8", "surrogatepass")) for text in heap.texts)
-        media = heap.images + heap.media
+        heap = _gather({"messages": fields["messages"]})
+        size += sum(len(text.encode("utf-8", "surrogatepass")) for text in heap.texts) + heap.embedded_text
+        media = max(BOUND_MEDIA_TOKENS * heap.media, heap.media_bytes // BOUND_MEDIA_BYTES_PER_TOKEN)
+        media += BOUND_MEDIA_TOKENS * heap.images + MESSAGE_TOKENS * heap.messages + CALL_TOKENS
     else:
-        size = len(messages) + sum(len(memoryview(fields[name])) for name in _SCHEMAS if name in fields)
-        media = 0
-    return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + BOUND_MEDIA_TOKENS * media)
+        size += len(messages)
+    tools = BOUND_TOOLS_TOKENS if read or b'"tool' in messages else 0
+    return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + media + tools)
 
 
 class _Message(msgspec.Struct):
@@ -201,9 +216,11 @@ def _is_media(key: str, text: str, heap: Heap) -> bool:
     if embedded and text.startswith("data:image/"):
         heap.images += 1
         return True
-    if embedded or (key in _MEDIA_KEYS and len(text) > _SHORT):
+    if embedded or (key in _MEDIA_KEYS and len(text) > _SHORT and " " not in text and text.isascii()):
         heap.media += 1
         heap.media_bytes += len(text)
+        if embedded and not text.startswith(_NO_TEXT):
+            heap.embedded_text += 3 * len(text) // 4
         return True
     return False
 

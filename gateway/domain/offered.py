@@ -33,6 +33,7 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     """The name clients know it by; empty if it is not offered."""
     context: int | None
     told: Told | None
+    max_output: int | None = None
 
 
 class ListingView(msgspec.Struct, frozen=True, kw_only=True):

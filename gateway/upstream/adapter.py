@@ -52,6 +52,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     body: bytes
     dropped: tuple[str, ...] = ()
     """Parameters of the client that were left out, for ``x-gateway-dropped-params``."""
+    lowered: int | None = None
+    """The model's own output limit, if the client's was above it and was lowered to it."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,6 +193,9 @@ class Adapter(Protocol):
 
     def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
         """The request as this channel wants it."""
+
+    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """Input tokens that ``prepare`` may put back into a request from memory, at most."""
 
     def stream(self, order: Order, channel: Channel) -> AnswerStream:
         """A new decoder and normaliser for one attempt. It also takes a whole JSON answer (to a stream request)."""

@@ -1,5 +1,6 @@
 """Listing: the models an upstream says it has, in any of the shapes of ``GET /models``."""
 
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -13,7 +14,8 @@ MODELS_LIMIT = 5000
 
 _CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx_train", "n_ctx")
 """OpenRouter and Together, vLLM, Groq, LM Studio and Mistral, llama.cpp."""
-
+_MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens", *_CONTEXT[:4])
+"""Groq, relays; else the context. llama.cpp's is not meant: ``n_ctx_train`` is not the context it runs with."""
 
 _PRICES = (
     ("prompt", "completion", "input_cache_read", "input_cache_write", MILLION),
@@ -50,17 +52,21 @@ def _read_model(entry: Any) -> Served | None:
     name = name.removeprefix("models/")
     created = entry.get("created")
     seconds = created if type(created) is int and 0 < created < 10_000_000_000 else 0
-    return Served(name=name, created=Millis(seconds * 1000), context=_context(entry), told=_told(entry))
-
-
-def _context(entry: dict[str, Any]) -> int | None:
     meta = entry.get("meta")
-    for holder in (entry, meta if isinstance(meta, dict) else {}):
-        for name in _CONTEXT:
-            value = holder.get(name)
-            if type(value) is int and 0 < value < 1_000_000_000:
-                return value
-    return None
+    holders = (entry, meta if isinstance(meta, dict) else {})
+    return Served(
+        name=name,
+        created=Millis(seconds * 1000),
+        context=_size(holders, _CONTEXT),
+        max_output=_size((entry,), _MAX_OUTPUT),
+        told=_told(entry),
+    )
+
+
+def _size(holders: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
+    """The first number of tokens that makes sense."""
+    found = (holder.get(name) for holder in holders for name in names)
+    return next((value for value in found if type(value) is int and 0 < value < 1_000_000_000), None)
 
 
 def _told(entry: dict[str, Any]) -> Told | None:

@@ -103,7 +103,7 @@ class Mock:
 
     def models(self) -> list[Served]:
         """What it offers."""
-        return [Served(name=name, context=CONTEXT) for name in MODELS]
+        return [Served(name=name, context=CONTEXT, max_output=CONTEXT) for name in MODELS]
 
     async def answer(self, channel: Channel, prepared: Prepared) -> "MockReply":
         """The answer to a prepared request."""

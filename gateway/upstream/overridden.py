@@ -1,5 +1,8 @@
 """Overridden: a client's order as the channel's owner wants it, before any dialect has seen it. Only what is named is
 touched; everything else stays the bytes it came as.
+
+The two names of the output limit are one parameter: setting one takes the other out, and a default for it holds only
+where the client gives neither. Else the client's other name would go out beside the owner's, and might be obeyed.
 """
 
 import msgspec
@@ -7,6 +10,7 @@ import msgspec
 from gateway.domain.overrides import Overrides
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
+from gateway.upstream.output_limit import CAPS
 from gateway.upstream.rawjson import Fields
 
 _SYSTEM = (b'"system"', b'"developer"')
@@ -15,16 +19,25 @@ _GAP = "\n\n"
 
 def overridden(order: Order, overrides: Overrides) -> Order:
     """The order with the owner's parameters and system prompt; ``removed`` names what the client sent and is gone."""
-    fields = dict(order.fields)
-    removed = [name for name in overrides.remove if fields.pop(name, None) is not None]
-    for name, value in overrides.default.items():
-        if rawjson.is_null(fields.get(name)):
-            fields[name] = rawjson.raw(value)
-    for name, value in overrides.set.items():
-        fields[name] = rawjson.raw(value)
+    fields = with_parameters(order.fields, overrides)
+    removed = [name for name in overrides.remove if name in order.fields]
     if overrides.system:
         fields["messages"] = _with_system(fields["messages"], overrides)
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(removed))
+
+
+def with_parameters(given: Fields, overrides: Overrides) -> Fields:
+    """The request's top level with the owner's parameters, but not yet with the system prompt."""
+    fields = {name: value for name, value in given.items() if name not in overrides.remove}
+    limited = any(not rawjson.is_null(fields.get(name)) for name in CAPS)
+    for name, value in overrides.default.items():
+        if rawjson.is_null(fields.get(name)) and not (limited and name in CAPS):
+            fields[name] = rawjson.raw(value)
+    if any(name in overrides.set for name in CAPS):
+        fields = {name: value for name, value in fields.items() if name not in CAPS}
+    for name, value in overrides.set.items():
+        fields[name] = rawjson.raw(value)
+    return fields
 
 
 def _with_system(messages: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:

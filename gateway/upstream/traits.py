@@ -85,6 +85,10 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
             self.message_allow or self.message_deny or self.empty_content or self.drop_nulls or self.short_tool_ids
         )
 
+    def accepts(self, name: str) -> bool:
+        """Whether a top-level field is accepted there."""
+        return name not in self.deny and (not self.allow or name in self.allow)
+
     def limit_field(self, upstream_model: str) -> TokenLimitField:
         """The name of the output limit that this model takes."""
         for row in self.models:

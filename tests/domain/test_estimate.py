@@ -9,6 +9,7 @@ import pytest
 
 from gateway.domain.estimate import (
     BOUND_MEDIA_TOKENS,
+    BOUND_TOOLS_TOKENS,
     IMAGE_TOKENS,
     SAMPLES,
     WINDOW,
@@ -108,7 +109,7 @@ def test_the_bound_is_above_the_estimate_for_ordinary_texts() -> None:
 
 def test_the_bound_of_media_is_flat() -> None:
     parts = [{"type": "image_url", "image_url": {"url": IMAGE}}, {"type": "text", "text": "x" * 300}]
-    assert prompt_bound(_fields(messages=_user(parts))) == 100 + BOUND_MEDIA_TOKENS
+    assert prompt_bound(_fields(messages=_user(parts))) == 100 + BOUND_MEDIA_TOKENS + 4 + 3
 
 
 def test_the_bound_has_a_least_value() -> None:
@@ -152,3 +153,37 @@ def test_calibration_can_be_forgotten() -> None:
     calibration.learn("ch", "m", reported=200, estimated=100)
     calibration.forget("ch")
     assert calibration.apply("ch", "m", 100) == 100
+
+
+def _document(kind: str, data: str) -> dict[str, object]:
+    return {"type": "file", "file": {"file_data": f"data:{kind};base64,{data}", "filename": "a"}}
+
+
+def test_the_bound_of_documents_and_audio_grows_with_their_size() -> None:
+    for part in (
+        _document("application/pdf", "A" * 640_000),
+        {"type": "input_audio", "input_audio": {"data": "A" * 640_000}},
+    ):
+        assert 10_000 <= prompt_bound(_fields(messages=_user([part]))) <= 10_020
+
+
+def test_the_bound_of_an_embedded_text_is_that_of_the_text() -> None:
+    assert prompt_bound(_fields(messages=_user([_document("text/plain", "A" * 40_000)]))) > 10_000
+
+
+def test_a_text_where_media_would_be_is_a_text() -> None:
+    part = {"type": "file", "file": {"file_data": "Once upon a time " * 1000}}
+    assert prompt_bound(_fields(messages=_user([part]))) > 5_000
+
+
+def test_the_bound_holds_what_vendors_say_of_tools() -> None:
+    plain = prompt_bound(_fields(messages=_user("Hi")))
+    for name in ("tools", "functions", "response_format"):
+        assert prompt_bound(_fields(messages=_user("Hi"), **{name: {}})) >= plain + BOUND_TOOLS_TOKENS - 10
+    history = [*_user("Hi"), {"role": "tool", "tool_call_id": "x", "content": "y"}]
+    assert prompt_bound(_fields(messages=history)) > BOUND_TOOLS_TOKENS
+
+
+def test_other_fields_may_be_shown_to_the_model() -> None:
+    fields = _fields(messages=_user("Hi" * 30), documents="x" * 2998, seed=1)
+    assert prompt_bound(fields, ["documents"]) == 1000 + prompt_bound(_fields(messages=_user("Hi" * 30)))

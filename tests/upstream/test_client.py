@@ -104,9 +104,12 @@ async def test_a_change_that_is_none_for_the_connection_keeps_it(upstreams: Upst
     assert provider.last.reused
 
 
+B = Served(name="b", context=5, max_output=5)
+
+
 async def test_models_are_listed(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("/v1/models", reply({"object": "list", "data": [{"id": "models/a"}, {"id": "b", "context_length": 5}]}))
-    assert await upstreams.fetch_models(channel(provider.base_url)) == [Served(name="a"), Served(name="b", context=5)]
+    assert await upstreams.fetch_models(channel(provider.base_url)) == [Served(name="a"), B]
     assert provider.last.head.line == "GET /v1/models HTTP/1.1"
 
 

@@ -17,7 +17,7 @@ def test_reads_names_times_and_contexts_in_order() -> None:
     data = [{"id": "b", "created": 1_700_000_000}, {"id": "a", "context_length": 8192, "owned_by": "x"}]
     assert _read({"object": "list", "data": data}) == [
         Served(name="b", created=Millis(1_700_000_000_000)),
-        Served(name="a", context=8192),
+        Served(name="a", context=8192, max_output=8192),
     ]
 
 
@@ -37,12 +37,26 @@ def test_geminis_prefix_is_left_out() -> None:
     assert _read({"data": [{"id": "models/gemini"}]}) == [Served(name="gemini")]
 
 
+@pytest.mark.parametrize("name", ["max_model_len", "context_window", "max_context_length"])
+def test_the_context_has_many_names(name: str) -> None:
+    assert _read({"data": [{"id": "m", name: 5}]}) == [Served(name="m", context=5, max_output=5)]
+
+
 @pytest.mark.parametrize(
-    "entry",
-    [{"max_model_len": 5}, {"context_window": 5}, {"max_context_length": 5}, {"meta": {"n_ctx_train": 5}}],
+    ("entry", "limit"),
+    [
+        ({"max_completion_tokens": 3, "context_window": 9}, 3),
+        ({"max_output_tokens": 3}, 3),
+        ({"meta": {"n_ctx_train": 9}}, None),
+        ({"n_ctx": 9}, None),
+    ],
 )
-def test_the_context_has_many_names(entry: dict[str, object]) -> None:
-    assert _read({"data": [{"id": "m", **entry}]}) == [Served(name="m", context=5)]
+def test_the_output_limit_is_the_models_own_or_its_context_but_not_that_of_its_training(
+    entry: dict[str, object], limit: int | None
+) -> None:
+    found = _read({"data": [{"id": "m", **entry}]})
+    assert found is not None
+    assert found[0].max_output == limit
 
 
 @pytest.mark.parametrize("value", [-5, 0, "5", 1.5, True, 10**12, None])

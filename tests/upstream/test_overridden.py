@@ -26,6 +26,29 @@ def test_parameters_are_set_defaulted_and_removed() -> None:
     assert found == {"temperature": 0.2, "seed": 5, "top_p": 0.9, "n": 2, "metadata": {"a": 1}}
 
 
+OLD, NEW = {"max_tokens": 5}, {"max_completion_tokens": 9}
+
+
+@pytest.mark.parametrize(
+    ("given", "edits", "sent"),
+    [
+        (NEW, {"set": OLD}, OLD),
+        ({**OLD, **NEW}, {"set": {"max_completion_tokens": 7}}, {"max_completion_tokens": 7}),
+        ({}, {"set": {**OLD, **NEW}}, {**OLD, **NEW}),
+        (NEW, {"default": OLD}, NEW),
+        ({"max_completion_tokens": None}, {"default": OLD}, {"max_completion_tokens": None, **OLD}),
+        (NEW, {"default": OLD, "remove": ("max_completion_tokens",)}, OLD),
+        ({**OLD, **NEW}, {"remove": ("max_tokens",)}, NEW),
+    ],
+)
+def test_the_two_names_of_the_output_limit_are_one_parameter(
+    given: dict[str, Any], edits: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    found = _fields(given, **edits)
+    del found["messages"]
+    assert found == sent
+
+
 def test_what_the_client_loses_is_told() -> None:
     asked = order({"model": "m", "messages": [USER], "user": "u"})
     assert overridden(asked, Overrides(remove=("user", "seed"))).removed == ("user",)

@@ -102,7 +102,7 @@ def chosen(view: ChannelView, listing: ListingView, on: Collection[str]) -> Offe
     models = [one for one in now.models if one.upstream_name not in rows or one.upstream_name in on]
     kept_out = {pattern.removeprefix(NOT) for pattern in now.patterns if pattern.startswith(NOT)}
     models += [
-        Served(name=one.name, context=one.context, told=one.told)
+        Served(name=one.name, context=one.context, max_output=one.max_output, told=one.told)
         for one in listing.models
         if one.name in on and not one.served and one.state != "gone" and one.name not in kept_out
     ]

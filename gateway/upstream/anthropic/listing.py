@@ -40,12 +40,16 @@ def _model(entry: dict[str, Any]) -> Served | None:
     name = entry.get("id")
     if not isinstance(name, str) or not name or name != plain(name, NAME_LIMIT) or entry.get("lifecycle") == "retired":
         return None
-    context = entry.get("max_input_tokens")
-    return Served(name=name, created=_moment(entry.get("created_at")), context=context if _positive(context) else None)
+    return Served(
+        name=name,
+        created=_moment(entry.get("created_at")),
+        context=_positive(entry.get("max_input_tokens")),
+        max_output=_positive(entry.get("max_tokens")),
+    )
 
 
-def _positive(number: object) -> bool:
-    return type(number) is int and number > 0
+def _positive(number: object) -> int | None:
+    return number if type(number) is int and number > 0 else None
 
 
 def _moment(text: object) -> Millis:

@@ -13,11 +13,13 @@ from gateway.upstream.anthropic import thinking, tools
 from gateway.upstream.anthropic.messages import Dialogue, dialogue
 from gateway.upstream.anthropic.rows import Row, row_of
 from gateway.upstream.chat.refused import refused, unsupported
-from gateway.upstream.chat.request import Request, left_out, read_request
+from gateway.upstream.chat.request import Request, left_out, read_caps, read_request
 from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.chat.tools import Toolbox, read_tools
 from gateway.upstream.chat.turns import read_turns
 from gateway.upstream.openai.request import PLAIN_HEADERS, STREAM_HEADERS, endpoint
+from gateway.upstream.output_limit import OutputLimit, limit_of
+from gateway.upstream.rawjson import Fields
 
 VERSION = "2023-06-01"
 """Of the API. For what is sent here 2026-10-21 differs only by refusing sampling parameters; older models take them."""
@@ -41,8 +43,11 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
     """The request. Raises AttemptFailed (``client``, not sent) for what Anthropic has no counterpart of."""
     fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
     dropped = [name for name in learned.dropped if name in order.fields]
+    row = row_of(served.upstream_name)
     try:
-        body = _body(read_request(fields), row_of(served.upstream_name), signatures, dropped)
+        request = read_request(fields)
+        max_tokens = _max_tokens(request.output_cap, row, served)
+        body = _body(request, row, max_tokens, signatures, dropped)
     except BadRequest as fault:
         raise refused(channel, fault) from fault
     if order.stream:
@@ -52,7 +57,24 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
         headers=headers(channel, stream=order.stream),
         body=rawjson.encode({"model": served.upstream_name, **body}),
         dropped=tuple(dict.fromkeys((*dropped, *left_out(fields, UNDERSTOOD)))),
+        lowered=max_tokens if (request.output_cap or 0) > max_tokens else None,
     )
+
+
+def output_limit(given: Fields, served: Served) -> OutputLimit:
+    """The most output that the request allows as it goes out: ``max_tokens`` bounds thinking and text together.
+
+    A limit always goes out; only if the client named none, and the default is the gateway's own, may less be held.
+    """
+    cap, _ = read_caps(given)
+    max_tokens = _max_tokens(cap, row_of(served.upstream_name), served)
+    return limit_of(max_tokens if cap else None, expected=max_tokens)
+
+
+def _max_tokens(cap: int | None, row: Row, served: Served) -> int:
+    """The client's limit or else the row's, but not more than the model can write."""
+    wanted = cap or row.max_tokens
+    return wanted if served.max_output is None else min(wanted, served.max_output)
 
 
 def root(channel: Channel) -> str:
@@ -68,12 +90,11 @@ def headers(channel: Channel, *, stream: bool) -> dict[str, str]:
     return out
 
 
-def _body(request: Request, row: Row, signatures: Signatures, dropped: list[str]) -> dict[str, Any]:
+def _body(request: Request, row: Row, max_tokens: int, signatures: Signatures, dropped: list[str]) -> dict[str, Any]:
     """Everything but ``model`` and ``stream``; adds to ``dropped`` what could not be put into words."""
     _refuse(request)
     toolbox = read_tools(request)
     talk = dialogue(read_turns(request.messages), signatures, system_inside=row.system_inside)
-    max_tokens = request.output_cap or row.max_tokens
     plan = thinking.plan(request, row, max_tokens, bound=_bound(toolbox, talk))
     kit = tools.equip(request, toolbox, row, thinking=plan.on)
     system = [*talk.system, *([{"type": "text", "text": kit.line}] if kit.line else [])]

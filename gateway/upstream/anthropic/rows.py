@@ -6,6 +6,7 @@ vendor's names (``anthropic/claude-…``), so patterns begin with a star.
 
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 import msgspec
 
@@ -29,6 +30,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Upstream names, as in a shell, in lower case."""
     max_tokens: int = 32_000
     """Output limit when the client names none; the API wants one."""
+    max_output: int | None = 128_000
+    """The largest output limit that the API takes, its betas included; it refuses a higher one. None: unknown."""
     thinking: Thinking = Thinking.ADAPTIVE
     efforts: tuple[str, ...] = ALL_EFFORTS
     """Words for ``output_config.effort``, weakest first."""
@@ -68,6 +71,7 @@ ROWS = (
     ),
     Row(
         patterns=("*claude-opus-4-5*", "*claude-sonnet-4-5*", "*claude-haiku-4-5*"),
+        max_output=64_000,
         thinking=Thinking.BUDGET,
         sampling=True,
         one_sampler=True,
@@ -84,6 +88,7 @@ ROWS = (
     Row(
         patterns=("*claude-3-5-*",),
         max_tokens=8192,
+        max_output=8192,
         thinking=Thinking.NONE,
         sampling=True,
         structured=False,
@@ -92,18 +97,20 @@ ROWS = (
     Row(
         patterns=("*claude-3-*", "*claude-2*", "*claude-instant*"),
         max_tokens=4096,
+        max_output=4096,
         thinking=Thinking.NONE,
         sampling=True,
         structured=False,
         system_inside=False,
     ),
-    Row(patterns=("*claude-*",)),
+    Row(patterns=("*claude-*",), max_output=None),
 )
 """The first row that fits counts. A Claude nobody knows yet is taken for a new one."""
 
 UNKNOWN = Row(
     patterns=(),
     max_tokens=8192,
+    max_output=None,
     thinking=Thinking.NONE,
     sampling=True,
     structured=False,
@@ -112,6 +119,7 @@ UNKNOWN = Row(
 """For what is served in this dialect and is no Claude: asks for nothing that is not certain."""
 
 
+@lru_cache(maxsize=1024)
 def row_of(upstream_model: str) -> Row:
     """The row of a model by its upstream name; ``4.6`` is read as ``4-6``."""
     name = upstream_model.lower().replace(".", "-")

@@ -184,6 +184,27 @@ def read_request(fields: Mapping[str, msgspec.Raw]) -> Request:
     return _decoded(_REQUEST, rawjson.encode(fields), "")
 
 
+class _Cap(msgspec.Struct):
+    """The fields of a request that bound its output."""
+
+    max_completion_tokens: int | None = None
+    max_tokens: int | None = None
+    n: int | None = None
+
+
+def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:
+    """Of a request's top-level values the output limit and the number of choices.
+
+    Without a limit and one choice where ``read_request`` would raise BadRequest: then nothing goes out at all.
+    """
+    try:
+        found = msgspec.convert({name: rawjson.value(fields.get(name)) for name in _Cap.__struct_fields__}, _Cap)
+    except (msgspec.ValidationError, ValueError):
+        return None, 1
+    cap = found.max_tokens if found.max_completion_tokens is None else found.max_completion_tokens
+    return cap, found.n or 1
+
+
 def read_parts(content: msgspec.Raw, where: str) -> list[Part]:
     """The parts of an array that is a message's content. Raises BadRequest."""
     return _decoded(_PARTS, content, where)

@@ -4,11 +4,20 @@ Gemini signs each call, Anthropic the thinking before it; both want to see that 
 drop fields they do not know, so it is kept here for them, by the call's id. Memory only, bounded, oldest first out.
 """
 
+import re
 from collections import OrderedDict
+from collections.abc import Mapping
+
+import msgspec
+
+from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN
+from gateway.upstream import rawjson
 
 ENTRIES = 4096
 BYTES = 16 * 1024 * 1024
 """Of all that is kept."""
+
+_ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 class Signatures:
@@ -35,6 +44,17 @@ class Signatures:
         if call_id in self._kept:
             self._kept.move_to_end(call_id)
         return self._kept.get(call_id, b"")
+
+    def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """Input tokens of what is kept for the tool calls in a request, at most."""
+        if not self._kept:
+            return 0
+        messages = bytes(fields.get("messages", b""))
+        if b'"tool_calls"' not in messages:
+            return 0
+        ids = {rawjson.maybe(found[1]) for found in _ID.finditer(messages)}
+        size = sum(len(self._kept[call_id]) for call_id in ids if call_id in self._kept)
+        return -(-size // BOUND_BYTES_PER_TOKEN)
 
     def _forget(self, call_id: str) -> None:
         self._size -= len(self._kept.pop(call_id, b""))

@@ -12,10 +12,10 @@ _BUDGETS = {1: 1024, 2: 8192, 3: 24576}
 """Tokens by level; Google's own numbers for its compatible surface."""
 
 
-def config_of(request: Request, row: Row, dropped: list[str]) -> dict[str, Any]:
-    """The config; adds to ``dropped`` what the model does not take."""
+def config_of(request: Request, row: Row, cap: int | None, dropped: list[str]) -> dict[str, Any]:
+    """The config with this output limit; adds to ``dropped`` what the model does not take."""
     out: dict[str, Any] = {
-        "maxOutputTokens": request.output_cap,
+        "maxOutputTokens": cap,
         "stopSequences": request.stops or None,
         "candidateCount": request.n if request.n != 1 else None,
         "seed": request.seed,

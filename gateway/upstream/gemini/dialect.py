@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from gateway.domain.channel import Channel, Served
 from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
 from gateway.upstream.chat.signatures import Signatures
@@ -21,6 +23,10 @@ class GeminiDialect:
     def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
         """See ``adapter.Adapter``. Raises AttemptFailed for a request that has no counterpart there."""
         return request.prepare(order, channel, served, learned, self._signatures)
+
+    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """See ``adapter.Adapter``."""
+        return self._signatures.tokens_for(fields)
 
     def stream(self, order: Order, channel: Channel) -> TranslatedStream:
         """See ``adapter.Adapter``."""

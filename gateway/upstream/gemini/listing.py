@@ -39,6 +39,12 @@ def _model(entry: dict[str, Any]) -> Served | None:
         return None
     if not isinstance(methods, list) or "generateContent" not in methods:
         return None
-    context = entry.get("inputTokenLimit")
-    fits = type(context) is int and context > 0
-    return Served(name=name.removeprefix("models/"), context=context if fits else None)
+    return Served(
+        name=name.removeprefix("models/"),
+        context=_positive(entry.get("inputTokenLimit")),
+        max_output=_positive(entry.get("outputTokenLimit")),
+    )
+
+
+def _positive(number: object) -> int | None:
+    return number if type(number) is int and number > 0 else None

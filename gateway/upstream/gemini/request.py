@@ -9,7 +9,7 @@ from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Learned, Order, Prepared
 from gateway.upstream.chat.refused import refused, unsupported
-from gateway.upstream.chat.request import Request, left_out, read_request
+from gateway.upstream.chat.request import Request, left_out, read_caps, read_request
 from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.chat.tools import read_tools
 from gateway.upstream.chat.turns import read_turns
@@ -18,6 +18,8 @@ from gateway.upstream.gemini.contents import talk
 from gateway.upstream.gemini.rows import Row, row_of
 from gateway.upstream.gemini.tools import tools_of
 from gateway.upstream.openai.request import PLAIN_HEADERS, STREAM_HEADERS, endpoint
+from gateway.upstream.output_limit import OutputLimit, limit_of
+from gateway.upstream.rawjson import Fields
 
 UNDERSTOOD = frozenset(
     {
@@ -49,7 +51,8 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
     dropped = [name for name in learned.dropped if name in order.fields]
     try:
         request = read_request(fields)
-        body = _body(request, row_of(served.upstream_name), signatures, dropped)
+        cap = _lowered(request.output_cap, served)
+        body = _body(request, row_of(served.upstream_name), cap, signatures, dropped)
     except BadRequest as fault:
         raise refused(channel, fault) from fault
     dropped += left_out(fields, UNDERSTOOD)
@@ -60,7 +63,19 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
         headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
         body=rawjson.encode(body),
         dropped=tuple(dict.fromkeys(dropped)),
+        lowered=cap if cap != request.output_cap else None,
     )
+
+
+def output_limit(given: Fields, served: Served) -> OutputLimit:
+    """The most output that the request allows as it goes out: ``maxOutputTokens`` bounds thoughts and text together."""
+    cap, choices = read_caps(given)
+    return limit_of(_lowered(cap, served), choices=max(1, choices))
+
+
+def _lowered(cap: int | None, served: Served) -> int | None:
+    """The client's limit, but not more than the model can write."""
+    return cap if cap is None or served.max_output is None else min(cap, served.max_output)
 
 
 def root(channel: Channel) -> str:
@@ -78,7 +93,7 @@ def _path(model: str, *, stream: bool) -> str:
     return f"/{collection}/{quote(name, safe='')}:{verb}"
 
 
-def _body(request: Request, row: Row, signatures: Signatures, dropped: list[str]) -> dict[str, Any]:
+def _body(request: Request, row: Row, cap: int | None, signatures: Signatures, dropped: list[str]) -> dict[str, Any]:
     if "audio" in (request.modalities or ()):
         raise unsupported("modalities", "chat models of Gemini do not speak")
     said = talk(read_turns(request.messages), signatures, row)
@@ -86,6 +101,6 @@ def _body(request: Request, row: Row, signatures: Signatures, dropped: list[str]
     if said.system:
         body["systemInstruction"] = {"parts": said.system}
     body |= tools_of(read_tools(request))
-    if config := config_of(request, row, dropped):
+    if config := config_of(request, row, cap, dropped):
         body["generationConfig"] = config
     return body

@@ -5,6 +5,7 @@ From the vendor's model pages and migration guides as of November 2026.
 
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 import msgspec
 
@@ -26,6 +27,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     patterns: tuple[str, ...]
     """Upstream names, as in a shell, in lower case."""
+    max_output: int | None = 65_536
+    """The largest ``maxOutputTokens`` that the API takes of any of them. None: unknown."""
     thinking: Thinking = Thinking.LEVEL
     levels: tuple[str, ...] = LEVELS[1:]
     """Words for ``thinkingLevel``, weakest first; none of them turns thinking off."""
@@ -93,12 +96,13 @@ ROWS = (
         urls=False,
         media_results=False,
     ),
-    Row(patterns=("*gemini-*",)),
+    Row(patterns=("*gemini-*",), max_output=None),
 )
 """The first row that fits counts. A Gemini nobody knows yet is taken for a new one."""
 
 UNKNOWN = Row(
     patterns=(),
+    max_output=None,
     thinking=Thinking.NONE,
     sampling=True,
     penalties=True,
@@ -109,6 +113,7 @@ UNKNOWN = Row(
 """For what is served in this dialect and is no Gemini: asks for nothing that is not certain."""
 
 
+@lru_cache(maxsize=1024)
 def row_of(upstream_model: str) -> Row:
     """The row of a model by its upstream name."""
     name = upstream_model.lower()

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from gateway.domain.channel import Channel, Served
 from gateway.upstream import failures
 from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
@@ -18,6 +20,10 @@ class OpenAIDialect:
     def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
         """See ``adapter.Adapter``."""
         return request.prepare(order, channel, served, learned)
+
+    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """See ``adapter.Adapter``: nothing is remembered."""
+        return 0
 
     def stream(self, order: Order, channel: Channel) -> ChatStream:
         """See ``adapter.Adapter``."""

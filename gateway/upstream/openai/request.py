@@ -12,6 +12,7 @@ import msgspec
 from gateway.domain.channel import Channel, Served, TokenLimitField
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Learned, Order, Prepared
+from gateway.upstream.output_limit import CAPS, OutputLimit, read_limit
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.traits import Traits, traits_of
 
@@ -21,7 +22,7 @@ PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate
 _USAGE_ASKED = msgspec.Raw(b'{"include_usage":true}')
 _EMPTY = msgspec.Raw(b'""')
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
-_LIMITS = (TokenLimitField.MAX_TOKENS.value, TokenLimitField.MAX_COMPLETION_TOKENS.value)
+_NOTHING_LEARNED = Learned()
 
 
 def prepare(order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
@@ -32,13 +33,9 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned) ->
         return Prepared(url=url, headers=PLAIN_HEADERS, body=order.body)
     fields = dict(order.fields)
     fields["model"] = rawjson.raw(served.upstream_name)
-    _name_limit(fields, _limit_field(traits, channel, served, learned))
+    lowered = _limit_output(fields, _limit_field(traits, channel, served, learned), served.max_output)
     _ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
-    dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
-    if traits.rename or traits.swaps:
-        _translate(fields, traits)
-    if traits.allow or traits.deny:
-        dropped += _admit(fields, traits)
+    dropped = _fit_parameters(fields, traits, learned)
     if traits.edits_messages and "messages" in fields:
         dropped += _edit_messages(fields, traits)
     return Prepared(
@@ -46,7 +43,19 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned) ->
         headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
         body=rawjson.encode(fields),
         dropped=tuple(dropped),
+        lowered=lowered,
     )
+
+
+def output_limit(given: Fields, channel: Channel, served: Served) -> OutputLimit:
+    """The most output that the request allows as it goes out.
+
+    What is learned of an upstream meanwhile only leaves parameters out, or gives the limit its other name.
+    """
+    traits, fields = traits_of(channel.preset, channel.base_url), dict(given)
+    _limit_output(fields, _limit_field(traits, channel, served, _NOTHING_LEARNED), served.max_output)
+    _fit_parameters(fields, traits, _NOTHING_LEARNED)
+    return read_limit(fields)
 
 
 def _fits(order: Order, traits: Traits, channel: Channel, served: Served, learned: Learned) -> bool:
@@ -56,7 +65,10 @@ def _fits(order: Order, traits: Traits, channel: Channel, served: Served, learne
     fields = order.fields
     return (
         ("max_tokens" not in fields and "max_completion_tokens" not in fields)
-        or _limit_field(traits, channel, served, learned) is TokenLimitField.KEEP
+        or (
+            _limit_field(traits, channel, served, learned) is TokenLimitField.KEEP
+            and (served.max_output is None or not any(_above(fields.get(name), served.max_output) for name in CAPS))
+        )
     ) and "stream_options" not in fields
 
 
@@ -69,15 +81,43 @@ def endpoint(base_url: str, path: str) -> str:
 
 
 def _limit_field(traits: Traits, channel: Channel, served: Served, learned: Learned) -> TokenLimitField:
+    """The name of the limit there. A name that is not accepted there is never chosen: the output would be unlimited."""
+    if traits.allow or traits.deny:
+        accepted = [name for name in CAPS if traits.accepts(name)]
+        if len(accepted) == 1:
+            return TokenLimitField(accepted[0])
     return learned.token_limit_field or channel.token_limit_field or traits.limit_field(served.upstream_name)
 
 
-def _name_limit(fields: Fields, field: TokenLimitField) -> None:
-    """The output limit under the name it has there; of two limits the newer name's wins."""
-    if field is TokenLimitField.KEEP or not any(name in fields for name in _LIMITS):
-        return
-    old, new = (fields.pop(name, None) for name in _LIMITS)
-    fields[field.value] = (old if new is None or rawjson.is_null(new) else new) or rawjson.NULL
+def _limit_output(fields: Fields, field: TokenLimitField, most: int | None) -> int | None:
+    """Puts the output limit under the name it has there; of two limits the newer name's wins.
+
+    What is above the model's own limit is lowered to that, which is returned then.
+    """
+    if not any(name in fields for name in CAPS):
+        return None
+    if field is not TokenLimitField.KEEP:
+        new, old = (fields.pop(name, None) for name in CAPS)
+        fields[field.value] = (old if new is None or rawjson.is_null(new) else new) or rawjson.NULL
+    high = [name for name in CAPS if most is not None and _above(fields.get(name), most)]
+    for name in high:
+        fields[name] = rawjson.raw(most)
+    return most if high else None
+
+
+def _above(cap: msgspec.Raw | None, most: int) -> bool:
+    value = None if cap is None else rawjson.maybe(cap)
+    return type(value) is int and value > most
+
+
+def _fit_parameters(fields: Fields, traits: Traits, learned: Learned) -> list[str]:
+    """Takes out or renames what the upstream would refuse; returns the client's names of what is missing then."""
+    dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
+    if traits.rename or traits.swaps:
+        _translate(fields, traits)
+    if traits.allow or traits.deny:
+        dropped += _admit(fields, traits)
+    return dropped
 
 
 def _ask_usage(fields: Fields, *, wanted: bool) -> None:
@@ -105,7 +145,7 @@ def _translate(fields: Fields, traits: Traits) -> None:
 def _admit(fields: Fields, traits: Traits) -> list[str]:
     """Takes out what is not accepted there; returns what the client calls it."""
     here = {there: name for name, there in traits.rename}
-    refused = [name for name in fields if name in traits.deny or (traits.allow and name not in traits.allow)]
+    refused = [name for name in fields if not traits.accepts(name)]
     for name in refused:
         del fields[name]
     return [here.get(name, name) for name in refused if name != "stream_options"]

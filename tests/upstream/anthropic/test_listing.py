@@ -10,7 +10,13 @@ from tests.fakes.replies import dumps
 from tests.upstream.makers import channel
 
 LISTING = AnthropicListing()
-OPUS = {"type": "model", "id": "claude-opus-5-5", "created_at": "2026-09-22T00:00:00Z", "max_input_tokens": 1_000_000}
+OPUS = {
+    "type": "model",
+    "id": "claude-opus-5-5",
+    "created_at": "2026-09-22T00:00:00Z",
+    "max_input_tokens": 1_000_000,
+    "max_tokens": 128_000,
+}
 
 
 def test_what_is_asked() -> None:
@@ -22,7 +28,8 @@ def test_what_is_asked() -> None:
 
 def test_a_page() -> None:
     body = dumps({"data": [OPUS, {"id": "x", "created_at": "?"}], "has_more": True, "last_id": "x"})
-    opus = Served(name="claude-opus-5-5", created=Millis(1_790_035_200_000), context=1_000_000)
+    created = Millis(1_790_035_200_000)
+    opus = Served(name="claude-opus-5-5", created=created, context=1_000_000, max_output=128_000)
     assert LISTING.read(body) == Page(models=[opus, Served(name="x")], after="x")
 
 

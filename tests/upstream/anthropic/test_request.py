@@ -187,3 +187,28 @@ def test_a_stream_is_asked_for() -> None:
     prepared = _prepared(stream=True, stream_options={"include_usage": True})
     assert (json.loads(prepared.body)["stream"], prepared.dropped) == (True, ())
     assert prepared.headers["Accept"] == "text/event-stream"
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit", "sent", "lowered"),
+    [
+        ({"max_tokens": 90}, 70, 70, 70),
+        ({"max_completion_tokens": 50, "max_tokens": 90}, 70, 50, None),
+        ({}, 70, 70, None),
+        ({}, None, 32_000, None),
+        ({"max_tokens": 90}, None, 90, None),
+    ],
+)
+def test_a_limit_above_the_models_own_is_lowered(
+    fields: dict[str, Any], limit: int | None, sent: int, lowered: int | None
+) -> None:
+    served = Served(name="m", upstream=BUDGET, max_output=limit)
+    prepared = prepare(order({"messages": HI, **fields}), channel(), served, NOTHING, Signatures())
+    assert (json.loads(prepared.body)["max_tokens"], prepared.lowered) == (sent, lowered)
+
+
+def test_a_thinking_budget_stays_below_the_lowered_limit() -> None:
+    served = Served(name="m", upstream=BUDGET, max_output=2000)
+    asked = order({"messages": HI, "max_tokens": 90_000, "reasoning_effort": "high"})
+    body = json.loads(prepare(asked, channel(), served, NOTHING, Signatures()).body)
+    assert (body["max_tokens"], body["thinking"]["budget_tokens"]) == (2000, 1999)

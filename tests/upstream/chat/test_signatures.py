@@ -1,5 +1,7 @@
 """Signatures are kept by call, within bounds, the oldest leaving first."""
 
+import msgspec
+
 from gateway.upstream.chat.signatures import Signatures
 
 
@@ -41,3 +43,15 @@ def test_replacing_frees_the_room() -> None:
         signatures.remember("a", b"x" * 6)
     signatures.remember("b", b"x" * 4)
     assert (len(signatures.recall("a")), len(signatures.recall("b"))) == (6, 4)
+
+
+def test_what_belongs_to_the_calls_of_a_request_is_counted() -> None:
+    signatures = Signatures()
+    calls = [{"id": id, "type": "function"} for id in ("a", 'b"', "c")]
+    fields = {"messages": msgspec.Raw(msgspec.json.encode([{"role": "assistant", "tool_calls": calls}]))}
+    assert signatures.tokens_for(fields) == 0
+    for id in ("a", 'b"', "x"):
+        signatures.remember(id, b"123456")
+    assert signatures.tokens_for(fields) == 4
+    assert signatures.tokens_for({"messages": msgspec.Raw(b'[{"role":"user","id":"a"}]')}) == 0
+    assert signatures.tokens_for({}) == 0

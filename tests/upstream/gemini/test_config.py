@@ -17,7 +17,8 @@ PRO, FLASH = row_of("gemini-2.5-pro"), row_of("gemini-3.6-flash")
 
 def _config(row: Any, **fields: Any) -> tuple[Any, list[str]]:
     dropped: list[str] = []
-    found = config_of(read_request(order({"messages": [], **fields}).fields), row, dropped)
+    request = read_request(order({"messages": [], **fields}).fields)
+    found = config_of(request, row, request.output_cap, dropped)
     return json.loads(rawjson.encode(found)), dropped
 
 

@@ -19,9 +19,10 @@ def test_what_is_asked() -> None:
 
 def test_a_page() -> None:
     flash = {"name": "models/gemini-3.8-flash", "supportedGenerationMethods": CHATS, "inputTokenLimit": 1_048_576}
+    flash["outputTokenLimit"] = 65_536
     others = [{"name": "models/embedder", "supportedGenerationMethods": ["embedContent"]}, {"name": "models/x"}]
     found = LISTING.read(dumps({"models": [flash, *others, {"name": 3}, "odd"], "nextPageToken": "t"}))
-    assert found == Page(models=[Served(name="gemini-3.8-flash", context=1_048_576)], after="t")
+    assert found == Page(models=[Served(name="gemini-3.8-flash", context=1_048_576, max_output=65_536)], after="t")
 
 
 def test_the_last_page_has_nothing_after_it() -> None:

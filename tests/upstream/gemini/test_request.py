@@ -92,3 +92,13 @@ def test_what_cannot_be_translated_is_refused(fields: dict[str, Any], param: str
         _prepared(**fields)
     assert (caught.value.param, caught.value.status) == (param, 400)
     assert (caught.value.kind, caught.value.sent) == (FailureKind.CLIENT, False)
+
+
+@pytest.mark.parametrize(("asked", "limit", "sent"), [(90, 70, 70), (50, 70, 50), (None, 70, None), (90, None, 90)])
+def test_a_limit_above_the_models_own_is_lowered(asked: int | None, limit: int | None, sent: int | None) -> None:
+    served = Served(name="m", upstream="gemini-2.5-pro", max_output=limit)
+    made = order({"messages": HI, "max_tokens": asked})
+    prepared = prepare(made, channel(), served, NOTHING, Signatures())
+    config = json.loads(prepared.body).get("generationConfig", {})
+    assert config.get("maxOutputTokens") == sent
+    assert prepared.lowered == (sent if sent != asked else None)

@@ -143,6 +143,39 @@ def test_a_lesson_about_the_limit_wins() -> None:
     assert _sent(OLD, "ollama", lesson) == NEW
 
 
+@pytest.mark.parametrize("field", [None, "keep", "max_completion_tokens"])
+def test_the_limit_never_gets_a_name_that_is_left_out_there(field: str | None) -> None:
+    lesson = Learned(token_limit_field=MAX_COMPLETION)
+    for learned in (NOTHING, lesson):
+        assert _sent(OLD, "mistral", learned, token_limit_field=field) == OLD
+        assert _sent(NEW, "mistral", learned, token_limit_field=field) == OLD
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "sent", "lowered"),
+    [
+        ("keep", {"max_tokens": 9}, {"max_tokens": 7}, 7),
+        ("keep", {"max_tokens": 7}, {"max_tokens": 7}, None),
+        ("keep", {"max_tokens": 9, **NEW}, {"max_tokens": 7, **NEW}, 7),
+        ("max_completion_tokens", {"max_tokens": 9}, {"max_completion_tokens": 7}, 7),
+        (
+            "keep",
+            {"max_tokens": "9", "max_completion_tokens": None},
+            {"max_tokens": "9", "max_completion_tokens": None},
+            None,
+        ),
+        ("keep", {}, {}, None),
+    ],
+)
+def test_a_limit_above_the_models_own_is_lowered(field: str, given: Doc, sent: Doc, lowered: int | None) -> None:
+    asked = order({"model": "m", "messages": [], **given})
+    asked = msgspec.structs.replace(asked, body=json.dumps({"model": "m", "messages": [], **given}).encode())
+    served = Served(name="m", max_output=7)
+    prepared = prepare(asked, channel(token_limit_field=field), served, NOTHING)
+    assert json.loads(prepared.body) == {"model": "m", "messages": [], **sent}
+    assert prepared.lowered == lowered
+
+
 def test_lessons_are_left_out_and_named() -> None:
     prepared = _prepared({"model": "m", "temperature": 1, "seed": 2}, learned=Learned(dropped=("temperature", "top_p")))
     assert (json.loads(prepared.body), prepared.dropped) == ({"model": "m", "seed": 2}, ("temperature",))

@@ -1,0 +1,173 @@
+"""Output limit: the most output that a request allows as it goes out. The one place that reads caps, for holds.
+
+A hold must cover whatever an upstream may make of the caps it receives, so they are read generously:
+
+- every cap counts, under any name that vendors and model servers use and at any depth; of several the largest
+- a budget for thinking comes on top of the cap, for some vendors count it apart
+- predicted output comes on top as well: what the model does not use of it is billed as output
+- a cap under another name than OpenAI's two bounds nothing, for an upstream may not know it, but may be obeyed
+
+Each dialect says what of a client's request goes out at all (``dialects.output_limit``).
+"""
+
+import math
+import re
+from typing import Any
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN
+from gateway.upstream import rawjson
+from gateway.upstream.rawjson import Fields
+
+DEFAULT_OUTPUT = 4096
+"""Output tokens that are held for where a request has no cap."""
+
+CAPS = ("max_completion_tokens", "max_tokens")
+"""OpenAI's names of the one output limit."""
+
+STANDARD_FIELDS = frozenset(
+    {
+        *("model", "messages", "stream", "stream_options", "n", "temperature", "top_p", "stop", "seed", *CAPS),
+        *("presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "top_logprobs", "response_format"),
+        *("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "user", "safety_identifier"),
+        *("metadata", "store", "modalities", "audio", "reasoning_effort", "verbosity", "service_tier", "top_k"),
+        *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "moderation", "web_search_options"),
+    }
+)
+"""Fields whose meaning is known: of these only ``CAPS`` and ``n`` bear on the output's length."""
+
+MOST_TOKENS = 10**9
+"""No cap is taken for more: nobody has such an answer, and sums stay within 64 bits."""
+MOST_CHOICES = 128
+
+MOST_NAMES = 1000
+"""Fields that look like a limit; nobody has so many, and the event loop waits while they are read."""
+
+_NAME = re.compile(r"token|predict|budget|max|min|best|num|count|\An\Z", re.IGNORECASE)
+"""What a name must have to be looked at closely."""
+_CAP = re.compile(r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|len|completion|response)")
+"""In names without underscores: ``max_new_tokens``, ``num_predict``, ``maxOutputTokens``, ``max_length``."""
+_THINKING = re.compile(r"budget|think|reason", re.IGNORECASE)
+_NO_CAP = re.compile(r"prompt|input|context|cache|truncat")
+"""What limits the input."""
+_SCHEMA = frozenset({"maxLength", "minLength"})
+"""Words of JSON Schema, for the form of an answer."""
+_CHOICES = frozenset(
+    {"n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"}
+)
+
+
+class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The most output of one request, in tokens of each choice."""
+
+    capped: int = 0
+    """What its caps allow; 0: it has none."""
+    expected: int = 0
+    """What to reckon with where nothing bounds the output: at least ``capped``."""
+    choices: int = 1
+
+    @property
+    def capped_total(self) -> int:
+        """Tokens of all choices together that the caps allow."""
+        return self.choices * self.capped
+
+    @property
+    def total(self) -> int:
+        """Tokens of all choices together to hold for."""
+        return self.choices * max(self.capped, self.expected)
+
+
+def limit_of(cap: int | None, *, expected: int = DEFAULT_OUTPUT, choices: int = 1) -> OutputLimit:
+    """The limit of a dialect in which one number bounds the whole output, thinking included."""
+    if cap is None or cap < 1:
+        return OutputLimit(expected=expected, choices=choices)
+    return OutputLimit(capped=min(cap, MOST_TOKENS), choices=choices)
+
+
+def read_limit(fields: Fields) -> OutputLimit:
+    """The limit of a request in OpenAI's words, with whatever vendors have added to them."""
+    found = _Findings()
+    bounded = False
+    for name in CAPS:
+        value = rawjson.maybe(fields.get(name))
+        if value is not None:
+            bounded = bounded or (type(value) is int and value >= 1)
+            found.add_cap(value)
+    found.add_choices(rawjson.maybe(fields.get("n")))
+    for name in fields.keys() - STANDARD_FIELDS:
+        found.look(name, fields[name])
+    cap = max(found.caps, default=0)
+    capped = min(cap + found.thinking + found.predicted, MOST_TOKENS) if cap else 0
+    open_ended = not bounded or found.unbounded
+    expected = DEFAULT_OUTPUT + found.thinking + found.predicted if open_ended else 0
+    return OutputLimit(capped=capped, expected=min(expected, MOST_TOKENS), choices=found.choices)
+
+
+class _Findings:
+    """What the fields of a request say about its output."""
+
+    def __init__(self) -> None:
+        self.caps: list[int] = []
+        self.unbounded = False
+        """A cap says that there is none: llama.cpp takes -1 so."""
+        self.thinking = 0
+        self.predicted = 0
+        self.choices = 1
+        self._names = 0
+
+    def look(self, name: str, raw: msgspec.Raw) -> None:
+        """A field that is not OpenAI's, or one with something to find in it. Raises BadRequest if that is too much."""
+        if name == "prediction":
+            self.predicted = -(-len(memoryview(raw)) // BOUND_BYTES_PER_TOKEN)
+            return
+        stack: list[tuple[bool, Any]] = [(False, {name: rawjson.maybe(raw)})]
+        while stack:
+            thinking, holder = stack.pop()
+            for key, value in holder.items() if isinstance(holder, dict) else ((None, item) for item in holder):
+                if isinstance(value, dict | list):
+                    about = thinking or (key is not None and _THINKING.search(key) is not None)
+                    stack.append((about, value))
+                elif key is not None and isinstance(value, int | float | str) and _NAME.search(key):
+                    self._add(key, value, thinking=thinking)
+
+    def _add(self, name: str, value: float | str, *, thinking: bool) -> None:
+        self._names += 1
+        if self._names > MOST_NAMES:
+            msg = f"the body has more than {MOST_NAMES} fields that look like limits of the output"
+            raise BadRequest(msg, code="too_complex")
+        word = name.lower().replace("_", "").replace("-", "")
+        if word in _CHOICES:
+            self.add_choices(value)
+        elif _NO_CAP.search(word) or name in _SCHEMA:
+            return
+        elif "budget" in word or (_CAP.search(word) and (thinking or _THINKING.search(word))):
+            self.thinking = max(self.thinking, min(_amount(value) or 0, MOST_TOKENS))
+        elif _CAP.search(word):
+            self.add_cap(value)
+
+    def add_cap(self, value: Any) -> None:
+        """One more cap; what is no number says nothing."""
+        amount = _amount(value)
+        if amount is None:
+            return
+        if amount < 1:
+            self.unbounded = True
+        else:
+            self.caps.append(min(amount, MOST_TOKENS))
+
+    def add_choices(self, value: Any) -> None:
+        """How many answers are wanted; the most that any field says."""
+        self.choices = max(self.choices, min(_amount(value) or 1, MOST_CHOICES))
+
+
+def _amount(value: Any) -> int | None:
+    """The number, rounded up, also if it is written as a float or in digits; None for what is none."""
+    if type(value) is int:
+        return value
+    if isinstance(value, float):
+        return math.ceil(value) if math.isfinite(value) else None
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value):
+        return int(value)
+    return None
