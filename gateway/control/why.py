@@ -18,7 +18,7 @@ from gateway.core.ids import digest
 from gateway.core.room import Room
 from gateway.core.routing import Choice, Draw, choose, place
 from gateway.core.sight import Sight, sight
-from gateway.core.why import Rehearsal, Wanted, Ways, chances, rehearse
+from gateway.core.why import Rehearsal, Wanted, Ways, chances, needed, rehearse
 from gateway.domain.advice import advice
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable
@@ -78,7 +78,8 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
     seen, price = sight(wanted.model, token, group, catalog), catalog.price(wanted.model)
     admitted = found.admission.grip if found.admission is not None else None
     entry = catalog.visible(token).get(wanted.model)
-    room = Room(engine.limiter, wanted.prompt_tokens + (wanted.max_tokens or 0), wanted.prompt_tokens)
+    need = needed(wanted, catalog, now)
+    room = Room(engine.limiter, *((need.rate_tokens, need.input) if need is not None else (0, 0)))
     routes = list(_routes(engine, entry, found, room)) if entry is not None else []
     routes += _others(engine, wanted.model, token, {route.channel for route in routes})
     return Why(

@@ -9,18 +9,15 @@ from math import ceil
 
 import msgspec
 
-from gateway.core.asked import Asked
+from gateway.core.allowance import Need, most_of, need_of
 from gateway.core.bounds import Bound, Gate
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry
-from gateway.core.fallback import dearest
-from gateway.core.quota import DEFAULT_OUTPUT, Grip, Need, Purse, Scope, grip
+from gateway.core.quota import Grip, Purse, Scope, grip
 from gateway.core.ratelimit import Limiter, Today, Used
-from gateway.core.widening import widened
 from gateway.domain.errors import BadRequest, InternalError, NotFound
 from gateway.domain.group import Group
 from gateway.domain.limits import Window, window_end, window_start
-from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
@@ -34,7 +31,6 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
 
     entry: ModelEntry
     bounds: tuple[Bound, ...]
-    rate_tokens: int
     grip: Grip
     gates: tuple[Gate, ...]
     full: Gate | None
@@ -51,7 +47,7 @@ def group_of(token: Token, catalog: Catalog) -> Group:
 
 
 def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
-    """Check visibility, price, rate limits and quota; changes nothing but the call's own price.
+    """Check visibility, price, rate limits and quota; changes nothing but the call's own price and need.
 
     Gates at which the call has a place already are not asked again.
     """
@@ -66,37 +62,21 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
         raise BadRequest(msg, code="model_price_missing", param="model")
     now = call.visit.ts
     terms = call.catalog.terms(call.token)
-    need = need_of(call, entry)
-    rate_tokens = rate_tokens_of(call.asked)
+    need = call.need = demand(call, entry)
     if terms.bounds:
-        limiter.check(terms.bounds, rate_tokens, need.input)
+        limiter.check(terms.bounds, need.rate_tokens, need.input)
     taken = grip(books, call.catalog.registry.account, call.group, call.token, need, now=now)
     gates = terms.stream_gates if call.asked.stream else terms.gates
-    return Admission(entry, terms.bounds, rate_tokens, taken, gates, limiter.lines.full(gates, call.gates))
+    return Admission(entry, terms.bounds, taken, gates, limiter.lines.full(gates, call.gates))
 
 
-def need_of(call: Call, entry: ModelEntry) -> Need:
-    """What a call may use at most; its price must be known by now."""
-    need = Need(
-        input=call.asked.input_bound,
-        output_cap=call.asked.output_cap,
-        choices=call.asked.choices,
-        price=_dearest(call, entry) if entry.fallbacks else call.price,
-        multiplier=call.group.multiplier,
-    )
-    return need if entry.widening is None else widened(need, entry.widening)
-
-
-def _dearest(call: Call, entry: ModelEntry) -> Price | None:
-    """The price to hold for, when another model may answer."""
-    names = [entry.name, *(other.name for other in entry.fallbacks)]
-    output = call.asked.choices * (call.asked.output_cap or DEFAULT_OUTPUT)
-    return dearest(names, call.catalog.registry.prices, input=call.asked.input_bound, output=output)
-
-
-def rate_tokens_of(asked: Asked) -> int:
-    """Tokens that a call is counted with until its true ones are known."""
-    return asked.input_bound + asked.choices * (asked.output_cap or 0)
+def demand(call: Call, entry: ModelEntry) -> Need:
+    """What a call may use at most, whichever channel and model answers it."""
+    prices, multiplier = call.catalog.registry.prices, call.group.multiplier
+    if not entry.fallbacks:
+        return need_of(call.asked, entry.reach, prices.get(entry.name), multiplier)
+    models = [model for model in (entry, *entry.fallbacks) if model.reach.offers]
+    return most_of([need_of(call.asked, model.reach, prices.get(model.name), multiplier) for model in models])
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:

@@ -12,11 +12,12 @@ import msgspec
 from gateway.core.body import Fields, fields_of
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import prompt_bound
+from gateway.upstream.output_limit import CAPS, MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS
 
 MAX_MODEL = 256
 """Characters of a model name."""
-MAX_OUTPUT = 10**9
-MAX_CHOICES = 128
+MAX_OUTPUT = MOST_TOKENS
+MAX_CHOICES = MOST_CHOICES
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -33,7 +34,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     include_usage: bool
     choices: int
     output_cap: int | None
-    """The client's own limit of output tokens per choice."""
+    """The client's own limit of output tokens per choice; of two the newer name's."""
+    plain: bool
+    """``output_cap`` and ``choices`` say all about the output's length: nothing else that may bear on it is there."""
     input_bound: int
     """Upper estimate of the input tokens, for the hold."""
 
@@ -89,6 +92,7 @@ def asked(body: bytes) -> Asked:
         found = None
     if found is None or (found.stream_options is not None and not found.stream):
         return _careful(fields, mask)
+    others = () if STANDARD_FIELDS.issuperset(fields) else fields.keys() - STANDARD_FIELDS
     return Asked(
         body=body,
         fields=fields,
@@ -98,7 +102,8 @@ def asked(body: bytes) -> Asked:
         include_usage=bool(found.stream_options and found.stream_options.include_usage),
         choices=found.n or 1,
         output_cap=found.max_completion_tokens or found.max_tokens,
-        input_bound=prompt_bound(fields),
+        plain=not others and (found.max_completion_tokens is None or found.max_tokens is None),
+        input_bound=prompt_bound(fields, others),
     )
 
 
@@ -114,7 +119,8 @@ def _careful(fields: Fields, mask: bytes) -> Asked:
     _read(fields, "tools", _LIST, "an array or null")
     for name in ("temperature", "top_p"):
         _read(fields, name, _NUMBER, "a number or null")
-    caps = [_number(fields, name, MAX_OUTPUT) for name in ("max_completion_tokens", "max_tokens")]
+    caps = [_number(fields, name, MAX_OUTPUT) for name in CAPS]
+    others = () if STANDARD_FIELDS.issuperset(fields) else fields.keys() - STANDARD_FIELDS
     return Asked(
         body=b"",
         fields=fields,
@@ -124,7 +130,8 @@ def _careful(fields: Fields, mask: bytes) -> Asked:
         include_usage=bool(options and options.include_usage),
         choices=_number(fields, "n", MAX_CHOICES) or 1,
         output_cap=caps[0] or caps[1],
-        input_bound=prompt_bound(fields),
+        plain=not others and None in caps,
+        input_bound=prompt_bound(fields, others),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from gateway.core.asked import Asked
 from gateway.core.body import unmask
 from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
@@ -34,6 +35,9 @@ ERROR_BODY_LIMIT = 1 << 20
 """Bytes of an error's body that are read."""
 SLICE = 64 << 10
 """Bytes that are sent at once."""
+
+_REMEMBER = (Dialect.ANTHROPIC, Dialect.GEMINI)
+"""Dialects whose vendors want something back with a tool call."""
 
 _TELLING = (
     FailureKind.CLIENT,
@@ -83,6 +87,7 @@ class Attempts:
     ) -> None:
         self._sender = sender
         self._adapter_of = adapter_of
+        self._remembering = [adapter_of(dialect) for dialect in _REMEMBER]
         self._lessons = lessons
         self._health = health
         self._clock = clock
@@ -90,6 +95,13 @@ class Attempts:
         self._chooser = chooser
         self.look = chooser.look
         self._rooms = rooms
+
+    def with_recalled(self, asked: Asked) -> Asked:
+        """The request with the input bound raised by what a dialect may put back into it from memory."""
+        tokens = 0
+        for adapter in self._remembering:
+            tokens = max(tokens, adapter.recalled(asked.fields))
+        return msgspec.structs.replace(asked, input_bound=asked.input_bound + tokens) if tokens else asked
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> Choice:
         """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit.
@@ -193,6 +205,7 @@ class Attempts:
         if call.asked.mask:
             prepared = msgspec.structs.replace(prepared, body=unmask(prepared.body, call.asked.mask))
         call.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped
+        call.lowered = prepared.lowered
         if not call.overhead_us:
             call.overhead_us = round((self._clock.mono() - call.visit.began) * 1_000_000)
         reply = await self._sender.send(channel, prepared, stream=order.stream)

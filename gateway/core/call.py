@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from gateway.core.allowance import Need
 from gateway.core.asked import Asked
 from gateway.core.bounds import Bound, Gate
 from gateway.core.catalog import Catalog, Route
@@ -97,7 +98,9 @@ class Call:
         "held_tokens",
         "last_write",
         "limit_headers",
+        "lowered",
         "marks",
+        "need",
         "outcome",
         "overhead_us",
         "pin",
@@ -120,6 +123,13 @@ class Call:
         "writing_since",
     )
 
+    lowered: int | None
+    """The model's own output limit, if the client's was above it and was lowered."""
+    need: Need
+    """What it may use at most, since it was checked for admission."""
+    running: Running
+    """What the books and the watchers know of it, since it has a route."""
+
     def __init__(
         self, visit: Visit, asked: Asked, client: Client, catalog: Catalog, token: Token, group: Group
     ) -> None:
@@ -132,8 +142,6 @@ class Call:
         self.price: Price | None = None
         self.held = Nanos(0)
         self.held_tokens = self.overhead_us = self.attempt = 0
-        self.running: Running
-        """What the books and the watchers know of it, since it has a route."""
         self.task: asyncio.Task[object] | None = None
         self.route: Route | None = None
         self.way = ""
@@ -162,6 +170,7 @@ class Call:
         """Set by whoever ends the call from outside, before its task is cancelled."""
         self.finish = self.upstream_id = ""
         self.dropped: tuple[str, ...] = ()
+        self.lowered = None
         self.marks: tuple[str, ...] = ()
         self.pin = b""
         """Its conversation, if that should stay where it was."""
@@ -221,6 +230,8 @@ class Call:
         out["x-gateway-overhead-ms"] = f"{self.overhead_us / 1000:.2f}"
         if self.dropped:
             out["x-gateway-dropped-params"] = _header(",".join(self.dropped))
+        if self.lowered is not None:
+            out["x-gateway-output-limit"] = str(self.lowered)
         if found := upstream_id(self.reply_headers):
             out["x-upstream-request-id"] = _header(found)
         return out

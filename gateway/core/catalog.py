@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from gateway.core.allowance import NO_REACH, Reach, reach_of, with_limit
 from gateway.core.bounds import Bound, Gate, Terms, channel_bound, group_bound, terms_of, token_bound
 from gateway.core.fallback import models_after
 from gateway.core.policy import Offer, Rank, ranked
-from gateway.core.widening import Widening, widening, widest
 from gateway.domain.channel import Channel, Served, Told, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
@@ -61,8 +61,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Other models that may answer when none of the routes can; without fallbacks of their own."""
     bounds: tuple[Bound, ...] = ()
     """Of a channel that is the only way: its rates bind as those of the token do."""
-    widening: Widening | None = None
-    """What its channels may add to a call; None: nothing."""
+    reach: Reach = NO_REACH
+    """What its channels, without those of its fallbacks, make of a call's input and output."""
     told: Told | None = None
     """What the first channel whose upstream tells it is said to cost there."""
 
@@ -150,7 +150,8 @@ def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
             ways[channel.id] = _Way(channel_bound(channel, registry.settings), _with_one_key(channel))
             for served in channel.models:
                 if matches(served.name, group.models):
-                    offers.setdefault(served.name, []).append((channel, served))
+                    offer = (channel, with_limit(channel, served, registry.prices.get(served.name)))
+                    offers.setdefault(served.name, []).append(offer)
     entries = {}
     for name in sorted(offers):
         order = ranked(group.policy, offers[name], registry)
@@ -175,7 +176,7 @@ def _with_fallbacks(entries: dict[str, ModelEntry], group: Group, registry: Regi
         if others and rule.model not in out and matches(rule.model, group.models) and not WILD & set(rule.model):
             first = entries[others[0]]
             out[rule.model] = _lent(
-                msgspec.structs.replace(first, name=rule.model, routes=(), easy=(), told=None),
+                msgspec.structs.replace(first, name=rule.model, routes=(), easy=(), told=None, reach=NO_REACH),
                 [entries[other] for other in others],
             )
     return dict(sorted(out.items()))
@@ -189,7 +190,6 @@ def _lent(entry: ModelEntry, others: list[ModelEntry]) -> ModelEntry:
         fallbacks=tuple(others),
         bounds=(),
         total_s=max(one.total_s for one in all_of_them),
-        widening=widest(one.widening for one in all_of_them),
     )
 
 
@@ -238,7 +238,7 @@ def _entry(name: str, routes: list[Route]) -> ModelEntry:
         owner=first.channel.name,
         context=next((r.served.context for r in routes if r.served.context), None),
         bounds=(sole,) if sole is not None and sole.rated else (),
-        widening=widening(r.channel.overrides for r in routes if r.channel.overrides),
+        reach=reach_of((r.channel, r.served) for r in routes),
         told=next((r.served.told for r in routes if r.served.told), None),
         routes=tuple(routes),
         easy=_easy(routes),

@@ -5,15 +5,12 @@ the price of the one that answered.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.domain.call import FailureKind
 from gateway.domain.group import Fallback
 from gateway.domain.patterns import matches
-from gateway.domain.price import Price, cost, rates
-from gateway.domain.units import MILLION, Nanos
-from gateway.domain.usage import Usage
 from gateway.upstream.adapter import Failure
 
 _TOO_LONG = re.compile(
@@ -39,19 +36,9 @@ def models_after(model: str, fallbacks: Sequence[Fallback]) -> tuple[str, ...]:
     return ()
 
 
-def dearest(names: Sequence[str], prices: Mapping[str, Price], *, input: int, output: int) -> Price | None:
-    """The price of the model at which a call of this size costs most; None if none of them has a price."""
-    known = [prices[name] for name in names if name in prices]
-    return max(known, key=lambda price: _worth(price, input, output), default=None)
-
-
 def helps(failure: Failure, asked: Entry, other: Entry) -> bool:
     """Whether another model may answer after such a failure: not if the request is at fault, unless it is too long."""
     if failure.kind is not FailureKind.CLIENT or not failure.sent:
         return True
     longer = other.context is not None and (asked.context is None or other.context > asked.context)
     return longer and bool(_TOO_LONG.search(f"{failure.error.code} {failure.error.message}"))
-
-
-def _worth(price: Price, input: int, output: int) -> Nanos:
-    return cost(Usage(input=input, output=output), rates(price, input, MILLION))

@@ -95,7 +95,7 @@ class Pipeline:
         try:
             if self.closed is not None:
                 raise self.closed
-            request = asked(body)
+            request = self._.attempts.with_recalled(asked(body))
             model, catalog = request.model, self._.catalog()
             token = still(token, catalog, visit.ts)
             call = Call(visit, request, client, catalog, token, group_of(token, catalog))
@@ -111,7 +111,7 @@ class Pipeline:
         except ConnectionError as error:  # it waited for a place
             self.refuse(visit, Unavailable(str(error), code="client_closed"), token, model)
             raise
-        with self._.limiter.take(admission.bounds, admission.rate_tokens, admission.gates, call.gates) as ticket:
+        with self._.limiter.take(admission.bounds, call.need.rate_tokens, admission.gates, call.gates) as ticket:
             self._.live.enter(call)
             try:
                 await self._answer(call, admission, first, ticket)

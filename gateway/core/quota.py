@@ -1,8 +1,8 @@
 """Quota: may this call be afforded, and how much is held for it.
 
 Every budget that applies (the account's balance and budgets, the group's, the token's) is looked at together, before
-anything is committed. A hold is the cost of the input's upper bound and of the output cap; without a cap in the
-request it is what the default cap costs, or all that is left (``features.md`` 2.2, ``reliability.md`` P4).
+anything is committed. A hold is the most that the call's input and the output that its caps allow can cost (see
+``allowance``); without a cap it is what a usual answer costs, or all that is left.
 """
 
 from collections.abc import Iterator
@@ -10,21 +10,17 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from gateway.core.allowance import Need
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.advice import advice
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, window_end, window_start
 from gateway.domain.money import dollars
-from gateway.domain.price import Price, cost, rates
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.usage import Usage
 from gateway.domain.views import iso
 from gateway.domain.written import zoned_time
-
-DEFAULT_OUTPUT = 4096
-"""Output tokens held for when the request has no cap of its own."""
 
 Scope = tuple[Literal["account", "token", "group", "channel"], str]
 """Whose money: ``("account", "")``, ``("token", id)`` or ``("group", name)``."""
@@ -61,17 +57,6 @@ class Purse(Protocol):
         """Running calls."""
 
 
-class Need(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a call may use at most, as far as it is known beforehand."""
-
-    input: int
-    output_cap: int | None
-    """Of each choice; None if the request has none."""
-    choices: int = 1
-    price: Price | None
-    multiplier: int
-
-
 class Grip(msgspec.Struct, frozen=True, gc=False):
     """The amounts to hold."""
 
@@ -98,16 +83,12 @@ def grip(books: Purse, account: Account, group: Group, token: Token, need: Need,
     if account.status is AccountStatus.SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' lets it spend again"
         raise QuotaExceeded(msg, code="account_suspended")
-    wanted_output = need.choices * (DEFAULT_OUTPUT if need.output_cap is None else need.output_cap)
-    free = need.price is None or need.price.free or not need.multiplier
-    full = Nanos(0) if free else _price(need, wanted_output)
+    full, free = need.nanos, need.free
     budgets = account.budgets or group.budgets or token.budgets
     if not budgets and (free or 0 < full <= books.available()):  # the usual case: there is enough, and nobody budgets
-        return Grip(full, need.input + wanted_output)
+        return Grip(full, need.input + need.output)
     rooms = list(_rooms(books, account, group, token, now=now))
-    nanos = Nanos(0) if free else _nanos(rooms, need, full)
-    tokens = _tokens(rooms, need, wanted_output)
-    return Grip(nanos, tokens)
+    return Grip(full if free else _nanos(rooms, need), _tokens(rooms, need))
 
 
 def left_to_stop(books: Purse, account: Account, token: Token, *, now: Millis) -> int | None:
@@ -122,34 +103,25 @@ def left_to_stop(books: Purse, account: Account, token: Token, *, now: Millis) -
     return min(lefts, default=None)
 
 
-def _nanos(rooms: list[_Room], need: Need, full: Nanos) -> Nanos:
-    least = full if need.output_cap is not None else _price(need, 0)
-    left = full
+def _nanos(rooms: list[_Room], need: Need) -> Nanos:
+    left = need.nanos
     for room in rooms:
         if room.nanos is not None:
-            if room.nanos <= 0 or least > room.nanos:
+            if room.nanos <= 0 or need.least > room.nanos:
                 has = max(0, room.nanos) if room.whose else room.nanos  # what the account owes is its to know
-                raise _exceeded(room, dollars(has), dollars(least), "dollars", missing=least - room.nanos)
+                raise _exceeded(room, dollars(has), dollars(need.least), "dollars", missing=need.least - room.nanos)
             left = min(left, Nanos(room.nanos))
     return left
 
 
-def _tokens(rooms: list[_Room], need: Need, wanted_output: int) -> int:
-    full = need.input + wanted_output
-    least = full if need.output_cap is not None else need.input
-    left = full
+def _tokens(rooms: list[_Room], need: Need) -> int:
+    left, least = need.input + need.output, need.input + need.capped
     for room in rooms:
         if room.tokens is not None:
             if room.tokens <= 0 or least > room.tokens:
                 raise _exceeded(room, f"{max(0, room.tokens)} tokens", f"{least} tokens", "tokens")
             left = min(left, room.tokens)
     return left
-
-
-def _price(need: Need, output: int) -> Nanos:
-    if need.price is None:
-        return Nanos(0)
-    return cost(Usage(input=need.input, output=output), rates(need.price, need.input, need.multiplier))
 
 
 def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[_Room]:

@@ -7,7 +7,6 @@ was counted with become those that were used; an attempt after which another cha
 import asyncio
 from functools import partial
 
-from gateway.core.admission import rate_tokens_of
 from gateway.core.bounds import Bound, Gate
 from gateway.core.call import Call
 from gateway.core.catalog import Route
@@ -53,7 +52,7 @@ class Rooms:
     def of(self, call: Call) -> Room:
         """What there is for this call."""
         held = call.place.key if call.place is not None else None
-        return Room(self._limiter, rate_tokens_of(call.asked), call.asked.input_bound, held)
+        return Room(self._limiter, call.need.rate_tokens, call.need.input, held)
 
     def has_room(self, route: Route) -> bool:
         """Whether a channel without rates takes a call now."""
@@ -72,7 +71,7 @@ class Rooms:
             self._limiter.lines.enter((gate,))
         call.place = None
         if route.bound is not None and route.bound.rated:
-            call.room = self._limiter.take((route.bound,), rate_tokens_of(call.asked))
+            call.room = self._limiter.take((route.bound,), call.need.rate_tokens)
         if call.binding:
             call.read_limits = partial(self._headers, call.binding)
             asyncio.get_running_loop().call_soon(call.look_at_limits)  # while the upstream is waited for

@@ -64,6 +64,8 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
 def _marks(call: Call) -> tuple[str, ...]:
     """What happened to the request on its way."""
     marks: tuple[str, ...] = ("dropped=" + ",".join(call.dropped),) if call.dropped else ()
+    if call.lowered is not None:
+        marks += (f"output_limit={call.lowered}",)
     if call.route is not None and call.route.served.name != call.asked.model:
         marks += (f"fallback={plain(call.route.served.name, 80)}",)
     return marks

@@ -9,7 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.core.admission import Admission, admit, group_of, need_of, visible_entry
+from gateway.core.admission import Admission, admit, demand, group_of, visible_entry
+from gateway.core.allowance import Need
 from gateway.core.asked import asked
 from gateway.core.auth import still, usable
 from gateway.core.call import Call, Visit
@@ -97,7 +98,7 @@ def _poor(wanted: Wanted, ways: Ways, now: Millis) -> QuotaExceeded | None:
         call = _call(wanted, ways.catalog, now)
         entry = visible_entry(wanted.model, call.token, ways.catalog)
         call.price = ways.catalog.price(wanted.model)
-        grip(ways.books, ways.catalog.registry.account, call.group, call.token, need_of(call, entry), now=now)
+        grip(ways.books, ways.catalog.registry.account, call.group, call.token, demand(call, entry), now=now)
     except QuotaExceeded as error:
         return error
     except GatewayError:
@@ -114,6 +115,15 @@ def _first(call: Call, admission: Admission, ways: Ways) -> Choice:
         except RateLimited:
             return ways.look(call, admission.entry, waited=True)
     return choice
+
+
+def needed(wanted: Wanted, catalog: Catalog, now: Millis) -> Need | None:
+    """What the call may use at most; None if it does not come so far that this is known."""
+    try:
+        call = _call(wanted, catalog, now)
+        return demand(call, visible_entry(wanted.model, call.token, catalog))
+    except GatewayError:
+        return None
 
 
 def chances(routes: Sequence[Route], choose: Callable[[Draw], Choice]) -> dict[ChannelId, float]:

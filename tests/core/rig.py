@@ -66,7 +66,7 @@ class Rig:
         rooms = Rooms(self.limiter)
         attempts = Attempts(
             sender=self.upstreams,
-            adapter_of=dialects.adapter,
+            adapter_of=dialects.adapters(),
             lessons=Lessons(),
             health=self.health,
             clock=clock,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.admission import NAMED_MODELS, admit, group_of, rate_tokens_of, today_of, visible_entry
+from gateway.core.admission import NAMED_MODELS, admit, group_of, today_of, visible_entry
 from gateway.core.call import Call, Visit
 from gateway.core.catalog import Catalog
 from gateway.core.ratelimit import Limiter, Used
@@ -47,7 +47,7 @@ def refusal(
 def test_a_good_call_is_admitted_with_what_is_to_be_committed(limiter: Limiter) -> None:
     call = call_of(kit.token(limits=Limits(rpm=1)), offered(), max_tokens=10, n=2)
     found = admit(call, limiter, Purse(10**9))
-    assert (found.entry.name, found.rate_tokens, found.grip.tokens) == ("m", 16 + 20, 16 + 20)
+    assert (found.entry.name, call.need.rate_tokens, found.grip.tokens) == ("m", 16 + 20, 16 + 20)
     assert found.grip.nanos == 16 * 2500 + 20 * 10_000
     assert call.price == kit.PRICE
 
@@ -173,7 +173,3 @@ def test_a_plain_call_is_no_stream(limiter: Limiter) -> None:
     token, catalog = kit.token(limits=Limits(streams=1)), offered()
     limiter.lines.enter(catalog.terms(token).stream_gates)
     assert admit(call_of(token, catalog), limiter, Purse(10**9)).full is None
-
-
-def test_tokens_are_counted_with_all_the_output_that_is_asked() -> None:
-    assert rate_tokens_of(kit.ask(max_tokens=10, n=2)) == kit.ask().input_bound + 20

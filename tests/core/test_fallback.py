@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.core.catalog import ModelEntry
-from gateway.core.fallback import dearest, helps, models_after
+from gateway.core.fallback import helps, models_after
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served
 from gateway.domain.errors import NoChannel, NotFound, UpstreamError
@@ -57,13 +57,6 @@ def test_the_first_rule_that_fits_counts_and_no_model_stands_in_for_itself(
 ) -> None:
     assert models_after(model, RULES) == expected
     assert models_after(model, ()) == ()
-
-
-def test_the_dearest_depends_on_the_size_of_the_call() -> None:
-    prices = {p.model: p for p in (price("m", 1, 10), price("n", 5, 5))}
-    assert dearest(("m", "n", "x"), prices, input=10, output=1000) == prices["m"]
-    assert dearest(("m", "n", "x"), prices, input=1000, output=10) == prices["n"]
-    assert dearest(("x",), prices, input=10, output=10) is None
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,24 @@
 """A call is admitted only if every budget has room for it, and holds no more than is there."""
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.quota import ACCOUNT, DEFAULT_OUTPUT, Grip, Need, Scope, grip, left_to_stop
+from gateway.core.allowance import Need, need_of, reach_of
+from gateway.core.quota import ACCOUNT, Grip, Scope, grip, left_to_stop
 from gateway.domain.account import Account, AccountStatus
+from gateway.domain.channel import Served
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Window, window_start
 from gateway.domain.price import Price
 from gateway.domain.token import Token
 from gateway.domain.units import MILLION, Millis, Nanos, TokenId
+from gateway.upstream.output_limit import DEFAULT_OUTPUT
+from tests.core import kit
 from tests.core.clocks import NOON
 
 PRICE = Price(model="m", input=Nanos(2 * MILLION), output=Nanos(10 * MILLION))
@@ -61,8 +64,12 @@ def take(purse: Purse, need: Need, **budgets: Budget) -> Grip:
     return grip(purse, Account(budgets=of("account")), group, token, need, now=NOON)
 
 
-def need(input: int = 100, cap: int | None = 50, **fields: Any) -> Need:
-    return Need(input=input, output_cap=cap, price=fields.pop("price", PRICE), multiplier=MILLION, **fields)
+def need(
+    input: int = 100, cap: int | None = 50, *, choices: int = 1, price: Price | None = PRICE, multiplier: int = MILLION
+) -> Need:
+    reach = reach_of([(kit.channel(), Served(name="m"))])
+    asked = msgspec.structs.replace(kit.ask(max_tokens=cap, n=choices), input_bound=input)
+    return need_of(asked, reach, price, multiplier)
 
 
 def refusal(purse: Purse, what: Need, **budgets: Budget) -> QuotaExceeded:
@@ -81,8 +88,7 @@ def test_each_choice_may_be_as_long_as_the_cap() -> None:
 
 
 def test_the_groups_multiplier_counts() -> None:
-    doubled = Need(input=100, output_cap=50, price=PRICE, multiplier=2 * MILLION)
-    assert take(Purse(), doubled).nanos == 1400
+    assert take(Purse(), need(multiplier=2 * MILLION)).nanos == 1400
 
 
 @pytest.mark.parametrize(("available", "fits"), [(699, False), (700, True), (701, True)])
@@ -124,8 +130,7 @@ def test_what_costs_nothing_needs_no_money(price: Price | None) -> None:
 
 
 def test_a_multiplier_of_nothing_makes_all_calls_free() -> None:
-    free = Need(input=100, output_cap=50, price=PRICE, multiplier=0)
-    assert take(Purse(-10), free, token=Budget(nanos=Nanos(0))) == Grip(Nanos(0), 150)
+    assert take(Purse(-10), need(multiplier=0), token=Budget(nanos=Nanos(0))) == Grip(Nanos(0), 150)
 
 
 def test_what_costs_nothing_still_counts_its_tokens() -> None:
@@ -222,7 +227,7 @@ def test_no_hold_is_larger_than_any_budget(
     available: int, input: int, cap: int | None, multiplier: int, budgets: list[int]
 ) -> None:
     """P4: what is held fits everywhere, and with a cap it is all the call can cost."""
-    what = Need(input=input, output_cap=cap, price=PRICE, multiplier=multiplier)
+    what = need(input, cap, multiplier=multiplier)
     owners = dict(zip(CODES, (Budget(nanos=Nanos(n)) for n in budgets), strict=False))
     try:
         found = take(Purse(available), what, **owners)

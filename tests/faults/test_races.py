@@ -10,7 +10,7 @@ import pytest
 from gateway.domain.call import Outcome
 from gateway.domain.limits import Budget, Limits, Window
 from gateway.domain.price import Price
-from gateway.domain.units import Nanos
+from gateway.domain.units import MILLION, Nanos
 from tests.fakes import law
 from tests.fakes.client import HELLO, Answer, Client, Doc
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
@@ -88,6 +88,31 @@ async def test_k1_without_a_cap_the_rest_goes_to_one(gateway: Gateway, provider:
     (running,) = gateway.engine.store.books.running
     assert gateway.engine.cancel(running)
     assert await tally(racers) == {(429, "insufficient_quota"): 19, (503, "call_cancelled"): 1}
+
+
+@pytest.mark.parametrize("purse", ["budget", "account"])
+async def test_two_caps_let_nobody_spend_more_than_there_is(gateway: Gateway, provider: Provider, purse: str) -> None:
+    """The upstream obeys the larger one: three such calls may run at once, whoever asks for fifty."""
+    caps = {"max_completion_tokens": 1, "max_tokens": 300}
+    hold = 300 * OUTPUT // MILLION
+    money = Nanos(3 * hold + hold // 2)
+    wall = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.until(wall)
+        await speak(prompt=9, completion=max(exchange.json[name] for name in caps))(exchange)
+
+    provider.on("m", script)
+    if purse == "account":
+        gateway.grant(money - gateway.engine.store.books.available())
+    budgets = (Budget(nanos=money),) if purse == "budget" else ()
+    racers = volley(gateway.token("racer", budgets=budgets), 50, **caps)
+    await ended(racers, 47)
+    wall.set()
+    assert (await tally(racers))[200, ""] == 3
+    await gateway.settled(0)
+    assert gateway.engine.store.books.spent(("token", "tok_racer")).nanos <= money
+    assert gateway.engine.store.books.balance() >= 0
 
 
 async def test_k2_when_all_fail_all_holds_come_back(gateway: Gateway, provider: Provider) -> None:

@@ -1,0 +1,490 @@
+"""What is held covers all that an upstream can bill that keeps the caps it received, whoever changed the request."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gateway.core.admission import admit, group_of
+from gateway.core.allowance import Need, need_of, reach_of, with_limit
+from gateway.core.attempts import Attempts
+from gateway.core.call import Call, Visit
+from gateway.core.catalog import Catalog
+from gateway.core.chooser import Chooser
+from gateway.core.health import Health
+from gateway.core.meter import Meter
+from gateway.core.ratelimit import Limiter, Used
+from gateway.core.retries import Retries
+from gateway.core.room import Rooms
+from gateway.core.settlement import record_of
+from gateway.core.sticky import Sticky
+from gateway.domain.channel import Channel, Dialect, Served, TokenLimitField
+from gateway.domain.errors import BadRequest, QuotaExceeded, UpstreamError
+from gateway.domain.group import Fallback, Group
+from gateway.domain.overrides import Overrides
+from gateway.domain.price import Price, Tier
+from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
+from gateway.domain.usage import Source
+from gateway.upstream import dialects
+from gateway.upstream.adapter import Order, Whole
+from gateway.upstream.dialects import output_limit
+from gateway.upstream.lessons import Lessons
+from gateway.upstream.output_limit import DEFAULT_OUTPUT, MOST_NAMES
+from tests.core import kit
+from tests.core.clocks import NOON, Watch
+from tests.core.ends import FakeClient, FakeReply, FakeUpstreams
+from tests.core.generous import Generous
+from tests.core.rig import Rig
+from tests.core.test_quota import Purse
+
+OPUS = Served(name="m", upstream="claude-opus-5-5")
+OLD_OPUS = Served(name="m", upstream="claude-3-opus")
+
+
+def needed(*offers: tuple[Channel, Served], price: Price | None = kit.PRICE, **fields: Any) -> Need:
+    """What a call needs at these channels, or at one of OpenAI's dialect."""
+    found = offers or ((kit.channel(), Served(name="m")),)
+    return need_of(kit.ask(**fields), reach_of(found), price, MILLION)
+
+
+def output(*offers: tuple[Channel, Served], **fields: Any) -> tuple[int, int]:
+    """Output tokens that must be paid for, and those that are held for if possible."""
+    found = needed(*offers, **fields)
+    return found.capped, found.output
+
+
+def capped(tokens: int) -> tuple[int, int]:
+    return tokens, tokens
+
+
+def test_the_larger_of_two_caps_is_held_for() -> None:
+    assert output(max_completion_tokens=1, max_tokens=50_000) == capped(50_000)
+    assert output(max_completion_tokens=50_000, max_tokens=1) == capped(50_000)
+
+
+@pytest.mark.parametrize("preset", ["ollama", "mistral", "deepseek"])
+def test_where_one_of_two_caps_goes_out_that_one_is_held_for(preset: str) -> None:
+    offer = (kit.channel(preset=preset), Served(name="m"))
+    assert output(offer, max_completion_tokens=10, max_tokens=50_000) == capped(10)
+
+
+@pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI])
+def test_dialects_with_one_cap_send_the_newer_one(dialect: Dialect) -> None:
+    offer = (kit.channel(dialect=dialect), Served(name="m"))
+    assert output(offer, max_completion_tokens=10, max_tokens=50_000, num_predict=90) == capped(10)
+
+
+@pytest.mark.parametrize(
+    ("fields", "tokens"),
+    [
+        ({"max_new_tokens": 50_000}, 50_000),
+        ({"n_predict": 50_000}, 50_000),
+        ({"options": {"num_predict": 50_000}}, 50_000),
+        ({"extra_body": {"generationConfig": {"maxOutputTokens": 50_000}}}, 50_000),
+        ({"parameters": {"max_new_tokens": "50000"}}, 50_000),
+        ({"max_length": 5e4}, 50_000),
+        ({"min_tokens": 50_000}, 50_000),
+        ({"thinking": {"type": "enabled", "budget_tokens": 50_000}}, 50_010),
+        ({"reasoning": {"max_tokens": 50_000}}, 50_010),
+        ({"extra_body": {"google": {"thinking_config": {"thinking_budget": 50_000}}}}, 50_010),
+        ({"reasoning": {"effort": "high"}, "thinking_budget": -1}, 10),
+        ({"prediction": {"type": "content", "content": "x" * 264}}, 110),
+        ({"best_of": 5}, 50),
+        ({"best_of": 5, "n": 7}, 70),
+        ({"parameters": {"n": 3}}, 30),
+    ],
+)
+def test_what_vendors_take_for_a_cap_counts(fields: dict[str, Any], tokens: int) -> None:
+    assert output(max_tokens=10, **fields) == capped(tokens)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"truncate_prompt_tokens": 9000},
+        {"max_input_tokens": 9000, "num_ctx": 9000},
+        {"stop_token_ids": [9000], "eos_token_id": 9000},
+        {"skip_special_tokens": True, "tokenizer": "9000"},
+        {"guided_json": {"type": "string", "maxLength": 9000}},
+        {"metadata": {"max_tokens": "9000"}, "tools": [{"max_tokens": 9000}], "seed": 9000, "top_k": 9000},
+        {"max_new_tokens": None, "num_predict": "many", "n_predict": float(5)},
+    ],
+)
+def test_what_is_no_cap_does_not(fields: dict[str, Any]) -> None:
+    assert output(max_tokens=10, **fields) == capped(10)
+
+
+def test_a_cap_that_an_upstream_may_not_know_bounds_nothing_but_must_be_paid() -> None:
+    assert output(max_new_tokens=10) == (10, DEFAULT_OUTPUT)
+    assert output(max_new_tokens=50_000) == capped(50_000)
+    assert output(max_tokens=10, n_predict=-1) == (10, DEFAULT_OUTPUT)
+
+
+def test_without_a_cap_the_usual_is_held_or_what_the_dialect_puts_there_itself() -> None:
+    assert output() == (0, DEFAULT_OUTPUT)
+    assert output(n=3) == (0, 3 * DEFAULT_OUTPUT)
+    assert output((kit.channel(dialect=Dialect.GEMINI), Served(name="m")), n=3) == (0, 3 * DEFAULT_OUTPUT)
+    assert output((kit.channel(dialect=Dialect.ANTHROPIC), OPUS)) == (0, 32_000)
+
+
+def edited(**edits: Any) -> tuple[Channel, Served]:
+    return kit.channel(overrides=Overrides(**edits)), Served(name="m")
+
+
+@pytest.mark.parametrize(
+    ("edits", "found"),
+    [
+        ({"set": {"temperature": 1}, "remove": ("user",)}, capped(10)),
+        ({"set": {"max_tokens": 500}}, capped(500)),
+        ({"set": {"max_completion_tokens": 5}}, capped(5)),
+        ({"set": {"max_tokens": 500, "max_completion_tokens": 5}}, capped(500)),
+        ({"default": {"max_completion_tokens": 500}}, capped(10)),
+        ({"set": {"max_tokens": None}}, (0, DEFAULT_OUTPUT)),
+        ({"set": {"max_tokens": -1}}, (0, DEFAULT_OUTPUT)),
+        ({"set": {"max_tokens": "700"}}, (700, DEFAULT_OUTPUT)),
+        ({"remove": ("max_tokens",)}, (0, DEFAULT_OUTPUT)),
+        ({"remove": ("max_completion_tokens",)}, capped(10)),
+        ({"set": {"num_predict": 500}}, capped(500)),
+        ({"set": {"thinking": {"budget_tokens": 500}}}, capped(510)),
+        ({"set": {"n": 3}}, capped(30)),
+        ({"default": {"n": 2}}, capped(20)),
+    ],
+)
+def test_what_the_owner_makes_of_the_output(edits: dict[str, Any], found: tuple[int, int]) -> None:
+    assert output(edited(**edits), max_tokens=10) == found
+
+
+def test_a_default_of_the_owner_is_a_cap() -> None:
+    assert output(edited(default={"max_tokens": 70})) == capped(70)
+
+
+def test_of_several_channels_the_one_that_allows_most_counts() -> None:
+    plain, free, long = (
+        (kit.channel(), Served(name="m")),
+        edited(remove=("max_tokens",)),
+        edited(set={"max_tokens": 70}),
+    )
+    assert output(plain, free, max_tokens=10) == (10, DEFAULT_OUTPUT)
+    assert output(plain, free, max_tokens=50_000) == capped(50_000)
+    assert output(plain, free, long, max_tokens=10) == (70, DEFAULT_OUTPUT)
+
+
+@pytest.mark.parametrize(
+    ("edits", "tokens"),
+    [
+        ({"system": "x" * 30}, 10),
+        ({"system": "ä" * 2}, 2),
+        ({"set": {"tools": ["x" * 10]}}, 5),
+        ({"default": {"documents": ["x" * 26]}, "set": {"temperature": 1}}, 10),
+    ],
+)
+def test_what_the_owner_adds_to_the_input(edits: dict[str, Any], tokens: int) -> None:
+    assert needed(edited(**edits)).input == kit.ask().input_bound + tokens
+    assert needed(edited(**edits), edited()).input == kit.ask().input_bound + tokens
+
+
+def test_a_limit_of_the_model_bounds_the_cap_that_goes_out_and_so_the_hold() -> None:
+    small, large = Served(name="m", max_output=100), Served(name="m", max_output=900)
+    up, other = kit.channel(), kit.channel("other")
+    assert output((up, small), max_tokens=50_000) == capped(100)
+    assert output((up, small), (other, large), max_tokens=50_000) == capped(900)
+    assert output((up, small), (other, Served(name="m")), max_tokens=50_000) == capped(50_000)
+    assert output((up, small), max_completion_tokens=5, max_tokens=50_000) == capped(100)
+
+
+def test_a_limit_bounds_nothing_that_goes_out_beside_it() -> None:
+    small = (kit.channel(), Served(name="m", max_output=100))
+    assert output(small, max_tokens=50_000, num_predict=50_000) == capped(50_000)
+    assert output(small) == (0, DEFAULT_OUTPUT)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "served", "price", "limit"),
+    [
+        (Dialect.ANTHROPIC, OLD_OPUS, None, 4096),
+        (Dialect.ANTHROPIC, Served(name="m", upstream="claude-3-opus", max_output=9), None, 9),
+        (Dialect.GEMINI, Served(name="gemini-2.5-pro"), None, 65_536),
+        (Dialect.OPENAI, OLD_OPUS, None, None),
+        (Dialect.OPENAI, Served(name="m"), msgspec.structs.replace(kit.PRICE, context=128_000), 128_000),
+        (Dialect.ANTHROPIC, OLD_OPUS, msgspec.structs.replace(kit.PRICE, context=200_000), 4096),
+    ],
+)
+def test_where_a_limit_comes_from(dialect: Dialect, served: Served, price: Price | None, limit: int | None) -> None:
+    assert with_limit(kit.channel(dialect=dialect), served, price).max_output == limit
+
+
+def test_a_request_with_no_end_of_caps_is_refused() -> None:
+    with pytest.raises(BadRequest, match="look like limits"):
+        needed(options={f"max_tokens_{n}": n for n in range(MOST_NAMES + 1)})
+
+
+def test_the_dearest_part_of_a_price_is_held_for() -> None:
+    price = Price(
+        model="m",
+        input=Nanos(2 * MILLION),
+        output=Nanos(MILLION),
+        cache_write=Nanos(9 * MILLION),
+        tiers=(Tier(above=10, input=Nanos(MILLION), output=Nanos(0)),),
+        per_call=Nanos(5),
+    )
+    found = needed(price=price, max_tokens=10)
+    assert (found.input, found.nanos) == (16, 10 * 9 + 10 + 5)
+
+
+NUMBERS = st.sampled_from((1, 7, 300, 50_000))
+NAMES = ("max_new_tokens", "num_predict", "n_predict", "max_output_tokens", "max_length", "best_of", "thinking_budget")
+LIMITS: dict[str, st.SearchStrategy[Any]] = {
+    "max_tokens": NUMBERS,
+    "max_completion_tokens": NUMBERS,
+    "n": st.integers(1, 4),
+    "options": st.fixed_dictionaries({}, optional={"num_predict": NUMBERS, "max_new_tokens": NUMBERS}),
+    "thinking": st.fixed_dictionaries({"type": st.just("enabled"), "budget_tokens": NUMBERS}),
+    "reasoning": st.fixed_dictionaries({"max_tokens": NUMBERS}),
+    "prediction": st.fixed_dictionaries({"type": st.just("content"), "content": st.just("x" * 90)}),
+    **dict.fromkeys(NAMES, st.integers(1, 5)),
+}
+TOOL = {"type": "function", "function": {"name": "f", "description": "Finds.", "parameters": {"type": "object"}}}
+OTHERS: dict[str, st.SearchStrategy[Any]] = {
+    "tools": st.just([TOOL]),
+    "response_format": st.just({"type": "json_object"}),
+    "reasoning_effort": st.sampled_from(("low", "high")),
+    "temperature": st.just(0.5),
+    "documents": st.just([{"text": "x" * 300}]),
+}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+MESSAGES = st.lists(
+    st.sampled_from(
+        [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Hi" * 50},
+            {"role": "user", "content": [{"type": "text", "text": "What is this?"}, IMAGE]},
+            {"role": "assistant", "content": "Hello."},
+        ]
+    ),
+    max_size=3,
+).map(lambda turns: [*turns, {"role": "user", "content": "Go on."}])
+REQUESTS = st.fixed_dictionaries({"messages": MESSAGES}, optional=LIMITS | OTHERS)
+SETTABLE = st.fixed_dictionaries({}, optional={name: LIMITS[name] for name in (*LIMITS,) if name != "options"})
+EDITS = st.none() | st.builds(
+    lambda always, usual, remove, system: Overrides(
+        set=always,
+        default={name: value for name, value in usual.items() if name not in always},
+        remove=tuple(name for name in remove if name not in always),
+        system=system,
+    ),
+    SETTABLE,
+    SETTABLE,
+    st.lists(st.sampled_from(("max_tokens", "max_completion_tokens", "n", "tools")), max_size=2, unique=True),
+    st.sampled_from(("", "Speak of the sea. " * 20)),
+)
+PLACES = st.sampled_from(
+    [
+        (Dialect.OPENAI, "", "some-model"),
+        (Dialect.OPENAI, "openai", "gpt-5-x"),
+        (Dialect.OPENAI, "mistral", "large"),
+        (Dialect.OPENAI, "ollama", "llama"),
+        (Dialect.OPENAI, "groq", "llama"),
+        (Dialect.OPENAI, "gemini-openai", "gemini-2.5-pro"),
+        (Dialect.ANTHROPIC, "", "claude-3-opus"),
+        (Dialect.ANTHROPIC, "", "claude-opus-4-5"),
+        (Dialect.ANTHROPIC, "", "some-claude"),
+        (Dialect.GEMINI, "", "gemini-2.5-flash"),
+        (Dialect.GEMINI, "", "some-model"),
+        (Dialect.MOCK, "", "demo"),
+    ]
+)
+CHANNELS = st.lists(
+    st.tuples(PLACES, EDITS, st.none() | st.sampled_from(TokenLimitField), st.sampled_from((None, None, 5, 40_000))),
+    min_size=1,
+    max_size=3,
+)
+RATES = st.integers(0, 30).map(lambda dollars: Nanos(dollars * DOLLAR))
+TIERS = st.lists(st.builds(Tier, above=st.sampled_from((5, 40, 900)), input=RATES, output=RATES), max_size=2)
+PRICES = st.builds(
+    Price,
+    model=st.just("m"),
+    input=RATES,
+    output=RATES,
+    cached_input=st.none() | RATES,
+    cache_write=st.none() | RATES,
+    per_call=st.sampled_from((Nanos(0), Nanos(3_000_000))),
+    tiers=TIERS.map(tuple),
+)
+PARTS = st.sampled_from((0, 40, 100))
+
+
+class Counter(Generous):
+    """A gateway's middle without its store: from admission to the record, with a generous upstream."""
+
+    def __init__(self, catalog: Catalog, parts: tuple[int, int]) -> None:
+        super().__init__(cached=parts[0], written=parts[1])
+        watch, self.upstreams = Watch(), FakeUpstreams()
+        clock = watch.clock
+        self.catalog, self.meter = catalog, Meter()
+        self.limiter = Limiter(clock.mono, lambda _: Used(0, 0, 0.0))
+        health, rooms = Health(clock.mono, lambda: None), Rooms(self.limiter)
+        self.attempts = Attempts(
+            sender=self.upstreams,
+            adapter_of=dialects.adapters(),
+            lessons=Lessons(),
+            health=health,
+            clock=clock,
+            progress=Silence(),
+            chooser=Chooser(
+                health=health,
+                draw=lambda _: 0,
+                retries=Retries(clock.mono, lambda: 10),
+                rooms=rooms,
+                sticky=Sticky(clock.mono),
+            ),
+            rooms=rooms,
+        )
+        for made in catalog.registry.channels.values():
+            self.upstreams.on(made.name, lambda made=made: self.reply(made, self.upstreams.asked[-1][1]))  # type: ignore[misc]
+
+    async def spend(self, request: dict[str, Any]) -> tuple[int, int]:
+        """What was held for a call, and what it cost. Raises GatewayError."""
+        visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=0.0)
+        asked = self.attempts.with_recalled(kit.ask(**request))
+        token = kit.token()
+        call = Call(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog))
+        admission = admit(call, self.limiter, Purse(10**18))
+        first = self.attempts.first(call, admission.entry)
+        assert first.route is not None
+        call.held = admission.grip.nanos
+        call.take_route(first.route, first.why, 1)
+        order = Order(fields=asked.fields, body=asked.body, model=asked.model)
+        got = await self.attempts.answer(call, admission.entry, order, first)
+        assert isinstance(got, Whole)
+        call.usage = self.meter.whole(call, got)
+        assert call.usage.source is Source.REPORTED
+        return admission.grip.nanos, record_of(call, 200, mono=1.0).cost
+
+
+class Silence:
+    """Nobody looks."""
+
+    def routed(self, call: Call) -> None:
+        pass
+
+    def moved(self, call: Call) -> None:
+        pass
+
+
+def configured(channels: list[Any], prices: list[Price], multiplier: int) -> Catalog:
+    """Every other channel serves ``n``, which may answer for ``m``."""
+    made = []
+    for number, (place, edits, field, limit) in enumerate(channels):
+        dialect, preset, upstream_name = place
+        served = Served(name="mn"[number % 2], upstream=upstream_name, max_output=limit)
+        more = {"dialect": dialect, "preset": preset, "overrides": edits, "token_limit_field": field}
+        channel = kit.channel(f"c{number}", "m", groups=("home",), priority=-number, **more)
+        made.append(msgspec.structs.replace(channel, models=(served,)))
+    group = Group(name="home", multiplier=multiplier, fallbacks=(Fallback(model="m", to=("n",)),))
+    named = (msgspec.structs.replace(price, model=name) for name, price in zip("mn", prices, strict=True))
+    return kit.catalog(*made, groups=(group,), prices=tuple(named))
+
+
+@settings(max_examples=250)
+@given(
+    channels=CHANNELS,
+    prices=st.lists(PRICES, min_size=2, max_size=2),
+    multiplier=st.sampled_from((MILLION, 1_500_001)),
+    requests=st.lists(REQUESTS, min_size=1, max_size=3),
+    refused=st.sampled_from(("", "", "max_tokens", "max_completion_tokens", "n", "num_predict", "thinking")),
+    parts=st.tuples(PARTS, PARTS),
+)
+@example(
+    channels=[((Dialect.OPENAI, "", "x"), None, None, None)],
+    prices=[kit.PRICE, kit.PRICE],
+    multiplier=MILLION,
+    requests=[{"max_completion_tokens": 1, "max_tokens": 50_000}],
+    refused="",
+    parts=(0, 0),
+)
+def test_no_settled_cost_exceeds_its_hold(
+    channels: list[Any],
+    prices: list[Price],
+    multiplier: int,
+    requests: list[dict[str, Any]],
+    refused: str,
+    parts: tuple[int, int],
+) -> None:
+    """Over dialects, overrides, learned parameters, several channels, fallback models, limits, tiers and choices."""
+    counter = Counter(configured(channels, prices, multiplier), parts)
+    counter.refuses = {refused} - {""}
+
+    async def work() -> None:
+        for request in requests:
+            try:
+                held, cost = await counter.spend(request)
+            except UpstreamError as error:
+                if error.code not in ("unsupported_parameter", "upstream_rejected"):  # no dialect has words for all
+                    raise
+            else:
+                assert cost <= held, counter.upstreams.asked[-1]
+
+    asyncio.run(work())
+
+
+async def test_calls_with_two_caps_spend_no_more_than_there_is(rig: Rig) -> None:
+    """Fifty at once, against two cents: each may cost half a dollar."""
+    up = rig.channel()
+    upstream = Generous()
+    rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
+    rig.grant(DOLLAR // 50 - rig.books.available())
+    calls = [rig.start(max_completion_tokens=1, max_tokens=50_000) for _ in range(50)]
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(one, QuotaExceeded) for one in found)
+    assert rig.books.available() == DOLLAR // 50
+    await rig.call(max_completion_tokens=1, max_tokens=1000)
+    assert 0 <= rig.books.balance() < DOLLAR // 50
+
+
+async def test_a_limit_lowers_the_cap_in_the_request_which_is_told(rig: Rig) -> None:
+    up = rig.channel()
+    rig.put("channels", up.id, msgspec.structs.replace(up, models=(Served(name="m", max_output=100),)))
+    upstream = Generous()
+    rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
+    answered = await rig.call(max_tokens=50_000)
+    assert msgspec.json.decode(rig.upstreams.asked[-1][1].body)["max_tokens"] == 100
+    assert answered.headers["x-gateway-output-limit"] == "100"
+    assert (rig.record.marks, rig.record.output) == (("output_limit=100",), 100)
+
+
+THOUGHT = {"type": "thinking", "thinking": "Hm. " * 300, "signature": "s" * 90}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+async def test_thoughts_that_are_put_back_into_a_request_are_held_for(rig: Rig) -> None:
+    """Anthropic wants them back with the tool's result; the client has dropped them."""
+    up = rig.channel(dialect=Dialect.ANTHROPIC)
+    use = {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}
+    usage = {"input_tokens": 9, "output_tokens": 9}
+    message = {"id": "up", "type": "message", "content": [THOUGHT, use], "stop_reason": "tool_use", "usage": usage}
+    upstream = Generous()
+    rig.upstreams.on(
+        "up",
+        lambda: FakeReply(msgspec.json.encode(message)),
+        lambda: upstream.reply(up, rig.upstreams.asked[-1][1]),
+    )
+    await rig.call(tools=[TOOL])
+    turns = [*kit.MESSAGES, {"role": "assistant", "tool_calls": [CALL]}]
+    turns.append({"role": "tool", "tool_call_id": "call_1", "content": "Found."})
+    await rig.call(messages=turns, tools=[TOOL], max_tokens=10)
+    assert b"Hm. Hm." in rig.upstreams.asked[-1][1].body
+    assert rig.records[-1].input > 400
+    assert rig.records[-1].cost <= rig.records[-1].held
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+@pytest.mark.parametrize("cap", [None, 70, 70_000])
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_the_quick_way_to_the_limit_is_the_same_as_the_long_one(dialect: Dialect, cap: int | None, name: str) -> None:
+    offer = (kit.channel(dialect=dialect), Served(name="m", max_output=5000))
+    fields: dict[str, Any] = {name: cap}
+    limit = output_limit(kit.ask(**fields).fields, *offer)
+    assert output(offer, **fields) == (limit.capped_total, limit.total)
