@@ -1,8 +1,11 @@
 """Meter: the usage of a call, whatever became of it: reported, partly reported or estimated. It learns as it goes.
 
 What is charged (``reliability.md`` P5): the upstream's usage if it reported one; an estimate of prompt and received
-output if it did not and something was received; nothing if the client got nothing.
+output if it did not and something was received; nothing if the client got nothing. No estimate is above what the call
+could use at most, for that is what was held.
 """
+
+import msgspec
 
 from gateway.core.call import Call
 from gateway.domain.estimate import Calibration, prompt_tokens
@@ -36,7 +39,7 @@ class Meter:
         stream = call.answer
         if stream is None or not call.content_sent:
             return NOTHING
-        output = self._corrected(call, stream.tally.tokens())
+        output = self._output(call, stream)
         reported = stream.reported
         if reported is None:
             return canonical(Usage(input=self.prompt(call), output=output, source=Source.ESTIMATED))
@@ -57,14 +60,22 @@ class Meter:
 
     def prompt(self, call: Call) -> int:
         """Input tokens by estimate."""
-        return self._corrected(call, prompt_tokens(call.asked.fields))
+        return min(call.need.input, self._corrected(call, prompt_tokens(call.asked.fields)))
+
+    def _output(self, call: Call, answer: Whole | AnswerStream) -> int:
+        """Output tokens by estimate."""
+        tokens = self._corrected(call, answer.tally.tokens())
+        need = call.need
+        return min(tokens, need.capped) if need.capped == need.output else tokens
 
     def _usage(self, call: Call, reported: Usage | None, answer: Whole | AnswerStream) -> Usage:
         """All zeros beside received output count as not reported (``wire.md`` U3)."""
         if reported is not None and (reported.total or answer.tally.empty):
             self._learn(call, reported)
+            if reported.source is Source.PARTIAL:
+                return canonical(msgspec.structs.replace(reported, output=self._output(call, answer)))
             return reported
-        output = self._corrected(call, answer.tally.tokens())
+        output = self._output(call, answer)
         return canonical(Usage(input=self.prompt(call), output=output, source=Source.ESTIMATED))
 
     def _learn(self, call: Call, reported: Usage) -> None:

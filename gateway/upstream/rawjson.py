@@ -2,9 +2,15 @@ r"""JSON objects of which only one level is opened: every value stays the bytes 
 
 What is not looked at is thus passed on untouched: numbers, escapes, unknown fields. A lone surrogate escape such as
 ``\ud83d`` is legal JSON, but msgspec refuses it; such a value is read by the standard library and written again.
+
+Some servers write ``NaN`` or ``Infinity``, which is not JSON, or numbers beyond all bounds. Such a value is read as
+null, a count of tokens as -1, so that it is not taken for one that was left out: one odd number is no reason to lose an
+answer.
 """
 
 import json
+import math
+import re
 from typing import Any
 
 import msgspec
@@ -12,6 +18,12 @@ import msgspec
 Fields = dict[str, msgspec.Raw]
 
 NULL = msgspec.Raw(b"null")
+
+_ODD = object()
+"""Stands for a number that is none."""
+_DIGITS = 400
+_COUNT = re.compile(r"token|_n\Z", re.IGNORECASE)
+"""Names of counts of tokens; ``prompt_n`` and the like are llama.cpp's."""
 
 _REFUSED = (msgspec.DecodeError, RecursionError)
 
@@ -100,9 +112,36 @@ def is_null(data: msgspec.Raw | None) -> bool:
 
 def _load(data: bytes | msgspec.Raw) -> Any:
     try:
-        return json.loads(bytes(data), parse_constant=_refuse)
+        found = json.loads(bytes(data), parse_constant=_odd, parse_float=_float, parse_int=_int)
+        return _tamed(found) if isinstance(found, dict | list) else None if found is _ODD else found
     except RecursionError as exc:
         raise ValueError("nested too deeply") from exc
+
+
+def _odd(_: str) -> object:
+    return _ODD
+
+
+def _float(digits: str) -> object:
+    number = float(digits)
+    return number if math.isfinite(number) else _ODD
+
+
+def _int(digits: str) -> object:
+    return int(digits) if len(digits) < _DIGITS else _ODD
+
+
+def _tamed(found: Any) -> Any:
+    """The same value, with the odd numbers in it replaced."""
+    holders = [found]
+    while holders:
+        holder = holders.pop()
+        for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
+            if item is _ODD:
+                holder[key] = -1 if isinstance(key, str) and _COUNT.search(key) else None
+            elif isinstance(item, dict | list):
+                holders.append(item)
+    return found
 
 
 def _dump(found: Any) -> msgspec.Raw:
@@ -113,7 +152,3 @@ def _load_raw(value: object) -> Any:
     if isinstance(value, msgspec.Raw):
         return _load(value)
     raise TypeError(f"{type(value).__name__} is not JSON")
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")

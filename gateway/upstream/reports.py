@@ -4,25 +4,34 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.errors import BadRequest
 from gateway.domain.usage import Source, Usage
 from gateway.upstream import rawjson
+from gateway.upstream.output_limit import read_limit
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.tally import Tally
-from gateway.upstream.usage import Reading, read, read_regular, read_timings
+from gateway.upstream.usage import SLACK, Reading, UsageLimits, read, read_regular, read_timings
+
+SUSPECT = "suspect_usage"
+"""Mark of a record whose report could not be true as it stood; see ``usage``."""
 
 
 class Reports:
     """Sees every chunk of an answer, and says at its end what was used."""
 
-    __slots__ = ("_choices", "_last", "_output_sum", "_reading", "_timed", "suspect")
+    __slots__ = ("_choices", "_fields", "_last", "_output_sum", "_reading", "_timed", "suspect")
 
-    def __init__(self, choices: int = 1) -> None:
-        self._choices = choices
+    def __init__(self, request: Fields) -> None:
+        """``request``: the top level of what was asked."""
+        wanted = rawjson.maybe(request.get("n"))
+        self._choices = wanted if isinstance(wanted, int) else 1
+        self._fields = request
         self._last: msgspec.Raw | None = None
         self._reading: Reading | None = None
         self._timed: Reading | None = None
         self._output_sum = 0
         self.suspect = False
+        """One of the reports cannot be true as it stands."""
 
     def see(self, chunk: Fields) -> None:
         """Looks at a chunk or a whole answer, at all places where a report may be."""
@@ -33,13 +42,14 @@ class Reports:
             self._take(report, summed=self._choices > 1 and "timings" in chunk)
         if "timings" in chunk and isinstance(timings := rawjson.maybe(chunk["timings"]), dict):
             self._timed = read_timings(timings)
+            self.suspect = self.suspect or ("prompt_n" in timings if self._timed is None else self._timed.suspect)
 
     def _take(self, report: msgspec.Raw, *, summed: bool) -> None:
         """llama.cpp sends one report for each of several choices: outputs add up, the input is the same."""
         reading = read_regular(report)
         if reading is None:
             found = rawjson.maybe(report)
-            reading = read(found) if isinstance(found, dict) else None
+            reading = read(found, self._limits) if isinstance(found, dict) else None
             if reading is None:
                 self.suspect = self.suspect or bool(found)
                 return
@@ -49,6 +59,15 @@ class Reports:
             usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
             reading = Reading(usage, reading.suspect, corrected=True)
         self._last, self._reading = report, reading
+
+    def _limits(self) -> UsageLimits:
+        """A token is at least a byte; media that are only named are few tokens more than their names."""
+        size = sum(len(memoryview(value)) for value in self._fields.values())
+        try:
+            limit = read_limit(self._fields)
+        except BadRequest:
+            return UsageLimits(size + SLACK)
+        return UsageLimits(size + SLACK, None if limit.expected else limit.capped_total)
 
     def usage(self, tally: Tally) -> Usage | None:
         """What was reported of an answer that brought this much.
@@ -68,8 +87,10 @@ class Reports:
         return self._reading is None or self._reading.corrected
 
     def as_sent(self) -> msgspec.Raw | None:
-        """The upstream's own object with its counts corrected; None if there is none to pass on."""
+        """The upstream's own object with its counts corrected; None if there is none to pass on, or it is suspect."""
         if self._last is None or self._reading is None or self._reading.usage.source is Source.PARTIAL:
+            return None
+        if self._reading.suspect:
             return None
         if not self._reading.corrected:
             return self._last
@@ -85,7 +106,7 @@ class Reports:
     @property
     def marks(self) -> tuple[str, ...]:
         """For the record: doubt, and the cost if the upstream named one (OpenRouter does)."""
-        doubt = ("suspect_usage",) if self.suspect else ()
+        doubt = (SUSPECT,) if self.suspect else ()
         if self._last is None or b'"cost"' not in bytes(self._last):
             return doubt
         cost = rawjson.value(self._last).get("cost")

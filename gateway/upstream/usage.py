@@ -1,11 +1,19 @@
 """Usage: what an upstream reports of a call's tokens, in any of the shapes seen in the field, made canonical.
 
 Numbers are believed only if they can be true: whole, not negative and not beyond ``PLAUSIBLE``. What is not believed
-counts as not reported, and the report as suspect.
+counts as not reported, and the report as suspect. Suspect is also a report that contradicts itself; it is settled so:
+
+- A total above its parts: the difference is thoughts that were left out of the output, if the report names as many, or
+  names none and the request allows so many. Otherwise the parts count.
+- A total below its parts: the parts count.
+- More cached tokens than input: they stand beside the input, if the total says so or the request has room for so many.
+  Otherwise the input counts, all of it cached.
+- More reasoning than output: the output counts.
+- A part that is missing is what the total leaves for it, if the request allows so much.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,6 +22,10 @@ from gateway.domain.usage import Source, Usage, canonical
 
 PLAUSIBLE = 20_000_000
 """Tokens: ten times the largest context on offer. No call has more."""
+MOST_THOUGHTS = 200_000
+"""Tokens that a model thinks at most, where the request has no limit."""
+SLACK = 4096
+"""Input tokens that an upstream may add to what it was sent: words of its own, tools of its own."""
 
 CACHED = (
     ("prompt_tokens_details", "cached_tokens"),
@@ -35,6 +47,18 @@ REASONING = (
     ("output_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "thinking_tokens"),  # Anthropic
 )
+
+
+class UsageLimits(msgspec.Struct, frozen=True, gc=False):
+    """What a request can have used at most, to tell which of two readings is meant."""
+
+    input: int = PLAUSIBLE
+    output: int | None = None
+    """None: it has no limit."""
+
+
+Within = Callable[[], UsageLimits]
+"""Asked only for reports that contradict themselves."""
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
@@ -105,7 +129,7 @@ def reading_of(found: RegularUsage) -> Reading | None:
     )
 
 
-def read(report: Mapping[str, Any]) -> Reading | None:
+def read(report: Mapping[str, Any], within: Within = UsageLimits) -> Reading | None:
     """The report in canonical form; None if it has no believable input count, or says nothing at all."""
     if "promptTokenCount" in report:
         return _read_gemini(report)
@@ -114,19 +138,33 @@ def read(report: Mapping[str, Any]) -> Reading | None:
     outputs = figures.first("completion_tokens", "output_tokens")
     cached, write = figures.deep(CACHED), figures.deep(CACHE_WRITE)
     reasoning, total = figures.deep(REASONING), figures.first("total_tokens")
-    if inputs is None and total is not None and outputs is not None and total >= outputs:
-        inputs = total - outputs
+    if inputs is None and total is not None and outputs is not None:
+        inputs = figures.believed(total - outputs, within().input)
     if inputs is None:
         return None
-    if cached > inputs or _excludes_cache(report):
+    told = inputs
+    if _excludes_cache(report):
         inputs += cached + write
+    elif cached + write > inputs:
+        figures.suspect = True
+        apart = inputs + cached + write
+        inputs = apart if total == apart + (outputs or 0) or apart <= within().input else inputs
     if outputs is None and total is not None and total > inputs:
-        outputs = total - inputs
-    if outputs is not None and total is not None and total > inputs + outputs:
-        gap = total - inputs - outputs  # thoughts that are left out of the output: Gemini's compatible surface, xAI
-        outputs, reasoning = outputs + gap, max(reasoning, gap)
+        outputs = figures.believed(total - inputs, _most_output(within()))
+    if outputs is not None and total is not None and total not in (inputs + outputs, told + outputs):
+        gap = total - inputs - outputs
+        thoughts = gap == reasoning if reasoning else 0 < gap <= _most_output(within()) - outputs
+        if thoughts:  # Gemini's compatible surface, xAI
+            outputs, reasoning = outputs + gap, gap
+        figures.suspect = figures.suspect or not thoughts
+    figures.suspect = figures.suspect or (outputs is not None and reasoning > outputs)
     usage = _usage(inputs, cached, write, outputs, reasoning)
-    return Reading(usage, figures.suspect, corrected=_shown(report) != (usage.input, usage.output, usage.total))
+    shown = _shown(report) == (usage.input, usage.output, usage.total)
+    return Reading(usage, figures.suspect, corrected=figures.suspect or not shown)
+
+
+def _most_output(limits: UsageLimits) -> int:
+    return MOST_THOUGHTS if limits.output is None else limits.output
 
 
 def _shown(report: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -149,12 +187,14 @@ def _read_gemini(report: Mapping[str, Any]) -> Reading | None:
         return None
     inputs = prompt + (figures.first("toolUsePromptTokenCount") or 0)
     candidates, thoughts = figures.first("candidatesTokenCount"), figures.first("thoughtsTokenCount") or 0
+    cached, total = figures.first("cachedContentTokenCount") or 0, figures.first("totalTokenCount")
     outputs: int | None = None
     if candidates is not None or thoughts:
-        inside = inputs + (candidates or 0) == figures.first("totalTokenCount")
+        inside = inputs + (candidates or 0) == total
         outputs = (candidates or 0) + (0 if inside else thoughts)
-    usage = _usage(inputs, figures.first("cachedContentTokenCount") or 0, 0, outputs, thoughts)
-    return Reading(usage, figures.suspect, corrected=True)
+        figures.suspect = figures.suspect or total not in (None, inputs + outputs, prompt + outputs)
+    figures.suspect = figures.suspect or cached > inputs
+    return Reading(_usage(inputs, cached, 0, outputs, thoughts), figures.suspect, corrected=True)
 
 
 def read_timings(timings: Mapping[str, Any]) -> Reading | None:
@@ -192,6 +232,13 @@ class _Figures:
             found = self._number(self._report.get(name))
             if found is not None:
                 return found
+        return None
+
+    def believed(self, number: int, most: int) -> int | None:
+        """A number that was worked out; None if it cannot be true."""
+        if 0 <= number <= most:
+            return number
+        self.suspect = True
         return None
 
     def deep(self, paths: tuple[tuple[str, ...], ...]) -> int:

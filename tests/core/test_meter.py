@@ -1,14 +1,17 @@
 """What a call used: reported, partly reported, estimated or nothing, and never made better than it was."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
+from gateway.core.allowance import need_of, reach_of
 from gateway.core.call import Call, Visit
 from gateway.core.meter import LEARN_FIRST, Meter
 from gateway.domain.channel import Channel
 from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.domain.group import Group
-from gateway.domain.units import CallId
+from gateway.domain.units import MILLION, CallId
 from gateway.domain.usage import NOTHING, Source, Usage
 from gateway.upstream.adapter import AnswerStream, Order, Whole
 from gateway.upstream.dialects import adapter
@@ -22,11 +25,12 @@ SAID = estimate("Hello there.")
 REPORTED = Usage(input=9, output=12, source=Source.REPORTED)
 
 
-def call(prompt: str = "Say hello.", channel: Channel = UP) -> Call:
+def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Call:
     visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=0.0)
-    asked = kit.ask(messages=[{"role": "user", "content": prompt}])
+    asked = kit.ask(messages=[{"role": "user", "content": prompt}], **fields)
     made = Call(visit, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
     made.take_route(kit.route(channel.name), "", 1)
+    made.need = need_of(asked, reach_of([(channel, channel.models[0])]), kit.PRICE, MILLION)
     return made
 
 
@@ -97,7 +101,7 @@ def test_a_call_given_up_at_work_is_charged_its_prompt() -> None:
 
 
 def test_estimates_are_corrected_by_what_that_channel_reports() -> None:
-    meter, prompt = Meter(), "word " * 200
+    meter, prompt = Meter(), ("word" + 20 * " ") * 100
     plain = meter.prompt(call(prompt))
     for _ in range(LEARN_FIRST):
         meter.whole(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=2 * plain)))
@@ -113,3 +117,27 @@ def test_after_the_first_calls_few_are_learned_from(monkeypatch: pytest.MonkeyPa
     for _ in range(200):
         meter.whole(call(), answer("x", REPORTED))
     assert LEARN_FIRST <= len(learned) <= LEARN_FIRST + 200 // 16
+
+
+LONG = "Hello there, all of you. " * 20
+
+
+@pytest.mark.parametrize("reported", [None, Usage(input=9, output=400, source=Source.PARTIAL)])
+def test_no_estimate_is_above_the_cap_that_the_upstream_was_given(reported: Usage | None) -> None:
+    assert estimate(LONG) > 50
+    assert Meter().whole(call(max_tokens=50), answer(LONG, reported)).output == 50
+    assert Meter().whole(call(max_tokens=50, n=2), answer(LONG, reported)).output == 100
+    assert Meter().whole(call(), answer(LONG, reported)).output == estimate(LONG)
+
+
+def test_a_broken_stream_is_not_estimated_above_its_cap() -> None:
+    made = call(max_tokens=50)
+    made.answer, made.content_sent = stream(says(LONG)), True
+    assert Meter().broken(made).output == 50
+
+
+def test_no_estimate_of_a_prompt_is_above_what_was_held_for_it() -> None:
+    meter, prompt = Meter(), "a b c d e f g h " * 40
+    for _ in range(LEARN_FIRST):
+        meter.whole(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=5_000)))
+    assert meter.prompt(call(prompt)) == call(prompt).need.input

@@ -39,13 +39,13 @@ def test_opening_and_closing_changes_nothing(doc: dict[str, Any]) -> None:
     assert json.loads(rawjson.encode(rawjson.fields(data))) == doc
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"5", b"null", b'{"a":NaN}', b'{"a":1}x', b'{"a"', DEEP, b'{"a":\x00}'])
+@pytest.mark.parametrize("data", [b"", b"[]", b"5", b"null", b'{"a":1}x', b'{"a"', DEEP, b'{"a":\x00}'])
 def test_what_is_no_object_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         rawjson.fields(data)
 
 
-@pytest.mark.parametrize("data", [b"{}", b'"x"', DEEP[:-1], b"[1,]", b"[NaN]"])
+@pytest.mark.parametrize("data", [b"{}", b'"x"', DEEP[:-1], b"[1,]", b"NaN"])
 def test_what_is_no_array_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         rawjson.items(data)
@@ -77,3 +77,29 @@ def test_values() -> None:
 @pytest.mark.parametrize(("value", "null"), [(None, True), (b"null", True), (b"0", False), (b'""', False)])
 def test_null_is_seen(value: bytes | None, *, null: bool) -> None:
     assert rawjson.is_null(None if value is None else msgspec.Raw(value)) is null
+
+
+COUNTS = {"prompt_tokens": -1, "promptTokenCount": -1, "cache_n": -1, "n": None}
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b'{"a":NaN,"b":[1,-Infinity,{"c":Infinity}]}', {"a": None, "b": [1, None, {"c": None}]}),
+        (b'{"prompt_tokens":NaN,"promptTokenCount":1e999,"cache_n":NaN,"n":NaN}', COUNTS),
+        (b'{"usage":{"total_tokens":' + 5000 * b"9" + b"}}", {"usage": {"total_tokens": -1}}),
+        (
+            b'{"a":1e-7,"b":12345678901234567890123,"c":1.5,"d":NaN}',
+            {"a": 1e-7, "b": 12345678901234567890123, "c": 1.5, "d": None},
+        ),
+    ],
+    ids=["nested", "counts", "digits", "others"],
+)
+def test_a_number_that_is_none_is_no_reason_to_lose_the_rest(data: bytes, found: dict[str, object]) -> None:
+    assert rawjson.value(data) == found
+    assert {name: rawjson.value(raw) for name, raw in rawjson.fields(data).items()} == found
+
+
+def test_such_a_number_alone_is_nothing() -> None:
+    assert rawjson.value(b"NaN") is None
+    assert rawjson.items(b"[NaN,1]") == [rawjson.NULL, rawjson.raw(1)]

@@ -1,16 +1,18 @@
 """The last report of an answer counts, wherever it is."""
 
 import msgspec
+import pytest
 
 from gateway.domain.usage import Source, Usage
 from gateway.upstream import rawjson
 from gateway.upstream.reports import Reports
 from gateway.upstream.tally import Tally
 from tests.fakes.replies import dumps, usage
+from tests.upstream.makers import order
 
 
-def _seen(*chunks: object, choices: int = 1) -> Reports:
-    reports = Reports(choices)
+def _seen(*chunks: object, **asked: object) -> Reports:
+    reports = Reports(order({"model": "m", "messages": [{"role": "user", "content": "Hi"}], **asked}).fields)
     for chunk in chunks:
         reports.see(rawjson.fields(dumps(chunk)))
     return reports
@@ -50,9 +52,15 @@ def test_timings_count_only_without_a_report() -> None:
     assert _seen({"usage": usage(9, 3)}, {"timings": timings}).usage(_tally("x")) == _reported(9, 3)
 
 
+def test_timings_that_cannot_be_true_are_marked() -> None:
+    for timings in ({"prompt_n": -5, "predicted_n": 2}, {"prompt_n": 5, "predicted_n": "x"}):
+        assert _seen({"timings": timings}).marks == ("suspect_usage",)
+    assert _seen({"timings": {"predicted_n": 2}}).marks == ()
+
+
 def test_llama_cpp_reports_each_choice_for_itself() -> None:
     chunks = [{"usage": usage(9, n), "timings": {}} for n in (2, 3)]
-    assert _seen(*chunks, choices=2).usage(_tally("x")) == _reported(9, 5)
+    assert _seen(*chunks, n=2).usage(_tally("x")) == _reported(9, 5)
 
 
 def test_zeros_beside_text_are_no_report() -> None:
@@ -88,3 +96,73 @@ def test_doubt_and_cost_are_marked() -> None:
 def test_odd_chunks_are_no_harm() -> None:
     chunks = [{"x_groq": 1}, {"choices": ["usage"]}, {"choices": "usage"}, {"usage": []}, {"timings": 3}]
     assert _seen(*chunks).usage(_tally("x")) is None
+
+
+def _with(inputs: int, output: int, total: int, **details: int) -> dict[str, object]:
+    known = {name: details.pop(name) for name in ("cached_tokens",) if name in details}
+    return {
+        **usage(inputs, output),
+        "total_tokens": total,
+        "prompt_tokens_details": known,
+        "completion_tokens_details": details,
+    }
+
+
+@pytest.mark.parametrize(
+    ("report", "inputs", "output", "cached"),
+    [
+        (_with(9, 12, 19_000_000), 9, 12, 0),
+        (_with(9, 12, 5), 9, 12, 0),
+        (_with(9, 12, 40, reasoning_tokens=5), 9, 12, 0),
+        (_with(9, 12, 21, reasoning_tokens=500), 9, 12, 0),
+        (_with(9, 12, 21, cached_tokens=19_000_000), 9, 12, 9),
+        (_with(9, 12, 19_000_021, cached_tokens=19_000_000), 19_000_009, 12, 19_000_000),
+        (_with(9, 12, 21, cached_tokens=900), 909, 12, 900),
+    ],
+    ids=["total above", "total below", "two gaps", "reasoning", "cached above", "cached in the total", "cached beside"],
+)
+def test_a_report_that_contradicts_itself_is_settled_by_the_plausible_reading_and_marked(
+    report: dict[str, object], inputs: int, output: int, cached: int
+) -> None:
+    """The upstream's own object is not passed on: clients read the same numbers as the record has."""
+    reports = _seen({"usage": report})
+    found = reports.usage(_tally("x"))
+    assert found is not None
+    assert (found.input, found.output, found.cached, reports.marks) == (inputs, output, cached, ("suspect_usage",))
+    assert (reports.corrected, reports.as_sent()) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "output", "marks"),
+    [
+        ({}, 150_000, ()),
+        ({"max_tokens": 150_000}, 150_000, ()),
+        ({"max_tokens": 149_999}, 12, ("suspect_usage",)),
+        ({"max_tokens": 12, "n": 2}, 12, ("suspect_usage",)),
+        ({"max_tokens": 75_000, "n": 2}, 150_000, ()),
+        ({"max_tokens": 12, "thinking": {"budget_tokens": 149_988}}, 150_000, ()),
+    ],
+)
+def test_thoughts_that_nobody_names_are_believed_as_far_as_the_request_allows(
+    asked: dict[str, object], output: int, marks: tuple[str, ...]
+) -> None:
+    reports = _seen({"usage": _with(9, 12, 150_009)}, **asked)
+    found = reports.usage(_tally("x"))
+    assert found is not None
+    assert (found.output, found.reasoning, reports.marks) == (output, output - 12, marks)
+
+
+def test_thoughts_that_are_named_are_believed() -> None:
+    reports = _seen({"usage": _with(9, 12, 521, reasoning_tokens=500)}, max_tokens=20)
+    assert (reports.usage(_tally("x")), reports.marks) == (
+        Usage(input=9, output=512, reasoning=500, source=Source.REPORTED), ()
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("missing", ["prompt_tokens", "completion_tokens"])
+def test_a_missing_part_is_not_worked_out_of_a_total_that_cannot_be_true(missing: str) -> None:
+    report = {name: count for name, count in _with(9, 12, 19_000_000).items() if name != missing}
+    reports = _seen({"usage": report})
+    found = reports.usage(_tally("Hello there"))
+    assert found is None if missing == "prompt_tokens" else found == Usage(input=9, output=2, source=Source.PARTIAL)
+    assert reports.marks == ("suspect_usage",)

@@ -53,7 +53,6 @@ SHAPES: list[tuple[str, Doc, Usage]] = [
     ),
     ("details null", _openai(9, 2, 11, prompt_tokens_details=None, completion_tokens_details=None), _usage(9, 2)),
     ("thoughts left out", _openai(20, 151, 553), _usage(20, 533, reasoning=382)),
-    ("cached tokens left out", _openai(10, 5, 15, cached_tokens=20), _usage(30, 5, 20)),
     (
         "responses names",
         {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}},
@@ -90,14 +89,48 @@ SHAPES: list[tuple[str, Doc, Usage]] = [
     ("no total", {"prompt_tokens": 9, "completion_tokens": 2}, _usage(9, 2)),
     ("only output and total", {"completion_tokens": 2, "total_tokens": 11}, _usage(9, 2)),
     ("only input and total", {"prompt_tokens": 9, "total_tokens": 11}, _usage(9, 2)),
+    ("zeros", _openai(0, 0, 0), _usage(0, 0)),
+]
+
+
+CONTRADICTIONS: list[tuple[str, Doc, Usage]] = [
+    ("cached tokens left out", _openai(10, 5, 15, cached_tokens=20), _usage(30, 5, 20)),
+    ("cached tokens left out, and the total tells", _openai(10, 5, 35, cached_tokens=20), _usage(30, 5, 20)),
     ("total too small", _openai(9, 2, 5), _usage(9, 2)),
+    ("total too large", _openai(9, 2, 300_000), _usage(9, 2)),
     (
         "more reasoning than output",
         _openai(9, 2, 11, completion_tokens_details={"reasoning_tokens": 5}),
         _usage(9, 2, reasoning=2),
     ),
-    ("zeros", _openai(0, 0, 0), _usage(0, 0)),
+    (
+        "reasoning without output",
+        _openai(9, 0, 9, completion_tokens_details={"reasoning_tokens": 5}),
+        _usage(9, 0),
+    ),
+    (
+        "Gemini, another total",
+        {"promptTokenCount": 21, "candidatesTokenCount": 9, "thoughtsTokenCount": 4, "totalTokenCount": 19_000_000},
+        _usage(21, 13, reasoning=4),
+    ),
+    (
+        "Gemini, more cached than there is",
+        {"promptTokenCount": 21, "candidatesTokenCount": 9, "cachedContentTokenCount": 500, "totalTokenCount": 30},
+        _usage(21, 9, 21),
+    ),
+    (
+        "Anthropic, more thinking than output",
+        {"input_tokens": 9, "output_tokens": 2, "output_tokens_details": {"thinking_tokens": 5}},
+        _usage(9, 2, reasoning=2),
+    ),
 ]
+
+
+@pytest.mark.parametrize(("report", "usage"), [c[1:] for c in CONTRADICTIONS], ids=[c[0] for c in CONTRADICTIONS])
+def test_a_contradiction_is_settled_and_suspect(report: Doc, usage: Usage) -> None:
+    reading = read(report)
+    assert reading is not None
+    assert (reading.usage, reading.suspect, reading.corrected) == (usage, True, True)
 
 
 @pytest.mark.parametrize(("report", "usage"), [shape[1:] for shape in SHAPES], ids=[shape[0] for shape in SHAPES])

@@ -9,15 +9,15 @@ from gateway.upstream.anthropic.calls import Calls
 from gateway.upstream.anthropic.errors import failure_inside
 from gateway.upstream.anthropic.finish import finish_of
 from gateway.upstream.anthropic.usage import Report
-from gateway.upstream.chat.forms import Json, completion, message, tool_call
+from gateway.upstream.chat.forms import Completion, Json, completion, message, tool_call
 from gateway.upstream.chat.whole import no_answer
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 """Types of the blocks that are reasoning."""
 
 
-def read_answer(body: bytes, channel: Channel, calls: Calls) -> bytes:
-    """The chat completion's JSON. Raises AttemptFailed when the body is an error, or no message."""
+def read_answer(body: bytes, channel: Channel, calls: Calls) -> Completion:
+    """The chat completion. Raises AttemptFailed when the body is an error, or no message."""
     found = rawjson.maybe(body.strip().removeprefix(b"\xef\xbb\xbf"))
     if not isinstance(found, dict):
         raise no_answer(body, channel)
@@ -27,9 +27,10 @@ def read_answer(body: bytes, channel: Channel, calls: Calls) -> bytes:
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
         raise no_answer(body, channel)
     said = _message(blocks, calls)
-    usage = Report().see(rawjson.raw(found.get("usage")))
+    report = Report()
+    usage = report.see(rawjson.raw(found.get("usage")))
     finish = finish_of(found.get("stop_reason"), tools=bool(calls.count))
-    return rawjson.encode(completion(_string(found, "id"), [(said, finish)], usage))
+    return Completion(rawjson.encode(completion(_string(found, "id"), [(said, finish)], usage)), report.suspect)
 
 
 def _message(blocks: list[dict[str, Any]], calls: Calls) -> Json:

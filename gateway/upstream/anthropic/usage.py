@@ -42,6 +42,7 @@ def _summed(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sum(numbers: Iterable[object]) -> int | None:
-    """The sum of the integers among them; None if there is none."""
-    found = [number for number in numbers if type(number) is int]
-    return sum(found) if found else None
+    """The sum; None if there are none, -1 if one of them is no count."""
+    found = [number for number in numbers if number is not None]
+    counts = [number for number in found if type(number) is int and number >= 0]
+    return None if not found else sum(counts) if len(counts) == len(found) else -1

@@ -10,6 +10,15 @@ from gateway.upstream.adapter import as_object
 Json = dict[str, Any]
 
 
+class Completion(msgspec.Struct, frozen=True):
+    """A whole answer of another dialect, as a chat completion."""
+
+    body: bytes
+    """JSON."""
+    suspect: bool
+    """Its usage cannot be true as it was reported."""
+
+
 def chunk(id: str, *choices: Json, usage: Usage | None = None) -> Json:
     """One chunk of a stream; what it lacks is added on the way to the client."""
     out: Json = {"id": id, "choices": list(choices)}

@@ -11,13 +11,15 @@ from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order
 from gateway.upstream.chat.decoder import Decoder, transcribe, transcribe_end
+from gateway.upstream.chat.forms import Completion
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.body import BEGINNINGS, BODY_LIMIT
 from gateway.upstream.openai.stream import ChatStream
+from gateway.upstream.reports import SUSPECT
 from gateway.upstream.sse import BLANK, Framer, has_comment, parse
 
-WholeReader = Callable[[bytes], bytes]
-"""A whole answer of the dialect as a chat completion's JSON. Raises AttemptFailed."""
+WholeReader = Callable[[bytes], Completion]
+"""Reads a whole answer of the dialect. Raises AttemptFailed."""
 
 
 class TranslatedStream:
@@ -32,6 +34,8 @@ class TranslatedStream:
         self._body: bytearray | None = None
         """If that is what comes instead of events."""
         self._sniffed = False
+        self._suspect = False
+        """A whole answer came, and its usage cannot be true."""
         self.started = False
         self.finished = False
         self.failure: Failure | None = None
@@ -62,7 +66,8 @@ class TranslatedStream:
     @property
     def marks(self) -> tuple[str, ...]:
         """For the record: garbled events, a missing end, doubtful usage."""
-        return (*self._chat.marks, "suspect_usage") if self._decoder.suspect else self._chat.marks
+        doubted = self._decoder.suspect or self._suspect
+        return tuple(dict.fromkeys((*self._chat.marks, SUSPECT))) if doubted else self._chat.marks
 
     def feed(self, data: bytes) -> bytes:
         """See ``adapter.AnswerStream``."""
@@ -133,7 +138,9 @@ class TranslatedStream:
         """A whole answer, as the stream that was asked for."""
         self.events += 1
         try:
-            return self._pass(self._whole(body))
+            found = self._whole(body)
+            self._suspect = found.suspect
+            return self._pass(found.body)
         except AttemptFailed as exc:
             self.failure = exc.failure
             return b""

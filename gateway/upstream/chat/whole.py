@@ -11,6 +11,7 @@ from gateway.upstream.chat.stream import WholeReader
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.assemble import assemble, is_stream
 from gateway.upstream.openai.whole import read_whole
+from gateway.upstream.reports import SUSPECT
 from gateway.upstream.said import read_error
 from gateway.upstream.sse import BLANK, Framer, parse
 
@@ -18,7 +19,9 @@ from gateway.upstream.sse import BLANK, Framer, parse
 def read_translated(body: bytes, order: Order, channel: Channel, decoder: Decoder, whole: WholeReader) -> Whole:
     """The answer, which may have come as events although none were asked for. Raises AttemptFailed."""
     if not is_stream(body):
-        return read_whole(whole(body), order, channel)
+        found = whole(body)
+        answer = read_whole(found.body, order, channel)
+        return _doubted(answer) if found.suspect else answer
     framer = Framer()
     try:
         blocks = (framer.feed(body) + framer.end()).split(BLANK)
@@ -28,7 +31,12 @@ def read_translated(body: bytes, order: Order, channel: Channel, decoder: Decode
     chat = b"".join(transcribe(decoder, event) for event in events) + transcribe_end(decoder)
     if decoder.failure is not None:
         raise AttemptFailed(decoder.failure)
-    return _completed(assemble(chat, order, channel))
+    answer = _completed(assemble(chat, order, channel))
+    return _doubted(answer) if decoder.suspect else answer
+
+
+def _doubted(answer: Whole) -> Whole:
+    return msgspec.structs.replace(answer, marks=tuple(dict.fromkeys((*answer.marks, SUSPECT))))
 
 
 def _completed(whole: Whole) -> Whole:

@@ -3,15 +3,15 @@
 from gateway.domain.channel import Channel
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
-from gateway.upstream.chat.forms import Json, completion, message
+from gateway.upstream.chat.forms import Completion, Json, completion, message
 from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.chat.whole import no_answer
 from gateway.upstream.gemini.candidate import News
 from gateway.upstream.gemini.responses import Responses, split
 
 
-def read_answer(body: bytes, order: Order, channel: Channel, signatures: Signatures) -> bytes:
-    """The chat completion's JSON. Raises AttemptFailed when the body is an error, or no answer."""
+def read_answer(body: bytes, order: Order, channel: Channel, signatures: Signatures) -> Completion:
+    """The chat completion. Raises AttemptFailed when the body is an error, or no answer."""
     responses = Responses(order, channel, signatures)
     news: dict[int, list[News]] = {}
     try:
@@ -28,7 +28,7 @@ def read_answer(body: bytes, order: Order, channel: Channel, signatures: Signatu
     for choice, (index, _) in zip(answer["choices"], endings, strict=True):
         probable = [more.logprobs for more in news.get(index, []) if more.logprobs is not None]
         choice["logprobs"] = probable[-1] if probable else None
-    return rawjson.encode(answer)
+    return Completion(rawjson.encode(answer), responses.suspect)
 
 
 def _message(news: list[News]) -> Json:

@@ -58,7 +58,10 @@ class Responses:
 
     def _count(self, response: Fields) -> None:
         report = rawjson.maybe(response.get("usageMetadata"))
-        if not isinstance(report, dict) or "promptTokenCount" not in report:
+        if not isinstance(report, dict):
+            self.suspect = self.suspect or report is not None
+            return
+        if "promptTokenCount" not in report:
             return
         reading = usage.read(report)
         self.suspect = self.suspect or reading is None or reading.suspect

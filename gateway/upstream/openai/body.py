@@ -26,6 +26,7 @@ class Body:
         if len(self._bytes) > BODY_LIMIT:
             raise AttemptFailed(bad_response(channel, f"it is longer than {BODY_LIMIT >> 20} MiB"))
 
-    def chunks(self, order: Order, channel: Channel) -> list[Fields]:
-        """The answer as the chunks of a stream, still to be normalised. Raises AttemptFailed if it is none."""
-        return chunks_of(read_whole(bytes(self._bytes), order, channel).body)
+    def read(self, order: Order, channel: Channel) -> tuple[list[Fields], tuple[str, ...]]:
+        """The answer as the chunks of a stream, still to be normalised, and its marks. Raises AttemptFailed."""
+        whole = read_whole(bytes(self._bytes), order, channel)
+        return chunks_of(whole.body), whole.marks

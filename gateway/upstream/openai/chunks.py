@@ -39,8 +39,7 @@ class Chunks:
         self._choices: dict[int, Choice] = {}
         self._head: Fields = {}
         """The client's id, object, created and model, fixed by the first chunk the client gets."""
-        wanted = rawjson.maybe(order.fields.get("n"))
-        self.reports = Reports(wanted if isinstance(wanted, int) else 1)
+        self.reports = Reports(order.fields)
         self.tally = Tally()
         self.upstream_id = ""
 

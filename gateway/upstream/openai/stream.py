@@ -40,6 +40,8 @@ class ChatStream:
         self._lessons = LESSONS
         self._garbled = 0
         self._no_done = False
+        self._doubts: tuple[str, ...] = ()
+        """Marks of a body that came instead of events."""
         self.started = False
         self.finished = False
         self.failure: Failure | None = None
@@ -72,7 +74,7 @@ class ChatStream:
         """For the record: a missing ``[DONE]``, garbled events, doubtful usage."""
         done = ("no_done",) if self._no_done else ()
         bad = (f"bad_chunks={self._garbled}",) if self._garbled else ()
-        return done + bad + self._chunks.reports.marks
+        return done + bad + tuple(dict.fromkeys(self._doubts + self._chunks.reports.marks))
 
     def feed(self, data: bytes) -> bytes:
         """See ``adapter.AnswerStream``."""
@@ -106,7 +108,8 @@ class ChatStream:
         else:
             self.events += 1
             try:
-                out = b"".join(self._pass(chunk, b"") for chunk in self._body.chunks(self._order, self._channel))
+                chunks, self._doubts = self._body.read(self._order, self._channel)
+                out = b"".join(self._pass(chunk, b"") for chunk in chunks)
             except AttemptFailed as exc:
                 self.failure = exc.failure
         if not (self.failure or self.finished):

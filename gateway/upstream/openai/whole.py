@@ -51,7 +51,7 @@ def _mend(answer: Fields, order: Order, tally: Tally, channel: Channel) -> str:
 
 
 def _finished(answer: Fields, finish: str, order: Order, tally: Tally) -> Whole:
-    reports = Reports()
+    reports = Reports(order.fields)
     reports.see(answer)
     reported = reports.usage(tally)
     if reported is None:

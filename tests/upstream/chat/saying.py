@@ -5,7 +5,7 @@ import json
 from gateway.domain.channel import Channel
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure
-from gateway.upstream.chat.forms import Json, chunk, completion, delta, message
+from gateway.upstream.chat.forms import Completion, Json, chunk, completion, delta, message
 from gateway.upstream.failures import bad_response
 from gateway.upstream.sse import Event
 
@@ -36,12 +36,13 @@ class Sayings:
         self.complete = True
         return [chunk("s1", delta(finish="stop"))]
 
-    def whole(self, body: bytes) -> bytes:
+    def whole(self, body: bytes) -> Completion:
         """The words of an array, as a chat completion."""
         words = rawjson.maybe(body)
         if not isinstance(words, list):
             raise AttemptFailed(bad_response(self._channel, "no array"))
-        return rawjson.encode(completion("s1", [(message("".join(words)), "stop")], None))
+        answer = completion("s1", [(message("".join(words)), "stop")], None)
+        return Completion(rawjson.encode(answer), self.suspect)
 
 
 def said(*words: str) -> bytes:

@@ -12,14 +12,15 @@ def test_pieces_become_chunks() -> None:
     body, data = Body(), dumps(whole("m", choice("Hi")))
     for start in range(0, len(data), 10):
         body.add(data[start : start + 10], channel())
-    assert len(body.chunks(order(), channel())) == 2
+    chunks, marks = body.read(order(), channel())
+    assert (len(chunks), marks) == (2, ())
 
 
 def test_what_is_no_answer_fails() -> None:
     body = Body()
     body.add(b"<html>", channel())
     with pytest.raises(AttemptFailed, match="no JSON"):
-        body.chunks(order(), channel())
+        body.read(order(), channel())
 
 
 def test_an_endless_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

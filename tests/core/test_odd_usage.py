@@ -1,0 +1,145 @@
+"""Usage that cannot be true costs nobody the answer: it is settled by a rule or estimated, and marked."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.domain.channel import Dialect
+from gateway.domain.estimate import estimate, prompt_tokens
+from gateway.domain.usage import Source
+from tests.conformance.shapes import completion_faults, stream_faults
+from tests.core import kit
+from tests.core.ends import DONE, FakeReply, ends, says
+from tests.core.rig import Rig
+
+TEXT = "Hello there."
+MESSAGE = {"role": "assistant", "content": TEXT, "refusal": None}
+CHOICE = {"index": 0, "message": MESSAGE, "logprobs": None, "finish_reason": "stop"}
+NUMBERS = ["NaN", "Infinity", "-Infinity", "-1", "1.5", '"many"', "true", "1e999", "9" * 30, "9" * 5000, "[]", "{}"]
+SHORT = [number[:12] for number in NUMBERS]
+OPENAI = (
+    '"prompt_tokens":{0},"completion_tokens":{0},"total_tokens":{0},"prompt_tokens_details":{{"cached_tokens":{0}}}'
+)
+ANTHROPIC = '"input_tokens":{0},"output_tokens":{0},"cache_read_input_tokens":{0}'
+GEMINI = '"promptTokenCount":{0},"candidatesTokenCount":{0},"thoughtsTokenCount":{0},"totalTokenCount":{0}'
+FORMS = {Dialect.OPENAI: OPENAI, Dialect.ANTHROPIC: ANTHROPIC, Dialect.GEMINI: GEMINI}
+
+
+def spelled(doc: dict[str, Any], dialect: Dialect, number: str) -> bytes:
+    """The JSON, in which ``"USAGE"`` becomes a report of nothing but this number."""
+    return json.dumps(doc).replace('"USAGE"', "{" + FORMS[dialect].format(number) + "}").encode()
+
+
+def event(doc: dict[str, Any], dialect: Dialect, number: str) -> bytes:
+    return b"data: " + spelled(doc, dialect, number) + b"\n\n"
+
+
+def whole(dialect: Dialect, number: str) -> bytes:
+    if dialect is Dialect.ANTHROPIC:
+        content = [{"type": "text", "text": TEXT}]
+        doc: dict[str, Any] = {"id": "up", "type": "message", "content": content, "stop_reason": "end_turn"}
+        return spelled({**doc, "usage": "USAGE"}, dialect, number)
+    if dialect is Dialect.GEMINI:
+        candidate = {"content": {"role": "model", "parts": [{"text": TEXT}]}, "finishReason": "STOP"}
+        return spelled({"candidates": [candidate], "usageMetadata": "USAGE"}, dialect, number)
+    return spelled({"id": "up", "object": "chat.completion", "choices": [CHOICE], "usage": "USAGE"}, dialect, number)
+
+
+def streamed(dialect: Dialect, number: str) -> bytes:
+    if dialect is Dialect.GEMINI:
+        return b"data: " + whole(dialect, number) + b"\n\n"
+    if dialect is Dialect.OPENAI:
+        return says(TEXT) + ends() + event({"choices": [], "usage": "USAGE"}, dialect, number) + DONE
+    steps: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"id": "up", "usage": "USAGE"}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": TEXT}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": "USAGE"},
+        {"type": "message_stop"},
+    ]
+    return b"".join(event(step, dialect, number) for step in steps)
+
+
+def check(rig: Rig) -> None:
+    record = rig.record
+    assert (record.status, record.source, record.marks) == (200, Source.ESTIMATED, ("suspect_usage",))
+    assert (record.input, record.output) == (prompt_tokens(kit.ask().fields), estimate(TEXT))
+    assert record.cost > 0
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=SHORT)
+@pytest.mark.parametrize("dialect", FORMS)
+async def test_a_plain_answer_arrives_with_estimated_usage(rig: Rig, dialect: Dialect, number: str) -> None:
+    rig.channel(dialect=dialect)
+    rig.upstreams.on("up", lambda: FakeReply(whole(dialect, number)))
+    answer = json.loads((await rig.call()).body)
+    assert answer["choices"][0]["message"]["content"] == TEXT
+    assert answer["usage"]["estimated"] is True
+    assert completion_faults(answer) == []
+    check(rig)
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=SHORT)
+@pytest.mark.parametrize("dialect", FORMS)
+async def test_a_stream_arrives_with_estimated_usage(rig: Rig, dialect: Dialect, number: str) -> None:
+    rig.channel(dialect=dialect)
+    rig.upstreams.on("up", lambda: FakeReply(streamed(dialect, number)))
+    await rig.call(stream=True, stream_options={"include_usage": True})
+    assert TEXT.encode() in rig.client.body
+    assert b'"estimated":true' in rig.client.body
+    assert stream_faults(rig.client.body, usage="yes") == []
+    check(rig)
+
+
+@pytest.mark.parametrize("dialect", FORMS)
+async def test_a_whole_answer_to_a_stream_is_the_same(rig: Rig, dialect: Dialect) -> None:
+    rig.channel(dialect=dialect)
+    rig.upstreams.on("up", lambda: FakeReply(whole(dialect, "NaN")))
+    await rig.call(stream=True)
+    assert TEXT.encode() in rig.client.body
+    check(rig)
+
+
+@pytest.mark.parametrize("dialect", FORMS)
+async def test_a_stream_to_a_plain_call_is_the_same(rig: Rig, dialect: Dialect) -> None:
+    rig.channel(dialect=dialect)
+    rig.upstreams.on("up", lambda: FakeReply(streamed(dialect, "NaN")))
+    assert json.loads((await rig.call()).body)["choices"][0]["message"]["content"] == TEXT
+    record = rig.record
+    assert (record.source, "suspect_usage" in record.marks) == (Source.ESTIMATED, True)
+
+
+async def test_an_odd_number_elsewhere_does_no_harm_to_the_usage(rig: Rig) -> None:
+    rig.channel()
+    logprobs: dict[str, Any] = {"content": [{"token": "H", "logprob": "USAGE", "bytes": None, "top_logprobs": []}]}
+    usage = {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21}
+    body = json.dumps({"id": "up", "choices": [{**CHOICE, "logprobs": logprobs}], "usage": usage})
+    rig.upstreams.on("up", lambda: FakeReply(body.replace('"USAGE"', "-Infinity").encode()))
+    answer = json.loads((await rig.call()).body, parse_constant=pytest.fail)
+    assert answer["choices"][0]["logprobs"]["content"][0]["logprob"] is None
+    assert (rig.record.input, rig.record.output, rig.record.marks) == (9, 12, ())
+
+
+@pytest.mark.parametrize(
+    ("report", "input", "output", "cached"),
+    [
+        ({"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 19_000_000}, 9, 12, 0),
+        ({"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21, "cached_tokens": 19_000_000}, 9, 12, 9),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_report_that_contradicts_itself_is_charged_by_its_plausible_reading(
+    rig: Rig, report: dict[str, int], input: int, output: int, cached: int, stream: bool
+) -> None:
+    rig.channel()
+    plain = json.dumps({"id": "up", "choices": [CHOICE], "usage": report}).encode()
+    events = says(TEXT) + ends() + b"data: " + json.dumps({"choices": [], "usage": report}).encode() + b"\n\n" + DONE
+    rig.upstreams.on("up", lambda: FakeReply(events if stream else plain))
+    options: dict[str, Any] = {"stream_options": {"include_usage": True}} if stream else {}
+    await rig.call(stream=stream, **options)
+    record = rig.record
+    assert (record.input, record.output, record.cached, record.marks) == (input, output, cached, ("suspect_usage",))
+    assert (record.source, record.cost) == (Source.REPORTED, 9 * 2500 + 12 * 10_000)
+    assert f'"total_tokens":{input + output}'.encode() in (rig.client.body if stream else rig.client.whole.body)
