@@ -74,9 +74,9 @@ def demand(call: Call, entry: ModelEntry) -> Need:
     """What a call may use at most, whichever channel and model answers it."""
     prices, multiplier = call.catalog.registry.prices, call.group.multiplier
     if not entry.fallbacks:
-        return need_of(call.asked, entry.reach, prices.get(entry.name), multiplier)
-    models = [model for model in (entry, *entry.fallbacks) if model.reach.offers]
-    return most_of([need_of(call.asked, model.reach, prices.get(model.name), multiplier) for model in models])
+        return need_of(call.asked, entry.effects, prices.get(entry.name), multiplier)
+    models = [model for model in (entry, *entry.fallbacks) if model.effects.offers]
+    return most_of([need_of(call.asked, model.effects, prices.get(model.name), multiplier) for model in models])
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:

@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.core.asked import Asked
 from gateway.domain.channel import Channel, Served
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN
+from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS
 from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.units import Nanos
@@ -52,7 +52,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.input + self.capped
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """What the channels of one model make of a call, as far as that is known when the configuration changes."""
 
     offers: tuple[tuple[Channel, Served], ...] = ()
@@ -66,16 +66,16 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """Output tokens to hold for without a cap, of each choice."""
 
 
-NO_REACH = Reach()
+NO_EFFECTS = ChannelEffects()
 
 
-def reach_of(offers: Iterable[tuple[Channel, Served]]) -> Reach:
+def effects_of(offers: Iterable[tuple[Channel, Served]]) -> ChannelEffects:
     """What these channels do to calls of one model."""
     found = tuple(offers)
     limits = [served.max_output for _, served in found]
     known = [limit for limit in limits if limit is not None]
     edits = [channel.overrides for channel, _ in found if channel.overrides is not None]
-    return Reach(
+    return ChannelEffects(
         offers=found,
         added_input=max(map(_added_input, edits), default=0),
         plain=all(_QUIET.issuperset((*each.set, *each.default, *each.remove)) for each in edits),
@@ -91,10 +91,10 @@ def with_limit(channel: Channel, served: Served, price: Price | None) -> Served:
     return served if limit == served.max_output else msgspec.structs.replace(served, max_output=limit)
 
 
-def need_of(asked: Asked, reach: Reach, price: Price | None, multiplier: int) -> Need:
+def need_of(asked: Asked, effects: ChannelEffects, price: Price | None, multiplier: int) -> Need:
     """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read."""
-    tokens = asked.input_bound + reach.added_input
-    capped, output = _output(asked, reach)
+    tokens = asked.input_bound + effects.added_input
+    capped, output = _output(asked, effects)
     if price is None or price.free or not multiplier:
         return Need(input=tokens, capped=capped, output=output, nanos=Nanos(0), least=Nanos(0), free=True)
     nanos = highest_cost(price, tokens, output, multiplier)
@@ -114,16 +114,16 @@ def most_of(needs: Sequence[Need]) -> Need:
     )
 
 
-def _output(asked: Asked, reach: Reach) -> tuple[int, int]:
+def _output(asked: Asked, effects: ChannelEffects) -> tuple[int, int]:
     """Output tokens of all choices: what the caps allow, and what to hold for."""
-    if asked.plain and reach.plain:
+    if asked.plain and effects.plain:
         cap = asked.output_cap
         if cap is None:
-            return 0, asked.choices * reach.uncapped
-        total = asked.choices * (cap if reach.max_output is None else min(cap, reach.max_output))
+            return 0, asked.choices * effects.uncapped
+        total = asked.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
         return total, total
     capped = output = 0
-    for channel, served in reach.offers:
+    for channel, served in effects.offers:
         edits = channel.overrides
         fields = asked.fields if edits is None else with_parameters(asked.fields, edits)
         limit = output_limit(fields, channel, served)
@@ -135,4 +135,5 @@ def _added_input(overrides: Overrides) -> int:
     given: Mapping[str, object] = {**overrides.default, **overrides.set}
     read = [value for name, value in given.items() if name in _READ or name not in STANDARD_FIELDS]
     size = len(overrides.system.encode()) + sum(len(msgspec.json.encode(value)) for value in read)
-    return -(-size // BOUND_BYTES_PER_TOKEN)
+    tools = BOUND_TOOLS_TOKENS if any(name in given for name in _READ) else 0
+    return -(-size // BOUND_BYTES_PER_TOKEN) + tools

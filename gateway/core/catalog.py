@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from gateway.core.allowance import NO_REACH, Reach, reach_of, with_limit
+from gateway.core.allowance import NO_EFFECTS, ChannelEffects, effects_of, with_limit
 from gateway.core.bounds import Bound, Gate, Terms, channel_bound, group_bound, terms_of, token_bound
 from gateway.core.fallback import models_after
 from gateway.core.policy import Offer, Rank, ranked
@@ -61,7 +61,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Other models that may answer when none of the routes can; without fallbacks of their own."""
     bounds: tuple[Bound, ...] = ()
     """Of a channel that is the only way: its rates bind as those of the token do."""
-    reach: Reach = NO_REACH
+    effects: ChannelEffects = NO_EFFECTS
     """What its channels, without those of its fallbacks, make of a call's input and output."""
     told: Told | None = None
     """What the first channel whose upstream tells it is said to cost there."""
@@ -176,7 +176,7 @@ def _with_fallbacks(entries: dict[str, ModelEntry], group: Group, registry: Regi
         if others and rule.model not in out and matches(rule.model, group.models) and not WILD & set(rule.model):
             first = entries[others[0]]
             out[rule.model] = _lent(
-                msgspec.structs.replace(first, name=rule.model, routes=(), easy=(), told=None, reach=NO_REACH),
+                msgspec.structs.replace(first, name=rule.model, routes=(), easy=(), told=None, effects=NO_EFFECTS),
                 [entries[other] for other in others],
             )
     return dict(sorted(out.items()))
@@ -238,7 +238,7 @@ def _entry(name: str, routes: list[Route]) -> ModelEntry:
         owner=first.channel.name,
         context=next((r.served.context for r in routes if r.served.context), None),
         bounds=(sole,) if sole is not None and sole.rated else (),
-        reach=reach_of((r.channel, r.served) for r in routes),
+        effects=effects_of((r.channel, r.served) for r in routes),
         told=next((r.served.told for r in routes if r.served.told), None),
         routes=tuple(routes),
         easy=_easy(routes),

@@ -142,7 +142,7 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> Reading | N
         inputs = figures.believed(total - outputs, within().input)
     if inputs is None:
         return None
-    told = inputs
+    reported = inputs
     if _excludes_cache(report):
         inputs += cached + write
     elif cached + write > inputs:
@@ -151,7 +151,7 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> Reading | N
         inputs = apart if total == apart + (outputs or 0) or apart <= within().input else inputs
     if outputs is None and total is not None and total > inputs:
         outputs = figures.believed(total - inputs, _most_output(within()))
-    if outputs is not None and total is not None and total not in (inputs + outputs, told + outputs):
+    if outputs is not None and total is not None and total not in (inputs + outputs, reported + outputs):
         gap = total - inputs - outputs
         thoughts = gap == reasoning if reasoning else 0 < gap <= _most_output(within()) - outputs
         if thoughts:  # Gemini's compatible surface, xAI

@@ -25,7 +25,7 @@ TOOLS = 500
 """What a vendor says to its model of tools as such."""
 
 
-class Generous:
+class GenerousUpstream:
     """Answers for all channels."""
 
     def __init__(self, *, cached: int = 0, written: int = 0) -> None:

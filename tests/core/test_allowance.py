@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.core.admission import admit, group_of
-from gateway.core.allowance import Need, need_of, reach_of, with_limit
+from gateway.core.allowance import Need, effects_of, need_of, with_limit
 from gateway.core.attempts import Attempts
 from gateway.core.call import Call, Visit
 from gateway.core.catalog import Catalog
@@ -23,6 +23,7 @@ from gateway.core.settlement import record_of
 from gateway.core.sticky import Sticky
 from gateway.domain.channel import Channel, Dialect, Served, TokenLimitField
 from gateway.domain.errors import BadRequest, QuotaExceeded, UpstreamError
+from gateway.domain.estimate import BOUND_TOOLS_TOKENS
 from gateway.domain.group import Fallback, Group
 from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, Tier
@@ -36,7 +37,7 @@ from gateway.upstream.output_limit import DEFAULT_OUTPUT, MOST_NAMES
 from tests.core import kit
 from tests.core.clocks import NOON, Watch
 from tests.core.ends import FakeClient, FakeReply, FakeUpstreams
-from tests.core.generous import Generous
+from tests.core.generous import GenerousUpstream
 from tests.core.rig import Rig
 from tests.core.test_quota import Purse
 
@@ -47,7 +48,7 @@ OLD_OPUS = Served(name="m", upstream="claude-3-opus")
 def needed(*offers: tuple[Channel, Served], price: Price | None = kit.PRICE, **fields: Any) -> Need:
     """What a call needs at these channels, or at one of OpenAI's dialect."""
     found = offers or ((kit.channel(), Served(name="m")),)
-    return need_of(kit.ask(**fields), reach_of(found), price, MILLION)
+    return need_of(kit.ask(**fields), effects_of(found), price, MILLION)
 
 
 def output(*offers: tuple[Channel, Served], **fields: Any) -> tuple[int, int]:
@@ -177,7 +178,7 @@ def test_of_several_channels_the_one_that_allows_most_counts() -> None:
     [
         ({"system": "x" * 30}, 10),
         ({"system": "ä" * 2}, 2),
-        ({"set": {"tools": ["x" * 10]}}, 5),
+        ({"set": {"tools": ["x" * 10]}}, 5 + BOUND_TOOLS_TOKENS),
         ({"default": {"documents": ["x" * 26]}, "set": {"temperature": 1}}, 10),
     ],
 )
@@ -267,7 +268,7 @@ MESSAGES = st.lists(
     max_size=3,
 ).map(lambda turns: [*turns, {"role": "user", "content": "Go on."}])
 REQUESTS = st.fixed_dictionaries({"messages": MESSAGES}, optional=LIMITS | OTHERS)
-SETTABLE = st.fixed_dictionaries({}, optional={name: LIMITS[name] for name in (*LIMITS,) if name != "options"})
+SETTABLE = st.fixed_dictionaries({}, optional=LIMITS | {name: OTHERS[name] for name in ("tools", "documents")})
 EDITS = st.none() | st.builds(
     lambda always, usual, remove, system: Overrides(
         set=always,
@@ -316,7 +317,7 @@ PRICES = st.builds(
 PARTS = st.sampled_from((0, 40, 100))
 
 
-class Counter(Generous):
+class StorelessGateway(GenerousUpstream):
     """A gateway's middle without its store: from admission to the record, with a generous upstream."""
 
     def __init__(self, catalog: Catalog, parts: tuple[int, int]) -> None:
@@ -332,7 +333,7 @@ class Counter(Generous):
             lessons=Lessons(),
             health=health,
             clock=clock,
-            progress=Silence(),
+            progress=NoProgress(),
             chooser=Chooser(
                 health=health,
                 draw=lambda _: 0,
@@ -364,7 +365,7 @@ class Counter(Generous):
         return admission.grip.nanos, record_of(call, 200, mono=1.0).cost
 
 
-class Silence:
+class NoProgress:
     """Nobody looks."""
 
     def routed(self, call: Call) -> None:
@@ -414,18 +415,18 @@ def test_no_settled_cost_exceeds_its_hold(
     parts: tuple[int, int],
 ) -> None:
     """Over dialects, overrides, learned parameters, several channels, fallback models, limits, tiers and choices."""
-    counter = Counter(configured(channels, prices, multiplier), parts)
-    counter.refuses = {refused} - {""}
+    middle = StorelessGateway(configured(channels, prices, multiplier), parts)
+    middle.refuses = {refused} - {""}
 
     async def work() -> None:
         for request in requests:
             try:
-                held, cost = await counter.spend(request)
+                held, cost = await middle.spend(request)
             except UpstreamError as error:
                 if error.code not in ("unsupported_parameter", "upstream_rejected"):  # no dialect has words for all
                     raise
             else:
-                assert cost <= held, counter.upstreams.asked[-1]
+                assert cost <= held, middle.upstreams.asked[-1]
 
     asyncio.run(work())
 
@@ -433,7 +434,7 @@ def test_no_settled_cost_exceeds_its_hold(
 async def test_calls_with_two_caps_spend_no_more_than_there_is(rig: Rig) -> None:
     """Fifty at once, against two cents: each may cost half a dollar."""
     up = rig.channel()
-    upstream = Generous()
+    upstream = GenerousUpstream()
     rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
     rig.grant(DOLLAR // 50 - rig.books.available())
     calls = [rig.start(max_completion_tokens=1, max_tokens=50_000) for _ in range(50)]
@@ -447,7 +448,7 @@ async def test_calls_with_two_caps_spend_no_more_than_there_is(rig: Rig) -> None
 async def test_a_limit_lowers_the_cap_in_the_request_which_is_told(rig: Rig) -> None:
     up = rig.channel()
     rig.put("channels", up.id, msgspec.structs.replace(up, models=(Served(name="m", max_output=100),)))
-    upstream = Generous()
+    upstream = GenerousUpstream()
     rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
     answered = await rig.call(max_tokens=50_000)
     assert msgspec.json.decode(rig.upstreams.asked[-1][1].body)["max_tokens"] == 100
@@ -465,7 +466,7 @@ async def test_thoughts_that_are_put_back_into_a_request_are_held_for(rig: Rig) 
     use = {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}
     usage = {"input_tokens": 9, "output_tokens": 9}
     message = {"id": "up", "type": "message", "content": [THOUGHT, use], "stop_reason": "tool_use", "usage": usage}
-    upstream = Generous()
+    upstream = GenerousUpstream()
     rig.upstreams.on(
         "up",
         lambda: FakeReply(msgspec.json.encode(message)),

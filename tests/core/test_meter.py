@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.allowance import need_of, reach_of
+from gateway.core.allowance import effects_of, need_of
 from gateway.core.call import Call, Visit
 from gateway.core.meter import LEARN_FIRST, Meter
 from gateway.domain.channel import Channel
@@ -30,7 +30,7 @@ def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Ca
     asked = kit.ask(messages=[{"role": "user", "content": prompt}], **fields)
     made = Call(visit, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
     made.take_route(kit.route(channel.name), "", 1)
-    made.need = need_of(asked, reach_of([(channel, channel.models[0])]), kit.PRICE, MILLION)
+    made.need = need_of(asked, effects_of([(channel, channel.models[0])]), kit.PRICE, MILLION)
     return made
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.allowance import Need, need_of, reach_of
+from gateway.core.allowance import Need, effects_of, need_of
 from gateway.core.quota import ACCOUNT, Grip, Scope, grip, left_to_stop
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.channel import Served
@@ -67,9 +67,9 @@ def take(purse: Purse, need: Need, **budgets: Budget) -> Grip:
 def need(
     input: int = 100, cap: int | None = 50, *, choices: int = 1, price: Price | None = PRICE, multiplier: int = MILLION
 ) -> Need:
-    reach = reach_of([(kit.channel(), Served(name="m"))])
+    effects = effects_of([(kit.channel(), Served(name="m"))])
     asked = msgspec.structs.replace(kit.ask(max_tokens=cap, n=choices), input_bound=input)
-    return need_of(asked, reach, price, multiplier)
+    return need_of(asked, effects, price, multiplier)
 
 
 def refusal(purse: Purse, what: Need, **budgets: Budget) -> QuotaExceeded:
