@@ -34,11 +34,15 @@ class GenerousUpstream:
         self._written = written
         self.refuses: set[str] = set()
         """Top-level parameters that are refused by name."""
+        self.broken: set[str] = set()
+        """Names of channels that fail."""
         self.bounded = False
         """The last request had a cap."""
 
     def reply(self, channel: Channel, prepared: Prepared) -> FakeReply:
         """The answer to a request."""
+        if channel.name in self.broken:
+            return FakeReply(error_body(), status=500)
         body = json.loads(prepared.body)
         for name in self.refuses & body.keys():
             return FakeReply(error_body(f"Unsupported parameter: '{name}'"), status=400)

@@ -322,8 +322,8 @@ class StorelessGateway(GenerousUpstream):
 
     def __init__(self, catalog: Catalog, parts: tuple[int, int]) -> None:
         super().__init__(cached=parts[0], written=parts[1])
-        watch, self.upstreams = Watch(), FakeUpstreams()
-        clock = watch.clock
+        self.upstreams = FakeUpstreams()
+        clock = self.clock = Watch().clock
         self.catalog, self.meter = catalog, Meter()
         self.limiter = Limiter(clock.mono, lambda _: Used(0, 0, 0.0))
         health, rooms = Health(clock.mono, lambda: None), Rooms(self.limiter)
@@ -348,7 +348,7 @@ class StorelessGateway(GenerousUpstream):
 
     async def spend(self, request: dict[str, Any]) -> tuple[int, int]:
         """What was held for a call, and what it cost. Raises GatewayError."""
-        visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=0.0)
+        visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=self.clock.mono())
         asked = self.attempts.with_recalled(kit.ask(**request))
         token = kit.token()
         call = Call(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog))
@@ -362,7 +362,7 @@ class StorelessGateway(GenerousUpstream):
         assert isinstance(got, Whole)
         call.usage = self.meter.whole(call, got)
         assert call.usage.source is Source.REPORTED
-        return admission.grip.nanos, record_of(call, 200, mono=1.0).cost
+        return admission.grip.nanos, record_of(call, 200, mono=self.clock.mono()).cost
 
 
 class NoProgress:
@@ -397,6 +397,7 @@ def configured(channels: list[Any], prices: list[Price], multiplier: int) -> Cat
     requests=st.lists(REQUESTS, min_size=1, max_size=3),
     refused=st.sampled_from(("", "", "max_tokens", "max_completion_tokens", "n", "num_predict", "thinking")),
     parts=st.tuples(PARTS, PARTS),
+    broken=st.sets(st.sampled_from(("c0", "c2"))),
 )
 @example(
     channels=[((Dialect.OPENAI, "", "x"), None, None, None)],
@@ -405,25 +406,37 @@ def configured(channels: list[Any], prices: list[Price], multiplier: int) -> Cat
     requests=[{"max_completion_tokens": 1, "max_tokens": 50_000}],
     refused="",
     parts=(0, 0),
+    broken=set(),
+)
+@example(
+    channels=[((Dialect.OPENAI, "", "x"), None, None, None), ((Dialect.OPENAI, "", "x"), None, None, None)],
+    prices=[kit.PRICE, Price(model="n", input=Nanos(DOLLAR), output=Nanos(90 * DOLLAR))],
+    multiplier=MILLION,
+    requests=[{"max_tokens": 300}],
+    refused="",
+    parts=(0, 0),
+    broken={"c0"},
 )
 def test_no_settled_cost_exceeds_its_hold(
+    *,
     channels: list[Any],
     prices: list[Price],
     multiplier: int,
     requests: list[dict[str, Any]],
     refused: str,
     parts: tuple[int, int],
+    broken: set[str],
 ) -> None:
     """Over dialects, overrides, learned parameters, several channels, fallback models, limits, tiers and choices."""
     middle = StorelessGateway(configured(channels, prices, multiplier), parts)
-    middle.refuses = {refused} - {""}
+    middle.refuses, middle.broken = {refused} - {""}, broken
 
     async def work() -> None:
         for request in requests:
             try:
                 held, cost = await middle.spend(request)
             except UpstreamError as error:
-                if error.code not in ("unsupported_parameter", "upstream_rejected"):  # no dialect has words for all
+                if error.code not in ("unsupported_parameter", "upstream_rejected", "upstream_error"):
                     raise
             else:
                 assert cost <= held, middle.upstreams.asked[-1]
