@@ -223,6 +223,7 @@ def _pipeline(engine: Engine) -> Pipeline:
             meter=Meter(),
             live=engine.live,
             bus=engine.bus,
+            answers=engine.answers,
             clock=engine.clock,
             status_of=status_of,
         )

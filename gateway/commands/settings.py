@@ -25,6 +25,7 @@ LIMITS = (
     ("--connections", "Open connections of clients; 0: any number."),
     ("--address-connections", "Those of one address of another machine; 0: any number."),
     ("--bodies-mib", "Size of all request bodies together; 0: any."),
+    ("--answers-mib", "Size of all answers together that are held in memory; 0: any."),
     ("--memory-mib", "Above this use of memory no further calls are taken; 0: no limit."),
 )
 
@@ -122,6 +123,7 @@ def _print(view: Settings, *, as_json: bool) -> None:
             ("who waits for a place", f"{view.queue} calls for {view.queue_s} s" if view.queue_s else "nobody"),
             ("connections", _connections(view, status)),
             ("request bodies", f"{view.bodies_mib} MiB together" if view.bodies_mib else "of any size together"),
+            ("answers", f"{view.answers_mib} MiB together" if view.answers_mib else "of any size together"),
             ("memory", f"no further calls above {view.memory_mib} MiB" if view.memory_mib else "no limit"),
         ]
     )

@@ -10,9 +10,10 @@ import msgspec
 
 from gateway.core.engine import Engine
 from gateway.domain.channel import Channel, Check, Served, key_id
-from gateway.domain.errors import NotFound, UpstreamError
+from gateway.domain.errors import AnswerMemoryFull, NotFound, UpstreamError
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
+from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Order, Whole
 from gateway.upstream.dialects import adapter
 from gateway.upstream.overridden import overridden
@@ -109,7 +110,10 @@ async def _exchange(engine: Engine, channel: Channel, served: Served) -> Whole:
     learned = engine.lessons.of(channel.id, served, engine.now())
     reply = await engine.upstreams.send(channel, speaks.prepare(order, channel, served, learned), stream=False)
     try:
-        body = await reply.read(BODY_LIMIT)
+        with engine.answers.share() as memory:
+            body = await reply.read(BODY_LIMIT, memory)
+    except AnswerMemoryFull as error:
+        raise AttemptFailed(failures.not_gathered(channel, "its answer", error)) from error
     finally:
         reply.abort()
     if not 200 <= reply.status < 300:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from gateway.core.answer_memory import POCKET
 from gateway.core.asked import Asked
 from gateway.core.body import unmask
 from gateway.core.call import Call
@@ -22,7 +23,7 @@ from gateway.core.settlement import billed_unseen
 from gateway.core.tries import Step, Tries, fault_of
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.channel import Channel, Dialect
-from gateway.domain.errors import BadRequest, Unavailable, UpstreamError
+from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Failure, Order, Prepared, Reply, Whole
@@ -171,7 +172,7 @@ class Attempts:
                 self._note_failure(call, route, failed.failure, began)
                 raise
             except BaseException as error:
-                unsent = isinstance(error, BadRequest | Unavailable)
+                unsent = isinstance(error, BadRequest | Unavailable) and not isinstance(error, AnswerMemoryFull)
                 self._note(call, route, began, reason="abandoned", billed=not unsent)
                 raise
             finally:
@@ -213,16 +214,18 @@ class Attempts:
             return await self._read(call, order, channel, reply)
         except BaseException:
             reply.abort()
+            call.share.keep(0)
             raise
 
     async def _read(self, call: Call, order: Order, channel: Channel, reply: Reply) -> Whole | AnswerStream:
         call.reply_headers = reply.headers
         adapter = self._adapter_of(channel.dialect)
         if not 200 <= reply.status < 300:
-            body = await reply.read(ERROR_BODY_LIMIT)
+            body = await reply.read(ERROR_BODY_LIMIT, call.share)
             raise AttemptFailed(adapter.failure(channel, reply.status, reply.headers, body))
         if not order.stream:
-            whole = adapter.whole(await reply.read(BODY_LIMIT), order, channel)
+            whole = adapter.whole(await reply.read(BODY_LIMIT, call.share), order, channel)
+            call.share.keep(len(whole.body))
             call.first_byte = self._clock.mono()
             return whole
         stream = adapter.stream(order, channel)
@@ -237,18 +240,27 @@ class Attempts:
             out = stream.feed(data)
             del data  # whoever waits for a slow client holds one copy of what it waits with
             if out:
-                await self._pass_on(call, out)
+                await self._pass_on(call, out, stream.held)
             if stream.failure is not None or stream.finished:
                 break
             if out:
                 self._progress.moved(call)
+            if stream.held > POCKET or call.share.counted:
+                await self._make_room(call, stream.held)
         else:
             if out := stream.end():
-                await self._pass_on(call, out)
+                await self._pass_on(call, out, stream.held)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
 
-    async def _pass_on(self, call: Call, out: bytes) -> None:
+    async def _make_room(self, call: Call, held: int) -> None:
+        """Nothing more is read of a stream that holds much before there is memory for it. Raises AnswerMemoryFull."""
+        more = held > POCKET
+        call.share.keep(held, more=more)
+        if more and not call.share.take(SLICE):
+            await call.share.wait(SLICE)
+
+    async def _pass_on(self, call: Call, out: bytes, held: int) -> None:
         """Send a large piece slice by slice: it does not wait in the transport whole, and each slice that a slow client
         takes shows that it reads.
         """
@@ -259,8 +271,10 @@ class Attempts:
         if len(out) <= SLICE:
             await call.send(out, now)
             return
+        call.share.keep(held + len(out))
         for start in range(0, len(out), SLICE):
             await call.send(out[start : start + SLICE], self._clock.mono())
+        call.share.keep(held)
 
     def _note_failure(self, call: Call, route: Route, failure: Failure, began: float) -> None:
         kind, reason = failure.kind, plain(failure.error.message, 160)

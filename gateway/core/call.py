@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from gateway.core.allowance import Need
+from gateway.core.answer_memory import AnswerShare
 from gateway.core.asked import Asked
 from gateway.core.bounds import Bound, Gate
 from gateway.core.catalog import Catalog, Route
@@ -23,7 +24,7 @@ from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import NOTHING, Usage
-from gateway.upstream.adapter import AnswerStream
+from gateway.upstream.adapter import AnswerStream, Buffer
 from gateway.upstream.failures import upstream_id
 
 
@@ -44,11 +45,14 @@ class Client(Protocol):
     async def begin(self, headers: dict[str, str]) -> None:
         """Send the head of a streamed answer, once. Raises ConnectionError if the client is gone."""
 
-    def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
+    def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
         """Send the whole answer to a plain call, or in the loop's next turn; a client that is gone gets none."""
 
     def withhold(self, error: GatewayError) -> None:
         """Send an error in place of the whole answer that was to go out in the loop's next turn."""
+
+    async def delivered(self) -> None:
+        """Wait until a large answer is on its way to the last byte, or the client is gone."""
 
     async def write(self, data: bytes) -> None:
         """Send bytes; returns when there is room for more. Raises ConnectionError if the client is gone."""
@@ -112,6 +116,7 @@ class Call:
         "route",
         "running",
         "settled",
+        "share",
         "task",
         "token",
         "told",
@@ -129,6 +134,8 @@ class Call:
     """What it may use at most, since it was checked for admission."""
     running: Running
     """What the books and the watchers know of it, since it has a route."""
+    share: AnswerShare
+    """What its answer takes of the memory of all, while it runs."""
 
     def __init__(
         self, visit: Visit, asked: Asked, client: Client, catalog: Catalog, token: Token, group: Group

@@ -16,6 +16,7 @@ import msgspec
 
 from gateway import __version__
 from gateway.config import Config
+from gateway.core.answer_memory import AnswerMemory
 from gateway.core.auth import Passes
 from gateway.core.bus import Bus
 from gateway.core.catalog import Catalog
@@ -83,7 +84,9 @@ class Engine:
         """Set by the server: begin to stop, at once or after draining."""
         map_large_blocks()
         self.pressure = Pressure(resident, lambda: self.catalog.registry.settings, live, trim)
-        live.on_tick = self.pressure.relax
+        self.answers = AnswerMemory(lambda: self.catalog.registry.settings, live)
+        upstreams.share = self.answers.share
+        live.on_tick = self._relax
         self.pipeline = wire(self)
 
     def now(self) -> Millis:
@@ -95,6 +98,9 @@ class Engine:
         """How long it has been running, whatever was done to the wall clock meanwhile."""
         return int(self.clock.mono() - self._began)
 
+    def _relax(self, at_rest: bool) -> None:  # noqa: FBT001 - the one question there is
+        self.pressure.relax(self.answers.used, at_rest=at_rest)
+
     def change(self, changes: Sequence[Change]) -> list[Change]:
         """Apply an edit of the configuration, all or none; returns the edit that undoes it.
 
@@ -105,6 +111,7 @@ class Engine:
         self.catalog = Catalog(self.store.entities.registry)
         if self.limiter.lines.crowded:
             self.limiter.lines.adopt(self.catalog.gates())
+        self.answers.serve()
         for channel_id in {ChannelId(c.key) for c in changes if c.table == "channels"}:
             if _rewired(before.get(channel_id), self.catalog.registry.channels.get(channel_id)):
                 self.health.clear(channel_id)

@@ -18,6 +18,7 @@ from contextlib import suppress
 import msgspec
 
 from gateway.core.admission import Admission, admit, group_of
+from gateway.core.answer_memory import POCKET, AnswerMemory
 from gateway.core.asked import asked
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, identify, still
@@ -34,7 +35,7 @@ from gateway.core.routing import Choice
 from gateway.core.settlement import GONE, outcome_of, record_of
 from gateway.core.waiting import Waiting
 from gateway.domain.call import Outcome, Record
-from gateway.domain.errors import GatewayError, InternalError, Unavailable, UpstreamTimeout
+from gateway.domain.errors import AnswerMemoryFull, GatewayError, InternalError, Unavailable, UpstreamTimeout
 from gateway.domain.money import number
 from gateway.domain.settings import Durability
 from gateway.domain.token import Token
@@ -57,6 +58,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     meter: Meter
     live: Live
     bus: Bus
+    answers: AnswerMemory
     clock: Clock
     status_of: Callable[[GatewayError], int]
     """The HTTP status of an error, for records."""
@@ -111,10 +113,12 @@ class Pipeline:
         except ConnectionError as error:  # it waited for a place
             self.refuse(visit, Unavailable(str(error), code="client_closed"), token, model)
             raise
+        call.share = self._.answers.share()
         with self._.limiter.take(admission.bounds, call.need.rate_tokens, admission.gates, call.gates) as ticket:
             self._.live.enter(call)
             try:
-                await self._answer(call, admission, first, ticket)
+                with call.share:
+                    await self._answer(call, admission, first, ticket)
             finally:
                 self._.live.leave(call)
 
@@ -167,13 +171,17 @@ class Pipeline:
         if not isinstance(got, Whole):
             await self._finish(call, ticket, status, _tail(call, got))
             return
-        body = got.filled(call.usage)
-        if _is_strict(call) or not call.client.patient:
+        parts = got.parts(call.usage)
+        large = sum(map(len, parts)) > POCKET
+        if _is_strict(call) or large or not call.client.patient:
             record = await self._confirmed(call, self._settle(call, ticket, status))
-            call.client.answer(_plain_headers(call, record), body)
+            call.client.answer(_plain_headers(call, record), parts)
         else:
             record = self._settle(call, ticket, status, soon=True)
-            call.client.answer(_plain_headers(call, record), body, soon=True)
+            call.client.answer(_plain_headers(call, record), parts, soon=True)
+        if large:
+            del got, parts  # from here on whoever delivers it has it alone
+            await call.client.delivered()
 
     def _measure(self, call: Call, got: Whole | AnswerStream) -> None:
         """What the answer used, and how it came out."""
@@ -214,10 +222,13 @@ class Pipeline:
     def _settle_broken(self, call: Call, ticket: Ticket) -> None:
         """Settle a call that did not come to its proper end: what the client got of it is charged.
 
-        A plain call that was cancelled because its client left is charged its prompt: its upstream was at work.
+        A plain call that was cancelled because its client left is charged its prompt: its upstream was at work. So is
+        one whose answer was given up for want of memory, before anything of it had been sent.
         """
         call.outcome = outcome_of(call)
-        left_at_work = call.why is Outcome.CLIENT_CLOSED and not call.asked.stream and bool(call.attempts)
+        left = call.why is Outcome.CLIENT_CLOSED and not call.asked.stream
+        given_up = isinstance(call.error, AnswerMemoryFull) and not call.content_sent
+        left_at_work = (left or given_up) and bool(call.attempts)
         call.usage = self._.meter.unanswered(call) if left_at_work else self._.meter.broken(call)
         if (stream := call.answer) is not None:
             call.finish, call.upstream_id, call.marks = stream.finish, stream.upstream_id, stream.marks

@@ -58,9 +58,12 @@ class Pressure:
         """A call has ended, and its body is gone."""
         self.bodies -= size
 
-    def relax(self, at_rest: bool) -> None:  # noqa: FBT001 - the one question there is
-        """Give back what is free and not needed. To be called once a second while calls run, and after the last."""
-        self._trimmer.look(self.bodies, len(self._calls), at_rest=at_rest)
+    def relax(self, answers: int, *, at_rest: bool) -> None:
+        """Give back what is free and not needed. To be called once a second while calls run, and after the last.
+
+        ``answers``: bytes of all answers.
+        """
+        self._trimmer.look(self.bodies + answers, len(self._calls), at_rest=at_rest)
 
     def _look(self, now: float) -> None:
         self._due = now + LOOK_S

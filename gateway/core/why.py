@@ -21,6 +21,7 @@ from gateway.core.routing import Choice, Draw
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, ChannelId, Millis
+from gateway.upstream.adapter import Buffer
 
 TICKETS = 240
 """Draws by which the chances of the channels are counted, if there are more tickets than that."""
@@ -169,7 +170,10 @@ class _Nobody:
     async def begin(self, headers: dict[str, str]) -> None:
         raise ConnectionError
 
-    def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
+    def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
+        raise ConnectionError
+
+    async def delivered(self) -> None:
         raise ConnectionError
 
     def withhold(self, error: GatewayError) -> None:

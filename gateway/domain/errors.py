@@ -113,6 +113,12 @@ class Unavailable(GatewayError):
     default_code = "overloaded"
 
 
+class AnswerMemoryFull(Unavailable):
+    """An answer was given up because all answers together would take too much memory. Its upstream was at work."""
+
+    default_code = "answer_memory_full"
+
+
 class UpstreamError(GatewayError):
     """A channel failed. ``status`` is what the upstream answered (0: nothing)."""
 

@@ -44,5 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Those of one address of another machine; 0: no limit."""
     bodies_mib: int = 256
     """All request bodies together; 0: no limit."""
+    answers_mib: int = 256
+    """All answers together while they are gathered, or wait for their clients; 0: no limit."""
     memory_mib: int = 1024
     """What the process may take before it takes no further calls; 0: no limit."""

@@ -14,6 +14,8 @@ from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage
 from gateway.upstream.tally import Tally
 
+Buffer = bytes | memoryview
+
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the client asked for, ready to be put to any channel."""
@@ -119,6 +121,8 @@ class AnswerStream(Signs, Protocol):
     failure: Failure | None
     """Set when the upstream said or was wrong. Nothing more is to be read. Its kind counts only while not started."""
     tally: Tally
+    held: int
+    """Bytes that are kept for later: of an event that is not complete, or of a whole answer."""
 
     @property
     def reported(self) -> Usage | None:
@@ -160,18 +164,19 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One whole answer, normalised."""
 
     body: bytes
-    """The client's bytes. Without usage if none was ``reported``; see ``filled``."""
+    """The client's bytes. Without usage if none was ``reported``; see ``parts``."""
     reported: Usage | None
     finish: str
     upstream_id: str
     tally: Tally
     marks: tuple[str, ...] = ()
 
-    def filled(self, usage: Usage) -> bytes:
-        """The client's bytes; where the upstream reported no usage, with this estimate, marked ``estimated``."""
+    def parts(self, usage: Usage) -> tuple[Buffer, ...]:
+        """The client's bytes, uncopied; where the upstream reported no usage, with this estimate, marked so."""
         if self.reported is not None:
-            return self.body
-        return self.body[:-1] + b',"usage":' + msgspec.json.encode(as_object(usage, estimated=True)) + b"}"
+            return (self.body,)
+        estimate = msgspec.json.encode(as_object(usage, estimated=True))
+        return memoryview(self.body)[:-1], b',"usage":' + estimate + b"}"
 
 
 def as_object(usage: Usage, *, estimated: bool = False) -> dict[str, object]:
@@ -207,6 +212,27 @@ class Adapter(Protocol):
         """What an answer of another status means. Header names are lower-case."""
 
 
+class Memory(Protocol):
+    """What one answer may take of this machine's memory while it is gathered."""
+
+    def take(self, size: int) -> bool:
+        """Count so many bytes more, if that is possible now."""
+
+    async def wait(self, size: int) -> None:
+        """Count them when others have ended. Raises AnswerMemoryFull when that takes too long."""
+
+
+class Unlimited:
+    """Implements ``Memory`` where nothing else is gathered."""
+
+    def take(self, size: int) -> bool:
+        """See ``Memory``."""
+        return True
+
+    async def wait(self, size: int) -> None:
+        """See ``Memory``."""
+
+
 class Reply(Protocol):
     """An upstream's answer whose head has arrived. It must end: read to its end, ``release`` or ``abort``."""
 
@@ -214,8 +240,11 @@ class Reply(Protocol):
     headers: Mapping[str, str]
     """To be asked by lower-case names."""
 
-    async def read(self, limit: int) -> bytes:
-        """The whole body, decompressed, at most ``limit`` bytes. Raises AttemptFailed."""
+    async def read(self, limit: int, memory: Memory) -> bytes:
+        """The whole body, decompressed, at most ``limit`` bytes, counted as it comes.
+
+        Raises AttemptFailed, and AnswerMemoryFull.
+        """
 
     def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
         """The body as it comes, decompressed.

@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.errors import AnswerMemoryFull
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, Prepared, Reply
+from gateway.upstream.adapter import AttemptFailed, Memory, Prepared, Reply, Unlimited
 from gateway.upstream.connection.contact import Contact, contact
 from gateway.upstream.connection.places import Total
 from gateway.upstream.connection.pool import Pool
@@ -40,6 +42,8 @@ class Upstreams:
         self._pools: dict[ChannelId, list[Pool]] = {}
         """Of each channel one, or one for each of its keys."""
         self._retired: list[Pool] = []
+        self.share: Callable[[], AbstractContextManager[Memory]] = lambda: nullcontext(Unlimited())
+        """What a list of models takes of the memory for answers."""
         self.dates: dict[ChannelId, str] = {}
         """The ``Date`` header of each channel's last list of models: the time by the upstream's clock."""
 
@@ -75,13 +79,16 @@ class Upstreams:
         lists = listing(channel.dialect)
         reply = await self._pool(channel).send("GET", lists.ask(channel, after), LIST_S)
         try:
-            body = await reply.read(LIST_LIMIT)
+            with self.share() as memory:
+                body = await reply.read(LIST_LIMIT, memory)
+                page = lists.read(body) if reply.status == 200 else None
+        except AnswerMemoryFull as error:
+            raise AttemptFailed(failures.not_gathered(channel, "its list of models", error)) from error
         finally:
             reply.abort()
         self.dates[channel.id] = reply.headers.get("date", "")
         if reply.status != 200:
             raise AttemptFailed(adapter(channel.dialect).failure(channel, reply.status, reply.headers, body))
-        page = lists.read(body)
         if page is None:
             raise AttemptFailed(failures.bad_response(channel, "its list of models cannot be read"))
         return page

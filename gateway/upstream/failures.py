@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
-from gateway.domain.errors import UpstreamError, UpstreamTimeout
+from gateway.domain.errors import GatewayError, UpstreamError, UpstreamTimeout
 from gateway.domain.text import plain
 from gateway.upstream.adapter import Failure
 from gateway.upstream.said import Said
@@ -211,6 +211,13 @@ def bad_response(channel: Channel, why: str) -> Failure:
     """An answer that makes no sense."""
     text = f"channel '{channel.name}': the upstream sent a bad answer: {why}"
     return _own(channel, FailureKind.SERVER, "upstream_bad_response", text)
+
+
+def not_gathered(channel: Channel, what: str, error: GatewayError) -> Failure:
+    """An answer that was given up on this side, for want of memory."""
+    return _own(
+        channel, FailureKind.SERVER, error.code, f"channel '{channel.name}': {what} was given up: {error.message}"
+    )
 
 
 def truncated(channel: Channel, why: str) -> Failure:

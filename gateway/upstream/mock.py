@@ -14,13 +14,15 @@ import msgspec
 from gateway.domain.channel import Channel, Served
 from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Prepared, Signs
+from gateway.upstream.adapter import AttemptFailed, Memory, Prepared, Signs
 from gateway.upstream.failures import bad_response, too_slow
 
 Sleep = Callable[[float], Awaitable[object]]
 
 MODELS = ("demo-echo", "demo-story", "demo-flaky")
 CONTEXT = 8192
+LONGEST = 4 * CONTEXT
+"""Characters of an answer: what is echoed beyond them is left out, as by a model that has reached its context."""
 STORY_SPEED = 25.0
 """Words a second of ``demo-story``: as fast as one reads."""
 
@@ -155,10 +157,11 @@ class Body:
         self._asked = asked
         self._plan = plan
         self._call = self._tool_call()
-        words = [] if self._call else _WORD.findall(self._text())
+        words = [] if self._call else _WORD.findall(self._text()[:LONGEST])
         limit = asked.max_completion_tokens or asked.max_tokens or len(words)
         self._words = words[:limit]
-        self._finish = "tool_calls" if self._call else "stop" if len(words) <= limit else "length"
+        cut = len(words) > limit or len(self._text()) > LONGEST
+        self._finish = "tool_calls" if self._call else "length" if cut else "stop"
         choices = max(1, min(asked.n or 1, 8))
         self._choices = range(choices)
         said = estimate("".join(self._words)) or estimate(str(self._call))
@@ -249,7 +252,7 @@ class MockReply:
         if plan.retry_after:
             self.headers = {**self.headers, "retry-after": plan.retry_after}
 
-    async def read(self, limit: int) -> bytes:
+    async def read(self, limit: int, memory: Memory) -> bytes:
         """See ``adapter.Reply``."""
         if self.status != 200:
             return self._body.error()[:limit]
@@ -257,7 +260,10 @@ class MockReply:
             await self._fall_silent("total", self._channel.timeouts.total)
         if self._plan.cut is not None:
             raise AttemptFailed(bad_response(self._channel, "it broke off, as the demo was asked to"))
-        return self._body.whole()
+        body = self._body.whole()
+        if not memory.take(len(body)):
+            await memory.wait(len(body))
+        return body
 
     async def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
         """See ``adapter.Reply``."""

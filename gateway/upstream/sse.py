@@ -52,6 +52,11 @@ class Framer:
         self._check(data[:cut])
         return data[:cut]
 
+    @property
+    def held(self) -> int:
+        """Bytes of an event that is not complete."""
+        return len(self._rest)
+
     def end(self) -> bytes:
         """What is left at the end of the bytes: an event whose blank line never came, or nothing."""
         left = bytes(self._rest)

@@ -60,11 +60,19 @@ class HttpClient:
         if self._request.protocol.writing_paused:
             await self._request.writer.drain()
 
-    def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
+    def answer(self, headers: dict[str, str], parts: tuple[bytes | memoryview, ...], *, soon: bool = False) -> None:
         """The whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""
-        response = self.response = Response(body, headers=self._headers(headers))
+        response = self.response = Response(*parts, headers=self._headers(headers))
         try:
             response.send(self._request, soon=soon)
+        except ConnectionError:
+            self.gone = True
+
+    async def delivered(self) -> None:
+        """Wait until a large answer is on its way to the last byte, or the client is gone."""
+        try:
+            if isinstance(self.response, Response):
+                await self.response.deliver(self._request)
         except ConnectionError:
             self.gone = True
 

@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.core.ratelimit import duration, headers_of
 from gateway.domain.errors import (
+    AnswerMemoryFull,
     BadRequest,
     Conflict,
     GatewayError,
@@ -37,6 +38,7 @@ BY_CLASS: dict[type[GatewayError], tuple[int, str]] = {
     RateLimited: (429, "rate_limit_error"),
     NoChannel: (503, "server_error"),
     Unavailable: (503, "server_error"),
+    AnswerMemoryFull: (503, "server_error"),
     UpstreamError: (502, "upstream_error"),
     UpstreamTimeout: (504, "upstream_error"),
     InternalError: (500, "server_error"),
@@ -67,7 +69,8 @@ PASSED_ON = {
 }
 """An upstream's refusals of the client's own mistakes keep their status; 403 is a text it will not answer."""
 
-NEVER_RETRY = frozenset({"call_cancelled", "internal_error", "request_too_large_for_limit"})
+NEVER_RETRY = frozenset({"answer_memory_full", "call_cancelled", "internal_error", "request_too_large_for_limit"})
+"""Among them what has made an upstream work already: clients would pay for it again and again."""
 
 LONGEST_RETRY_S = 60
 """The SDKs ignore a longer Retry-After, or give up on it (``wire.md`` 1.6)."""

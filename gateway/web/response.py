@@ -16,9 +16,9 @@ from gateway.web.linger import linger
 
 JSON: Final = "application/json"
 JOINED: Final = 64 << 10
-"""Bytes of a body that are copied behind their head to go by one write; of a longer one there shall be no copy.
+"""Bytes of a body that are copied behind their head to go by one write; a longer one goes in pieces of this size.
 
-Not by ``writelines`` either: in Python 3.12.1 it goes on although the client does not read (CVE-2024-12254).
+Not by ``writelines``: in Python 3.12.1 it goes on although the client does not read (CVE-2024-12254).
 """
 
 SHORT: Final = 64 << 10
@@ -36,12 +36,11 @@ class Response:
     Names and values of ``headers`` must be printable ASCII: what comes from outside has passed ``text.plain`` before.
     """
 
-    __slots__ = ("_body", "_due", "_head", "_request", "headers", "keep_alive", "sent")
+    __slots__ = ("_body", "_due", "_head", "_request", "_size", "headers", "keep_alive", "sent")
 
     def __init__(
         self,
-        body: bytes = b"",
-        *,
+        *body: bytes | memoryview,
         status: int = 200,
         headers: dict[str, str] | None = None,
         content_type: str = JSON,
@@ -50,14 +49,16 @@ class Response:
         self.keep_alive: bool | None = None
         """None: as the request wants it. False closes the connection after the answer."""
         self.sent = False
-        self._head = _head(status, body, content_type)
+        self._size = sum(map(len, body))
+        self._head = _head(status, self._size, content_type)
         self._body = body
-        self._due: list[bytes] = []
-        """What goes out in the loop's next turn."""
+        """What is still to be sent of it."""
+        self._due = b""
+        """What goes out now or in the loop's next turn: the head, and the body unless it is long."""
         self._request: web.BaseRequest | None = None
 
     def send(self, request: web.BaseRequest, *, soon: bool = False) -> None:
-        """Send it now. Raises ConnectionResetError if the client is gone.
+        """Send it now, but for a long body: that is left to ``deliver``. Raises ConnectionResetError.
 
         ``soon``: in the loop's next turn, with what others send then: a receiver is woken once for all of them. Not for
         an answer behind which the connection is closed. Until then ``replace`` can put another one in its place.
@@ -67,7 +68,7 @@ class Response:
             raise ConnectionResetError("the client is gone")
         if self.keep_alive is None:
             self.keep_alive = request.keep_alive and not _has_more(request)
-        self._due = self._parts(request)
+        self._due = self._begin(request)
         if soon:
             asyncio.get_running_loop().call_soon(self._flush, transport)
         else:
@@ -76,16 +77,32 @@ class Response:
 
     def replace(self, request: web.BaseRequest, body: bytes, *, status: int, headers: dict[str, str]) -> None:
         """Send this in the loop's next turn, in place of what was to be sent then."""
-        self.headers, self._head, self._body = headers, _head(status, body, JSON), body
-        self._due = self._parts(request)
+        self.headers, self._head, self._body = headers, _head(status, len(body), JSON), (body,)
+        self._size = len(body)
+        self._due = self._begin(request)
+
+    async def deliver(self, request: web.BaseRequest) -> None:
+        """Send the rest piece by piece, as the client takes it: what waits in the transport is never the whole.
+
+        Raises ConnectionResetError if the client is gone.
+        """
+        if self._due:  # the head goes out in the loop's next turn
+            await asyncio.sleep(0)
+        body, self._body = self._body, ()
+        for part in body:
+            for start in range(0, len(part), JOINED):
+                transport = request.transport
+                if transport is None or transport.is_closing():
+                    raise ConnectionResetError("the client is gone")
+                transport.write(bytes(part[start : start + JOINED]))
+                await request.writer.drain()
 
     def _flush(self, transport: asyncio.WriteTransport) -> None:
-        due, self._due = self._due, []
-        for part in due:
-            transport.write(part)
+        due, self._due = self._due, b""
+        transport.write(due)
 
-    def _parts(self, request: web.BaseRequest) -> list[bytes]:
-        """Head and body, in one piece unless the body is long."""
+    def _begin(self, request: web.BaseRequest) -> bytes:
+        """The head, and the body behind it unless it is long."""
         old = request.version < (1, 1)
         connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
         fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
@@ -93,9 +110,12 @@ class Response:
             f"HTTP/1.{0 if old else 1}{self._head}Server: tollkeeper\r\nDate: {rfc822_formatted_time()}\r\n"
             f"{connection}{fields}\r\n"
         ).encode()
-        body = b"" if request.method == "HEAD" else self._body
-        self._body = b""  # aiohttp keeps us until the next request: from here on the transport alone has it
-        return [head + body] if len(body) <= JOINED else [head, body]
+        if request.method == "HEAD":
+            self._body = ()
+        if self._size > JOINED:
+            return head
+        body, self._body = self._body, ()  # aiohttp keeps us until the next request: the transport alone has it now
+        return b"".join((head, *body))
 
     async def prepare(self, request: web.BaseRequest) -> None:
         """aiohttp's: for which request."""
@@ -107,15 +127,17 @@ class Response:
         if request is not None:
             if not self.sent:
                 self.send(request)
+            if self._body:
+                await self.deliver(request)
             await request.writer.drain()
             if not self.keep_alive and _has_more(request):
                 await linger(request.protocol)
 
 
-def _head(status: int, body: bytes, content_type: str) -> str:
+def _head(status: int, length: int, content_type: str) -> str:
     """What of the head depends on these alone, from behind the version."""
-    kind = f"Content-Type: {content_type}\r\n" if body else ""
-    size = "" if status == HTTPStatus.NO_CONTENT else f"Content-Length: {len(body)}\r\n"
+    kind = f"Content-Type: {content_type}\r\n" if length else ""
+    size = "" if status == HTTPStatus.NO_CONTENT else f"Content-Length: {length}\r\n"
     return f" {_REASONS.get(status, str(status))}\r\n{kind}{size}"
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from gateway.core.attempts import Sender
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
 from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, Prepared, Reply, Signs
+from gateway.upstream.adapter import AttemptFailed, Buffer, Memory, Prepared, Reply, Signs
 
 Piece = bytes | BaseException | asyncio.Event | Callable[[], None]
 """What a reply does next: bring bytes, break, wait, or do something to the world."""
@@ -65,8 +66,11 @@ class FakeReply:
         """``released`` or ``aborted``."""
         self._pieces = pieces
 
-    async def read(self, limit: int) -> bytes:
-        return b"".join([data async for data in self.chunks()])
+    async def read(self, limit: int, memory: Memory) -> bytes:
+        body = b"".join([data async for data in self.chunks()])
+        if not memory.take(len(body)):
+            await memory.wait(len(body))
+        return body
 
     async def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
         for piece in self._pieces:
@@ -166,7 +170,8 @@ class FakeClient:
         self.heads.append(headers)
         await self._pass()
 
-    def answer(self, headers: dict[str, str], body: bytes, *, soon: bool = False) -> None:
+    def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
+        body = b"".join(parts)
         if soon:
             self.due = Answered(headers, body)
             asyncio.get_running_loop().call_soon(self._flush)
@@ -180,7 +185,11 @@ class FakeClient:
 
     def _flush(self) -> None:
         if self.due is not None:
-            self.answer(self.due.headers, self.due.body)
+            self.answer(self.due.headers, (self.due.body,))
+
+    async def delivered(self) -> None:
+        with suppress(ConnectionError):
+            await self._pass()
 
     async def write(self, data: bytes) -> None:
         await self._pass()

@@ -10,12 +10,14 @@ import msgspec
 
 from gateway.config import Config
 from gateway.core.admission import today_of
+from gateway.core.answer_memory import AnswerMemory
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes
 from gateway.core.bus import Bus
 from gateway.core.call import Visit
 from gateway.core.catalog import Catalog
 from gateway.core.chooser import Chooser
+from gateway.core.clock import Clock
 from gateway.core.health import Health
 from gateway.core.ids import new_call_id
 from gateway.core.live import Live, Patience
@@ -62,9 +64,34 @@ class Rig:
         self.limiter = Limiter(clock.mono, today_of(self.books, clock.wall))
         self.tasks = Tasks()
         self.live = Live(clock.mono, self.tasks, QUICK)
+        self.answers = AnswerMemory(lambda: self.store.entities.registry.settings, self.live)
         self.meter = Meter()
+        self.pipeline = Pipeline(
+            Parts(
+                books=self.books,
+                catalog=lambda: Catalog(self.store.entities.registry),
+                passes=Passes(),
+                limiter=self.limiter,
+                attempts=self._attempts(clock),
+                meter=self.meter,
+                live=self.live,
+                bus=self.bus,
+                answers=self.answers,
+                clock=clock,
+                status_of=status_of,
+            )
+        )
+        self.token = kit.token()
+        self.client = FakeClient()
+        self.put("account", "", Account())
+        self.put("groups", "home", Group(name="home"))
+        self.put("prices", "m", kit.PRICE)
+        self.put("tokens", self.token.id, self.token)
+        self.grant(DOLLAR)
+
+    def _attempts(self, clock: Clock) -> Attempts:
         rooms = Rooms(self.limiter)
-        attempts = Attempts(
+        return Attempts(
             sender=self.upstreams,
             adapter_of=dialects.adapters(),
             lessons=Lessons(),
@@ -80,27 +107,6 @@ class Rig:
             ),
             rooms=rooms,
         )
-        self.pipeline = Pipeline(
-            Parts(
-                books=self.books,
-                catalog=lambda: Catalog(self.store.entities.registry),
-                passes=Passes(),
-                limiter=self.limiter,
-                attempts=attempts,
-                meter=self.meter,
-                live=self.live,
-                bus=self.bus,
-                clock=clock,
-                status_of=status_of,
-            )
-        )
-        self.token = kit.token()
-        self.client = FakeClient()
-        self.put("account", "", Account())
-        self.put("groups", "home", Group(name="home"))
-        self.put("prices", "m", kit.PRICE)
-        self.put("tokens", self.token.id, self.token)
-        self.grant(DOLLAR)
 
     def _drawn(self, tickets: int) -> int:
         return self.draw(tickets)

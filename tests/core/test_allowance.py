@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.core.admission import admit, group_of
 from gateway.core.allowance import Need, effects_of, need_of, with_limit
+from gateway.core.answer_memory import AnswerMemory
 from gateway.core.attempts import Attempts
 from gateway.core.call import Call, Visit
 from gateway.core.catalog import Catalog
@@ -27,6 +28,7 @@ from gateway.domain.estimate import BOUND_TOOLS_TOKENS
 from gateway.domain.group import Fallback, Group
 from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, Tier
+from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
 from gateway.domain.usage import Source
 from gateway.upstream import dialects
@@ -352,6 +354,7 @@ class StorelessGateway(GenerousUpstream):
         asked = self.attempts.with_recalled(kit.ask(**request))
         token = kit.token()
         call = Call(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog))
+        call.share = AnswerMemory(Settings, ()).share()
         admission = admit(call, self.limiter, Purse(10**18))
         first = self.attempts.first(call, admission.entry)
         assert first.route is not None

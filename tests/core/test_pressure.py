@@ -52,7 +52,7 @@ def test_what_is_free_is_given_back_when_it_is_quiet() -> None:
     machine = Machine()
     machine.size, machine.free = 300 * MIB, 200 * MIB
     machine.calls.clear()
-    machine.pressure.relax(True)
+    machine.pressure.relax(0, at_rest=True)
     assert machine.size == 100 * MIB
 
 

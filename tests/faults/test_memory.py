@@ -7,7 +7,7 @@ import asyncio
 import gzip
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +20,8 @@ from gateway.domain.channel import Dialect
 from tests.fakes.client import Client
 from tests.fakes.gateway import running
 from tests.fakes.provider import EVENTS, JSON, Exchange, Provider, Script
-from tests.fakes.replies import DONE, chunk, delta, event, speak, story
+from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, speak, story, usage
+from tests.fakes.replies import whole as message
 from tests.fakes.wire import Socket
 from tests.server import serving
 
@@ -56,7 +57,7 @@ async def served(home: Path, provider: Provider, **settings: int) -> AsyncIterat
     """Such a server, warm: it has answered a plain call and a stream."""
     async with running(home) as gateway:
         root = f"http://127.0.0.1:{provider.port}"
-        gateway.channel(provider.base_url, "m", "warm")
+        gateway.channel(provider.base_url, "m", "events", "warm")
         gateway.channel(root, "anthropic-m", name="anthropic", dialect=Dialect.ANTHROPIC)
         gateway.channel(root + "/v1beta", "gemini-m", name="gemini", dialect=Dialect.GEMINI)
         gateway.settings(**{"token_streams": 0, "channel_calls": 0, "memory_mib": 0, **settings})
@@ -128,3 +129,84 @@ async def test_stalled_readers_cost_half_a_mebibyte_each_and_nothing_afterwards(
             reader.reset()
         assert each < 512 * KIB
         assert await server.shrunk(base + 8 * MIB)
+
+
+SIZE, COUNT = (62_000_000, 24) if FULL else (12_000_000, 8)
+LIMIT = 256 if FULL else 32
+SPARE = 2 * SIZE + 32 * MIB
+"""Beside the answers: what one of them takes while it is read, and what the server takes to work at all."""
+
+
+def anthropic(text: bytes) -> bytes:
+    spent = b'{"input_tokens":9,"output_tokens":12}'
+    return (
+        b'{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"%b"}],'
+        b'"stop_reason":"end_turn","usage":%b}' % (text, spent)
+    )
+
+
+def gemini(text: bytes) -> bytes:
+    spent = b'{"promptTokenCount":9,"candidatesTokenCount":12,"totalTokenCount":21}'
+    candidate = b'{"index":0,"content":{"parts":[{"text":"%b"}]},"finishReason":"STOP"}' % text
+    return b'{"responseId":"r","candidates":[%b],"usageMetadata":%b}' % (candidate, spent)
+
+
+def openai(text: bytes) -> bytes:
+    return dumps(message("m", choice("TEXT"), spent=usage())).replace(b"TEXT", text)
+
+
+def events(text: bytes) -> bytes:
+    """Events nearly as large as they may be."""
+    parts = [text[start : start + (15 << 20)] for start in range(0, len(text), 15 << 20)]
+    large = [event(chunk(delta("TEXT"))).replace(b"TEXT", part) for part in parts]
+    return event(story()[0]) + b"".join(large) + event(story()[-1]) + DONE
+
+
+BODIES = {
+    "m": (openai, JSON),
+    "events": (events, EVENTS),
+    "anthropic-m": (anthropic, JSON),
+    "gemini-m": (gemini, JSON),
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "stream"),
+    [
+        ("m", False),
+        ("anthropic-m", False),
+        ("gemini-m", False),
+    ],
+)
+async def test_answers_together_stay_within_their_memory(
+    home: Path, provider: Provider, model: str, *, stream: bool
+) -> None:
+    """They come packed, 60 kB for 62 MB, all at once; every one of them is delivered in the end."""
+    make, kind = BODIES[model]
+    provider.other = whole(gzip.compress(make(b"x" * SIZE), 6), kind, packed=True)
+    async with served(home, provider, answers_mib=LIMIT) as server, peak(server) as highest:
+        base = server.resident
+        calls = [server.client.chat(model, stream=stream, max_tokens=10) for _ in range(COUNT)]
+        answers = await asyncio.gather(*calls)
+        assert [answer.status for answer in answers] == [200] * COUNT
+        assert min(len(answer.body) for answer in answers) >= SIZE
+        assert highest() - base < LIMIT * MIB + SPARE
+        assert await server.shrunk(base + 8 * MIB)
+
+
+@asynccontextmanager
+async def peak(server: Server) -> AsyncIterator[Callable[[], int]]:
+    """Tells the largest size the process has had in the block."""
+    most = 0
+
+    async def look() -> None:
+        nonlocal most
+        while True:
+            most = max(most, server.resident)
+            await asyncio.sleep(0.005)
+
+    task = asyncio.create_task(look())
+    try:
+        yield lambda: most
+    finally:
+        task.cancel()

@@ -35,8 +35,11 @@ def test_usage_as_clients_read_it() -> None:
 
 def test_a_reported_usage_stands() -> None:
     whole = _whole(Usage(input=1, source=Source.REPORTED))
-    assert whole.filled(USAGE) is whole.body
+    assert whole.parts(USAGE) == (whole.body,)
 
 
 def test_an_estimate_is_filled_in_and_marked() -> None:
-    assert json.loads(_whole(None).filled(USAGE)) == {"id": "x", "usage": {**as_object(USAGE), "estimated": True}}
+    assert json.loads(b"".join(_whole(None).parts(USAGE))) == {
+        "id": "x",
+        "usage": {**as_object(USAGE), "estimated": True},
+    }

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served
-from gateway.upstream.adapter import AttemptFailed, Prepared, Reply
+from gateway.upstream.adapter import AttemptFailed, Prepared, Reply, Unlimited
 from gateway.upstream.client import Upstreams
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply, silence, speak
@@ -34,7 +34,7 @@ async def test_the_request_arrives_as_prepared(upstreams: Upstreams, provider: P
     provider.on("m", speak())
     answer = await _send(upstreams, channel(provider.base_url, key="sk-1", headers={"X-Title": "me", "Cookie": "no"}))
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-    assert b"Hello" in await answer.read(10_000)
+    assert b"Hello" in await answer.read(10_000, Unlimited())
     head = provider.last.head
     assert (head.line, provider.last.body) == ("POST /v1/chat/completions HTTP/1.1", ASKED)
     assert (head.get("authorization"), head.get("x-title"), head.get("cookie")) == ("Bearer sk-1", "me", "")
@@ -45,12 +45,12 @@ async def test_headers_are_asked_for_in_lower_case(upstreams: Upstreams, provide
     provider.on("m", reply({}, headers={"X-Request-ID": "r1"}))
     answer = await _send(upstreams, channel(provider.base_url))
     assert answer.headers["x-request-id"] == "r1"
-    await answer.read(100)
+    await answer.read(100, Unlimited())
 
 
 async def test_keys_may_be_in_the_environment(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("m", speak())
-    await (await _send(upstreams, channel(provider.base_url, key="env:UP_KEY"))).read(10_000)
+    await (await _send(upstreams, channel(provider.base_url, key="env:UP_KEY"))).read(10_000, Unlimited())
     assert provider.last.head.get("authorization") == "Bearer sk-from-environment"
 
 
@@ -66,7 +66,7 @@ async def test_a_missing_variable_is_named(upstreams: Upstreams, provider: Provi
 
 async def test_azure_wants_its_own_header(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("m", speak())
-    await (await _send(upstreams, channel(provider.base_url, preset="azure", key="k"))).read(10_000)
+    await (await _send(upstreams, channel(provider.base_url, preset="azure", key="k"))).read(10_000, Unlimited())
     assert (provider.last.head.get("api-key"), provider.last.head.get("authorization")) == ("k", "")
 
 
@@ -74,7 +74,7 @@ async def test_a_connection_is_used_again(upstreams: Upstreams, provider: Provid
     provider.on("m", speak())
     up = channel(provider.base_url)
     for _ in range(3):
-        await (await _send(upstreams, up)).read(10_000)
+        await (await _send(upstreams, up)).read(10_000, Unlimited())
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, True]
 
 
@@ -82,17 +82,17 @@ async def test_a_changed_channel_connects_anew_beside_running_calls(upstreams: U
     provider.on("m", speak())
     first = await _send(upstreams, channel(provider.base_url, key="a"))
     second = await _send(upstreams, channel(provider.base_url, key="b"))
-    assert b"Hello" in await first.read(10_000)
-    assert b"Hello" in await second.read(10_000)
+    assert b"Hello" in await first.read(10_000, Unlimited())
+    assert b"Hello" in await second.read(10_000, Unlimited())
     assert [e.head.get("authorization") for e in provider.exchanges] == ["Bearer a", "Bearer b"]
 
 
 async def test_a_forgotten_channel_gives_its_connections_back(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("m", speak())
     up = channel(provider.base_url)
-    await (await _send(upstreams, up)).read(10_000)
+    await (await _send(upstreams, up)).read(10_000, Unlimited())
     upstreams.forget(up.id)
-    await (await _send(upstreams, up)).read(10_000)
+    await (await _send(upstreams, up)).read(10_000, Unlimited())
     await provider.exchanges[0].left()
     assert not provider.exchanges[1].gone.is_set()
 
@@ -100,7 +100,7 @@ async def test_a_forgotten_channel_gives_its_connections_back(upstreams: Upstrea
 async def test_a_change_that_is_none_for_the_connection_keeps_it(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("m", speak())
     for note in ("a", "b"):
-        await (await _send(upstreams, channel(provider.base_url, note=note))).read(10_000)
+        await (await _send(upstreams, channel(provider.base_url, note=note))).read(10_000, Unlimited())
     assert provider.last.reused
 
 
@@ -160,7 +160,7 @@ async def test_the_mock_needs_no_connection(upstreams: Upstreams) -> None:
     demo = channel("", dialect="mock")
     body = b'{"model":"demo-echo","messages":[{"role":"user","content":"Hi"}]}'
     answer = await upstreams.send(demo, Prepared(url="", headers={}, body=body), stream=False)
-    assert b'"Hi"' in await answer.read(10_000)
+    assert b'"Hi"' in await answer.read(10_000, Unlimited())
     assert "demo-echo" in [model.name for model in await upstreams.fetch_models(demo)]
 
 

@@ -9,7 +9,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served
 from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Prepared, Reply
+from gateway.upstream.adapter import AttemptFailed, Prepared, Reply, Unlimited
 from gateway.upstream.lessons import NOTHING
 from gateway.upstream.mock import HELP, STORY, Mock
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -48,7 +48,7 @@ async def _reply(sleep: Sleeper, text: object, *, up: Channel | None = None, **m
 
 
 async def _whole(sleep: Sleeper, text: object, **more: Any) -> Doc:
-    doc = json.loads(await (await _reply(sleep, text, **more)).read(100_000))
+    doc = json.loads(await (await _reply(sleep, text, **more)).read(100_000, Unlimited()))
     assert isinstance(doc, dict)
     return doc
 
@@ -105,13 +105,13 @@ async def test_limits_and_several_choices_are_kept(sleep: Sleeper) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 async def test_it_fails_as_asked(sleep: Sleeper, status: int, *, stream: bool) -> None:
     reply = await _reply(sleep, f"please !{status} now", stream=stream)
-    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000))
+    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, Unlimited()))
     assert (reply.status, failure.error.status) == (status, status)
 
 
 async def test_it_says_when_to_come_back(sleep: Sleeper) -> None:
     reply = await _reply(sleep, "!429 retry-after=2")
-    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000))
+    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, Unlimited()))
     assert (failure.kind, failure.retry_after_s) == (FailureKind.RATE, 2)
 
 
@@ -130,7 +130,7 @@ async def test_what_breaks_off_has_no_good_end(sleep: Sleeper, text: str) -> Non
     stream, _ = await _stream(sleep, text)
     assert (stream.error and stream.error.code) == "upstream_stream_truncated"
     with pytest.raises(AttemptFailed, match="broke off"):
-        await (await _reply(sleep, text)).read(100)
+        await (await _reply(sleep, text)).read(100, Unlimited())
 
 
 @pytest.mark.parametrize(("text", "deadline"), [("!silence", "first event"), ("!silence=2 x y", "idle")])
@@ -142,13 +142,13 @@ async def test_it_falls_silent_until_the_deadline(sleep: Sleeper, text: str, dea
 
 async def test_a_plain_call_falls_silent_too(sleep: Sleeper) -> None:
     with pytest.raises(AttemptFailed, match="total"):
-        await (await _reply(sleep, "!silence")).read(100)
+        await (await _reply(sleep, "!silence")).read(100, Unlimited())
 
 
 async def test_half_an_emoji_is_not_said_again(sleep: Sleeper) -> None:
     body = b'{"model":"demo-echo","messages":[{"role":"user","content":"so \\ud83d"}]}'
     reply = await Mock(sleep).answer(_demo(), Prepared(url="", headers={}, body=body))
-    assert json.loads(await reply.read(1000))["choices"][0]["message"]["content"] == "so ?"
+    assert json.loads(await reply.read(1000, Unlimited()))["choices"][0]["message"]["content"] == "so ?"
 
 
 async def test_it_hides_its_usage(sleep: Sleeper) -> None:
@@ -160,7 +160,7 @@ async def test_it_hides_its_usage(sleep: Sleeper) -> None:
 async def test_it_garbles(sleep: Sleeper) -> None:
     reply = await _reply(sleep, "!bad-json")
     with pytest.raises(AttemptFailed, match="no JSON"):
-        DIALECT.whole(await reply.read(10_000), order(), channel())
+        DIALECT.whole(await reply.read(10_000, Unlimited()), order(), channel())
     stream, _ = await _stream(sleep, "!bad-json")
     assert (stream.error and stream.error.code) == "upstream_bad_response"
 

@@ -36,6 +36,12 @@ def test_an_event_starts_the_idle_deadline() -> None:
     assert watch.due() == Due("idle", 30, 1040)
 
 
+def test_time_that_is_not_the_upstreams_is_not_counted() -> None:
+    watch = _watch(Seen())
+    watch.skip(100)
+    assert watch.due() == Due("first event", 20, 1120)
+
+
 def test_a_comment_puts_the_deadline_off() -> None:
     seen = Seen()
     watch = _watch(seen)

@@ -59,7 +59,7 @@ async def test_a_stream_has_its_head_and_its_bytes() -> None:
 
 async def test_a_whole_answer_is_sent_at_once_and_once() -> None:
     async def act(client: HttpClient) -> None:
-        client.answer({"x-gateway-channel": "up"}, b"{}")
+        client.answer({"x-gateway-channel": "up"}, (b"{}",))
 
     answer = await acted(act)
     assert (answer.status, answer.body) == (200, b"{}")
@@ -93,7 +93,7 @@ async def test_a_whole_answer_to_nobody_is_no_error() -> None:
     async def handle(request: web.BaseRequest) -> web.StreamResponse | Response:
         client = HttpClient(request, CallId("req_1"))
         client.cut()
-        client.answer({}, b"{}")
+        client.answer({}, (b"{}",))
         assert client.gone
         gone.set()
         assert client.response is not None

@@ -104,6 +104,37 @@ async def test_a_large_answer_that_waits_for_its_client_is_there_once(*, soon: b
     assert memory < 1.5 * size
 
 
+async def test_a_large_answer_is_gone_before_its_client_has_the_last_of_it() -> None:
+    """What waits in the transport are its last pieces: a client cannot keep the whole by leaving those unread."""
+    size = 16 << 20
+    response: list[Response] = []
+
+    async def large(request: web.BaseRequest) -> Response:
+        tracemalloc.start()
+        response.append(Response(memoryview(b"x" * size)[:-1], b"y"))
+        response[0].send(request)
+        await response[0].deliver(request)
+        return response[0]
+
+    async with opened(large) as (client, _):
+        peer = await client.connect(window=4096)
+        peer.stop_reading()
+        await peer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        await until(lambda: response)
+        peer.go_on_reading()
+        while len(peer.buffer) < size - 1_000_000:
+            await peer.more()
+        peer.stop_reading()
+        await until(lambda: not response[0]._body)  # noqa: SLF001
+        await asyncio.sleep(0.1)
+        memory, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        peer.go_on_reading()
+        body = (await read_answer(peer)).body
+    assert memory < size + (8 << 20)  # of which the client's own buffer is one
+    assert (len(body), body[-2:]) == (size, b"xy")
+
+
 async def test_the_head_is_complete() -> None:
     async with opened(answer) as (client, _):
         head = (await client.get("/")).head

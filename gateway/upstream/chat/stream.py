@@ -42,6 +42,7 @@ class TranslatedStream:
         self.tally = self._chat.tally
         self.events = 0
         self.comments = 0
+        self.held = 0
 
     @property
     def error(self) -> UpstreamError | None:
@@ -75,11 +76,14 @@ class TranslatedStream:
             return b""
         try:
             if self._body is None:
-                return self._take(self._framer.feed(data))
+                block = self._framer.feed(data)
+                self.held = self._framer.held
+                return self._take(block)
         except UpstreamError as exc:
             self.failure = bad_response(self._channel, exc.message)
             return b""
         self._body += data
+        self.held = len(self._body)
         if len(self._body) > BODY_LIMIT:
             self.failure = bad_response(self._channel, f"it is longer than {BODY_LIMIT >> 20} MiB")
         return b""

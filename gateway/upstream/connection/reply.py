@@ -6,11 +6,12 @@ the rest comes at once after the second.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from io import BytesIO
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, Signs
+from gateway.upstream.adapter import AttemptFailed, Memory, Signs
 from gateway.upstream.connection.answer import Answer
 from gateway.upstream.connection.broken import Broken
 from gateway.upstream.connection.inflate import Inflater
@@ -39,28 +40,40 @@ class HttpReply:
         coding = answer.headers.get("content-encoding", "")
         self._inflater = self._unpacking(coding.strip().lower()) if coding else None
 
-    async def read(self, limit: int) -> bytes:
+    async def read(self, limit: int, memory: Memory) -> bytes:
         """See ``adapter.Reply``."""
-        parts: list[bytes] = []
-        size = 0
+        data = b""
         if self._answer.complete and self._inflater is None:  # the usual case: it came with its head
-            parts.append(self._answer.rest())
-            size = len(parts[0])
-            if size <= limit:
+            data = self._answer.rest()
+            if len(data) <= limit and memory.take(len(data)):
                 self._end()
-                return parts[0]
-        if not self._answer.complete:
-            seconds = self.channel.timeouts.total
-            self.arm(self._began + seconds, self.expire, "total", seconds)
-        while size <= limit:
-            data = await self.receive()
-            if not data:
-                self.release()
-                return b"".join(parts)
-            parts.append(data)
-            size += len(data)
-        self.abort()
-        raise AttemptFailed(failures.bad_response(self.channel, f"it is longer than {limit} bytes"))
+                return data
+        return await self._gather(data, limit, memory)
+
+    async def _gather(self, data: bytes, limit: int, memory: Memory) -> bytes:
+        """The whole body, of which ``data`` has come. It grows in one place: of its parts no further copy is made."""
+        gathered = BytesIO()
+        seconds = self.channel.timeouts.total
+        self.arm(self._began + seconds, self.expire, "total", seconds)
+        while data or (data := await self.receive()):
+            if gathered.tell() + len(data) > limit:
+                self.abort()
+                raise AttemptFailed(failures.bad_response(self.channel, f"it is longer than {limit} bytes"))
+            if not memory.take(len(data)):
+                seconds += await self._wait(memory, len(data))
+                self.arm(self._began + seconds, self.expire, "total", self.channel.timeouts.total)
+            gathered.write(data)
+            data = b""
+        self.release()
+        return gathered.getvalue()
+
+    async def _wait(self, memory: Memory, size: int) -> float:
+        """The seconds it took: the upstream waits, too, and they are not counted against it."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._disarm()
+        await memory.wait(size)
+        return loop.time() - began
 
     def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
         """See ``adapter.Reply``."""
@@ -99,8 +112,7 @@ class HttpReply:
 
     def arm(self, at: float, callback: Callable[..., None], *args: object) -> None:
         """Replaces the timer; it ends with the reply."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._disarm()
         self._timer = asyncio.get_running_loop().call_at(at, callback, *args)
 
     def expire(self, deadline: str, seconds: float) -> None:
@@ -119,10 +131,13 @@ class HttpReply:
         self._answer.abort()
         self._end()
 
-    def _end(self) -> None:
+    def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _end(self) -> None:
+        self._disarm()
         if self._on_end is not None:
             self._on_end()
             self._on_end = None
@@ -139,7 +154,7 @@ class Reads:
 class Incoming:
     """The bytes of a stream as they come, within the deadlines of ``watch``. An iterator, so that it needs no end."""
 
-    __slots__ = ("_armed", "_reads", "_reply", "_signs", "_size", "_waiting", "_watch")
+    __slots__ = ("_armed", "_left", "_reads", "_reply", "_signs", "_size", "_waiting", "_watch")
 
     def __init__(self, reply: HttpReply, signs: Signs | None, began: float) -> None:
         self._reply = reply
@@ -148,6 +163,8 @@ class Incoming:
         self._watch = Watch(self._signs, reply.channel.timeouts, began)
         self._size = 0
         self._waiting = False
+        self._left = asyncio.get_running_loop().time()
+        """When the last bytes were given, and whoever reads went on with them."""
         self._armed = self._watch.due().at
         reply.arm(self._armed, self._check)
 
@@ -156,7 +173,10 @@ class Incoming:
 
     async def __anext__(self) -> bytes:
         """A connection that breaks in the middle of the events ends them: what they were tells what that means."""
-        self._watch.look(asyncio.get_running_loop().time())
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._watch.skip(now - self._left)
+        self._watch.look(now)
         if (
             at := self._watch.due().at
         ) < self._armed:  # the idle deadline may be shorter than what is left for the head
@@ -170,6 +190,7 @@ class Incoming:
             raise
         finally:
             self._waiting = False
+            self._left = loop.time()
         if not data:
             raise StopAsyncIteration
         self._reads.events += 1

@@ -20,6 +20,11 @@ class Body:
     def __init__(self) -> None:
         self._bytes = bytearray()
 
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return len(self._bytes)
+
     def add(self, data: bytes, channel: Channel) -> None:
         """Raises AttemptFailed if it is too long."""
         self._bytes += data

@@ -48,6 +48,7 @@ class ChatStream:
         self.tally = self._chunks.tally
         self.events = 0
         self.comments = 0
+        self.held = 0
 
     @property
     def error(self) -> UpstreamError | None:
@@ -88,8 +89,10 @@ class ChatStream:
         try:
             if self._body is not None:
                 self._body.add(data, self._channel)
+                self.held = self._body.size
                 return b""
             block = self._framer.feed(data)
+            self.held = self._framer.held
         except AttemptFailed as exc:
             self.failure = exc.failure
             return b""

@@ -12,7 +12,7 @@ import trustme
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Timeouts
-from gateway.upstream.adapter import AttemptFailed, Prepared
+from gateway.upstream.adapter import AttemptFailed, Prepared, Unlimited
 from gateway.upstream.connection.pool import Pool
 from gateway.upstream.connection.reply import HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
@@ -155,19 +155,19 @@ async def test_a_few_early_hints_are_no_harm(ask: Asker) -> None:
         await exchange.write(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 3)
         await exchange.answer(b"{}")
 
-    assert await (await ask(script)).read(10) == b"{}"
+    assert await (await ask(script)).read(10, Unlimited()) == b"{}"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirects_are_answers_and_not_followed(ask: Asker, provider: Provider, status: int) -> None:
     answer = await ask(reply(b"", status=status, headers={"location": provider.base_url + "/elsewhere"}))
-    await answer.read(10)
+    await answer.read(10, Unlimited())
     assert (answer.status, len(provider.exchanges)) == (status, 1)
 
 
 async def test_cookies_are_not_kept(ask: Asker) -> None:
     for _ in range(2):
-        await (await ask(reply(b"{}", headers={"set-cookie": "a=b"}))).read(10)
+        await (await ask(reply(b"{}", headers={"set-cookie": "a=b"}))).read(10, Unlimited())
     assert ask.exchange.head.get("cookie") == ""
 
 
@@ -177,7 +177,7 @@ async def test_an_answer_before_the_request_was_read_is_used() -> None:
         base_url = f"http://127.0.0.1:{port}/v1"
         pool = Pool(channel(base_url), {})
         answer = await pool.send("POST", Prepared(url=base_url, headers={}, body=b"x" * 30_000_000), 5)
-        assert (answer.status, await answer.read(100)) == (413, b"{}")
+        assert (answer.status, await answer.read(100, Unlimited())) == (413, b"{}")
         await pool.close()
 
 
@@ -186,27 +186,27 @@ async def test_a_large_body_arrives_whole(provider: Provider) -> None:
     pool = Pool(channel(provider.base_url), {})
     body = b'{"model":"m","x":"' + b"y" * 5_000_000 + b'"}'
     answer = await pool.send("POST", Prepared(url=provider.base_url, headers={}, body=body), 5)
-    await answer.read(10_000)
+    await answer.read(10_000, Unlimited())
     assert provider.last.body == body
     await pool.close()
 
 
 async def test_a_connection_closed_while_idle_is_replaced_unseen(ask: Asker, provider: Provider) -> None:
-    await (await ask(speak())).read(10_000)
+    await (await ask(speak())).read(10_000, Unlimited())
     provider.last.socket.close()
     await provider.last.left()
-    await (await ask(speak())).read(10_000)
+    await (await ask(speak())).read(10_000, Unlimited())
     assert len(provider.exchanges) == 2
 
 
 async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Asker, provider: Provider) -> None:
-    await (await ask(speak())).read(10_000)
+    await (await ask(speak())).read(10_000, Unlimited())
     turns = iter((slam, speak()))
 
     async def script(exchange: Exchange) -> None:
         await next(turns)(exchange)
 
-    assert b"Hello" in await (await ask(script)).read(10_000)
+    assert b"Hello" in await (await ask(script)).read(10_000, Unlimited())
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, False]
 
 
@@ -217,7 +217,7 @@ async def test_a_fresh_connection_that_breaks_is_not_tried_again(ask: Asker, pro
 
 async def test_a_connection_that_is_to_be_closed_is_not_used_again(ask: Asker, provider: Provider) -> None:
     for _ in range(2):
-        await (await ask(reply(b"{}", headers={"connection": "close"}))).read(10)
+        await (await ask(reply(b"{}", headers={"connection": "close"}))).read(10, Unlimited())
     assert [exchange.reused for exchange in provider.exchanges] == [False, False]
 
 
@@ -226,15 +226,15 @@ async def test_bytes_after_the_answer_spoil_the_connection(ask: Asker, provider:
         await exchange.answer(b"{}")
         await exchange.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 
-    await (await ask(script)).read(10)
+    await (await ask(script)).read(10, Unlimited())
     await ask.idle()
-    assert await (await ask(reply(b"{}"))).read(10) == b"{}"
+    assert await (await ask(reply(b"{}"))).read(10, Unlimited()) == b"{}"
     assert not provider.last.reused
 
 
 async def test_a_failed_answer_keeps_its_connection(ask: Asker, provider: Provider) -> None:
     for _ in range(2):
-        await (await ask(fail(500))).read(10_000)
+        await (await ask(fail(500))).read(10_000, Unlimited())
     assert provider.last.reused
 
 
@@ -246,7 +246,7 @@ async def test_hung_calls_hold_nobody_up(ask: Asker, provider: Provider) -> None
         tasks = [group.create_task(_quietly(hung, asked)) for _ in range(50)]
         await provider.asked(50)
         async with asyncio.timeout(2):
-            await (await ask(speak())).read(10_000)
+            await (await ask(speak())).read(10_000, Unlimited())
         for task in tasks:
             task.cancel()
     assert hung.busy == 0
@@ -266,7 +266,7 @@ async def test_more_calls_than_connections_wait_for_one(monkeypatch: pytest.Monk
         await saying(*[EMPTY] * 50)(peer)
 
     async def one(pool: Pool, port: int) -> None:
-        await (await pool.send("POST", question(port), 5)).read(10)
+        await (await pool.send("POST", question(port), 5)).read(10, Unlimited())
 
     async with listening(echo) as port, pooled() as pool, asyncio.TaskGroup() as group:
         for _ in range(20):
@@ -297,7 +297,7 @@ async def test_calls_cancelled_while_dialing_keep_no_places(when: float, monkeyp
             await asyncio.sleep(when)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        assert (await (await pool.send("POST", question(port), 5)).read(10)) == b""
+        assert (await (await pool.send("POST", question(port), 5)).read(10, Unlimited())) == b""
 
 
 async def test_closing_breaks_what_is_under_way() -> None:
@@ -309,7 +309,7 @@ async def test_closing_breaks_what_is_under_way() -> None:
         await pool.close()
         assert isinstance(await _raised(waiting), AttemptFailed)
         with pytest.raises(AttemptFailed, match="broke off"):
-            await begun.read(10)
+            await begun.read(10, Unlimited())
         with pytest.raises(AttemptFailed, match="closed"):
             await pool.send("POST", question(port), 5)
     assert pool.busy == 0

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.adapter import AttemptFailed
+from gateway.upstream.adapter import AttemptFailed, Unlimited
 from gateway.upstream.connection.reply import LINGER_S, HttpReply
 from gateway.upstream.openai.stream import ChatStream
 from tests.fakes.provider import Exchange, Provider, Script
@@ -31,17 +31,87 @@ async def _said(answer: HttpReply) -> list[bytes]:
 
 
 async def test_a_body_is_read_whole(ask: Asker) -> None:
-    assert await (await ask(reply(b"x" * 300_000))).read(300_000) == b"x" * 300_000
+    assert await (await ask(reply(b"x" * 300_000))).read(300_000, Unlimited()) == b"x" * 300_000
+
+
+class Scarce:
+    """Memory of which there is none until the test gives it; then there is enough."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.there = asyncio.Event()
+        self.size = 0
+
+    def take(self, size: int) -> bool:
+        if self.there.is_set():
+            self.size += size
+        return self.there.is_set()
+
+    async def wait(self, size: int) -> None:
+        self.asked.set()
+        await self.there.wait()
+        self.size += size
+
+
+async def test_an_upstream_waits_for_memory_and_its_time_is_not_counted(ask: Asker) -> None:
+    """More than its total deadline goes by, and what it has to say does not come in meanwhile."""
+    sent = 0
+
+    async def script(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.begin(headers={"content-length": str(32 << 20)})
+        for _ in range(512):
+            await exchange.write(b"x" * 65_536)
+            sent += 65_536
+
+    memory = Scarce()
+    answer = await ask(script, total=2.0)
+    reading = asyncio.create_task(answer.read(32 << 20, memory))
+    await memory.asked.wait()
+    await asyncio.sleep(2.5)
+    assert sent < 24 << 20
+    assert not reading.done()
+    memory.there.set()
+    assert len(await reading) == memory.size == 32 << 20
+
+
+async def test_an_answer_that_came_at_once_is_counted_as_well(ask: Asker) -> None:
+    memory = Scarce()
+    reading = asyncio.create_task((await ask(reply(b"hello"))).read(100, memory))
+    await memory.asked.wait()
+    memory.there.set()
+    assert (await reading, memory.size) == (b"hello", 5)
+
+
+async def test_a_stream_whose_reader_was_away_is_not_too_slow(ask: Asker) -> None:
+    """The reader comes back in the middle of an event, long after the idle deadline."""
+    go_on = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(event(story()[0]) + b"data: {")
+        await exchange.until(go_on)
+        await exchange.piece(event(story()[-1])[7:] + b"data: [DONE]\n\n")
+        await exchange.finish()
+
+    answer, up = await ask(script, idle=0.3), ChatStream(order(), channel())
+    chunks = answer.chunks(up)
+    up.feed(await anext(chunks))
+    await asyncio.sleep(0.6)
+    asyncio.get_running_loop().call_later(0.1, go_on.set)
+    async for data in chunks:
+        up.feed(data)
+    assert up.finished
 
 
 async def test_an_empty_body_is_empty(ask: Asker) -> None:
-    assert await (await ask(reply(b"", status=204))).read(10) == b""
+    assert await (await ask(reply(b"", status=204))).read(10, Unlimited()) == b""
 
 
 async def test_a_body_that_is_too_long_is_refused_and_not_read(ask: Asker) -> None:
     answer = await ask(_flood)
     with pytest.raises(AttemptFailed, match="longer than 299999") as caught:
-        await answer.read(299_999)
+        await answer.read(299_999, Unlimited())
     assert caught.value.code == "upstream_bad_response"
     await ask.exchange.left()
 
@@ -51,20 +121,20 @@ async def test_a_body_that_is_too_long_is_refused_and_not_read(ask: Asker) -> No
 )
 async def test_a_compressed_body_is_unpacked(ask: Asker, coding: str, packed: bytes) -> None:
     answer = await ask(reply(packed, headers={"content-encoding": coding}))
-    assert await answer.read(100) == b"hello"
+    assert await answer.read(100, Unlimited()) == b"hello"
 
 
 async def test_a_bomb_is_cut(ask: Asker) -> None:
     bomb = gzip.compress(b"\0" * 100_000_000)
     answer = await ask(reply(bomb, headers={"content-encoding": "gzip"}))
     with pytest.raises(AttemptFailed, match="longer than"):
-        await answer.read(1_000_000)
+        await answer.read(1_000_000, Unlimited())
 
 
 async def test_a_lie_about_the_coding_is_a_bad_answer(ask: Asker) -> None:
     answer = await ask(reply(b"no gzip at all", headers={"content-encoding": "gzip"}))
     with pytest.raises(AttemptFailed) as caught:
-        await answer.read(100)
+        await answer.read(100, Unlimited())
     assert caught.value.code == "upstream_bad_response"
 
 
@@ -75,7 +145,7 @@ async def test_a_body_shorter_than_said_is_a_bad_answer(ask: Asker) -> None:
         exchange.socket.close()
 
     with pytest.raises(AttemptFailed, match="broke off") as caught:
-        await (await ask(script)).read(100)
+        await (await ask(script)).read(100, Unlimited())
     assert (caught.value.kind, caught.value.sent) == (K.SERVER, True)
 
 
@@ -148,7 +218,7 @@ async def test_a_released_connection_is_kept_if_the_rest_comes_soon(ask: Asker) 
     answer.release()
     go.set()
     await ask.idle()
-    await (await ask(reply({}))).read(10)
+    await (await ask(reply({}))).read(10, Unlimited())
     assert ask.exchange.reused
 
 
@@ -182,7 +252,7 @@ async def test_a_break_after_it_ends_the_events(ask: Asker, fault: str) -> None:
 async def test_a_body_that_trickles_is_cut_at_the_total_deadline(ask: Asker) -> None:
     answer = await ask(_dribble, total=0.2)
     with pytest.raises(AttemptFailed, match=r"total deadline of 0\.2 s") as caught:
-        await answer.read(1000)
+        await answer.read(1000, Unlimited())
     assert (caught.value.kind, caught.value.code) == (K.SLOW, "upstream_timeout")
     await ask.exchange.left()
 

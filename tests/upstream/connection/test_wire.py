@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from gateway.upstream.adapter import AttemptFailed
+from gateway.upstream.adapter import AttemptFailed, Unlimited
 from gateway.upstream.connection.answer import HIGH_WATER, Answer
 from gateway.upstream.connection.broken import Broken
 from gateway.upstream.connection.pool import Pool
@@ -332,7 +332,7 @@ async def _ask(pool: Pool, port: int, nonce: bytes, rng: random.Random) -> bool:
         reply.release()
         return False
     try:
-        assert await reply.read(1 << 20) == nonce
+        assert await reply.read(1 << 20, Unlimited()) == nonce
     finally:
         reply.abort()
     return True

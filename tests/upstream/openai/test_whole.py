@@ -149,7 +149,7 @@ def test_a_lone_surrogate_passes() -> None:
 def test_usage_is_reported() -> None:
     answer = _read(whole("m", choice("Hi"), spent=usage(9, 2)))
     assert answer.reported == Usage(input=9, output=2, source=Source.REPORTED)
-    assert answer.filled(Usage()) is answer.body
+    assert answer.parts(Usage()) == (answer.body,)
 
 
 def test_usage_that_leaves_thoughts_out_is_corrected() -> None:
@@ -166,7 +166,7 @@ def test_usage_that_leaves_thoughts_out_is_corrected() -> None:
 def test_without_usage_there_is_an_estimate(spent: Any) -> None:
     answer = _read({**whole("m", choice("Hello there")), "usage": spent})
     assert answer.reported is None
-    filled = json.loads(answer.filled(Usage(input=5, output=answer.tally.tokens())))
+    filled = json.loads(b"".join(answer.parts(Usage(input=5, output=answer.tally.tokens()))))
     assert (filled["usage"]["estimated"], filled["usage"]["completion_tokens"]) == (True, 2)
 
 
