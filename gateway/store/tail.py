@@ -48,7 +48,8 @@ class Tail:
         """How many lines were replaced so far."""
         self._unsure = True
         """Nothing is known yet about what an earlier process wrote."""
-        self._failed = False
+        self._failure: OSError | None = None
+        """Of a sync."""
         self._torn = False
         """What a failed write has left stands behind the last line."""
         self._spoilt = False
@@ -90,9 +91,9 @@ class Tail:
             try:
                 files.write_at(self._fd, new, start)
             except files.ShortWrite as exc:
-                if not exc.written:
+                if old.startswith(new[: exc.written]):
                     return False
-                self._spoilt = True  # neither the old line nor the new one
+                self._spoilt = True  # it is neither the old line nor the new one
             self._unsynced[i] = new
             self._amended += 1
             return True
@@ -107,13 +108,18 @@ class Tail:
 
         A file that somebody has deleted is a failure: nobody would find the calls in it.
         """
-        if self._failed or self._torn or self._spoilt:
+        if self._failure is not None:
+            raise OSError(self._failure.errno, self._failure.strerror)
+        if self._torn or self._spoilt:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        self._failed = True
-        files.sync(self._fd)
+        try:
+            files.sync(self._fd)
+        except OSError as exc:
+            self._failure = exc
+            raise
         if self._has_name and not os.fstat(self._fd).st_nlink:
-            raise OSError(errno.ENOENT, "the file was deleted")
-        self._failed = False
+            self._failure = OSError(errno.ENOENT, "the file was deleted")
+            raise self._failure
 
     def covered(self, mark: Mark) -> None:
         """A sync succeeded: what was there at the mark is safe, unless a line was replaced meanwhile."""
@@ -137,7 +143,7 @@ class Tail:
             with suppress(OSError):  # the next append tries again
                 self._fd = files.open_file(self.segment.path, os.O_RDWR)
         self._synced, self._unsure = self.segment.end, False
-        self._failed = self._torn = self._spoilt = False
+        self._failure, self._torn, self._spoilt = None, False, False
         self._unsynced.clear()
 
     def close(self) -> None:

@@ -174,13 +174,24 @@ def test_a_line_that_cannot_be_replaced_stays(tail: Tail, monkeypatch: pytest.Mo
     assert content(tail) == before
 
 
+def test_a_line_of_which_nothing_was_changed_when_the_disk_refused_stays(
+    tail: Tail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part that was written is as it was before."""
+    tail.append(LINES)
+    before = content(tail)
+    takes_only(monkeypatch, 8)
+    assert not tail.amend(b'"cost":3', lambda _: pack(3, b'{"cost":9}'))
+    assert content(tail) == before
+
+
 def test_a_line_that_was_spoilt_while_it_was_replaced_is_written_anew(
     tail: Tail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tail.append(LINES)
     new = pack(3, b'{"cost":9}')
     with monkeypatch.context() as patch:
-        takes_only(patch, 9)
+        takes_only(patch, 13)
         assert tail.amend(b'"cost":3', lambda _: new)
     with pytest.raises(OSError, match="Input/output"):
         tail.sync()
