@@ -7,6 +7,7 @@ import msgspec
 
 from gateway.client.http import TIMEOUT_S, Answer, Ask, Place, request
 from gateway.domain.errors import (
+    AnswerMemoryFull,
     BadRequest,
     Conflict,
     GatewayError,
@@ -47,7 +48,17 @@ _BY_STATUS: dict[int, type[GatewayError]] = {
 }
 _BY_CODE: dict[str, type[GatewayError]] = {
     kind.default_code: kind
-    for kind in (QuotaExceeded, RateLimited, NoChannel, Unavailable, UpstreamError, UpstreamTimeout, Conflict, NotFound)
+    for kind in (
+        AnswerMemoryFull,
+        Conflict,
+        NoChannel,
+        NotFound,
+        QuotaExceeded,
+        RateLimited,
+        Unavailable,
+        UpstreamError,
+        UpstreamTimeout,
+    )
 }
 _BY_CODE |= dict.fromkeys(("account_suspended", "group_quota_exceeded", "token_quota_exceeded"), QuotaExceeded)
 
