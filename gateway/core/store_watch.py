@@ -43,7 +43,8 @@ class StoreWatch:
     def note(self, text: str) -> None:
         """Report what the store has done to keep its calls."""
         now = self._mono()
-        if now - self._notes.get(text, -QUIET_S) >= QUIET_S:
+        self._notes = {text: at for text, at in self._notes.items() if now - at < QUIET_S}
+        if text not in self._notes:
             self._notes[text] = now
             _log.warning("the store in %s: %s", self._home, text)
 

@@ -185,7 +185,7 @@ class Log:
         except OSError as exc:
             with self._lock:
                 tail.rebuild()
-            self.tell(f"the disk refused to sync {tail.segment.name} ({files.reason(exc)}); it was written anew")
+            self.tell(f"the disk refused to sync {tail.segment.name} ({files.reason(exc)}); the file was rewritten")
         else:
             with self._lock:
                 tail.covered(mark)

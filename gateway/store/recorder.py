@@ -123,6 +123,9 @@ class Recorder:
             except OSError as exc:
                 self.trouble.say(sync=f"the disk refuses to sync: {reason(exc)}")
                 raise
+            except Exception as exc:  # by a bug of ours: who waits is not sure of anything
+                self.trouble.say(sync=f"the records cannot be synced: {exc}")
+                raise OSError(errno.EIO, self.trouble.sync) from exc
             self._safe = count
 
     def _tidy(self) -> bool:

@@ -32,6 +32,10 @@ SYNC_S = 0.1
 """Seconds between two syncs, while anything is written: what a power cut may take with ``durability = interval``."""
 
 
+NOTES_KEPT = 100
+"""A disk that fails for days gives no more to remember."""
+
+
 class Store:
     """Made by ``open``; to be closed."""
 
@@ -39,7 +43,7 @@ class Store:
         self._home, self._writer = home, writer
         self._ending = ExitStack()
         self.notes: list[str] = []
-        """What was repaired, at opening or since, for the owner to know; each once."""
+        """What was repaired, at opening or since, for the owner to know."""
         self.on_note: Callable[[str], None] = lambda _text: None
         """Called with what is repaired later, from whichever thread."""
         self.entities: Entities
@@ -114,7 +118,7 @@ class Store:
             self._ending = ending.pop_all()
 
     def _note(self, text: str) -> None:
-        if text not in self.notes:
+        if text not in self.notes and len(self.notes) < NOTES_KEPT:
             self.notes.append(text)
         self.on_note(text)
 

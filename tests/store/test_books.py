@@ -218,6 +218,17 @@ async def test_a_record_that_can_be_neither_synced_nor_replaced_stands(
     assert store.books.balance() == 10 * DOLLAR - 500
 
 
+async def test_a_bug_in_syncing_withholds_the_answer_as_well(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.books.open(running(1))
+    settled = store.books.settle(record(1, cost=500, rates=Rates(1, 1, 1, 1, 1, 1)))
+    with monkeypatch.context() as patch:
+        patch.setattr(store.calls.log, "sync", lambda: (_ for _ in ()).throw(ValueError("a bug")))
+        kept = await store.books.confirmed(settled)
+        assert (kept.status, store.calls.get(kept.id).status, store.books.healthy) == (503, 503, False)  # type: ignore[union-attr]
+    store.books.sync()
+    assert store.books.healthy
+
+
 async def test_a_record_that_is_safe_by_now_stands(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     settled = settle(store, 1, status=200)
     store.books.sync()
