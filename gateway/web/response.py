@@ -76,10 +76,10 @@ class Response:
         self.sent = True
 
     def replace(self, request: web.BaseRequest, body: bytes, *, status: int, headers: dict[str, str]) -> None:
-        """Send this in the loop's next turn, in place of what was to be sent then."""
-        self.headers, self._head, self._body = headers, _head(status, len(body), JSON), (body,)
-        self._size = len(body)
-        self._due = self._begin(request)
+        """Send this in the loop's next turn, in place of what was to be sent then. It goes out in one piece."""
+        self.headers, self._head, self._size = headers, _head(status, len(body), JSON), len(body)
+        self._body = ()
+        self._due = self._begin(request) + body
 
     async def deliver(self, request: web.BaseRequest) -> None:
         """Send the rest piece by piece, as the client takes it: what waits in the transport is never the whole.

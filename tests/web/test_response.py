@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 import pytest
 from aiohttp import web
 
-from gateway.web.response import Response
+from gateway.web.response import JOINED, Response
 from tests.fakes.client import read_answer
 from tests.web.door import opened, until
 
@@ -47,6 +47,28 @@ async def test_the_connection_is_kept_as_the_version_wants(
             assert (await read_answer(peer)).body == BODY
         else:
             await peer.gone.wait()
+
+
+@pytest.mark.parametrize("size", [10, JOINED + 10])
+@pytest.mark.parametrize("other_size", [20, JOINED + 20])
+async def test_an_answer_that_is_to_go_out_soon_can_be_replaced(size: int, other_size: int) -> None:
+    other = b"x" * other_size
+
+    async def withheld(request: web.BaseRequest) -> Response:
+        response = Response(b"a" * size, headers={"x-request-id": "req_1"})
+        asyncio.get_running_loop().call_soon(
+            lambda: response.replace(request, other, status=503, headers={"x-request-id": "req_2"})
+        )
+        response.send(request, soon=True)
+        return response
+
+    async with opened(withheld) as (client, _):
+        peer = await client.connect()
+        for _ in range(2):
+            await peer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            got = await read_answer(peer)
+            assert (got.status, got.head.get("x-request-id"), got.body == other) == (503, "req_2", True)
+        peer.close()
 
 
 async def test_answers_that_go_together_all_arrive() -> None:
