@@ -9,7 +9,7 @@ from math import ceil
 
 import msgspec
 
-from gateway.core.allowance import Need, most_of, need_of
+from gateway.core.allowance import Need, Recall, most_of, need_of, nothing_recalled
 from gateway.core.bounds import Bound, Gate
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry
@@ -46,7 +46,7 @@ def group_of(token: Token, catalog: Catalog) -> Group:
     return group
 
 
-def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
+def admit(call: Call, limiter: Limiter, books: Purse, recall: Recall = nothing_recalled) -> Admission:
     """Check visibility, price, rate limits and quota; changes nothing but the call's own price and need.
 
     Gates at which the call has a place already are not asked again.
@@ -62,7 +62,7 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
         raise BadRequest(msg, code="model_price_missing", param="model")
     now = call.visit.ts
     terms = call.catalog.terms(call.token)
-    need = call.need = demand(call, entry)
+    need = call.need = demand(call, entry, recall)
     if terms.bounds:
         limiter.check(terms.bounds, need.rate_tokens, need.input)
     taken = grip(books, call.catalog.registry.account, call.group, call.token, need, now=now)
@@ -70,13 +70,13 @@ def admit(call: Call, limiter: Limiter, books: Purse) -> Admission:
     return Admission(entry, terms.bounds, taken, gates, limiter.lines.full(gates, call.gates))
 
 
-def demand(call: Call, entry: ModelEntry) -> Need:
+def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> Need:
     """What a call may use at most, whichever channel and model answers it."""
     prices, multiplier = call.catalog.registry.prices, call.group.multiplier
     if not entry.fallbacks:
-        return need_of(call.asked, entry.effects, prices.get(entry.name), multiplier)
+        return need_of(call.asked, entry.effects, prices.get(entry.name), multiplier, recall)
     models = [model for model in (entry, *entry.fallbacks) if model.effects.offers]
-    return most_of([need_of(call.asked, model.effects, prices.get(model.name), multiplier) for model in models])
+    return most_of([need_of(call.asked, m.effects, prices.get(m.name), multiplier, recall) for m in models])
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:

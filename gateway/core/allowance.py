@@ -10,13 +10,13 @@ small, whoever told it, shortens answers but never lets more be spent than is he
 no hold smaller.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from gateway.core.asked import Asked
-from gateway.domain.channel import Channel, Served
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, has_tool_calls
 from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.units import Nanos
@@ -52,6 +52,17 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.input + self.capped
 
 
+Recall = Callable[[Mapping[str, msgspec.Raw]], int]
+"""Input tokens that a dialect may put back into a request from memory, at most."""
+
+REMEMBERING = (Dialect.ANTHROPIC, Dialect.GEMINI)
+
+
+def nothing_recalled(_: Mapping[str, msgspec.Raw]) -> int:
+    """For a call that is only thought of."""
+    return 0
+
+
 class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """What the channels of one model make of a call, as far as that is known when the configuration changes."""
 
@@ -64,6 +75,10 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """The model's own limit; of several the highest. None: of some channel it is not known."""
     uncapped: int = 0
     """Output tokens to hold for without a cap, of each choice."""
+    made_tools: bool = False
+    """A dialect makes tools up for a conversation that has calls of tools and no tools: Anthropic's."""
+    remembers: bool = False
+    """A dialect may put back into a request what its vendor wants to see again with calls of tools."""
 
 
 NO_EFFECTS = ChannelEffects()
@@ -81,6 +96,8 @@ def effects_of(offers: Iterable[tuple[Channel, Served]]) -> ChannelEffects:
         plain=all(_QUIET.issuperset((*each.set, *each.default, *each.remove)) for each in edits),
         max_output=max(known) if known and len(known) == len(limits) else None,
         uncapped=max((output_limit({}, *offer).expected for offer in found), default=0),
+        made_tools=any(channel.dialect is Dialect.ANTHROPIC for channel, _ in found),
+        remembers=any(channel.dialect in REMEMBERING for channel, _ in found),
     )
 
 
@@ -91,9 +108,15 @@ def with_limit(channel: Channel, served: Served, price: Price | None) -> Served:
     return served if limit == served.max_output else msgspec.structs.replace(served, max_output=limit)
 
 
-def need_of(asked: Asked, effects: ChannelEffects, price: Price | None, multiplier: int) -> Need:
+def need_of(
+    asked: Asked, effects: ChannelEffects, price: Price | None, multiplier: int, recall: Recall = nothing_recalled
+) -> Need:
     """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read."""
     tokens = asked.input_bound + effects.added_input
+    if effects.made_tools and has_tool_calls(asked.fields):
+        tokens += BOUND_TOOLS_TOKENS
+    if effects.remembers:
+        tokens += recall(asked.fields)
     capped, output = _output(asked, effects)
     if price is None or price.free or not multiplier:
         return Need(input=tokens, capped=capped, output=output, nanos=Nanos(0), least=Nanos(0), free=True)

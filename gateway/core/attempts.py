@@ -4,13 +4,13 @@ Where it goes after a failure ``tries`` says; once the client has a byte of the 
 client gets the most informative of the failures, with every attempt listed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
+from gateway.core.allowance import REMEMBERING
 from gateway.core.answer_memory import POCKET
-from gateway.core.asked import Asked
 from gateway.core.body import unmask
 from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
@@ -36,9 +36,6 @@ ERROR_BODY_LIMIT = 1 << 20
 """Bytes of an error's body that are read."""
 SLICE = 64 << 10
 """Bytes that are sent at once."""
-
-_REMEMBER = (Dialect.ANTHROPIC, Dialect.GEMINI)
-"""Dialects whose vendors want something back with a tool call."""
 
 _TELLING = (
     FailureKind.CLIENT,
@@ -88,7 +85,6 @@ class Attempts:
     ) -> None:
         self._sender = sender
         self._adapter_of = adapter_of
-        self._remembering = [adapter_of(dialect) for dialect in _REMEMBER]
         self._lessons = lessons
         self._health = health
         self._clock = clock
@@ -97,12 +93,9 @@ class Attempts:
         self.look = chooser.look
         self._rooms = rooms
 
-    def with_recalled(self, asked: Asked) -> Asked:
-        """The request with the input bound raised by what a dialect may put back into it from memory."""
-        tokens = 0
-        for adapter in self._remembering:
-            tokens = max(tokens, adapter.recalled(asked.fields))
-        return msgspec.structs.replace(asked, input_bound=asked.input_bound + tokens) if tokens else asked
+    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """Input tokens that a dialect may put back into a request from memory, at most."""
+        return max(self._adapter_of(dialect).recalled(fields) for dialect in REMEMBERING)
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> Choice:
         """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit.

@@ -97,11 +97,11 @@ class Pipeline:
         try:
             if self.closed is not None:
                 raise self.closed
-            request = self._.attempts.with_recalled(asked(body))
+            request = asked(body)
             model, catalog = request.model, self._.catalog()
             token = still(token, catalog, visit.ts)
             call = Call(visit, request, client, catalog, token, group_of(token, catalog))
-            admission = admit(call, self._.limiter, self._.books)
+            admission = admit(call, self._.limiter, self._.books, self._.attempts.recalled)
             first = self._.attempts.first(call, admission.entry)
             if admission.full is None and not first.gates:
                 self._commit(call, admission, first)

@@ -78,7 +78,7 @@ class Waiting:
                 with suppress(RateLimited):  # then the last resort is asked, or what is in the way is told
                     call.place = await self._limiter.lines.wait(first.gates)
             still(call.token, self._catalog(), self._clock.wall())
-            admission = admit(call, self._limiter, self._books)
+            admission = admit(call, self._limiter, self._books, self._attempts.recalled)
 
     async def _pass(self, call: Call, gates: tuple[Gate, ...], full: Gate) -> None:
         """Wait at one gate, with places at all before it."""

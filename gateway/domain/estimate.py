@@ -148,8 +148,13 @@ def prompt_bound(fields: Mapping[str, msgspec.Raw], others: Iterable[str] = ()) 
         media += BOUND_MEDIA_TOKENS * heap.images + MESSAGE_TOKENS * heap.messages + CALL_TOKENS
     else:
         size += len(messages)
-    tools = BOUND_TOOLS_TOKENS if read or b'"tool' in messages else 0
+    tools = BOUND_TOOLS_TOKENS if read else 0
     return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + media + tools)
+
+
+def has_tool_calls(fields: Mapping[str, msgspec.Raw]) -> bool:
+    """Whether the messages hold calls of tools; texts that speak of such are taken for them."""
+    return b'"tool_calls"' in bytes(fields.get("messages", b""))
 
 
 class _Message(msgspec.Struct):

@@ -351,11 +351,11 @@ class StorelessGateway(GenerousUpstream):
     async def spend(self, request: dict[str, Any]) -> tuple[int, int]:
         """What was held for a call, and what it cost. Raises GatewayError."""
         visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=self.clock.mono())
-        asked = self.attempts.with_recalled(kit.ask(**request))
+        asked = kit.ask(**request)
         token = kit.token()
         call = Call(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog))
         call.share = AnswerMemory(Settings, ()).share()
-        admission = admit(call, self.limiter, Purse(10**18))
+        admission = admit(call, self.limiter, Purse(10**18), self.attempts.recalled)
         first = self.attempts.first(call, admission.entry)
         assert first.route is not None
         call.held = admission.grip.nanos
@@ -445,6 +445,13 @@ def test_no_settled_cost_exceeds_its_hold(
                 assert cost <= held, middle.upstreams.asked[-1]
 
     asyncio.run(work())
+
+
+def test_tools_that_a_dialect_makes_up_are_held_for() -> None:
+    turns = [*kit.MESSAGES, {"role": "assistant", "tool_calls": []}]
+    plain, more = needed(messages=turns), needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS), messages=turns)
+    assert more.input == plain.input + BOUND_TOOLS_TOKENS
+    assert needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS)).input == needed().input
 
 
 async def test_calls_with_two_caps_spend_no_more_than_there_is(rig: Rig) -> None:

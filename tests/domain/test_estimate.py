@@ -180,8 +180,6 @@ def test_the_bound_holds_what_vendors_say_of_tools() -> None:
     plain = prompt_bound(_fields(messages=_user("Hi")))
     for name in ("tools", "functions", "response_format"):
         assert prompt_bound(_fields(messages=_user("Hi"), **{name: {}})) >= plain + BOUND_TOOLS_TOKENS - 10
-    history = [*_user("Hi"), {"role": "tool", "tool_call_id": "x", "content": "y"}]
-    assert prompt_bound(_fields(messages=history)) > BOUND_TOOLS_TOKENS
 
 
 def test_other_fields_may_be_shown_to_the_model() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN
+from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, has_tool_calls
 from gateway.upstream import rawjson
 
 ENTRIES = 4096
@@ -47,11 +47,9 @@ class Signatures:
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Input tokens of what is kept for the tool calls in a request, at most."""
-        if not self._kept:
+        if not self._kept or not has_tool_calls(fields):
             return 0
-        messages = bytes(fields.get("messages", b""))
-        if b'"tool_calls"' not in messages:
-            return 0
+        messages = bytes(fields["messages"])
         ids = {rawjson.maybe(found[1]) for found in _ID.finditer(messages)}
         size = sum(len(self._kept[call_id]) for call_id in ids if call_id in self._kept)
         return -(-size // BOUND_BYTES_PER_TOKEN)
