@@ -12,6 +12,7 @@ Each dialect says what of a client's request goes out at all (``dialects.output_
 
 import math
 import re
+from enum import Enum, auto
 from typing import Any
 
 import msgspec
@@ -43,17 +44,23 @@ MOST_TOKENS = 10**9
 MOST_CHOICES = 128
 
 MOST_NAMES = 1000
-"""Fields that look like a limit; nobody has so many, and the event loop waits while they are read."""
+"""Different names of limits in one request; nobody has so many, and the event loop waits while they are read."""
 
-_NAME = re.compile(r"token|predict|budget|max|min|best|num|count|\An\Z", re.IGNORECASE)
-"""What a name must have to be looked at closely."""
-_CAP = re.compile(r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|len|completion|response)")
+_WORDS = ("token", "predict", "budget", "max", "min", "best", "num", "count", "length", "limit")
+"""A name must have one of these to be looked at closely; ``n`` needs none."""
+_CAP = re.compile(
+    r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|len|completion|response)"
+    r"|(gen|generation|output|completion|response)(length|limit|max)"
+)
 """In names without underscores: ``max_new_tokens``, ``num_predict``, ``maxOutputTokens``, ``max_length``."""
 _THINKING = re.compile(r"budget|think|reason", re.IGNORECASE)
 _NO_CAP = re.compile(r"prompt|input|context|cache|truncat")
 """What limits the input."""
 _SCHEMA = frozenset({"maxLength", "minLength"})
 """Words of JSON Schema, for the form of an answer."""
+_NUMBERS = frozenset({int, float, str})
+"""Types of values that may be numbers: some are written in digits."""
+_HOLDERS = frozenset({dict, list})
 _CHOICES = frozenset(
     {"n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"}
 )
@@ -96,13 +103,21 @@ def read_limit(fields: Fields) -> OutputLimit:
             bounded = bounded or (type(value) is int and value >= 1)
             found.add_cap(value)
     found.add_choices(rawjson.maybe(fields.get("n")))
-    for name in fields.keys() - STANDARD_FIELDS:
-        found.look(name, fields[name])
+    found.look({name: fields[name] for name in fields.keys() - STANDARD_FIELDS})
     cap = max(found.caps, default=0)
     capped = min(cap + found.thinking + found.predicted, MOST_TOKENS) if cap else 0
     open_ended = not bounded or found.unbounded
     expected = DEFAULT_OUTPUT + found.thinking + found.predicted if open_ended else 0
     return OutputLimit(capped=capped, expected=min(expected, MOST_TOKENS), choices=found.choices)
+
+
+class _Meaning(Enum):
+    """What a number bounds, by its name."""
+
+    NONE = auto()
+    CAP = auto()
+    THINKING = auto()
+    CHOICES = auto()
 
 
 class _Findings:
@@ -115,36 +130,26 @@ class _Findings:
         self.thinking = 0
         self.predicted = 0
         self.choices = 1
-        self._names = 0
 
-    def look(self, name: str, raw: msgspec.Raw) -> None:
-        """A field that is not OpenAI's, or one with something to find in it. Raises BadRequest if that is too much."""
-        if name == "prediction":
-            self.predicted = -(-len(memoryview(raw)) // BOUND_BYTES_PER_TOKEN)
+    def look(self, others: Fields) -> None:
+        """At the fields that are not OpenAI's, and all that is in them. Raises BadRequest if that is too much."""
+        if (prediction := others.pop("prediction", None)) is not None:
+            self.predicted = -(-len(memoryview(prediction)) // BOUND_BYTES_PER_TOKEN)
+        if not others:
             return
-        stack: list[tuple[bool, Any]] = [(False, {name: rawjson.maybe(raw)})]
-        while stack:
-            thinking, holder = stack.pop()
-            for key, value in holder.items() if isinstance(holder, dict) else ((None, item) for item in holder):
-                if isinstance(value, dict | list):
-                    about = thinking or (key is not None and _THINKING.search(key) is not None)
-                    stack.append((about, value))
-                elif key is not None and isinstance(value, int | float | str) and _NAME.search(key):
-                    self._add(key, value, thinking=thinking)
+        objects, names = _objects({name: rawjson.maybe(raw) for name, raw in others.items()})
+        limits = _limits(names)
+        for thinking, holder in objects if limits else ():
+            for name in limits.keys() & holder.keys():
+                if type(holder[name]) in _NUMBERS:
+                    self._add(limits[name], holder[name], thinking=thinking)
 
-    def _add(self, name: str, value: float | str, *, thinking: bool) -> None:
-        self._names += 1
-        if self._names > MOST_NAMES:
-            msg = f"the body has more than {MOST_NAMES} fields that look like limits of the output"
-            raise BadRequest(msg, code="too_complex")
-        word = name.lower().replace("_", "").replace("-", "")
-        if word in _CHOICES:
+    def _add(self, meaning: _Meaning, value: float | str, *, thinking: bool) -> None:
+        if meaning is _Meaning.CHOICES:
             self.add_choices(value)
-        elif _NO_CAP.search(word) or name in _SCHEMA:
-            return
-        elif "budget" in word or (_CAP.search(word) and (thinking or _THINKING.search(word))):
+        elif meaning is _Meaning.THINKING or thinking:
             self.thinking = max(self.thinking, min(_amount(value) or 0, MOST_TOKENS))
-        elif _CAP.search(word):
+        else:
             self.add_cap(value)
 
     def add_cap(self, value: Any) -> None:
@@ -160,6 +165,63 @@ class _Findings:
     def add_choices(self, value: Any) -> None:
         """How many answers are wanted; the most that any field says."""
         self.choices = max(self.choices, min(_amount(value) or 1, MOST_CHOICES))
+
+
+def _objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], set[str]]:
+    """All objects, each with whether it is about thinking, and the names in them."""
+    found: list[tuple[bool, dict[str, Any]]] = []
+    names: set[str] = set()
+    stack: list[tuple[bool, Any]] = [(False, top)]
+    while stack:
+        thinking, holder = stack.pop()
+        if type(holder) is list:
+            stack += [(thinking, item) for item in holder if type(item) in _HOLDERS]
+            continue
+        found.append((thinking, holder))
+        names.update(holder)
+        for key, value in holder.items():
+            if type(value) in _HOLDERS:
+                stack.append((thinking or _THINKING.search(key) is not None, value))
+    return found, names
+
+
+def _limits(names: set[str]) -> dict[str, _Meaning]:
+    """Those of limits. Raises BadRequest if they are too many; names of other things cost next to nothing."""
+    found: dict[str, _Meaning] = {}
+    for name in names & _promising(names):
+        if (meaning := _meaning(name)) is not _Meaning.NONE:
+            found[name] = meaning
+            if len(found) > MOST_NAMES:
+                msg = f"the body has more than {MOST_NAMES} fields that look like limits of the output"
+                raise BadRequest(msg, code="too_complex")
+    return found
+
+
+def _promising(names: set[str]) -> set[str]:
+    """Names with one of the words in them, searched for in all names at once."""
+    text = "\n".join(("", *(name for name in names if name.isascii()), ""))
+    lower = text.lower()
+    found = {"n"}
+    for word in _WORDS:
+        at = lower.find(word)
+        while at >= 0:
+            end = text.index("\n", at)
+            found.add(text[text.rindex("\n", 0, at) + 1 : end])
+            at = lower.find(word, end)
+    return found
+
+
+def _meaning(name: str) -> _Meaning:
+    word = name.lower().replace("_", "").replace("-", "")
+    if word in _CHOICES:
+        return _Meaning.CHOICES
+    if _NO_CAP.search(word) or name in _SCHEMA:
+        return _Meaning.NONE
+    if "budget" in word:
+        return _Meaning.THINKING
+    if not _CAP.search(word):
+        return _Meaning.NONE
+    return _Meaning.THINKING if _THINKING.search(word) else _Meaning.CAP
 
 
 def _amount(value: Any) -> int | None:

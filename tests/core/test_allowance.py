@@ -90,6 +90,11 @@ def test_dialects_with_one_cap_send_the_newer_one(dialect: Dialect) -> None:
         ({"parameters": {"max_new_tokens": "50000"}}, 50_000),
         ({"max_length": 5e4}, 50_000),
         ({"min_tokens": 50_000}, 50_000),
+        ({"output_length": 50_000}, 50_000),
+        ({"generationLimit": 50_000}, 50_000),
+        ({"maxlength": 50_000}, 50_000),
+        ({"Max-Tokens": 50_000}, 50_000),
+        ({"a": [[{"b": {"RESPONSE_MAX": 50_000}}]]}, 50_000),
         ({"thinking": {"type": "enabled", "budget_tokens": 50_000}}, 50_010),
         ({"reasoning": {"max_tokens": 50_000}}, 50_010),
         ({"extra_body": {"google": {"thinking_config": {"thinking_budget": 50_000}}}}, 50_010),
@@ -111,6 +116,7 @@ def test_what_vendors_take_for_a_cap_counts(fields: dict[str, Any], tokens: int)
         {"max_input_tokens": 9000, "num_ctx": 9000},
         {"stop_token_ids": [9000], "eos_token_id": 9000},
         {"skip_special_tokens": True, "tokenizer": "9000"},
+        {"limit": 9000, "history_length": 9000, "a\nmax_tokens\nb": 9000, "n\n": 9},
         {"guided_json": {"type": "string", "maxLength": 9000}},
         {"metadata": {"max_tokens": "9000"}, "tools": [{"max_tokens": 9000}], "seed": 9000, "top_k": 9000},
         {"max_new_tokens": None, "num_predict": "many", "n_predict": float(5)},
@@ -222,6 +228,17 @@ def test_where_a_limit_comes_from(dialect: Dialect, served: Served, price: Price
 def test_a_request_with_no_end_of_caps_is_refused() -> None:
     with pytest.raises(BadRequest, match="look like limits"):
         needed(options={f"max_tokens_{n}": n for n in range(MOST_NAMES + 1)})
+    with pytest.raises(BadRequest, match="look like limits"):
+        needed(price=None, **{f"max_tokens_{n}": n for n in range(MOST_NAMES + 1)})
+
+
+def test_the_same_names_may_come_again_and_again() -> None:
+    documents = [{"text": "x", "token_count": 90}] * (MOST_NAMES + 1)
+    assert output(documents=documents, max_tokens=10) == capped(90)
+
+
+def test_one_limit_is_found_among_many_other_names() -> None:
+    assert output(options={"num_predict": 700, **{f"x{n}": n for n in range(5000)}}, max_tokens=10) == capped(700)
 
 
 def test_the_dearest_part_of_a_price_is_held_for() -> None:
