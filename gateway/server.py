@@ -52,6 +52,7 @@ from gateway.store.store import Store
 from gateway.upstream import dialects
 from gateway.upstream.client import Upstreams
 from gateway.upstream.lessons import Lessons
+from gateway.upstream.redaction.redaction import LogFilter
 from gateway.v1.app import Surface
 from gateway.web.acceptor import Acceptor, listening
 from gateway.web.crowd import Crowd
@@ -168,6 +169,8 @@ async def open_engine(
     store = Store.open(config, now=clock.wall)
     files = OpenFiles(lambda: store.entities.registry.settings)
     upstreams = Upstreams(most=files.upstreams)
+    log_filter = LogFilter(upstreams.redaction)
+    log_filter.install()
     try:
         bus = Bus(clock.mono)
         engine = Engine(
@@ -192,6 +195,7 @@ async def open_engine(
         await tasks.close()
         await upstreams.close()
         store.close()
+        log_filter.remove()
 
 
 def _pipeline(engine: Engine) -> Pipeline:

@@ -104,6 +104,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 
 def control_app(engine: Engine, secret: str) -> web.Application:
     """The application; ``secret`` is what the runfile tells the owner's front ends."""
+    engine.upstreams.redaction.protect(secret)
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_border(secret)])
     desk = Desk(engine)
     for method, path, handler in ROUTES:

@@ -15,10 +15,10 @@ from gateway.domain.advice import advice
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served
 from gateway.domain.checkup import Checkup
+from gateway.domain.errors import UpstreamError
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
 from gateway.domain.views import Step
-from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.connection.contact import Contact, Stage
 from gateway.web.errors import status_of
 
@@ -48,10 +48,10 @@ async def _examined(engine: Engine, channel: Channel) -> tuple[Step, Millis | No
     for number, key in enumerate(channel.all_keys or ("",), start=1):
         try:
             models = await engine.upstreams.fetch_models(msgspec.structs.replace(channel, key=key, keys=()))
-        except AttemptFailed as failed:
+        except UpstreamError as error:
             which = f"key {number}: " if channel.keys else ""
             several = str(number) if channel.keys else ""
-            return _unlisted(name, way + which, failed, several), _ahead(engine, channel)
+            return _unlisted(name, way + which, error, several), _ahead(engine, channel)
     text = f"{way}{_accepted(len(channel.all_keys))}it lists {len(models)} models"
     return Step(name=f"channel {name}", result="ok", text=text), _ahead(engine, channel)
 
@@ -80,22 +80,21 @@ def _unreached(name: str, contact: Contact) -> Step:
     return Step(name=f"channel {name}", result="fail", text=plain(text, TEXT_LIMIT), fix=fix, code=code, status=status)
 
 
-def _unlisted(name: str, way: str, failed: AttemptFailed, key: str) -> Step:
+def _unlisted(name: str, way: str, error: UpstreamError, key: str) -> Step:
     """A refused key is a failure, and so is a server that fails; a server without a list may well take calls.
 
     ``key`` is the number of the key that was tried, empty if the channel has but one.
     """
-    message = way + plain(failed.failure.error.message.removeprefix(f"channel '{name}': "), TEXT_LIMIT)
-    if (status := failed.failure.error.status) in NO_LIST:
+    message = way + plain(error.record_message.removeprefix(f"channel '{name}': "), TEXT_LIMIT)
+    if (status := error.status) in NO_LIST:
         unproven = (
             f"it lists no models (HTTP {status}), so only a call proves it: "
             f"'tollkeeper channel test {word(name)} --model M'"
         )
         return Step(name=f"channel {name}", result="ok", text=way + unproven)
     fix = f"'tollkeeper channel test {word(name)}' tries it again"
-    if failed.kind is FailureKind.AUTH:
-        fix = advice(failed.failure.error, channel=name, key=key)
-    error = failed.failure.error
+    if error.kind is FailureKind.AUTH:
+        fix = advice(error, channel=name, key=key)
     return Step(name=f"channel {name}", result="fail", text=message, fix=fix, code=error.code, status=status_of(error))
 
 

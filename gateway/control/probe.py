@@ -10,12 +10,10 @@ import msgspec
 
 from gateway.core.engine import Engine
 from gateway.domain.channel import Channel, Check, Served, key_id
-from gateway.domain.errors import AnswerMemoryFull, NotFound, UpstreamError
+from gateway.domain.errors import NotFound, UpstreamError
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, Order, Whole
-from gateway.upstream.dialects import adapter
+from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.overridden import overridden
 
 OUTPUT_CAP = 16
@@ -97,7 +95,6 @@ async def _call(engine: Engine, channel: Channel, served: Served) -> tuple[bool,
 
 
 async def _exchange(engine: Engine, channel: Channel, served: Served) -> Whole:
-    speaks = adapter(channel.dialect)
     fields = {"model": msgspec.json.encode(served.name), **_FIELDS}
     order = Order(
         fields={name: msgspec.Raw(value) for name, value in fields.items()},
@@ -108,14 +105,4 @@ async def _exchange(engine: Engine, channel: Channel, served: Served) -> Whole:
     if channel.overrides is not None:
         order = overridden(order, channel.overrides)
     learned = engine.lessons.of(channel.id, served, engine.now())
-    reply = await engine.upstreams.send(channel, speaks.prepare(order, channel, served, learned), stream=False)
-    try:
-        with engine.answers.share() as memory:
-            body = await reply.read(BODY_LIMIT, memory)
-    except AnswerMemoryFull as error:
-        raise AttemptFailed(failures.not_gathered(channel, "its answer", error)) from error
-    finally:
-        reply.abort()
-    if not 200 <= reply.status < 300:
-        raise AttemptFailed(speaks.failure(channel, reply.status, reply.headers, body))
-    return speaks.whole(body, order, channel)
+    return await engine.upstreams.complete(channel, order, served, learned, BODY_LIMIT)

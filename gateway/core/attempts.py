@@ -29,6 +29,7 @@ from gateway.domain.units import Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Failure, Order, Prepared, Reply, Whole
 from gateway.upstream.lessons import Lessons
 from gateway.upstream.overridden import overridden
+from gateway.upstream.redaction.redaction import Redaction
 
 BODY_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
@@ -53,6 +54,9 @@ _TELLING = (
 
 class Sender(Protocol):
     """The connection to the upstreams."""
+
+    redaction: Redaction
+    """Clears what they say."""
 
     async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
         """Raises AttemptFailed."""
@@ -84,6 +88,7 @@ class Attempts:
         rooms: Rooms,
     ) -> None:
         self._sender = sender
+        self.redaction = sender.redaction
         self._adapter_of = adapter_of
         self._lessons = lessons
         self._health = health
@@ -123,9 +128,10 @@ class Attempts:
         while True:
             try:
                 return await self._ask(call, order, route)
-            except AttemptFailed as failed:
+            except UpstreamError as error:
+                error.__cause__ = error.__context__ = error.__traceback__ = None  # they hold what the attempt held
                 tries = tries or Tries(entry, asked)
-                tries.failed(route, failed.failure)
+                tries.failed(route, error)
             step = None if call.content_sent else await self._chooser.next(call, tries)
             if step is None or not await self._pause(call, entry, step):
                 self._rooms.forgo(call)
@@ -148,7 +154,7 @@ class Attempts:
         return not call.client.gone and await self._rooms.make(call, step.route)
 
     async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
-        """One attempt, told to the health and noted on the call whatever becomes of it."""
+        """One attempt, told to the health and noted on the call whatever becomes of it. Raises UpstreamError."""
         began = self._clock.mono()
         if (edits := route.channel.overrides) is not None:
             order = overridden(order, edits)
@@ -162,10 +168,11 @@ class Attempts:
                         raise
                     answer = await self._exchange(call, order, route)
             except AttemptFailed as failed:
-                self._note_failure(call, route, failed.failure, began)
-                raise
-            except BaseException as error:
-                unsent = isinstance(error, BadRequest | Unavailable) and not isinstance(error, AnswerMemoryFull)
+                error = self.redaction.error(failed.failure, route.channel, call.asked.fields, call.visit.key)
+                self._note_failure(call, route, error, began)
+                raise error from failed
+            except BaseException as other:
+                unsent = isinstance(other, BadRequest | Unavailable) and not isinstance(other, AnswerMemoryFull)
                 self._note(call, route, began, reason="abandoned", billed=not unsent)
                 raise
             finally:
@@ -211,8 +218,9 @@ class Attempts:
             raise
 
     async def _read(self, call: Call, order: Order, channel: Channel, reply: Reply) -> Whole | AnswerStream:
-        call.reply_headers = reply.headers
-        adapter = self._adapter_of(channel.dialect)
+        adapter, screen = self._adapter_of(channel.dialect), self.redaction.screen(channel)
+        call.reply_headers = screen.headers(reply.headers)
+        order = msgspec.structs.replace(order, screen=screen)
         if not 200 <= reply.status < 300:
             body = await reply.read(ERROR_BODY_LIMIT, call.share)
             raise AttemptFailed(adapter.failure(channel, reply.status, reply.headers, body))
@@ -269,15 +277,15 @@ class Attempts:
             await call.send(out[start : start + SLICE], self._clock.mono())
         call.share.keep(held)
 
-    def _note_failure(self, call: Call, route: Route, failure: Failure, began: float) -> None:
-        kind, reason = failure.kind, plain(failure.error.message, 160)
+    def _note_failure(self, call: Call, route: Route, error: UpstreamError, began: float) -> None:
+        kind, reason = error.kind, plain(error.record_message, 160)
         if call.content_sent:
             kind = FailureKind.CUT
         if kind is FailureKind.MISSING:
             self._health.lacks(route.channel.id, route.served.name)
-        self._health.failed(fault_of(route, kind), kind, reason, failure.retry_after_s)
-        billed = billed_unseen(kind, sent=failure.sent)
-        self._note(call, route, began, status=failure.error.status, kind=kind, reason=reason, billed=billed)
+        self._health.failed(fault_of(route, kind), kind, reason, error.retry_after_s)
+        billed = billed_unseen(kind, sent=error.sent)
+        self._note(call, route, began, status=error.status, kind=kind, reason=reason, billed=billed)
 
     def _note(
         self,
@@ -311,17 +319,16 @@ def _order_of(entry: ModelEntry, order: Order) -> Order:
     return msgspec.structs.replace(order, model=entry.name, body=b"")
 
 
-def _worst(call: Call, failures: list[Failure]) -> UpstreamError:
+def _worst(call: Call, failures: list[UpstreamError]) -> UpstreamError:
     """The failure that tells most; if there were several attempts its message lists them."""
-    chosen = min(failures, key=lambda f: _TELLING.index(f.kind))
-    error = chosen.error
-    attempt = call.attempts[failures.index(chosen) - len(failures)]
+    error = min(failures, key=lambda failure: _TELLING.index(failure.kind))
+    attempt = call.attempts[failures.index(error) - len(failures)]
     error.details["channel"] = attempt.channel
     if attempt.key:  # one of several: its number
         error.details["key"] = attempt.key.partition(" ")[0]
     if len(failures) > 1:
         tries = "; ".join(f"{plain(a.channel)}: {a.status or a.kind}" for a in call.attempts)
-        error.message = f"{error.message} [attempts: {tries}]"
+        error.add(f" [attempts: {tries}]")
     error.details["attempts"] = [
         {"channel": a.channel, "status": a.status, "class": a.kind or "", "ms": a.ms} for a in call.attempts
     ]

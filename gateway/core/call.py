@@ -25,7 +25,6 @@ from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import NOTHING, Usage
 from gateway.upstream.adapter import AnswerStream, Buffer
-from gateway.upstream.failures import upstream_id
 
 
 class Client(Protocol):
@@ -156,7 +155,7 @@ class Call:
         self.answer: AnswerStream | None = None
         """The stream of the attempt that runs."""
         self.reply_headers: Mapping[str, str] = {}
-        """Of the upstream's answer."""
+        """What of the headers of the upstream's answer may go on; see ``Screen.headers``."""
         self.limit_headers: dict[str, str] = {}
         """``x-ratelimit-*`` of this gateway's own limits."""
         self.read_limits: Callable[[], dict[str, str]] | None = None
@@ -224,10 +223,7 @@ class Call:
     def headers(self) -> dict[str, str]:
         """The answer's headers, as far as they are known now (``features.md`` 2.10, ``wire.md`` X8)."""
         self.look_at_limits()
-        out = {}
-        for name, value in self.reply_headers.items():
-            if name in _FORWARDED or name.startswith(_LIMITS):
-                out[name] = _header(value)
+        out = {name: _header(value) for name, value in self.reply_headers.items()}
         out.update(self.limit_headers)
         if self.route is not None:
             out["x-gateway-channel"] = _header(self.route.channel.name)
@@ -239,8 +235,6 @@ class Call:
             out["x-gateway-dropped-params"] = _header(",".join(self.dropped))
         if self.lowered is not None:
             out["x-gateway-output-limit"] = str(self.lowered)
-        if found := upstream_id(self.reply_headers):
-            out["x-upstream-request-id"] = _header(found)
         return out
 
     async def begin_early(self) -> None:
@@ -275,10 +269,6 @@ class Call:
         if self.why is None and not self.settled and self.task is not None:
             self.why = why
             self.task.cancel()
-
-
-_FORWARDED = frozenset({"openai-processing-ms", "retry-after", "retry-after-ms"})
-_LIMITS = "x-ratelimit-"
 
 
 @lru_cache(maxsize=1024)

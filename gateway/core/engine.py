@@ -75,6 +75,7 @@ class Engine:
         self.connections: Callable[[], int] = int
         """How many clients have open, once /v1 listens."""
         self.catalog = Catalog(store.entities.registry)
+        upstreams.redaction.adopt(self.catalog.registry.channels)
         self.started = clock.wall()
         self._began = clock.mono()
         self.instance = secrets.token_hex(8)
@@ -109,6 +110,7 @@ class Engine:
         before = self.catalog.registry.channels
         inverse = self.store.entities.apply(changes)
         self.catalog = Catalog(self.store.entities.registry)
+        self.upstreams.redaction.adopt(self.catalog.registry.channels)
         if self.limiter.lines.crowded:
             self.limiter.lines.adopt(self.catalog.gates())
         self.answers.serve()

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.domain.call import FailureKind
+from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Fallback
 from gateway.domain.patterns import matches
-from gateway.upstream.adapter import Failure
 
 _TOO_LONG = re.compile(
     r"context[_ ](?:length|window|size)|maximum context|prompt is too long|too many tokens", re.IGNORECASE
@@ -36,9 +36,9 @@ def models_after(model: str, fallbacks: Sequence[Fallback]) -> tuple[str, ...]:
     return ()
 
 
-def helps(failure: Failure, asked: Entry, other: Entry) -> bool:
+def helps(failure: UpstreamError, asked: Entry, other: Entry) -> bool:
     """Whether another model may answer after such a failure: not if the request is at fault, unless it is too long."""
     if failure.kind is not FailureKind.CLIENT or not failure.sent:
         return True
     longer = other.context is not None and (asked.context is None or other.context > asked.context)
-    return longer and bool(_TOO_LONG.search(f"{failure.error.code} {failure.error.message}"))
+    return longer and bool(_TOO_LONG.search(f"{failure.code} {failure.message}"))

@@ -142,7 +142,8 @@ class Pipeline:
             if isinstance(error, ConnectionError) and call.asked.stream:
                 call.why = call.why or Outcome.CLIENT_CLOSED
                 raise
-            _log.exception("call %s failed by a bug", call.visit.id)
+            trace = self._.attempts.redaction.trace(error, call.asked.fields)
+            _log.error("call %s failed by a bug\n%s", call.visit.id, trace)
             call.error = InternalError(f"the gateway failed by a bug of its own; the call is {call.visit.id}")
             call.error.__cause__ = error
         else:

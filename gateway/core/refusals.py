@@ -77,7 +77,7 @@ class Refusals:
             status=status,
             outcome=Outcome.REFUSED,
             code=error.code,
-            error=plain(error.message, ERROR_TEXT),
+            error=plain(error.record_message, ERROR_TEXT),
             ms=Millis(round((now - visit.began) * 1000)),
             retry=visit.retry,
             marks=(f"repeated={left_out}",) if left_out else (),

@@ -10,6 +10,7 @@ from gateway.domain.price import cost, rates
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import Source
+from gateway.upstream.redaction.quotes import kept_id
 
 GONE = 499
 """Status of a call whose client went away; a convention of nginx, never sent."""
@@ -38,7 +39,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         status=status,
         outcome=call.outcome,
         code=error.code if error is not None else "",
-        error=plain(error.message, ERROR_TEXT) if error is not None else "",
+        error=plain(error.record_message, ERROR_TEXT) if error is not None else "",
         finish=plain(call.finish, 32),
         stream=call.asked.stream,
         ms=_ms(mono - visit.began),
@@ -55,10 +56,14 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         held=call.held,
         possible=call.held if not charged and any(a.billed for a in call.attempts) else Nanos(0),
         attempts=tuple(call.attempts),
-        upstream_id=plain(call.upstream_id, 80),
+        upstream_id=kept_id(call.upstream_id, _request_of(call)) if call.upstream_id else "",
         retry=visit.retry,
         marks=call.marks + _marks(call),
     )
+
+
+def _request_of(call: Call) -> bytes:
+    return call.asked.body or b" ".join(call.asked.fields.values())
 
 
 def _marks(call: Call) -> tuple[str, ...]:

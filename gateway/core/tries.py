@@ -17,8 +17,8 @@ from gateway.core.retries import Retries
 from gateway.core.routing import Choice, Draw, Room, choose
 from gateway.core.settlement import billed_unseen
 from gateway.domain.call import FailureKind
+from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId
-from gateway.upstream.adapter import Failure
 
 MOST = 3
 """Attempts of one call at the channels of one model."""
@@ -62,11 +62,11 @@ class Tries:
         self._failed_at: dict[str, set[ChannelId]] = {}
         """By model."""
         self._put_off: set[str] = set()
-        self.failures: list[Failure] = []
+        self.failures: list[UpstreamError] = []
         self.gates: tuple[Gate, ...] = ()
         """Where a place may come free for a call that has no next step."""
 
-    def failed(self, route: Route, failure: Failure) -> None:
+    def failed(self, route: Route, failure: UpstreamError) -> None:
         """An attempt failed before the client had anything of its answer."""
         at_fault = fault_of(route, failure.kind)
         self._last = route
@@ -143,14 +143,14 @@ def fault_of(route: Route, kind: FailureKind) -> ChannelId:
     return route.key_id if route.key_id and kind in KEY_KINDS else route.channel.id
 
 
-def _pause_s(failure: Failure, *, opened: bool) -> float | None:
+def _pause_s(failure: UpstreamError, *, opened: bool) -> float | None:
     """How long to wait before the same channel is asked again; None if it is not."""
     told = failure.retry_after_s
     if told is not None and told > WAIT_S:
         return None
     if failure.kind is FailureKind.RATE:
         return told
-    broke = failure.kind is FailureKind.SERVER and not 300 <= failure.error.status < 500
+    broke = failure.kind is FailureKind.SERVER and not 300 <= failure.status < 500
     unreached = failure.kind is FailureKind.NETWORK and not failure.sent
     return max(PAUSE_MS / 1000, told or 0.0) if (broke or unreached) and not opened else None
 
@@ -160,7 +160,7 @@ def instead(choice: Choice, asked: ModelEntry) -> Choice:
     return msgspec.structs.replace(choice, why=f"fallback for {asked.name}, {choice.why}")
 
 
-def _refused(failure: Failure) -> bool:
+def _refused(failure: UpstreamError) -> bool:
     """Whether no other channel may be asked for the model.
 
     What a dialect cannot say was never sent: another channel may speak another one.
@@ -168,6 +168,6 @@ def _refused(failure: Failure) -> bool:
     return failure.kind is FailureKind.CLIENT and failure.sent
 
 
-def _spent(failures: list[Failure]) -> bool:
+def _spent(failures: list[UpstreamError]) -> bool:
     """Whether the call was sent twice and brought nothing: it is sent no more."""
     return sum(billed_unseen(f.kind, sent=f.sent) for f in failures) > 1

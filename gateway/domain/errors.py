@@ -19,6 +19,7 @@ GatewayError
 from collections.abc import Mapping
 from typing import ClassVar
 
+from gateway.domain.call import FailureKind
 from gateway.domain.limits import NO_READINGS, Readings
 
 
@@ -51,6 +52,11 @@ class GatewayError(Exception):
         """The limits of who asked, where they are known."""
         self.facts: Mapping[str, str] = {}
         """What an answer's headers would tell of the call's way, if it went one."""
+
+    @property
+    def record_message(self) -> str:
+        """The message as records, logs and events may keep it."""
+        return self.message
 
 
 class BadRequest(GatewayError):
@@ -120,7 +126,11 @@ class AnswerMemoryFull(Unavailable):
 
 
 class UpstreamError(GatewayError):
-    """A channel failed. ``status`` is what the upstream answered (0: nothing)."""
+    """A channel failed. ``status`` is what the upstream answered (0: nothing).
+
+    The client may read in the message what it sent itself; ``quoteless`` is the same message without quotes of the
+    request, for everybody else (None: it has none).
+    """
 
     default_code = "upstream_error"
 
@@ -133,9 +143,26 @@ class UpstreamError(GatewayError):
         retry_after_s: float | None = None,
         details: Mapping[str, object] | None = None,
         status: int = 0,
+        quoteless: str | None = None,
     ) -> None:
         super().__init__(message, code=code, param=param, retry_after_s=retry_after_s, details=details)
         self.status = status
+        self.quoteless = quoteless
+        self.kind = FailureKind.SERVER
+        """What the failure means for other attempts."""
+        self.sent = True
+        """The request may have reached the upstream."""
+
+    @property
+    def record_message(self) -> str:
+        """See ``GatewayError``."""
+        return self.message if self.quoteless is None else self.quoteless
+
+    def add(self, text: str) -> None:
+        """Append words of our own to the message."""
+        if self.quoteless is not None:
+            self.quoteless += text
+        self.message += text
 
 
 class UpstreamTimeout(UpstreamError):

@@ -3,15 +3,15 @@
 Adapters are pure: values in, values out. Only ``Reply`` stands for a running exchange.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served, TokenLimitField
-from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage
+from gateway.upstream.redaction.answers import NO_SCREEN, Screen
 from gateway.upstream.tally import Tally
 
 Buffer = bytes | memoryview
@@ -35,6 +35,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The answer's ``created`` if the upstream gives none: seconds since the epoch."""
     removed: tuple[str, ...] = ()
     """Parameters of the client's that the channel's owner has taken out; see ``overridden``."""
+    screen: Screen = NO_SCREEN
+    """What the answer passes on its way to the client: it belongs to the channel that is asked."""
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,11 +60,63 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The model's own output limit, if the client's was above it and was lowered to it."""
 
 
+class UpstreamText:
+    """Text that an upstream sent, or that may repeat some of it: the channel's key, a header, the client's prompt.
+
+    It cannot be read, formatted or printed; only ``redaction`` turns it into a string, cleared of what must not show.
+    """
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: str = "") -> None:
+        self._raw = raw
+
+    def cleared(self, clear: Callable[[str], str]) -> str:
+        """The text as ``clear`` leaves it."""
+        return clear(self._raw)
+
+    def __bool__(self) -> bool:
+        return bool(self._raw)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UpstreamText) and other._raw == self._raw
+
+    def __hash__(self) -> int:
+        return hash(self._raw)
+
+    def __repr__(self) -> str:
+        return "<text of an upstream>"
+
+
+NO_TEXT = UpstreamText()
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a failure came from, in the upstream's own identifiers, which are as untrusted as its messages."""
+
+    status: int | None = None
+    type: UpstreamText = NO_TEXT
+    code: UpstreamText = NO_TEXT
+    param: UpstreamText = NO_TEXT
+    request_id: UpstreamText = NO_TEXT
+
+
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an attempt failed and what the client is told if no other attempt follows."""
+    """Why an attempt failed. ``redaction`` makes of it the error that the client gets if no other attempt follows."""
 
     kind: FailureKind
-    error: UpstreamError
+    code: str
+    """Ours. ``upstream_rejected``: the upstream's own, if it has one that can be passed on."""
+    text: UpstreamText
+    """What happened, and at which channel."""
+    status: int = 0
+    """What the upstream answered; 0: nothing."""
+    param: str | None = None
+    """The request field at fault, where we know it ourselves."""
+    origin: Origin | None = None
+    """None: the request never came near the upstream."""
+    details: Mapping[str, object] = {}
+    """Facts of our own for the client."""
     retry_after_s: float | None = None
     """When the upstream says it may be asked again; 0 to 600."""
     sent: bool = True
@@ -71,35 +125,17 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Names in the message that may be parameters the upstream does not take; see ``lessons.Lessons``."""
 
 
-class AttemptFailed(UpstreamError):
-    """An attempt failed; carries the Failure, whose error this one repeats."""
+class AttemptFailed(Exception):
+    """An attempt failed; carries the Failure. It tells no text: ``redaction`` makes an UpstreamError of it."""
 
     def __init__(self, failure: Failure) -> None:
-        error = failure.error
-        super().__init__(
-            error.message,
-            code=error.code,
-            param=error.param,
-            retry_after_s=error.retry_after_s,
-            details=error.details,
-            status=error.status,
-        )
+        super().__init__(failure.code)
         self.failure = failure
 
     @property
     def kind(self) -> FailureKind:
         """The failure's kind."""
         return self.failure.kind
-
-    @property
-    def sent(self) -> bool:
-        """Whether the upstream may have seen the request."""
-        return self.failure.sent
-
-    @property
-    def error(self) -> UpstreamError:
-        """What the client is told."""
-        return self.failure.error
 
 
 class Signs(Protocol):
@@ -135,10 +171,6 @@ class AnswerStream(Signs, Protocol):
     @property
     def upstream_id(self) -> str:
         """The answer's id at the upstream, or empty."""
-
-    @property
-    def error(self) -> UpstreamError | None:
-        """The failure's error."""
 
     @property
     def marks(self) -> tuple[str, ...]:

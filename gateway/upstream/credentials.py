@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from gateway import __version__
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect
-from gateway.domain.errors import BadRequest, UpstreamError
+from gateway.domain.errors import BadRequest
 from gateway.domain.proxy import Proxy, proxy_of
-from gateway.upstream.adapter import AttemptFailed, Failure
+from gateway.upstream.adapter import AttemptFailed, Failure, UpstreamText
 from gateway.upstream.traits import Auth, traits_of
 
 REFERENCE = "env:"
@@ -68,5 +68,7 @@ def _resolved(channel: Channel, value: str, environ: Mapping[str, str], setting:
 
 
 def _unusable(channel: Channel, why: str, details: Mapping[str, object]) -> AttemptFailed:
-    error = UpstreamError(f"channel '{channel.name}': {why}", code="upstream_auth_failed", details=details)
-    return AttemptFailed(Failure(kind=FailureKind.AUTH, error=error, sent=False))
+    text = UpstreamText(f"channel '{channel.name}': {why}")
+    return AttemptFailed(
+        Failure(kind=FailureKind.AUTH, code="upstream_auth_failed", text=text, details=details, sent=False)
+    )

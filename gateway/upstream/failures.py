@@ -11,15 +11,17 @@ from email.utils import parsedate_to_datetime
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
-from gateway.domain.errors import GatewayError, UpstreamError, UpstreamTimeout
+from gateway.domain.errors import GatewayError
 from gateway.domain.text import plain
-from gateway.upstream.adapter import Failure
+from gateway.upstream.adapter import Failure, Origin, UpstreamText
 from gateway.upstream.said import Said
 
 RETRY_AFTER_LIMIT_S = 600.0
 
 REJECTED = "upstream_rejected"
 """The code of a refusal for which the upstream gave none."""
+TIMEOUT = "upstream_timeout"
+BAD_RESPONSE = "upstream_bad_response"
 
 _CLIENT = frozenset({400, 413, 415, 422})
 _SLOW = frozenset({408, 504, 524})
@@ -77,19 +79,23 @@ def classify(channel: Channel, status: int, said: Said, headers: Mapping[str, st
     """The failure that an answer means. ``status`` may also come from inside a body of status 200."""
     kind = _kind(status, said)
     wait = retry_after_s(headers)
-    wait = wait if wait is not None else _clamped(said.delay_s)
     code, text = _told(channel, kind, status, said)
-    make = UpstreamTimeout if kind is FailureKind.SLOW else UpstreamError
-    error = make(
-        plain(text, 2200),
+    return Failure(
+        kind=kind,
         code=code,
-        param=said.param or ("model" if kind is FailureKind.MISSING else None),
-        retry_after_s=wait,
-        details={"upstream": _origin(channel, status, said, headers)},
+        text=UpstreamText(text),
         status=status,
+        param="model" if kind is FailureKind.MISSING and not said.param else None,
+        origin=Origin(
+            status=status,
+            type=UpstreamText(said.type),
+            code=UpstreamText(said.code),
+            param=UpstreamText(said.param),
+            request_id=UpstreamText(said.request_id or upstream_id(headers)),
+        ),
+        retry_after_s=wait if wait is not None else _clamped(said.delay_s),
+        parameters=_parameters(said) if kind is FailureKind.CLIENT and status in {400, 422} else (),
     )
-    parameters = _parameters(said) if kind is FailureKind.CLIENT and status in {400, 422} else ()
-    return Failure(kind=kind, error=error, retry_after_s=wait, parameters=parameters)
 
 
 def _kind(status: int, said: Said) -> FailureKind:
@@ -111,10 +117,9 @@ def _told(channel: Channel, kind: FailureKind, status: int, said: Said) -> tuple
     elif kind is FailureKind.MISSING:
         code, text = "model_not_found", _words(status, said)
     elif kind is FailureKind.CLIENT:
-        ours = said.code.startswith("upstream_")
-        code, text = REJECTED if ours or not said.code else said.code, _words(status, said)
+        code, text = REJECTED, _words(status, said)
     elif kind is FailureKind.SLOW:
-        code, text = "upstream_timeout", f"the upstream gave up waiting: {_words(status, said)}"
+        code, text = TIMEOUT, f"the upstream gave up waiting: {_words(status, said)}"
     elif status == 429:
         code, text = "upstream_rate_limited", f"the upstream is limiting the rate: {_words(status, said)}"
     elif status in _OVERLOADED:
@@ -134,16 +139,6 @@ def _server_words(status: int, said: Said) -> str:
     if status == 404:
         return f"the upstream knows no such path (HTTP 404: {said.message}). Check the channel's base URL."
     return f"the upstream failed: {_words(status, said)}"
-
-
-def _origin(channel: Channel, status: int, said: Said, headers: Mapping[str, str]) -> dict[str, object]:
-    return {
-        "name": channel.name,
-        "status": status,
-        "type": said.type or None,
-        "code": said.code or None,
-        "request_id": said.request_id or upstream_id(headers) or None,
-    }
 
 
 def upstream_id(headers: Mapping[str, str]) -> str:
@@ -197,36 +192,32 @@ def _clamped(seconds: float | None) -> float | None:
 
 def unreachable(channel: Channel, why: str, *, sent: bool) -> Failure:
     """No connection, or one that broke before an answer."""
-    text = f"channel '{channel.name}': the upstream cannot be reached: {why}"
-    return _own(channel, FailureKind.NETWORK, "upstream_unreachable", text, sent=sent)
+    return _own(channel, FailureKind.NETWORK, "upstream_unreachable", f"cannot be reached: {why}", sent=sent)
 
 
 def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool) -> Failure:
     """A deadline passed; ``deadline`` says which, for example ``connect``."""
-    text = f"channel '{channel.name}': the upstream took too long: {deadline} deadline of {seconds:g} s passed"
-    return _own(channel, FailureKind.SLOW, "upstream_timeout", text, sent=sent)
+    text = f"took too long: {deadline} deadline of {seconds:g} s passed"
+    return _own(channel, FailureKind.SLOW, TIMEOUT, text, sent=sent)
 
 
 def bad_response(channel: Channel, why: str) -> Failure:
     """An answer that makes no sense."""
-    text = f"channel '{channel.name}': the upstream sent a bad answer: {why}"
-    return _own(channel, FailureKind.SERVER, "upstream_bad_response", text)
+    return _own(channel, FailureKind.SERVER, BAD_RESPONSE, f"sent a bad answer: {why}")
 
 
 def not_gathered(channel: Channel, what: str, error: GatewayError) -> Failure:
     """An answer that was given up on this side, for want of memory."""
-    return _own(
-        channel, FailureKind.SERVER, error.code, f"channel '{channel.name}': {what} was given up: {error.message}"
-    )
+    text = UpstreamText(f"channel '{channel.name}': {what} was given up: {error.message}")
+    return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=Origin())
 
 
 def truncated(channel: Channel, why: str) -> Failure:
     """A stream that ended before its answer did."""
-    text = f"channel '{channel.name}': the upstream ended the stream before the answer was complete: {why}"
+    text = f"ended the stream before the answer was complete: {why}"
     return _own(channel, FailureKind.SERVER, "upstream_stream_truncated", text)
 
 
-def _own(channel: Channel, kind: FailureKind, code: str, text: str, *, sent: bool = True) -> Failure:
-    make = UpstreamTimeout if kind is FailureKind.SLOW else UpstreamError
-    details = {"upstream": {"name": channel.name, "status": None, "type": None, "code": None, "request_id": None}}
-    return Failure(kind=kind, error=make(plain(text, 2200), code=code, details=details), sent=sent)
+def _own(channel: Channel, kind: FailureKind, code: str, what: str, *, sent: bool = True) -> Failure:
+    text = UpstreamText(f"channel '{channel.name}': the upstream {what}")
+    return Failure(kind=kind, code=code, text=text, origin=Origin(), sent=sent)

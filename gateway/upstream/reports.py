@@ -15,6 +15,9 @@ from gateway.upstream.usage import SLACK, Reading, UsageLimits, read, read_regul
 SUSPECT = "suspect_usage"
 """Mark of a record whose report could not be true as it stood; see ``usage``."""
 
+COST_LIMIT = 1_000_000
+"""Dollars; no call costs more."""
+
 
 class Reports:
     """Sees every chunk of an answer, and says at its end what was used."""
@@ -110,8 +113,8 @@ class Reports:
         if self._last is None or b'"cost"' not in bytes(self._last):
             return doubt
         cost = rawjson.value(self._last).get("cost")
-        named = isinstance(cost, int | float) and not isinstance(cost, bool)
-        return (*doubt, f"upstream_cost={cost}") if named else doubt
+        named = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < COST_LIMIT
+        return (*doubt, f"upstream_cost={cost:.12g}") if named else doubt
 
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:

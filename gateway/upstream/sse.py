@@ -6,8 +6,6 @@ Two steps, so that what needs no look can be passed on in bulk: a ``Framer`` cut
 
 import msgspec
 
-from gateway.domain.errors import UpstreamError
-
 EVENT_LIMIT = 16 * 1024 * 1024
 """Bytes of one event, blank line not counted."""
 
@@ -24,6 +22,10 @@ class Event(msgspec.Struct, frozen=True):
     name: bytes = b""
 
 
+class EventTooLong(Exception):
+    """An event is longer than any upstream has reason to send."""
+
+
 class Framer:
     """Cuts complete events out of bytes; all line ends become line feeds; a leading byte order mark is skipped."""
 
@@ -37,7 +39,7 @@ class Framer:
     def feed(self, data: bytes) -> bytes:
         """All events that are complete by now, each ended by a blank line; may be empty.
 
-        Raises UpstreamError when one is too long.
+        Raises EventTooLong.
         """
         if not self._begun or self._after_return or b"\r" in data:
             data = self._even(data)
@@ -82,7 +84,7 @@ class Framer:
         if len(done) > EVENT_LIMIT:
             longest = max(longest, *map(len, done.split(BLANK)))
         if longest > EVENT_LIMIT:
-            raise UpstreamError(f"an event is longer than {EVENT_LIMIT >> 20} MiB", code="upstream_bad_response")
+            raise EventTooLong(f"an event is longer than {EVENT_LIMIT >> 20} MiB")
 
     def _even(self, data: bytes) -> bytes:
         """The bytes with line feeds only. A return at the end counts at once; a feed that follows it later does not."""

@@ -13,6 +13,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Buffer, Memory, Prepared, Reply, Signs
+from gateway.upstream.redaction.redaction import Redaction
 
 Piece = bytes | BaseException | asyncio.Event | Callable[[], None]
 """What a reply does next: bring bytes, break, wait, or do something to the world."""
@@ -100,6 +101,7 @@ class FakeUpstreams(Sender):
     """Channels by name, each with what it does the first, second and every later time it is asked."""
 
     def __init__(self) -> None:
+        self.redaction = Redaction({})
         self.asked: list[tuple[str, Prepared]] = []
         self.replies: list[FakeReply] = []
         self._behaviours: dict[str, deque[Callable[[], Behaviour]]] = {}

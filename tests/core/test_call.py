@@ -8,6 +8,7 @@ from gateway.core.call import Call, Visit
 from gateway.domain.call import Outcome
 from gateway.domain.group import Group
 from gateway.domain.units import CallId, Nanos
+from gateway.upstream.redaction.answers import NO_SCREEN
 from tests.core import kit
 from tests.core.clocks import NOON
 from tests.core.ends import FakeClient
@@ -51,7 +52,7 @@ def test_headers_tell_of_the_channel_and_pass_on_a_few_of_the_upstreams() -> Non
     made.take_route(kit.route("up", "m=n"), "priority 0", 2)
     made.overhead_us = 1234
     made.dropped = ("seed", "top_k")
-    made.reply_headers = {
+    theirs = {
         "retry-after": "5",
         "x-ratelimit-remaining-tokens": "7",
         "openai-processing-ms": "12",
@@ -61,6 +62,7 @@ def test_headers_tell_of_the_channel_and_pass_on_a_few_of_the_upstreams() -> Non
         "x-should-retry": "true",
         "authorization": "secret",
     }
+    made.reply_headers = NO_SCREEN.headers(theirs)
     assert made.headers() == {
         "retry-after": "5",
         "x-ratelimit-remaining-tokens": "7",

@@ -15,7 +15,6 @@ from gateway.domain.group import Fallback, Group
 from gateway.domain.price import Price
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, ChannelId, Nanos
-from gateway.upstream.adapter import Failure
 from tests.core.ends import FakeReply, event, too_slow, unreachable
 from tests.core.kit import catalog, channel, token
 from tests.core.rig import Rig
@@ -73,7 +72,8 @@ def test_the_first_rule_that_fits_counts_and_no_model_stands_in_for_itself(
 def test_a_request_at_fault_goes_nowhere_else_unless_it_is_too_long(
     code: str, contexts: tuple[int | None, int | None], expected: bool
 ) -> None:
-    found = Failure(kind=FailureKind.CLIENT, error=UpstreamError("no", code=code, status=400))
+    found = UpstreamError("no", code=code, status=400)
+    found.kind = FailureKind.CLIENT
     assert helps(found, Named(contexts[0]), Named(contexts[1])) == expected
 
 

@@ -9,7 +9,6 @@ from gateway.core.tries import MOST, Step, Tries
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
-from gateway.upstream.adapter import Failure
 from tests.core.clocks import Mono
 from tests.core.kit import route
 
@@ -20,8 +19,10 @@ def entry(*routes: Route) -> ModelEntry:
     return ModelEntry(name="m", created=Millis(0), owner="up", context=None, routes=routes)
 
 
-def failure(kind: FailureKind, *, sent: bool = True, after: float | None = None, status: int = 500) -> Failure:
-    return Failure(kind=kind, error=UpstreamError("no", code="x", status=status), sent=sent, retry_after_s=after)
+def failure(kind: FailureKind, *, sent: bool = True, after: float | None = None, status: int = 500) -> UpstreamError:
+    error = UpstreamError("no", code="x", status=status, retry_after_s=after)
+    error.kind, error.sent = kind, sent
+    return error
 
 
 class Case:
@@ -35,7 +36,7 @@ class Case:
         self.tries = Tries(self.asked, self.asked)
         self.routes = routes
 
-    def fails(self, route: Route, found: Failure) -> Step | None:
+    def fails(self, route: Route, found: UpstreamError) -> Step | None:
         self.health.failed(route.channel.id, found.kind, "no", found.retry_after_s)
         self.tries.failed(route, found)
         return self.tries.next(self.health, lambda n: n - 1, self.retries)
@@ -63,7 +64,7 @@ class Case:
         (failure(K.CLIENT), None),
     ],
 )
-def test_the_only_channel_is_asked_a_second_time_if_there_is_hope(found: Failure, wait: float | None) -> None:
+def test_the_only_channel_is_asked_a_second_time_if_there_is_hope(found: UpstreamError, wait: float | None) -> None:
     a = route("a")
     step = Case(a).fails(a, found)
     assert (step.route, round(step.wait_s, 3)) == (a, wait) if step is not None else wait is None

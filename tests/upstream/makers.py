@@ -1,13 +1,20 @@
 """Makers: channels and orders for tests."""
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import pytest
 
 from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId
-from gateway.upstream.adapter import Order
+from gateway.upstream.adapter import AttemptFailed, Failure, Order
+from gateway.upstream.redaction.redaction import Redaction
 
 SERVED = Served(name="m")
 
@@ -31,3 +38,25 @@ def order(body: object = None, *, model: str = "m", include_usage: bool = False)
         answer_id="chatcmpl-ours",
         created=77,
     )
+
+
+def error_of(failure: Failure, at: Channel | None = None) -> UpstreamError:
+    """The error that a failure becomes on its way out."""
+    return Redaction({}).error(failure, at or channel())
+
+
+@dataclass
+class Fault:
+    """What an attempt failed with."""
+
+    value: UpstreamError = field(default_factory=lambda: UpstreamError("nothing failed"))
+
+
+@contextmanager
+def attempt_fails(match: str = "") -> Iterator[Fault]:
+    """The block ends in an AttemptFailed, whose message has this in it."""
+    fault = Fault()
+    with pytest.raises(AttemptFailed) as caught:
+        yield fault
+    fault.value = error_of(caught.value.failure)
+    assert re.search(match, fault.value.message)

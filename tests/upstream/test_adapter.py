@@ -3,9 +3,8 @@
 import json
 
 from gateway.domain.call import FailureKind
-from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Source, Usage
-from gateway.upstream.adapter import AttemptFailed, Failure, Whole, as_object
+from gateway.upstream.adapter import AttemptFailed, Failure, UpstreamText, Whole, as_object
 from gateway.upstream.tally import Tally
 
 USAGE = Usage(input=9, cached=4, cache_write=1, output=5, reasoning=2)
@@ -15,12 +14,11 @@ def _whole(reported: Usage | None) -> Whole:
     return Whole(body=b'{"id":"x"}', reported=reported, finish="stop", upstream_id="", tally=Tally())
 
 
-def test_a_failed_attempt_tells_what_its_failure_tells() -> None:
-    error = UpstreamError("no", code="c", param="p", retry_after_s=2, details={"x": 1}, status=429)
-    failed = AttemptFailed(Failure(kind=FailureKind.RATE, error=error, sent=False))
-    assert (failed.kind, failed.sent, failed.error) == (FailureKind.RATE, False, error)
-    told = (failed.message, failed.code, failed.param, failed.retry_after_s, failed.details, failed.status)
-    assert told == ("no", "c", "p", 2, {"x": 1}, 429)
+def test_text_of_an_upstream_cannot_be_read_by_accident() -> None:
+    text = UpstreamText("sk-secret")
+    failed = AttemptFailed(Failure(kind=FailureKind.RATE, code="c", text=text, sent=False))
+    shown = f"{text} {text!r} {failed} {failed!r} {failed.failure!r}"
+    assert ("sk-secret" in shown, failed.kind, text.cleared(str.upper)) == (False, FailureKind.RATE, "SK-SECRET")
 
 
 def test_usage_as_clients_read_it() -> None:

@@ -6,11 +6,12 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served
-from gateway.upstream.adapter import AttemptFailed, Prepared, Reply, Unlimited
+from gateway.domain.errors import UpstreamError
+from gateway.upstream.adapter import Prepared, Reply, Unlimited
 from gateway.upstream.client import Upstreams
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply, silence, speak
-from tests.upstream.makers import channel
+from tests.upstream.makers import attempt_fails, channel
 
 ASKED = b'{"model":"m"}'
 
@@ -55,7 +56,7 @@ async def test_keys_may_be_in_the_environment(upstreams: Upstreams, provider: Pr
 
 
 async def test_a_missing_variable_is_named(upstreams: Upstreams, provider: Provider) -> None:
-    with pytest.raises(AttemptFailed, match="NO_SUCH_KEY is not set") as caught:
+    with attempt_fails("NO_SUCH_KEY is not set") as caught:
         await _send(upstreams, channel(provider.base_url, key="env:NO_SUCH_KEY"))
     assert (caught.value.kind, caught.value.sent, caught.value.code) == (
         FailureKind.AUTH,
@@ -121,7 +122,7 @@ async def test_a_list_that_fails_says_why(
     upstreams: Upstreams, provider: Provider, status: int, body: bytes, code: str
 ) -> None:
     provider.on("/v1/models", reply(body, status=status))
-    with pytest.raises(AttemptFailed) as caught:
+    with pytest.raises(UpstreamError) as caught:
         await upstreams.fetch_models(channel(provider.base_url))
     assert caught.value.code == code
 
@@ -144,14 +145,14 @@ async def test_the_root_is_found_above_v1(upstreams: Upstreams, provider: Provid
 
 
 async def test_no_root_is_an_error(upstreams: Upstreams, provider: Provider) -> None:
-    with pytest.raises(AttemptFailed):
+    with pytest.raises(UpstreamError):
         await upstreams.discover_root(channel(provider.base_url))
-    with pytest.raises(AttemptFailed, match="cannot be reached"):
+    with pytest.raises(UpstreamError, match="cannot be reached"):
         await upstreams.discover_root(channel("http://127.0.0.1:1"))
 
 
 async def test_a_native_dialect_is_not_looked_for(upstreams: Upstreams, provider: Provider) -> None:
-    with pytest.raises(AttemptFailed):
+    with pytest.raises(UpstreamError):
         await upstreams.discover_root(channel(provider.base_url, dialect="gemini"))
     assert len(provider.exchanges) == 1
 

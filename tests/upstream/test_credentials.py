@@ -6,9 +6,8 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.proxy import Proxy
-from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.credentials import headers_of, proxy_to
-from tests.upstream.makers import channel
+from tests.upstream.makers import attempt_fails, channel
 
 
 def _headers(environ: dict[str, str] | None = None, **more: Any) -> dict[str, str]:
@@ -40,7 +39,7 @@ def test_a_proxy_is_read_and_its_reference_resolved() -> None:
     assert proxy_to(channel(proxy="http://h:1"), {}) == Proxy("h", 1)
     assert proxy_to(channel(proxy="env:P"), {"P": "http://h:1"}) == Proxy("h", 1)
     for environ in ({}, {"P": "h:1"}):
-        with pytest.raises(AttemptFailed) as caught:
+        with attempt_fails() as caught:
             proxy_to(channel(proxy="env:P"), environ)
         assert (caught.value.kind, caught.value.sent) == (FailureKind.AUTH, False)
 
@@ -61,13 +60,13 @@ def test_headers_that_would_break_the_connection_are_left_out(name: str) -> None
 
 @pytest.mark.parametrize("environ", [{}, {"K": ""}])
 def test_a_missing_variable_is_named_and_nothing_was_sent(environ: dict[str, str]) -> None:
-    with pytest.raises(AttemptFailed, match="variable K is not set") as caught:
+    with attempt_fails("variable K is not set") as caught:
         _headers(environ, key="env:K")
     assert (caught.value.kind, caught.value.sent) == (FailureKind.AUTH, False)
 
 
 @pytest.mark.parametrize("key", ["sk-\u00e9", "sk-1\r\nHost: evil", "sk-\x001"])
 def test_a_key_that_cannot_be_sent_is_not_shown(key: str) -> None:
-    with pytest.raises(AttemptFailed, match="cannot be sent") as caught:
+    with attempt_fails("cannot be sent") as caught:
         _headers(key=key)
     assert key not in caught.value.message

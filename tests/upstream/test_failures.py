@@ -11,7 +11,7 @@ from gateway.upstream import failures
 from gateway.upstream.adapter import Failure
 from gateway.upstream.failures import REJECTED, classify, retry_after_s
 from gateway.upstream.said import read_error
-from tests.upstream.makers import channel
+from tests.upstream.makers import channel, error_of
 
 K = FailureKind
 UP = channel(key="sk-secret-of-ours")
@@ -70,43 +70,43 @@ CLASSES = [
 @pytest.mark.parametrize(("status", "error", "kind", "code"), CLASSES)
 def test_classes(status: int, error: object, kind: FailureKind, code: str) -> None:
     failure = _failure(status, error)
-    assert (failure.kind, failure.error.code, failure.error.status, failure.sent) == (kind, code, status, True)
-    assert "'up'" in failure.error.message
-    assert isinstance(failure.error, UpstreamTimeout) == (kind is K.SLOW)
+    assert (failure.kind, error_of(failure).code, error_of(failure).status, failure.sent) == (kind, code, status, True)
+    assert "'up'" in error_of(failure).message
+    assert isinstance(error_of(failure), UpstreamTimeout) == (kind is K.SLOW)
 
 
 def test_the_upstreams_words_reach_the_client() -> None:
-    assert "it broke" in _failure(500).error.message
-    assert "too long" in _failure(400, {"message": "too long"}).error.message
+    assert "it broke" in error_of(_failure(500)).message
+    assert "too long" in error_of(_failure(400, {"message": "too long"})).message
 
 
 @pytest.mark.parametrize("status", [401, 402, 403])
 def test_words_about_our_account_do_not(status: int) -> None:
-    assert "it broke" not in _failure(status).error.message
+    assert "it broke" not in error_of(_failure(status)).message
 
 
 def test_a_channel_without_a_key_is_told_apart() -> None:
-    error = classify(channel(), 401, read_error(b""), {}).error
+    error = error_of(classify(channel(), 401, read_error(b""), {}))
     assert "wants a key" in error.message
 
 
 def test_a_redirect_is_refused() -> None:
-    assert "redirect refused" in _failure(307).error.message
+    assert "redirect refused" in error_of(_failure(307)).message
 
 
 def test_a_page_shows_as_its_title() -> None:
-    error = classify(UP, 502, read_error(b"<html><title>Bad gateway</title></html>"), {}).error
+    error = error_of(classify(UP, 502, read_error(b"<html><title>Bad gateway</title></html>"), {}))
     assert "HTTP 502: Bad gateway" in error.message
 
 
 def test_the_origin_is_kept_for_the_curious() -> None:
-    error = _failure(429, {"message": "m", "type": "t", "code": "c"}, {"x-request-id": "r1"}).error
+    error = error_of(_failure(429, {"message": "m", "type": "t", "code": "c"}, {"x-request-id": "r1"}))
     assert error.details["upstream"] == {"name": "up", "status": 429, "type": "t", "code": "c", "request_id": "r1"}
 
 
 def test_the_param_is_the_upstreams_or_the_model() -> None:
-    assert _failure(400, {"message": "m", "param": "top_p"}).error.param == "top_p"
-    assert _failure(404, {"message": "no such model"}).error.param == "model"
+    assert error_of(_failure(400, {"message": "m", "param": "top_p"})).param == "top_p"
+    assert error_of(_failure(404, {"message": "no such model"})).param == "model"
 
 
 NAMED = [
@@ -169,17 +169,17 @@ def test_retry_after(headers: Mapping[str, str], seconds: float | None) -> None:
 
 def test_a_delay_in_the_body_counts_too() -> None:
     failure = _failure(429, {"message": "m", "details": [{"retryDelay": "34s"}]})
-    assert (failure.retry_after_s, failure.error.retry_after_s) == (34, 34)
+    assert (failure.retry_after_s, error_of(failure).retry_after_s) == (34, 34)
 
 
 def test_our_own_words() -> None:
     slow = failures.too_slow(UP, "connect", 2.5, sent=False)
-    assert (slow.kind, slow.error.code, slow.sent) == (K.SLOW, "upstream_timeout", False)
-    assert "connect deadline of 2.5 s" in slow.error.message
+    assert (slow.kind, error_of(slow).code, slow.sent) == (K.SLOW, "upstream_timeout", False)
+    assert "connect deadline of 2.5 s" in error_of(slow).message
     lost = failures.unreachable(UP, "Connection refused", sent=False)
-    assert (lost.kind, lost.error.code, lost.error.status) == (K.NETWORK, "upstream_unreachable", 0)
-    assert failures.bad_response(UP, "x").error.code == "upstream_bad_response"
-    assert failures.truncated(UP, "x").error.code == "upstream_stream_truncated"
+    assert (lost.kind, error_of(lost).code, error_of(lost).status) == (K.NETWORK, "upstream_unreachable", 0)
+    assert error_of(failures.bad_response(UP, "x")).code == "upstream_bad_response"
+    assert error_of(failures.truncated(UP, "x")).code == "upstream_stream_truncated"
 
 
 @pytest.mark.parametrize("name", ["x-request-id", "request-id", "x-generation-id", "mistral-correlation-id"])

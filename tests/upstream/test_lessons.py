@@ -6,9 +6,8 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served, TokenLimitField
-from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.adapter import Failure
+from gateway.upstream.adapter import NO_TEXT, Failure
 from gateway.upstream.lessons import KEEP_MS, NOTHING, Lessons
 from tests.upstream.makers import SERVED, channel, order
 
@@ -17,7 +16,7 @@ UP = ChannelId("ch_up")
 
 
 def _refusal(*names: str) -> Failure:
-    return Failure(kind=FailureKind.CLIENT, error=UpstreamError("no"), parameters=names)
+    return Failure(kind=FailureKind.CLIENT, code="x", text=NO_TEXT, parameters=names)
 
 
 def _learn(lessons: Lessons, name: str, now: Millis = NOW, body: object = None, **more: Any) -> bool:

@@ -9,13 +9,13 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served
 from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Prepared, Reply, Unlimited
+from gateway.upstream.adapter import Prepared, Reply, Unlimited
 from gateway.upstream.lessons import NOTHING
 from gateway.upstream.mock import HELP, STORY, Mock
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.stream import ChatStream
 from tests.cases.answers import Answer, said_in
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import attempt_fails, channel, error_of, order
 
 Doc = dict[str, Any]
 DIALECT = OpenAIDialect()
@@ -106,7 +106,7 @@ async def test_limits_and_several_choices_are_kept(sleep: Sleeper) -> None:
 async def test_it_fails_as_asked(sleep: Sleeper, status: int, *, stream: bool) -> None:
     reply = await _reply(sleep, f"please !{status} now", stream=stream)
     failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, Unlimited()))
-    assert (reply.status, failure.error.status) == (status, status)
+    assert (reply.status, error_of(failure).status) == (status, status)
 
 
 async def test_it_says_when_to_come_back(sleep: Sleeper) -> None:
@@ -121,27 +121,27 @@ async def test_it_refuses_the_key(sleep: Sleeper) -> None:
 
 async def test_it_breaks_off(sleep: Sleeper) -> None:
     stream, said = await _stream(sleep, "!cut=3 one two three")
-    assert (stream.error and stream.error.code) == "upstream_stream_truncated"
+    assert (stream.failure and stream.failure.code) == "upstream_stream_truncated"
     assert said.text[0] == "!cut=3 one "
 
 
 @pytest.mark.parametrize("text", ["!cut", "!cut=3", "!cut=99 one"])
 async def test_what_breaks_off_has_no_good_end(sleep: Sleeper, text: str) -> None:
     stream, _ = await _stream(sleep, text)
-    assert (stream.error and stream.error.code) == "upstream_stream_truncated"
-    with pytest.raises(AttemptFailed, match="broke off"):
+    assert (stream.failure and stream.failure.code) == "upstream_stream_truncated"
+    with attempt_fails("broke off"):
         await (await _reply(sleep, text)).read(100, Unlimited())
 
 
 @pytest.mark.parametrize(("text", "deadline"), [("!silence", "first event"), ("!silence=2 x y", "idle")])
 async def test_it_falls_silent_until_the_deadline(sleep: Sleeper, text: str, deadline: str) -> None:
-    with pytest.raises(AttemptFailed, match=deadline) as caught:
+    with attempt_fails(deadline) as caught:
         await _stream(sleep, text)
     assert (caught.value.kind, sleep.slept) == (FailureKind.SLOW, [120 if deadline == "first event" else 300])
 
 
 async def test_a_plain_call_falls_silent_too(sleep: Sleeper) -> None:
-    with pytest.raises(AttemptFailed, match="total"):
+    with attempt_fails("total"):
         await (await _reply(sleep, "!silence")).read(100, Unlimited())
 
 
@@ -159,16 +159,16 @@ async def test_it_hides_its_usage(sleep: Sleeper) -> None:
 
 async def test_it_garbles(sleep: Sleeper) -> None:
     reply = await _reply(sleep, "!bad-json")
-    with pytest.raises(AttemptFailed, match="no JSON"):
+    with attempt_fails("no JSON"):
         DIALECT.whole(await reply.read(10_000, Unlimited()), order(), channel())
     stream, _ = await _stream(sleep, "!bad-json")
-    assert (stream.error and stream.error.code) == "upstream_bad_response"
+    assert (stream.failure and stream.failure.code) == "upstream_bad_response"
 
 
 async def test_it_sends_a_page(sleep: Sleeper) -> None:
     assert (await _reply(sleep, "!html")).headers["content-type"] == "text/html"
     stream, _ = await _stream(sleep, "!html")
-    assert (stream.error and stream.error.code) == "upstream_bad_response"
+    assert (stream.failure and stream.failure.code) == "upstream_bad_response"
 
 
 async def test_it_takes_its_time(sleep: Sleeper) -> None:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.errors import UpstreamError
-from gateway.upstream.sse import EVENT_LIMIT, Event, Framer, has_comment, parse
+from gateway.upstream.sse import EVENT_LIMIT, Event, EventTooLong, Framer, has_comment, parse
 
 DECODED = [
     (b"data: a\n\n", [Event(b"a")]),
@@ -65,13 +64,13 @@ def test_an_event_at_the_limit_passes(piece: int) -> None:
 def test_an_event_above_the_limit_is_refused(piece: int) -> None:
     data = b"data: " + b"x" * (EVENT_LIMIT - 5) + b"\n\n"
     framer = Framer()
-    with pytest.raises(UpstreamError, match="16 MiB"):
+    with pytest.raises(EventTooLong, match="16 MiB"):
         [framer.feed(data[i : i + piece]) for i in range(0, len(data), piece)]
 
 
 def test_an_endless_event_is_refused_early() -> None:
     framer = Framer()
-    with pytest.raises(UpstreamError):  # noqa: PT012 - which piece is too much does not matter
+    with pytest.raises(EventTooLong):  # noqa: PT012 - which piece is too much does not matter
         for _ in range(EVENT_LIMIT // 65536 + 2):
             framer.feed(b"x" * 65536)
 

@@ -2,20 +2,24 @@
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
-from gateway.domain.errors import BadRequest, UpstreamError
+from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
-from gateway.upstream.adapter import AttemptFailed, Failure
+from gateway.upstream.adapter import AttemptFailed, Failure, UpstreamText
 
 
 def refused(channel: Channel, fault: BadRequest) -> AttemptFailed:
     """The fault as a failure of the attempt: status 400, the channel named, nothing sent."""
-    error = UpstreamError(
-        f"channel '{channel.name}' cannot take this request: {plain(fault.message, 500)}",
-        code=fault.code,
-        param=fault.param,
-        status=400,
+    text = f"channel '{channel.name}' cannot take this request: {plain(fault.message, 500)}"
+    return AttemptFailed(
+        Failure(
+            kind=FailureKind.CLIENT,
+            code=fault.code,
+            text=UpstreamText(text),
+            status=400,
+            param=fault.param,
+            sent=False,
+        )
     )
-    return AttemptFailed(Failure(kind=FailureKind.CLIENT, error=error, sent=False))
 
 
 def unsupported(param: str, why: str) -> BadRequest:

@@ -6,7 +6,6 @@ So there is one place that numbers tool calls, counts what came, and decides whe
 from collections.abc import Callable
 
 from gateway.domain.channel import Channel
-from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order
@@ -16,7 +15,7 @@ from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.body import BEGINNINGS, BODY_LIMIT
 from gateway.upstream.openai.stream import ChatStream
 from gateway.upstream.reports import SUSPECT
-from gateway.upstream.sse import BLANK, Framer, has_comment, parse
+from gateway.upstream.sse import BLANK, EventTooLong, Framer, has_comment, parse
 
 WholeReader = Callable[[bytes], Completion]
 """Reads a whole answer of the dialect. Raises AttemptFailed."""
@@ -43,11 +42,6 @@ class TranslatedStream:
         self.events = 0
         self.comments = 0
         self.held = 0
-
-    @property
-    def error(self) -> UpstreamError | None:
-        """What the client is told of the failure."""
-        return self.failure.error if self.failure else None
 
     @property
     def reported(self) -> Usage | None:
@@ -79,8 +73,8 @@ class TranslatedStream:
                 block = self._framer.feed(data)
                 self.held = self._framer.held
                 return self._take(block)
-        except UpstreamError as exc:
-            self.failure = bad_response(self._channel, exc.message)
+        except EventTooLong as exc:
+            self.failure = bad_response(self._channel, str(exc))
             return b""
         self._body += data
         self.held = len(self._body)

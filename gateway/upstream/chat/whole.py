@@ -3,7 +3,6 @@
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.errors import UpstreamError
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Order, Whole
 from gateway.upstream.chat.decoder import Decoder, transcribe, transcribe_end
@@ -13,7 +12,7 @@ from gateway.upstream.openai.assemble import assemble, is_stream
 from gateway.upstream.openai.whole import read_whole
 from gateway.upstream.reports import SUSPECT
 from gateway.upstream.said import read_error
-from gateway.upstream.sse import BLANK, Framer, parse
+from gateway.upstream.sse import BLANK, EventTooLong, Framer, parse
 
 
 def read_translated(body: bytes, order: Order, channel: Channel, decoder: Decoder, whole: WholeReader) -> Whole:
@@ -25,8 +24,8 @@ def read_translated(body: bytes, order: Order, channel: Channel, decoder: Decode
     framer = Framer()
     try:
         blocks = (framer.feed(body) + framer.end()).split(BLANK)
-    except UpstreamError as exc:
-        raise AttemptFailed(bad_response(channel, exc.message)) from exc
+    except EventTooLong as exc:
+        raise AttemptFailed(bad_response(channel, str(exc))) from exc
     events = filter(None, map(parse, blocks))
     chat = b"".join(transcribe(decoder, event) for event in events) + transcribe_end(decoder)
     if decoder.failure is not None:

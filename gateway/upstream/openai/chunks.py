@@ -60,10 +60,10 @@ class Chunks:
 
     def take(self, chunk: Fields) -> Step:
         """The next chunk. Raises ValueError if it is none."""
-        raw = chunk.get("choices")
+        screen, raw = self._order.screen, chunk.get("choices")
         choices = [] if raw is None or rawjson.is_null(raw) else rawjson.objects(raw)
         self.reports.see(chunk)
-        self.upstream_id = self.upstream_id or upstream_id(chunk)
+        self.upstream_id = self.upstream_id or upstream_id(chunk, screen)
         kept, turned = [], False
         pattern: msgspec.Raw | None = None
         for position, choice in enumerate(choices):
@@ -73,6 +73,7 @@ class Chunks:
                 return Step(b"", b"", turned=True, broken=state.broken)
             turned = turned or state.turned
             if left:
+                screen.clean(choice)
                 kept.append(choice)
                 pattern = state.pattern
         if not kept:
@@ -82,6 +83,7 @@ class Chunks:
         chunk["choices"] = rawjson.raw(kept)
         self._head = self._head or identity(chunk, self.upstream_id, self._order, CHUNK)
         chunk.update(self._head)
+        screen.clean(chunk)
         return Step(rawjson.encode(chunk), bytes(pattern or b"") if quiet else b"", turned=turned, broken="")
 
     def cut_short(self) -> list[bytes]:
@@ -98,6 +100,8 @@ class Chunks:
         """The client's last chunk, which has no choices."""
         sent = None if estimated else self.reports.as_sent()
         report = rawjson.raw(as_object(usage, estimated=estimated)) if sent is None else sent
+        if self._order.screen.hides(report):
+            report = rawjson.raw(as_object(usage, estimated=estimated))
         head = self._head or identity({}, self.upstream_id, self._order, CHUNK)
         return rawjson.encode({**head, "choices": [], "usage": report})
 

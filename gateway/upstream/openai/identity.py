@@ -6,6 +6,7 @@ from gateway.domain.text import plain
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.rawjson import Fields
+from gateway.upstream.redaction.answers import Screen
 
 ID_LIMIT = 200
 """Characters of an upstream's id; a longer one is replaced by ours."""
@@ -26,7 +27,7 @@ def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) 
     }
 
 
-def upstream_id(answer: Fields) -> str:
-    """The id the upstream gave, or empty; made harmless and cut to ``ID_LIMIT``."""
+def upstream_id(answer: Fields, screen: Screen) -> str:
+    """The id the upstream gave, made harmless and cut to ``ID_LIMIT``; empty if there is none, or it shows a secret."""
     found = rawjson.value(answer.get("id"))
-    return plain(found, ID_LIMIT) if isinstance(found, str) else ""
+    return plain(found, ID_LIMIT) if isinstance(found, str) and not screen.shows(found) else ""

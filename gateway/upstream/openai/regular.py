@@ -3,12 +3,17 @@
 Such an answer goes to the client as the bytes it came as.
 """
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import msgspec
 
 from gateway.domain.text import plain
+from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.openai.finish import REASONS
 from gateway.upstream.openai.identity import ID_LIMIT
+from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.tally import Tally
 from gateway.upstream.usage import RegularUsage, reading_of
 
@@ -27,6 +32,7 @@ class _Choice(msgspec.Struct, gc=False):
     index: int
     message: _Message
     finish_reason: str
+    logprobs: msgspec.Raw = rawjson.NULL
 
 
 class _Answer(msgspec.Struct, gc=False):
@@ -37,21 +43,41 @@ class _Answer(msgspec.Struct, gc=False):
     choices: list[_Choice]
     usage: RegularUsage
     timings: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    service_tier: str | None = None
+    system_fingerprint: str | None = None
 
+
+class _BareChoice(_Choice, gc=False, forbid_unknown_fields=True):
+    """One with nothing in it that is not read here."""
+
+
+class _BareAnswer(_Answer, gc=False, forbid_unknown_fields=True):
+    """The same; in most answers one decode thus tells that there are no other fields to be screened."""
+
+    choices: list[_BareChoice]  # type: ignore[assignment]
+
+
+_Found = TypeVar("_Found")
 
 _CHOICES = msgspec.json.Decoder(list[_Choice])
+_BARE_CHOICES = msgspec.json.Decoder(list[_BareChoice])
 _ANSWER = msgspec.json.Decoder(_Answer)
+_BARE_ANSWER = msgspec.json.Decoder(_BareAnswer)
 
 
 def whole_of_regular(body: bytes, order: Order) -> Whole | None:
     """The answer as it came, if nothing in it is to be changed; else None."""
-    try:
-        found = _ANSWER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    screen = order.screen
+    found: _Answer | None = _decoded(_BARE_ANSWER, body)
+    if found is None:
+        found = _decoded(_ANSWER, body)
+        if found is None or _shows_beside(body, screen):
+            return None
     name = found.id
     good = 0 < len(name) < ID_LIMIT and found.created > 0 and found.object == "chat.completion"
     if not good or found.model != order.model or found.timings is not msgspec.UNSET or plain(name, ID_LIMIT) != name:
+        return None
+    if screen.shows(name) or screen.shows(found.system_fingerprint or "") or screen.shows(found.service_tier or ""):
         return None
     tally = Tally()
     finish = _finish(found.choices, tally)
@@ -61,16 +87,30 @@ def whole_of_regular(body: bytes, order: Order) -> Whole | None:
     return Whole(body=body, reported=reading.usage, finish=finish, upstream_id=name, tally=tally)
 
 
-def finish_of_regular(choices: msgspec.Raw, tally: Tally) -> str:
+def finish_of_regular(choices: msgspec.Raw, tally: Tally, screen: Screen) -> str:
     """The finish reason of the first choice, and the texts in the tally; empty if one of the choices is not regular."""
-    try:
-        found = _CHOICES.decode(choices)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
+    found: Sequence[_Choice] | None = _decoded(_BARE_CHOICES, choices)
+    if found is None:
+        found = _decoded(_CHOICES, choices)
+        if found is None or any(map(screen.hides_in, rawjson.objects(choices))):
+            return ""
     return _finish(found, tally)
 
 
-def _finish(found: list[_Choice], tally: Tally) -> str:
+def _decoded(decoder: "msgspec.json.Decoder[_Found]", data: bytes | msgspec.Raw) -> _Found | None:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _shows_beside(body: bytes, screen: Screen) -> bool:
+    """Whether a secret shows in the answer, or in one of its choices, beside what is read here."""
+    fields = rawjson.fields(body)
+    return screen.hides_in(fields) or any(map(screen.hides_in, rawjson.objects(fields["choices"])))
+
+
+def _finish(found: Sequence[_Choice], tally: Tally) -> str:
     if not found or not all(_is_regular(choice, i) for i, choice in enumerate(found)):
         return ""
     for choice in found:

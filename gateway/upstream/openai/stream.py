@@ -5,7 +5,6 @@ a time. An event the upstream garbled is left out once; what follows it decides 
 """
 
 from gateway.domain.channel import Channel
-from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order
@@ -16,7 +15,7 @@ from gateway.upstream.openai.inband import failure_in, failure_word, is_error
 from gateway.upstream.openai.template import Template, learn
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.said import tidy
-from gateway.upstream.sse import BLANK, Event, Framer, has_comment, parse
+from gateway.upstream.sse import BLANK, Event, EventTooLong, Framer, has_comment, parse
 
 DONE = b"data: [DONE]\n\n"
 
@@ -49,11 +48,6 @@ class ChatStream:
         self.events = 0
         self.comments = 0
         self.held = 0
-
-    @property
-    def error(self) -> UpstreamError | None:
-        """What the client is told of the failure."""
-        return self.failure.error if self.failure else None
 
     @property
     def reported(self) -> Usage | None:
@@ -96,8 +90,8 @@ class ChatStream:
         except AttemptFailed as exc:
             self.failure = exc.failure
             return b""
-        except UpstreamError as exc:
-            self.failure = bad_response(self._channel, exc.message)
+        except EventTooLong as exc:
+            self.failure = bad_response(self._channel, str(exc))
             return b""
         return self._take(block) if block else b""
 

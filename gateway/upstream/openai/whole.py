@@ -28,7 +28,7 @@ def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
         if (regular := whole_of_regular(body, order)) is not None:
             return regular
         answer = rawjson.fields(body)
-        finish = finish_of_regular(answer.get("choices", rawjson.NULL), tally)
+        finish = finish_of_regular(answer.get("choices", rawjson.NULL), tally, order.screen)
         if not finish:
             finish = _mend(answer, order, tally, channel)
         if not finish and is_error(answer):
@@ -45,7 +45,8 @@ def _mend(answer: Fields, order: Order, tally: Tally, channel: Channel) -> str:
     found = answer.get("choices", rawjson.NULL)
     choices = [] if rawjson.is_null(found) else rawjson.objects(found)
     mended = [mend(choice, i, order.answer_id, tally, channel) for i, choice in enumerate(choices)]
-    if any(choice.changed for choice in mended):
+    cleaned = [order.screen.clean(choice) for choice in choices]
+    if any(cleaned) or any(choice.changed for choice in mended):
         answer["choices"] = rawjson.raw(choices)
     return mended[0].finish if mended else ""
 
@@ -59,8 +60,11 @@ def _finished(answer: Fields, finish: str, order: Order, tally: Tally) -> Whole:
     elif reports.corrected:
         estimated = reported.source is Source.PARTIAL
         answer["usage"] = reports.as_sent() or rawjson.raw(as_object(reported, estimated=estimated))
-    name = upstream_id(answer)
+    if reported is not None and order.screen.hides(answer.get("usage", rawjson.NULL)):
+        answer["usage"] = rawjson.raw(as_object(reported))
+    name = upstream_id(answer, order.screen)
     answer.update(identity(answer, name, order, COMPLETION))
+    order.screen.clean(answer)
     return Whole(
         body=rawjson.encode(answer),
         reported=reported,

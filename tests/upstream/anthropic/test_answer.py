@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.adapter import AttemptFailed, Whole
+from gateway.upstream.adapter import Whole
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.chat.signatures import Signatures
 from tests.cases.anthropic.streams import TWO_TOOLS, start, text
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import attempt_fails, channel, order
 
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
 SPENT = {"input_tokens": 10, "cache_read_input_tokens": 20, "output_tokens": 7}
@@ -110,13 +110,13 @@ def test_an_event_stream_to_a_plain_request_is_put_together() -> None:
     ],
 )
 def test_what_is_no_answer_fails(body: bytes, code: str) -> None:
-    with pytest.raises(AttemptFailed) as caught:
+    with attempt_fails() as caught:
         _whole(body)
     assert (caught.value.code, caught.value.sent) == (code, True)
 
 
 def test_an_error_inside_has_its_own_kind() -> None:
     error = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key sk-ant-1"}}
-    with pytest.raises(AttemptFailed) as caught:
+    with attempt_fails() as caught:
         _whole(dumps(error))
     assert (caught.value.kind, "sk-ant" in caught.value.message) == (FailureKind.AUTH, False)

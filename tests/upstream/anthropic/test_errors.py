@@ -8,7 +8,7 @@ from gateway.domain.call import FailureKind
 from gateway.upstream.adapter import Failure
 from gateway.upstream.anthropic.errors import failure, failure_inside
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel
+from tests.upstream.makers import channel, error_of
 
 WITH_KEY = channel(key="sk-ant-api03-secret")
 
@@ -40,23 +40,23 @@ def _failure(status: int, kind: str, message: str = "It broke.", **more: Any) ->
 )
 def test_every_error(status: int, kind: str, message: str, expected: FailureKind, code: str) -> None:
     found = _failure(status, kind, message)
-    assert (found.kind, found.error.code, found.error.status) == (expected, code, status)
+    assert (found.kind, error_of(found).code, error_of(found).status) == (expected, code, status)
     inside = failure_inside(WITH_KEY, _body(kind, message))
-    assert (inside.kind, inside.error.code, inside.parameters) == (expected, code, ())
+    assert (inside.kind, error_of(inside).code, inside.parameters) == (expected, code, ())
 
 
 def test_a_spend_limit_is_a_matter_of_money() -> None:
     found = _failure(429, "rate_limit_error", details={"error_code": "enforced_spend_limit_reached"})
-    assert (found.kind, found.error.code) == (FailureKind.QUOTA, "upstream_out_of_credit")
+    assert (found.kind, error_of(found).code) == (FailureKind.QUOTA, "upstream_out_of_credit")
 
 
 def test_what_concerns_the_account_is_not_passed_on() -> None:
-    told = _failure(401, "authentication_error", "invalid x-api-key sk-ant-api03-secret").error.message
+    told = error_of(_failure(401, "authentication_error", "invalid x-api-key sk-ant-api03-secret")).message
     assert ("invalid x-api-key" in told, "secret" in told) == (False, False)
 
 
 def test_the_upstreams_own_words_are_kept_beside() -> None:
-    error = _failure(400, "invalid_request_error", "messages: at least one").error
+    error = error_of(_failure(400, "invalid_request_error", "messages: at least one"))
     upstream = {"name": "up", "status": 400, "type": "invalid_request_error", "code": None, "request_id": "req_1"}
     assert error.details == {"upstream": upstream}
     assert "messages: at least one" in error.message
@@ -64,7 +64,7 @@ def test_the_upstreams_own_words_are_kept_beside() -> None:
 
 def test_retry_after_is_kept() -> None:
     found = failure(WITH_KEY, 429, {"retry-after": "7"}, _body("rate_limit_error"))
-    assert (found.retry_after_s, found.error.retry_after_s) == (7, 7)
+    assert (found.retry_after_s, error_of(found).retry_after_s) == (7, 7)
 
 
 @pytest.mark.parametrize(

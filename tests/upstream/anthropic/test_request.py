@@ -7,12 +7,12 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served
-from gateway.upstream.adapter import AttemptFailed, Learned, Prepared
+from gateway.upstream.adapter import Learned, Prepared
 from gateway.upstream.anthropic.request import prepare
 from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.lessons import NOTHING
 from tests.cases.conversations import call, function
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import attempt_fails, channel, order
 
 HI = [{"role": "user", "content": "Hi"}]
 OLD, BUDGET, NEW = "claude-3-5-haiku-20241022", "claude-sonnet-4-5", "claude-opus-5-5"
@@ -153,9 +153,13 @@ def test_service_tier(tier: str, sent: str | None, dropped: tuple[str, ...]) -> 
     [({"n": 2}, "n"), ({"modalities": ["text", "audio"]}, "modalities"), ({"logprobs": True}, "logprobs")],
 )
 def test_what_would_be_another_answer_is_refused(fields: dict[str, Any], param: str) -> None:
-    with pytest.raises(AttemptFailed, match="cannot take this request") as caught:
+    with attempt_fails("cannot take this request") as caught:
         _prepared(**fields)
-    assert (caught.value.code, caught.value.param, caught.value.status) == ("unsupported_parameter", param, 400)
+    assert (
+        caught.value.code,
+        caught.value.param,
+        caught.value.status,
+    ) == ("unsupported_parameter", param, 400)
     assert (caught.value.kind, caught.value.sent) == (FailureKind.CLIENT, False)
 
 
@@ -178,9 +182,12 @@ def test_what_was_learned_is_left_out() -> None:
 
 def test_arguments_that_are_no_object_are_refused() -> None:
     messages = [*HI, {"role": "assistant", "tool_calls": [call("a", "f", ""), call("b", "f", "{")]}]
-    with pytest.raises(AttemptFailed) as caught:
+    with attempt_fails() as caught:
         _prepared(messages=messages)
-    assert (caught.value.param, caught.value.status) == ("messages[1].tool_calls[1].function.arguments", 400)
+    assert (caught.value.param, caught.value.status) == (
+        "messages[1].tool_calls[1].function.arguments",
+        400,
+    )
 
 
 def test_a_stream_is_asked_for() -> None:

@@ -3,11 +3,11 @@
 from gateway.domain.call import FailureKind
 from gateway.upstream.chat.refused import refused, unsupported
 from gateway.web.errors import status_of
-from tests.upstream.makers import channel
+from tests.upstream.makers import channel, error_of
 
 
 def test_a_fault_becomes_a_failure() -> None:
-    failed = refused(channel(), unsupported("n", "only one\x1b[31m"))
+    failed = error_of(refused(channel(), unsupported("n", "only one\x1b[31m")).failure)
     assert (failed.kind, failed.sent, failed.code, failed.param) == (
         FailureKind.CLIENT,
         False,
@@ -19,4 +19,4 @@ def test_a_fault_becomes_a_failure() -> None:
 
 
 def test_clients_get_status_400() -> None:
-    assert status_of(refused(channel(), unsupported("n", "x"))) == 400
+    assert status_of(error_of(refused(channel(), unsupported("n", "x")).failure)) == 400

@@ -30,15 +30,15 @@ def test_words_become_chunks(late: bool) -> None:
 def test_after_the_end_nothing_counts() -> None:
     stream = _stream()
     stream.feed(said("Hi", "."))
-    assert (stream.feed(said("!")), stream.end(), stream.error) == (b"", b"", None)
+    assert (stream.feed(said("!")), stream.end(), stream.failure) == (b"", b"", None)
 
 
 def test_a_failure_ends_it() -> None:
     stream = _stream()
     out = stream.feed(said("Hi", "!", "there"))
     assert (said_in(out).text, stream.finished) == ({0: "Hi"}, False)
-    assert stream.error is not None
-    assert (stream.error.code, stream.end()) == ("upstream_bad_response", b"")
+    assert stream.failure is not None
+    assert (stream.failure.code, stream.end()) == ("upstream_bad_response", b"")
 
 
 def test_the_last_blank_line_may_be_missing() -> None:
@@ -63,13 +63,13 @@ def test_a_whole_answer_is_streamed() -> None:
 def test_a_page_is_a_failure() -> None:
     stream = _stream()
     out = stream.feed(b"<html>") + stream.end()
-    assert (out, stream.error and stream.error.code) == (b"", "upstream_bad_response")
+    assert (out, stream.failure and stream.failure.code) == (b"", "upstream_bad_response")
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.upstream.chat.stream.BODY_LIMIT", 5)
     stream = _stream()
-    codes = [(stream.feed(data), stream.error and stream.error.code)[1] for data in (b"[   ", b"  ")]
+    codes = [(stream.feed(data), stream.failure and stream.failure.code)[1] for data in (b"[   ", b"  ")]
     assert codes == [None, "upstream_bad_response"]
 
 
@@ -77,7 +77,7 @@ def test_an_event_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.upstream.sse.EVENT_LIMIT", 5)
     stream = _stream()
     stream.feed(b'data: "endless')
-    assert (stream.error and stream.error.code) == "upstream_bad_response"
+    assert (stream.failure and stream.failure.code) == "upstream_bad_response"
 
 
 def test_the_tail_is_that_of_any_stream() -> None:

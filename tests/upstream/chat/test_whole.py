@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from gateway.upstream.adapter import AttemptFailed, Whole
+from gateway.upstream.adapter import Whole
 from gateway.upstream.chat.whole import no_answer, read_translated
 from tests.conformance.shapes import completion_faults
 from tests.upstream.chat.saying import Sayings, said
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import attempt_fails, channel, error_of, order
 
 
 def _read(body: bytes) -> Whole:
@@ -25,14 +25,14 @@ def test_either_form_is_valid_to_the_letter(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"{}", said("Hi", "!"), said("Hi") + b"data: {\n\ndata: {\n\n"])
 def test_failures(body: bytes) -> None:
-    with pytest.raises(AttemptFailed) as caught:
+    with attempt_fails() as caught:
         _read(body)
     assert caught.value.code == "upstream_bad_response"
 
 
 def test_an_event_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.upstream.sse.EVENT_LIMIT", 5)
-    with pytest.raises(AttemptFailed, match="longer than"):
+    with attempt_fails("longer than"):
         _read(said("Hello there"))
 
 
@@ -45,4 +45,4 @@ def test_an_event_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_no_answer_is_quoted(body: bytes, words: str) -> None:
-    assert words in no_answer(body, channel()).message
+    assert words in error_of(no_answer(body, channel()).failure).message

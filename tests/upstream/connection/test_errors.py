@@ -6,30 +6,30 @@ import os
 from gateway.domain.call import FailureKind
 from gateway.upstream.connection.broken import Broken
 from gateway.upstream.connection.errors import connect_failure, exchange_failure
-from tests.upstream.makers import channel
+from tests.upstream.makers import channel, error_of
 
 K = FailureKind
 
 
 def test_a_connect_deadline_is_a_timeout_of_the_network() -> None:
     failure = connect_failure(channel(), TimeoutError(), 5, "h:1")
-    assert (failure.kind, failure.sent, failure.error.code) == (K.NETWORK, False, "upstream_timeout")
+    assert (failure.kind, failure.sent, error_of(failure).code) == (K.NETWORK, False, "upstream_timeout")
 
 
 def test_a_refused_connection_names_system_error_and_address() -> None:
     failure = connect_failure(channel(), OSError(errno.ECONNREFUSED, "Connect call failed"), 5, "h:1")
-    assert (failure.kind, failure.sent, failure.error.code) == (K.NETWORK, False, "upstream_unreachable")
-    assert failure.error.message.endswith(f": {os.strerror(errno.ECONNREFUSED)} (h:1)")
+    assert (failure.kind, failure.sent, error_of(failure).code) == (K.NETWORK, False, "upstream_unreachable")
+    assert error_of(failure).message.endswith(f": {os.strerror(errno.ECONNREFUSED)} (h:1)")
 
 
 def test_the_systems_own_timeout_is_an_error_like_others() -> None:
     failure = connect_failure(channel(), TimeoutError(errno.ETIMEDOUT, "x"), 5, "h:1")
-    assert failure.error.code == "upstream_unreachable"
+    assert error_of(failure).code == "upstream_unreachable"
 
 
 def test_what_is_no_http_is_a_bad_answer() -> None:
     failure = exchange_failure(channel(), Broken("no HTTP", spoke=True, malformed=True))
-    assert (failure.kind, failure.sent, failure.error.code) == (K.SERVER, True, "upstream_bad_response")
+    assert (failure.kind, failure.sent, error_of(failure).code) == (K.SERVER, True, "upstream_bad_response")
 
 
 def test_a_break_is_sent_unless_it_was_not() -> None:

@@ -14,7 +14,7 @@ from gateway.upstream.openai.stream import ChatStream
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import chunk, cut, delta, event, reply, story, stream, stream_bytes
 from tests.upstream.connection.makers import Asker, drain
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import attempt_fails, channel, order
 
 K = FailureKind
 
@@ -110,7 +110,7 @@ async def test_an_empty_body_is_empty(ask: Asker) -> None:
 
 async def test_a_body_that_is_too_long_is_refused_and_not_read(ask: Asker) -> None:
     answer = await ask(_flood)
-    with pytest.raises(AttemptFailed, match="longer than 299999") as caught:
+    with attempt_fails("longer than 299999") as caught:
         await answer.read(299_999, Unlimited())
     assert caught.value.code == "upstream_bad_response"
     await ask.exchange.left()
@@ -127,13 +127,13 @@ async def test_a_compressed_body_is_unpacked(ask: Asker, coding: str, packed: by
 async def test_a_bomb_is_cut(ask: Asker) -> None:
     bomb = gzip.compress(b"\0" * 100_000_000)
     answer = await ask(reply(bomb, headers={"content-encoding": "gzip"}))
-    with pytest.raises(AttemptFailed, match="longer than"):
+    with attempt_fails("longer than"):
         await answer.read(1_000_000, Unlimited())
 
 
 async def test_a_lie_about_the_coding_is_a_bad_answer(ask: Asker) -> None:
     answer = await ask(reply(b"no gzip at all", headers={"content-encoding": "gzip"}))
-    with pytest.raises(AttemptFailed) as caught:
+    with attempt_fails() as caught:
         await answer.read(100, Unlimited())
     assert caught.value.code == "upstream_bad_response"
 
@@ -144,7 +144,7 @@ async def test_a_body_shorter_than_said_is_a_bad_answer(ask: Asker) -> None:
         await exchange.write(b"short")
         exchange.socket.close()
 
-    with pytest.raises(AttemptFailed, match="broke off") as caught:
+    with attempt_fails("broke off") as caught:
         await (await ask(script)).read(100, Unlimited())
     assert (caught.value.kind, caught.value.sent) == (K.SERVER, True)
 
@@ -235,7 +235,7 @@ async def test_a_released_connection_is_closed_if_the_rest_does_not_come(ask: As
 async def test_a_break_before_the_first_event_is_a_failure(ask: Asker, fault: str) -> None:
     answer = await ask(_broken(fault, b": wait\n\n"))
     up = ChatStream(order(), channel())
-    with pytest.raises(AttemptFailed) as caught:
+    with attempt_fails() as caught:
         await drain(answer, up)
     assert caught.value.sent
 
@@ -246,12 +246,12 @@ async def test_a_break_after_it_ends_the_events(ask: Asker, fault: str) -> None:
     up = ChatStream(order(), channel())
     await drain(answer, up)
     up.end()
-    assert (up.error and up.error.code) == "upstream_stream_truncated"
+    assert (up.failure and up.failure.code) == "upstream_stream_truncated"
 
 
 async def test_a_body_that_trickles_is_cut_at_the_total_deadline(ask: Asker) -> None:
     answer = await ask(_dribble, total=0.2)
-    with pytest.raises(AttemptFailed, match=r"total deadline of 0\.2 s") as caught:
+    with attempt_fails(r"total deadline of 0\.2 s") as caught:
         await answer.read(1000, Unlimited())
     assert (caught.value.kind, caught.value.code) == (K.SLOW, "upstream_timeout")
     await ask.exchange.left()
@@ -259,7 +259,7 @@ async def test_a_body_that_trickles_is_cut_at_the_total_deadline(ask: Asker) -> 
 
 async def _late(ask: Asker, script: Script, **deadlines: float) -> str:
     answer, up = await ask(script, **deadlines), ChatStream(order(), channel())
-    with pytest.raises(AttemptFailed) as caught:
+    with attempt_fails() as caught:
         await drain(answer, up)
     assert (caught.value.kind, caught.value.code) == (K.SLOW, "upstream_timeout")
     await ask.exchange.left()
@@ -299,7 +299,7 @@ async def test_time_the_reader_takes_is_not_the_upstreams(ask: Asker) -> None:
 
 async def test_a_stream_has_an_end_even_if_nobody_says_so(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.upstream.connection.reply.STREAM_LIMIT", 100_000)
-    with pytest.raises(AttemptFailed, match="longer than"):
+    with attempt_fails("longer than"):
         await _said(await ask(stream_bytes(b": x\n\n" * 100_000)))
     await ask.exchange.left()
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from gateway.upstream.adapter import AttemptFailed, Whole
+from gateway.upstream.adapter import Whole
 from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.gemini.dialect import GeminiDialect
 from tests.cases.gemini.streams import HELLO, TWO_CALLS, response, say, spent, think, use
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import attempt_fails, channel, order
 
 
 def _whole(body: object, signatures: Signatures | None = None, **fields: Any) -> Whole:
@@ -93,6 +93,6 @@ def test_calls_in_events_are_put_together_too() -> None:
     ],
 )
 def test_what_is_no_answer_fails(body: object, code: str) -> None:
-    with pytest.raises(AttemptFailed) as caught:
+    with attempt_fails() as caught:
         _whole(body)
     assert caught.value.code == code

@@ -7,7 +7,7 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.upstream.gemini.errors import failure, failure_inside
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel
+from tests.upstream.makers import channel, error_of
 
 WITH_KEY = channel(key="AIzaSecretSecret")
 INVALID_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
@@ -37,9 +37,9 @@ def _body(code: int, status: str, message: str = "It broke.", *details: Any) -> 
 def test_every_error(code: int, status: str, message: str, details: Any, expected: FailureKind, told: str) -> None:
     body = _body(code, status, message, *details)
     found = failure(WITH_KEY, code, {}, body)
-    assert (found.kind, found.error.code) == (expected, told)
+    assert (found.kind, error_of(found).code) == (expected, told)
     inside = failure_inside(WITH_KEY, b"[" + body + b"]")
-    assert (inside.kind, inside.error.code, inside.parameters) == (expected, told, ())
+    assert (inside.kind, error_of(inside).code, inside.parameters) == (expected, told, ())
 
 
 def test_the_delay_is_told_in_the_body() -> None:
@@ -48,12 +48,12 @@ def test_the_delay_is_told_in_the_body() -> None:
 
 def test_an_error_in_an_array_keeps_its_words() -> None:
     found = failure(WITH_KEY, 400, {}, b"[" + _body(400, "INVALID_ARGUMENT", "Bad field.") + b"]")
-    assert "Bad field." in found.error.message
+    assert "Bad field." in error_of(found).message
 
 
 def test_what_concerns_the_account_is_not_passed_on() -> None:
     body = _body(400, "INVALID_ARGUMENT", "API key not valid: AIzaSecretSecret", INVALID_KEY)
-    told = failure(WITH_KEY, 400, {}, body).error.message
+    told = error_of(failure(WITH_KEY, 400, {}, body)).message
     assert ("not valid:" in told, "Secret" in told) == (False, False)
 
 

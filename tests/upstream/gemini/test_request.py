@@ -7,12 +7,12 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served
-from gateway.upstream.adapter import AttemptFailed, Learned, Prepared
+from gateway.upstream.adapter import Learned, Prepared
 from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.gemini.request import prepare
 from gateway.upstream.lessons import NOTHING
 from tests.cases.conversations import TOOLS_AND_IMAGE, call
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import attempt_fails, channel, order
 
 HI = [{"role": "user", "content": "Hi"}]
 
@@ -88,7 +88,7 @@ def test_what_was_learned_is_left_out() -> None:
     ],
 )
 def test_what_cannot_be_translated_is_refused(fields: dict[str, Any], param: str) -> None:
-    with pytest.raises(AttemptFailed) as caught:
+    with attempt_fails() as caught:
         _prepared(**fields)
     assert (caught.value.param, caught.value.status) == (param, 400)
     assert (caught.value.kind, caught.value.sent) == (FailureKind.CLIENT, False)

@@ -6,11 +6,10 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.gemini.responses import Responses, split
 from tests.cases.gemini.streams import response, say, spent
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import attempt_fails, channel, order
 
 
 def _responses(*docs: Any) -> Responses:
@@ -50,14 +49,14 @@ def test_a_blocked_prompt_is_an_answer_without_words() -> None:
 
 
 def test_a_failed_model_is_a_failure_unless_something_came() -> None:
-    with pytest.raises(AttemptFailed, match="MALFORMED_FUNCTION_CALL") as caught:
+    with attempt_fails("MALFORMED_FUNCTION_CALL") as caught:
         _responses(response(finish="MALFORMED_FUNCTION_CALL")).endings()
     assert caught.value.kind is FailureKind.SERVER
     assert _responses(response(say("a"), finish="MALFORMED_FUNCTION_CALL")).endings() == [(0, "stop")]
 
 
 def test_an_error_is_a_failure() -> None:
-    with pytest.raises(AttemptFailed) as caught:
+    with attempt_fails() as caught:
         _responses({"error": {"code": 429, "message": "x"}})
     assert caught.value.kind is FailureKind.RATE
 

@@ -13,7 +13,7 @@ from tests.cases.gemini.streams import HELLO, STREAMS, TWO_CALLS, event, respons
 from tests.cases.streams import Case
 from tests.conformance.shapes import stream_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import channel, error_of, order
 
 
 def _stream(signatures: Signatures | None = None, **more: Any) -> TranslatedStream:
@@ -26,7 +26,13 @@ def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, 
         outs.append(stream.feed(data[:size]))
         data = data[size:]
     outs += [stream.feed(data), stream.end()]
-    return b"".join(outs), stream.finished, stream.error.code if stream.error else "", stream.reported, stream.marks
+    return (
+        b"".join(outs),
+        stream.finished,
+        error_of(stream.failure).code if stream.failure else "",
+        stream.reported,
+        stream.marks,
+    )
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)

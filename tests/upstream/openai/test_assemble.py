@@ -5,11 +5,10 @@ import json
 import pytest
 
 from gateway.domain.usage import Source, Usage
-from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.openai.assemble import assemble, is_stream
 from gateway.upstream.openai.whole import read_whole
 from tests.cases.streams import DONE_AND_USAGE, GOOD, STREAMS, Case
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import attempt_fails, channel, order
 
 
 @pytest.mark.parametrize("case", [case for case in STREAMS if not case.error], ids=lambda case: case.name)
@@ -31,7 +30,7 @@ def test_says_what_the_stream_said(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [case for case in STREAMS if case.error], ids=lambda case: case.name)
 def test_fails_as_the_stream_failed(case: Case) -> None:
-    with pytest.raises(AttemptFailed) as caught:
+    with attempt_fails() as caught:
         assemble(case.came, order(), channel())
     assert caught.value.code == case.error
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.openai.body import Body
 from tests.fakes.replies import choice, dumps, whole
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import attempt_fails, channel, order
 
 
 def test_pieces_become_chunks() -> None:
@@ -19,7 +18,7 @@ def test_pieces_become_chunks() -> None:
 def test_what_is_no_answer_fails() -> None:
     body = Body()
     body.add(b"<html>", channel())
-    with pytest.raises(AttemptFailed, match="no JSON"):
+    with attempt_fails("no JSON"):
         body.read(order(), channel())
 
 
@@ -27,5 +26,5 @@ def test_an_endless_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.upstream.openai.body.BODY_LIMIT", 10)
     body = Body()
     body.add(b"x" * 10, channel())
-    with pytest.raises(AttemptFailed, match="longer than"):
+    with attempt_fails("longer than"):
         body.add(b"x", channel())

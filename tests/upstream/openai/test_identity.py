@@ -4,13 +4,14 @@ import pytest
 
 from gateway.upstream import rawjson
 from gateway.upstream.openai.identity import CHUNK, ID_LIMIT, identity, upstream_id
+from gateway.upstream.redaction.answers import NO_SCREEN
 from tests.fakes.replies import dumps
 from tests.upstream.makers import order
 
 
 def _identity(doc: object) -> dict[str, object]:
     fields = rawjson.fields(dumps(doc))
-    found = identity(fields, upstream_id(fields), order(model="mine"), CHUNK)
+    found = identity(fields, upstream_id(fields, NO_SCREEN), order(model="mine"), CHUNK)
     return {name: rawjson.value(value) for name, value in found.items()}
 
 
@@ -31,4 +32,4 @@ def test_a_time_that_is_none_is_made(created: object) -> None:
 
 
 def test_the_upstreams_id_is_harmless() -> None:
-    assert "\x1b" not in upstream_id(rawjson.fields(dumps({"id": "a\x1b[31m"})))
+    assert "\x1b" not in upstream_id(rawjson.fields(dumps({"id": "a\x1b[31m"})), NO_SCREEN)

@@ -6,7 +6,7 @@ from gateway.domain.call import FailureKind
 from gateway.upstream import rawjson
 from gateway.upstream.openai.inband import failure_in, failure_word, is_error
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel
+from tests.upstream.makers import channel, error_of
 
 K = FailureKind
 
@@ -42,13 +42,13 @@ def test_an_empty_one_is_none(doc: object) -> None:
 )
 def test_its_kind_is_found(error: object, kind: FailureKind, code: str) -> None:
     failure = failure_in(dumps({"error": error}), channel())
-    assert (failure.kind, failure.error.code, failure.parameters) == (kind, code, ())
+    assert (failure.kind, error_of(failure).code, failure.parameters) == (kind, code, ())
 
 
 def test_words_are_enough() -> None:
-    assert "it broke" in failure_in(b"it broke", channel()).error.message
-    assert "late" in failure_in(b'{"x_groq":{"error":"late"}}', channel()).error.message
+    assert "it broke" in error_of(failure_in(b"it broke", channel())).message
+    assert "late" in error_of(failure_in(b'{"x_groq":{"error":"late"}}', channel())).message
 
 
 def test_a_word_at_the_end_is_enough() -> None:
-    assert "network_error" in failure_word("network_error", channel()).error.message
+    assert "network_error" in error_of(failure_word("network_error", channel())).message

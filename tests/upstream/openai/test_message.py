@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.openai.message import Mended, mend
 from gateway.upstream.tally import Tally
 from tests.fakes.replies import choice, dumps, tool_call
-from tests.upstream.makers import channel
+from tests.upstream.makers import attempt_fails, channel
 
 CALL = {name: value for name, value in tool_call(0, "a", "f", "{}").items() if name != "index"}
 
@@ -49,7 +48,7 @@ def test_a_legacy_call_is_counted() -> None:
 
 
 def test_a_failing_end_is_a_failure() -> None:
-    with pytest.raises(AttemptFailed, match="insufficient_system_resource"):
+    with attempt_fails("insufficient_system_resource"):
         _mend(choice("x", finish="insufficient_system_resource"))
 
 

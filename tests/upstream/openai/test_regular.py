@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from gateway.upstream.openai.regular import finish_of_regular
+from gateway.upstream.redaction.answers import NO_SCREEN
 from gateway.upstream.tally import Tally
 from tests.fakes.replies import choice, dumps
 
 
 def _finish(*choices: object, tally: Tally | None = None) -> str:
-    return finish_of_regular(msgspec.Raw(dumps(list(choices))), tally or Tally())
+    return finish_of_regular(msgspec.Raw(dumps(list(choices))), tally or Tally(), NO_SCREEN)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_not_regular(doc: object) -> None:
 
 @pytest.mark.parametrize("raw", [b"[]", b"null", b'[{"index":0,"message":{"role":"assistant","content":"\\ud83d"}}]'])
 def test_odd_lists_are_not_regular(raw: bytes) -> None:
-    assert finish_of_regular(msgspec.Raw(raw), Tally()) == ""
+    assert finish_of_regular(msgspec.Raw(raw), Tally(), NO_SCREEN) == ""
 
 
 def test_texts_are_counted() -> None:

@@ -9,7 +9,7 @@ from gateway.upstream.openai.stream import ChatStream
 from tests.cases.answers import chunks_in, said_in
 from tests.cases.streams import GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
 from tests.fakes.replies import DONE, chunk, delta, event
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import channel, error_of, order
 
 
 def _stream(*, include_usage: bool = False, model: str = "m") -> ChatStream:
@@ -28,7 +28,13 @@ def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, 
         outs.append(stream.feed(data[:size]))
         data = data[size:]
     outs += [stream.feed(data), stream.end()]
-    return b"".join(outs), stream.finished, stream.error.code if stream.error else "", stream.reported, stream.marks
+    return (
+        b"".join(outs),
+        stream.finished,
+        error_of(stream.failure).code if stream.failure else "",
+        stream.reported,
+        stream.marks,
+    )
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
@@ -177,7 +183,7 @@ def test_an_event_of_three_megabytes_passes() -> None:
 
 def test_an_event_that_is_too_long_is_an_error() -> None:
     stream, _ = _fed(ROLE + event(chunk(delta("x" * (17 << 20)))), 1 << 20)
-    assert (stream.error and stream.error.code) == "upstream_bad_response"
+    assert (stream.failure and stream.failure.code) == "upstream_bad_response"
 
 
 def test_thousands_of_tiny_events_in_one_read() -> None:
@@ -197,7 +203,7 @@ def test_a_json_answer_becomes_a_stream() -> None:
 
 def test_a_json_error_fails_the_attempt() -> None:
     stream, out = _fed(b'\n\n{"error":{"message":"late","code":429}}', 5)
-    assert (out, stream.started, stream.error and stream.error.code) == (b"", False, "upstream_rate_limited")
+    assert (out, stream.started, stream.failure and stream.failure.code) == (b"", False, "upstream_rate_limited")
 
 
 def test_an_answer_can_be_cut_short() -> None:

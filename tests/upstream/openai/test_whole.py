@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
+from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Source, Usage
-from gateway.upstream.adapter import AttemptFailed, Whole
+from gateway.upstream.adapter import Whole
 from gateway.upstream.openai.regular import whole_of_regular
 from gateway.upstream.openai.whole import read_whole
 from tests.fakes.replies import choice, dumps, usage, whole
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import attempt_fails, channel, order
 
 Doc = dict[str, Any]
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
@@ -27,8 +28,8 @@ def _body(doc: object) -> Doc:
     return body
 
 
-def _failure(doc: object) -> AttemptFailed:
-    with pytest.raises(AttemptFailed) as caught:
+def _failure(doc: object) -> UpstreamError:
+    with attempt_fails() as caught:
         _read(doc)
     return caught.value
 
@@ -216,7 +217,7 @@ def test_what_is_no_completion_is_a_bad_response(body: bytes) -> None:
     [(b"", "an empty body"), (b'{"foo":1}', '{"foo":1}'), (b'{"choices":[]}', '{"choices":[]}'), (b"[1]", "[1]")],
 )
 def test_a_bad_response_shows_its_beginning(body: bytes, shown: str) -> None:
-    assert _failure(body).error.message.endswith(f": {shown}")
+    assert _failure(body).message.endswith(f": {shown}")
 
 
 def test_an_end_that_means_failure_is_one() -> None:

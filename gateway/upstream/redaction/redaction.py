@@ -1,0 +1,224 @@
+"""Redaction: the one way out of this layer for what upstreams say when something goes wrong.
+
+It knows the gateway's secrets: the keys, header values and proxy passwords of all channels, the control surface's
+secret, and the token of the call in question. Every message is cleared of them, by their very values (see ``search``);
+codes, parameters and ids pass only as identifiers. What is kept of a message (records, health, events, logs) is cleared
+of quotes of the request, too (see ``quotes``); the client may read those, for it sent them. What the channel's owner
+added to the request is not for the client, and quotes of that are blanked for everybody.
+"""
+
+import logging
+import re
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, Served
+from gateway.domain.errors import UpstreamError, UpstreamTimeout
+from gateway.domain.text import plain
+from gateway.domain.units import ChannelId
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Failure, Origin, UpstreamText
+from gateway.upstream.failures import BAD_RESPONSE, REJECTED, TIMEOUT
+from gateway.upstream.redaction.answers import Screen
+from gateway.upstream.redaction.quotes import Fields, Quotes
+from gateway.upstream.redaction.search import Needles, blanked, joined, needles
+from gateway.upstream.redaction.values import keys_of, secrets_of
+
+MESSAGE_LIMIT = 2200
+"""Characters of a message, the channel's name included."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_.\-\[\]/:]{1,64}")
+"""A code, a type, the path of a parameter."""
+_ID = re.compile(r"[A-Za-z0-9_.\-/:+=]{1,120}")
+
+_WORDS = re.compile(r"[a-z_]*")
+"""Words of the trade such as ``content_policy_violation``, of which a request may speak, too."""
+
+_NOTHING: Fields = {}
+
+_Key = tuple[ChannelId, str]
+"""Channel and key: of several keys each has a channel of its own."""
+
+
+class Redaction:
+    """Clears what upstreams say. ``environ`` resolves ``env:NAME`` references."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._channels: Mapping[ChannelId, Channel] = {}
+        self._own: tuple[str, ...] = ()
+        self._known: Needles | None = None
+        """All secrets, once they were needed."""
+        self._made: dict[_Key, tuple[Channel, Needles]] = {}
+        self._screens: dict[_Key, tuple[Channel, Screen]] = {}
+
+    def adopt(self, channels: Mapping[ChannelId, Channel]) -> None:
+        """These are the channels from now on."""
+        self._channels, self._known = channels, None
+        self._made = {key: made for key, made in self._made.items() if key[0] in channels}
+        self._screens = {key: made for key, made in self._screens.items() if key[0] in channels}
+
+    def protect(self, secret: str) -> None:
+        """A secret of the gateway's own."""
+        self._own, self._known = (*self._own, secret), None
+
+    def screen(self, channel: Channel) -> Screen:
+        """What its good answers pass."""
+        key = channel.id, channel.key
+        made = self._screens.get(key)
+        if made is None or not _alike(made[0], channel):
+            made = self._screens[key] = channel, Screen(self._secrets(channel))
+        return made[1]
+
+    def error(self, failure: Failure, channel: Channel, fields: Fields = _NOTHING, token: str = "") -> UpstreamError:
+        """What a failure is for client and record. ``fields`` is what the client asked for, ``token`` its key."""
+        search = self._search(channel, token)
+        quotes = Quotes(fields) if _repeats(failure) else Quotes(_NOTHING)
+        message = failure.text.cleared(partial(_cleared, search))
+        if channel.overrides:
+            message = blanked(message, Quotes(_added(channel)).spans(message))
+        message = plain(message, MESSAGE_LIMIT)
+        make = UpstreamTimeout if failure.code == TIMEOUT else UpstreamError
+        origin = _identifiers(failure.origin or Origin(), search, quotes)
+        param = origin.pop("param")
+        code = failure.code if failure.code != REJECTED else origin["code"] or REJECTED
+        error = make(
+            message,
+            code=REJECTED if failure.code == REJECTED and code.startswith("upstream_") else code,
+            param=failure.param or param,
+            retry_after_s=failure.retry_after_s,
+            details=dict(failure.details),
+            status=failure.status,
+            quoteless=_quoteless(message, quotes, failure, channel),
+        )
+        if failure.origin is not None:
+            status = failure.origin.status
+            error.details["upstream"] = {"name": channel.name, "status": status, **origin}
+        error.kind, error.sent = failure.kind, failure.sent
+        return error
+
+    @contextmanager
+    def errors_of(self, channel: Channel) -> Iterator[None]:
+        """Attempts at this channel that fail in the block raise an UpstreamError instead of AttemptFailed."""
+        try:
+            yield
+        except AttemptFailed as failed:
+            raise self.error(failed.failure, channel) from failed
+
+    def text(self, text: str, channel: Channel | None = None) -> str:
+        """Any text without secrets."""
+        return _cleared(self._search(channel, ""), text)
+
+    def trace(self, error: BaseException, fields: Fields) -> str:
+        """A bug's traceback for the log: without secrets, and without quotes of what the client asked for."""
+        text = _cleared(self._search(None, ""), "".join(traceback.format_exception(error)))
+        quotes = Quotes(fields)
+        return blanked(text, quotes.spans(text)) if quotes.comparable else type(error).__name__
+
+    def models(self, models: Iterable[Served], channel: Channel) -> list[Served]:
+        """A list of models without those whose names show a key of the channel or a piece of one, or another secret.
+
+        Of another secret only the whole counts: a header may well name a model.
+        """
+        keys, secrets = needles(sorted(keys_of(channel, self._environ))), self._secrets(channel)
+        return [model for model in models if not keys.spans(model.name) and not secrets.stands_in(model.name)]
+
+    def _secrets(self, channel: Channel) -> Needles:
+        key = channel.id, channel.key
+        made = self._made.get(key)
+        if made is None or not _alike(made[0], channel):
+            made = self._made[key] = channel, needles(sorted(secrets_of(channel, self._environ)))
+        return made[1]
+
+    def _search(self, channel: Channel | None, token: str) -> list[Needles]:
+        """What is looked for in a text that has to do with a channel and a token."""
+        if self._known is None:
+            parts = [self._secrets(one) for one in self._channels.values()]
+            self._known = joined([*parts, needles(self._own)])
+        out = [self._known]
+        if channel is not None and not self._secrets(channel).values <= self._known.values:
+            out.append(self._secrets(channel))  # it is not saved yet, or was changed since the call began
+        return [*out, needles((token,))] if token else out
+
+
+class LogFilter(logging.Filter):
+    """Clears what is logged of secrets: words of exceptions may repeat an upstream's."""
+
+    LOGGERS = ("tollkeeper", "asyncio", "aiohttp.server")
+
+    def __init__(self, redaction: Redaction) -> None:
+        super().__init__()
+        self._redaction = redaction
+
+    def install(self) -> None:
+        """From now on, until ``remove``."""
+        for name in self.LOGGERS:
+            logging.getLogger(name).addFilter(self)
+
+    def remove(self) -> None:
+        """See ``install``."""
+        for name in self.LOGGERS:
+            logging.getLogger(name).removeFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See ``logging.Filter``."""
+        record.msg, record.args = self._redaction.text(record.getMessage()), None
+        if record.exc_info:
+            found = logging.Formatter().formatException(record.exc_info)
+            record.exc_text, record.exc_info = self._redaction.text(found), None
+        return True
+
+
+def _alike(one: Channel, other: Channel) -> bool:
+    """Whether two versions of a channel have the same secrets; their key is the same."""
+    return one is other or (one.keys, one.headers, one.proxy) == (other.keys, other.headers, other.proxy)
+
+
+def _cleared(search: Iterable[Needles], text: str) -> str:
+    return blanked(text, [span for one in search for span in one.spans(text)])
+
+
+def _repeats(failure: Failure) -> bool:
+    """Whether its message may repeat the request; else it has only words of our own."""
+    if failure.kind in (FailureKind.AUTH, FailureKind.QUOTA):
+        return False
+    return bool(failure.status) or failure.code == BAD_RESPONSE
+
+
+def _quoteless(message: str, quotes: Quotes, failure: Failure, channel: Channel) -> str | None:
+    if not quotes.comparable:
+        answered = f"HTTP {failure.status}" if failure.status else "a bad answer"
+        why = "its words are not kept, for the request is too long to look for quotes of it"
+        return f"channel '{channel.name}': the upstream sent {answered} ({why})"
+    spans = quotes.spans(message)
+    return blanked(message, spans) if spans else None
+
+
+def _identifiers(origin: Origin, search: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
+    """The upstream's identifiers; None for what is none, or shows what it should not."""
+
+    def read(text: UpstreamText, form: re.Pattern[str]) -> str | None:
+        raw = text.cleared(lambda found: found if form.fullmatch(found) else "")
+        if not raw:
+            return None
+        shows = any(one.spans(raw) for one in search) or (not _WORDS.fullmatch(raw) and quotes.hold(raw))
+        return None if shows else raw
+
+    return {
+        "type": read(origin.type, _IDENTIFIER),
+        "code": read(origin.code, _IDENTIFIER),
+        "request_id": read(origin.request_id, _ID),
+        "param": read(origin.param, _IDENTIFIER),
+    }
+
+
+def _added(channel: Channel) -> Fields:
+    """What the channel's owner adds to every request."""
+    overrides = channel.overrides
+    if overrides is None:
+        return _NOTHING
+    values = {**overrides.default, **overrides.set}
+    return {"system": rawjson.raw(overrides.system), "values": rawjson.raw(list(values.values()))}

@@ -1,0 +1,234 @@
+r"""Search: known secrets in a text, whole or in pieces, in plain or encoded form. Linear in the length of both.
+
+A text is searched as it is, and again with its escapes decoded (percent, JSON, HTML), up to ``ROUNDS`` times, so that
+``%73k-``, ``\u0073k-`` and ``sk\/`` are found for what they are. Of a secret there are several spellings: the value,
+its Base64 at each of the three alignments, its hex digits. Upper and lower case are one. A piece is found by blocks of
+``BLOCK`` characters: of two strings that have ``PIECE`` characters in common, each holds a whole aligned block of the
+other.
+"""
+
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+SHORTEST = 8
+"""Characters of a value that is looked for at all. Shorter ones are ordinary words and numbers (``test``, ``EMPTY``,
+``1234``): blanking those would spoil messages and hide nothing."""
+PIECE = 12
+"""Characters of a longer value that are blanked wherever they stand. Values shorter than this are found only whole."""
+BLOCK = 6
+"""Two blocks but for one character fit into a piece, so that a piece always holds an aligned one."""
+ROUNDS = 3
+"""Escapes within escapes that are decoded."""
+MASKED = 8
+"""Characters of a value, its beginning and its end together, that a masked quote (``sk-ab...wxyz``) may not show."""
+MASKS_LIMIT = 32
+"""Masked quotes of one text that are looked at."""
+BLANK = "…"
+
+Span = tuple[int, int]
+
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\[\\/\"'bfnrt]"
+    r"|%[0-9a-fA-F]{2}|&(?:amp|lt|gt|quot|apos|#[0-9]{1,6}|#[xX][0-9a-fA-F]{1,5});|[\u00ad\u200b-\u200f\u2060\ufeff\ufffd]"
+)
+_NAMED = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
+_CONTROLS = frozenset("bfnrt")
+_ELLIPSIS = re.compile(r"\*{2,}|\.{2,}|…+|•+|x{4,}")
+_NO_ASCII_CAPITALS = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+class View(msgspec.Struct, frozen=True):
+    """A text as it reads after some decoding, and where each of its characters stands in the original."""
+
+    text: str
+    starts: Sequence[int]
+    ends: Sequence[int]
+
+
+def views(text: str) -> Iterator[View]:
+    """The text as it is, then with its escapes decoded, as long as there are any."""
+    view: View | None = View(text, range(len(text)), range(1, len(text) + 1))
+    for _ in range(ROUNDS + 1):
+        if view is None:
+            return
+        yield view
+        view = _decoded(view)
+
+
+def _decoded(view: View) -> View | None:
+    """With one layer of escapes decoded; None if there is none."""
+    if _ESCAPE.search(view.text) is None:
+        return None
+    out: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    last = 0
+    for match in _ESCAPE.finditer(view.text):
+        begin, end = match.span()
+        out.append(view.text[last:begin])
+        starts += view.starts[last:begin]
+        ends += view.ends[last:begin]
+        if char := _char(match[0]):
+            out.append(char)
+            starts.append(view.starts[begin])
+            ends.append(view.ends[end - 1])
+        last = end
+    out.append(view.text[last:])
+    starts += view.starts[last:]
+    ends += view.ends[last:]
+    return View("".join(out), starts, ends)
+
+
+def _char(escape: str) -> str:
+    """The character that an escape stands for; none for what cannot be seen."""
+    kind = escape[0]
+    if kind == "%":
+        return chr(int(escape[1:], 16))
+    if kind == "&":
+        return _NAMED.get(escape) or _of_code(int(escape[3:-1], 16) if escape[2] in "xX" else int(escape[2:-1]))
+    if kind != "\\":
+        return ""
+    if len(escape) == 12:
+        return chr(0x10000 + ((int(escape[2:6], 16) - 0xD800) << 10) + int(escape[8:], 16) - 0xDC00)
+    if escape[1] in "ux":
+        digits = escape[2:]
+        return chr(int(digits, 16))
+    return "\n" if escape[1] in _CONTROLS else escape[1]
+
+
+def _of_code(code: int) -> str:
+    return chr(code) if code <= 0x10FFFF else ""
+
+
+def lowered(text: str) -> str:
+    """In lower case, every character in its place."""
+    return text.lower() if text.isascii() else text.translate(_NO_ASCII_CAPITALS)
+
+
+def spellings(value: str) -> tuple[str, ...]:
+    """How a value may be written, in lower case: as it is, in Base64 wherever that begins and ends, in hex digits."""
+    raw = value.encode()
+    found = [lowered(value), lowered(" ".join(value.split())), raw.hex()]
+    for before in range(3):
+        start, stop = (8 * before + 5) // 6, 8 * (before + len(raw)) // 6
+        shifted = bytes(before) + raw + bytes(2)
+        found += [encode(shifted).decode()[start:stop].lower() for encode in (b64encode, urlsafe_b64encode)]
+    return tuple(spelling for spelling in dict.fromkeys(found) if len(spelling) >= SHORTEST)
+
+
+class Needles(msgspec.Struct, frozen=True):
+    """Values that are looked for, ready for it; see ``needles``."""
+
+    values: frozenset[str] = frozenset()
+    ends: tuple[str, ...] = ()
+    """The values in lower case, for masked quotes."""
+    long: tuple[str, ...] = ()
+    """Spellings that are found in pieces."""
+    short: tuple[str, ...] = ()
+    """Spellings that are found whole."""
+    blocks: frozenset[str] = frozenset()
+    """The aligned blocks of the long ones."""
+
+    def stands_in(self, text: str) -> bool:
+        """Whether a whole value stands in the text, in any spelling."""
+        for view in views(text):
+            low = lowered(view.text)
+            if any(spelling in low for spelling in (*self.long, *self.short)):
+                return True
+        return False
+
+    def spans(self, text: str) -> list[Span]:
+        """Where they stand in the text."""
+        found: list[Span] = []
+        if not self.values:
+            return found
+        for view in views(text):
+            found += [(view.starts[begin], view.ends[end - 1]) for begin, end in self._found(lowered(view.text))]
+        found += self._masked(lowered(text))
+        return found
+
+    def _found(self, text: str) -> Iterator[Span]:
+        hits = self.blocks.intersection(all_of(text, BLOCK))
+        if hits:
+            written = (spelling for spelling in self.long if not hits.isdisjoint(aligned(spelling)))
+            pieces = {piece for spelling in written for piece in all_of(spelling, PIECE)}
+            yield from ((start, start + PIECE) for start, piece in enumerate(all_of(text, PIECE)) if piece in pieces)
+        for short in self.short:
+            start = text.find(short)
+            while start >= 0:
+                yield start, start + len(short)
+                start = text.find(short, start + len(short))
+
+    def _masked(self, text: str) -> Iterator[Span]:
+        """Values of which only the beginning and the end are shown."""
+        for number, match in enumerate(_ELLIPSIS.finditer(text)):
+            if number >= MASKS_LIMIT:
+                return
+            before, after = text[max(0, match.start() - 64) : match.start()], text[match.end() : match.end() + 64]
+            for value in self.ends:
+                head, tail = _head(before, value), _tail(after, value)
+                if head + tail >= MASKED:
+                    yield match.start() - head, match.end() + tail
+
+
+def needles(values: Iterable[str]) -> Needles:
+    """The values, those that are too short left out."""
+    kept = tuple(dict.fromkeys(value for value in values if len(value) >= SHORTEST))
+    written = [spelling for value in kept for spelling in spellings(value)]
+    long = tuple(spelling for spelling in written if len(spelling) >= PIECE)
+    return Needles(
+        values=frozenset(kept),
+        ends=tuple(map(lowered, kept)),
+        long=long,
+        short=tuple(spelling for spelling in written if len(spelling) < PIECE),
+        blocks=frozenset(block for spelling in long for block in aligned(spelling)),
+    )
+
+
+def joined(parts: Sequence[Needles]) -> Needles:
+    """All of them as one."""
+    return Needles(
+        values=frozenset().union(*(part.values for part in parts)),
+        ends=tuple(end for part in parts for end in part.ends),
+        long=tuple(spelling for part in parts for spelling in part.long),
+        short=tuple(spelling for part in parts for spelling in part.short),
+        blocks=frozenset().union(*(part.blocks for part in parts)),
+    )
+
+
+def _head(before: str, value: str) -> int:
+    """How many characters of the value's beginning end ``before``."""
+    start = before.rfind(value[:3])
+    return len(before) - start if start >= 0 and value.startswith(before[start:]) else 0
+
+
+def _tail(after: str, value: str) -> int:
+    """How many characters of the value's end begin ``after``."""
+    end = after.find(value[-3:]) + 3
+    return end if end >= 3 and value.endswith(after[:end]) else 0
+
+
+def aligned(text: str) -> Iterator[str]:
+    """Its blocks, one after the other."""
+    return (text[start : start + BLOCK] for start in range(0, len(text) - BLOCK + 1, BLOCK))
+
+
+def all_of(text: str, size: int) -> Iterator[str]:
+    """Every run of so many characters."""
+    return (text[start : start + size] for start in range(len(text) - size + 1))
+
+
+def blanked(text: str, spans: Iterable[Span]) -> str:
+    """The text with an ellipsis in place of each of these parts."""
+    out: list[str] = []
+    last = 0
+    for begin, end in sorted(spans):
+        if end <= last:
+            continue
+        if begin > last or not out:
+            out += [text[last:begin], BLANK]
+        last = end
+    return "".join(out) + text[last:]
