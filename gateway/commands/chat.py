@@ -78,7 +78,7 @@ def prompt_of(given: tuple[str, ...]) -> str:
     if text in ("", "-"):
         if stdin.on_terminal():
             words("type the prompt, then Ctrl-D")
-        text = stdin.text()
+        text = stdin.prompt()
     if not text.strip():
         raise click.UsageError("the prompt is empty", click.get_current_context())
     return text

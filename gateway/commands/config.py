@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import click
 
-from gateway.commands import stdin
 from gateway.commands.base import Noun
+from gateway.commands.files import text_of, write_private
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import demand_stdout, harmless, json_text, out, out_json, out_once, words
 from gateway.commands.session import run
@@ -17,6 +16,10 @@ from gateway.domain.text import plain
 MARKS = {"added": "+", "changed": "~", "removed": "-"}
 NODES = 200_000
 """Values of a file of another kind; more are a mistake, or malice."""
+LIMIT = 4 << 20
+"""Bytes of a file; thousands of models and prices are a fourth of it."""
+YAML_LIMIT = 1 << 20
+"""Bytes of a YAML file, which is slow to read."""
 COLOURS = {"added": "green", "changed": "yellow", "removed": "red"}
 
 
@@ -32,7 +35,9 @@ def config() -> None:
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @json_option
 def export(file: str | None, *, as_json: bool) -> None:
-    """Write the configuration to FILE, or to stdout. The same configuration is the same text, byte by byte.
+    """Write the configuration to FILE (mode 0600, replaced at once), or to stdout.
+
+    The same configuration is the same text, byte by byte.
 
     Keys of channels become references to environment variables, tokens are without their keys.
     """
@@ -42,7 +47,7 @@ def export(file: str | None, *, as_json: bool) -> None:
     elif file in (None, "-"):
         out(harmless(found.text), end="")
     if file not in (None, "-"):
-        Path(str(file)).write_text(found.text, encoding="utf-8")
+        write_private(str(file), found.text)
     for note in found.notes:
         words(f"note: {note}")
 
@@ -78,7 +83,8 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
     Of another gateway's file that is taken over which has a meaning here; the rest is listed.
     """
     whose = Origin(origin)
-    text = _as_json(_content(file)) if whose is Origin.LITELLM else _content(file)
+    text = text_of(file, YAML_LIMIT if whose is Origin.LITELLM else LIMIT, "a configuration")
+    text = _as_json(text) if whose is Origin.LITELLM else text
     found = run(lambda client: client.import_config(text, prune=prune, origin=whose))
     if not as_json:
         _print(found.differences)
@@ -88,14 +94,6 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
             confirm("Remove what is marked with '-'?", yes=yes)
         found = run(lambda client: client.import_config(text, apply=True, prune=prune, origin=whose))
     _tell(found, as_json=as_json)
-
-
-def _content(file: str) -> str:
-    data = stdin.whole() if file == "-" else Path(file).read_bytes()
-    try:
-        return data.decode()
-    except UnicodeDecodeError as exc:
-        raise click.BadParameter(f"the file is no UTF-8 text ({exc.reason} at byte {exc.start})") from exc
 
 
 def _as_json(text: str) -> str:

@@ -6,20 +6,31 @@ import click
 
 from gateway.commands.output import words
 
+PROMPT_LIMIT = 32 << 20
+"""Bytes of a prompt: the gateway takes no larger request."""
+
+SECRET_LIMIT = 16 << 10
+"""Bytes of a line with a key or an address."""
+
 
 def on_terminal() -> bool:
     """Whether somebody types it."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def whole() -> bytes:
-    """All of it; nothing if stdin is closed."""
-    return b"" if sys.stdin is None else sys.stdin.buffer.read()
+def whole(limit: int) -> bytes:
+    """All of it, but no more bytes than the limit: it may never end. Nothing if stdin is closed."""
+    return b"" if sys.stdin is None else sys.stdin.buffer.read(limit)
 
 
-def text() -> str:
-    """All of it as text. What is not UTF-8, as in a diff of old files, is replaced, and that is said."""
-    data = whole()
+def prompt() -> str:
+    """All of it as text. What is not UTF-8, as in a diff of old files, is replaced, and that is said.
+
+    Raises UsageError when it is longer than any prompt.
+    """
+    data = whole(PROMPT_LIMIT + 1)
+    if len(data) > PROMPT_LIMIT:
+        raise click.UsageError(f"stdin brought more than {PROMPT_LIMIT >> 20} MiB, too much for a prompt")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -32,7 +43,13 @@ def secret(what: str, otherwise: str) -> str:
     if on_terminal():
         found = str(click.prompt(what, default="", show_default=False, hide_input=True, err=True))
     else:
-        found = "" if sys.stdin is None else sys.stdin.buffer.readline().decode(errors="replace")
+        line = b"" if sys.stdin is None else sys.stdin.buffer.readline(SECRET_LIMIT + 1)
+        if len(line) > SECRET_LIMIT:
+            raise click.BadParameter(
+                f"stdin brought a line of more than {SECRET_LIMIT >> 10} KiB, too long for a {what}",
+                param_hint=f"--{what}",
+            )
+        found = line.decode(errors="replace")
     if not found.strip():
         raise click.BadParameter(f"stdin brought no {what}, so nothing was done; {otherwise}", param_hint=f"--{what}")
     return found.strip()

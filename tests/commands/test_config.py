@@ -116,7 +116,7 @@ def test_a_refusal_says_where(file: Path) -> None:
 def test_a_file_that_is_no_text(file: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     ran = run("config", "import", str(file), control=Control({}))
-    assert (ran.code, "no UTF-8 text" in ran.err) == (Exit.USAGE, True)
+    assert (ran.code, "not UTF-8 text" in ran.err) == (Exit.USAGE, True)
 
 
 def test_strangers_names_are_made_harmless(file: Path) -> None:

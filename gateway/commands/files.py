@@ -1,0 +1,85 @@
+"""Files: what commands read from files and write to them. Reading has a limit, and what is written is for its owner."""
+
+import os
+import stat
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from gateway.commands import stdin
+from gateway.commands.output import words
+
+WRITER_S = 5.0
+"""How long a named pipe is waited for that nobody writes to."""
+
+STEP_S = 0.05
+
+
+def text_of(file: str, limit: int, what: str) -> str:
+    """The whole text of a file, or of stdin for ``-``; ``what`` it should be is named if it is larger than that may be.
+
+    Raises BadParameter if it is too large or not text, and OSError.
+    """
+    data = stdin.whole(limit + 1) if file == "-" else _content(file, limit)
+    name = "stdin" if file == "-" else file
+    if len(data) > limit:
+        raise click.BadParameter(f"{name} is larger than {limit >> 20} MiB, too large for {what}")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as exc:
+        raise click.BadParameter(f"{name} is not UTF-8 text ({exc.reason} at byte {exc.start})") from exc
+
+
+def write_private(file: str, text: str) -> None:
+    """Put a text into a file at once and whole, mode 0600 whatever there was before. Raises OSError.
+
+    A link stays one, and its target is replaced; a device or a pipe is written to.
+    """
+    path = Path(file)
+    before = path.stat().st_mode if path.exists() else None
+    if before is not None and not stat.S_ISREG(before):
+        path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)  # made with mode 0600
+    try:
+        with os.fdopen(handle, "wb") as new:
+            new.write(text.encode())
+            new.flush()
+            os.fsync(new.fileno())
+        os.replace(temporary, path)  # noqa: PTH105 - the pair of mkstemp
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108 - the pair of mkstemp
+        raise
+    if before is not None and sys.platform != "win32" and before & 0o077:
+        words(f"note: {file} could be read or written by others (mode {stat.S_IMODE(before):o}); it is 0600 now")
+
+
+def _content(file: str, limit: int) -> bytes:
+    """At most one byte more than the limit: a device may never end."""
+    fd = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(fd, "rb", buffering=0) as raw:
+        data = bytearray(_first_of_pipe(fd, file) if stat.S_ISFIFO(os.fstat(fd).st_mode) else b"")
+        if sys.platform != "win32":
+            os.set_blocking(fd, True)
+        while len(data) <= limit and (part := raw.read(limit + 1 - len(data))):
+            data += part
+    return bytes(data[: limit + 1])
+
+
+def _first_of_pipe(fd: int, file: str) -> bytes:
+    """What is in the pipe, or nothing yet if somebody has it open to write. Raises BadParameter if nobody has."""
+    end = time.monotonic() + WRITER_S
+    while time.monotonic() < end:
+        try:
+            if data := os.read(fd, 1 << 16):
+                return data
+        except BlockingIOError:  # somebody will write
+            return b""
+        time.sleep(STEP_S)
+    raise click.BadParameter(f"{file} is a pipe, and nobody writes to it")

@@ -1,0 +1,173 @@
+"""What a command reads has a limit, whatever the file is; what it writes is for its owner alone."""
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from gateway.commands import files
+from gateway.commands.config import LIMIT, YAML_LIMIT
+from gateway.commands.exits import Exit
+from gateway.commands.stdin import PROMPT_LIMIT, SECRET_LIMIT
+from gateway.domain.config_file import ExportView, ImportView
+from tests.commands.program import tollkeeper
+from tests.commands.runner import Control, Ran, run
+from tests.commands.samples import CHANNEL
+
+TEXT = "format = 1\n"
+FOUND = ImportView(applied=False, differences=[], notes=[], keys={})
+
+
+def importing(file: Path | str, *args: str, stdin: bytes = b"") -> tuple[Ran, Control]:
+    control = Control({"POST /config": FOUND})
+    return run("config", "import", str(file), "--dry-run", *args, control=control, stdin=stdin), control
+
+
+@pytest.mark.parametrize(("args", "size"), [((), "4 MiB"), (("--from", "litellm"), "1 MiB")])
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom"])
+def test_a_file_without_an_end_is_refused(device: str, args: tuple[str, ...], size: str) -> None:
+    ran, control = importing(device, *args)
+    assert (ran.code, ran.err.count("\n"), control.asked) == (Exit.USAGE, 1, [])
+    assert f"{device} is larger than {size}, too large for a configuration" in ran.err
+
+
+@pytest.mark.parametrize(("args", "limit"), [((), LIMIT), (("--from", "litellm"), YAML_LIMIT)])
+def test_a_file_may_be_as_large_as_the_limit_and_no_larger(tmp_path: Path, args: tuple[str, ...], limit: int) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(b"#" * limit)
+    ran, control = importing(file, *args)
+    assert (ran.code, len(control.asked)) == (Exit.OK, 1)
+    file.write_bytes(b"#" * (limit + 1))
+    ran, control = importing(file, *args)
+    assert (ran.code, control.asked) == (Exit.USAGE, [])
+
+
+def test_stdin_has_the_same_limit() -> None:
+    assert importing("-", stdin=b"#" * LIMIT)[0].code == Exit.OK
+    ran, control = importing("-", stdin=b"#" * (LIMIT + 1))
+    assert (ran.code, control.asked) == (Exit.USAGE, [])
+    assert "stdin is larger than 4 MiB" in ran.err
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "binary"
+    file.write_bytes(b"\x7fELF\xff\xfe")
+    ran, control = importing(file)
+    assert (ran.code, control.asked) == (Exit.USAGE, [])
+    assert "binary is not UTF-8 text (invalid start byte at byte 4)" in ran.err
+    assert "is a directory" in importing(tmp_path)[0].err
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "WRITER_S", 0.2)
+    os.mkfifo(tmp_path / "pipe")
+    ran, control = importing(tmp_path / "pipe")
+    assert (ran.code, control.asked) == (Exit.USAGE, [])
+    assert "pipe is a pipe, and nobody writes to it" in ran.err
+
+
+def test_a_pipe_is_read_to_its_end_however_slow_its_writer_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "WRITER_S", 10.0)
+    pipe, opened, go = tmp_path / "pipe", threading.Event(), threading.Event()
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        with pipe.open("w", encoding="utf-8") as end:
+            opened.set()
+            go.wait(10)
+            end.write(TEXT)
+            end.flush()
+            end.write(TEXT * 10_000)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    threading.Timer(0.3, go.set).start()
+    _, control = importing(pipe)
+    writer.join()
+    assert control.bodies[0]["text"] == TEXT * 10_001
+
+
+@pytest.mark.parametrize(
+    ("args", "limit"),
+    [
+        (("chat", "--model", "m"), PROMPT_LIMIT),
+        (("channel", "key", "add", "x"), SECRET_LIMIT),
+        (("channel", "edit", "x", "--proxy", "-"), SECRET_LIMIT),
+        (("env", "--key", "-"), SECRET_LIMIT),
+    ],
+)
+def test_stdin_without_an_end_is_refused(args: tuple[str, ...], limit: int) -> None:
+    control = Control({"GET /channels/x": CHANNEL})
+    ran = run(*args, control=control, stdin=b"k" * (limit + 1))
+    assert (ran.code, ran.err.count("\n"), control.bodies) == (Exit.USAGE, 1, [])
+    assert "stdin brought" in ran.err
+
+
+@pytest.fixture
+def open_umask() -> object:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def exporting(file: Path | str) -> Ran:
+    return run("config", "export", str(file), control=Control({"GET /config": ExportView(text=TEXT, notes=[])}))
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_an_export_is_for_its_owner_whatever_the_umask(tmp_path: Path) -> None:
+    path = tmp_path / "out.toml"
+    ran = exporting(path)
+    assert (mode(path), path.read_text(), ran.err) == (0o600, TEXT, "")
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_an_export_over_a_file_of_others_says_that_it_is_private_now(tmp_path: Path) -> None:
+    path = tmp_path / "out.toml"
+    path.write_text("old")
+    path.chmod(0o664)
+    ran = exporting(path)
+    assert (mode(path), path.read_text()) == (0o600, TEXT)
+    assert "out.toml could be read or written by others (mode 664); it is 0600 now" in ran.err
+    assert exporting(path).err == ""
+
+
+def test_an_export_replaces_the_file_at_once(tmp_path: Path) -> None:
+    """Who has the old file open keeps all of it, and nothing else is left in the folder."""
+    path = tmp_path / "out.toml"
+    path.write_text("old")
+    with path.open() as old:
+        exporting(path)
+        assert (old.read(), path.read_text()) == ("old", TEXT)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_export_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out.toml"
+    path.write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert (exporting(path).code, path.read_text(), list(tmp_path.iterdir())) == (Exit.FAILED, "old", [path])
+
+
+def test_an_export_through_a_link_replaces_its_target(tmp_path: Path) -> None:
+    target, link = tmp_path / "out.toml", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    exporting(link)
+    assert (link.is_symlink(), target.read_text(), mode(target)) == (True, TEXT, 0o600)
+
+
+def test_an_export_goes_into_a_device_or_a_pipe(home: Path) -> None:
+    assert exporting("/dev/null").code == Exit.OK
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+    assert tollkeeper(home, "config", "export", "/dev/stdout").out.startswith("#")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
