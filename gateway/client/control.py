@@ -17,7 +17,7 @@ from gateway.client.nouns import (
 )
 from gateway.domain.errors import InternalError
 from gateway.domain.events import AnyEvent
-from gateway.domain.views import CallView, Status, Step, Summary, Verdict
+from gateway.domain.views import CallPage, CallView, Status, Step, Summary, Verdict
 
 VERIFY_S = 600.0
 """Recomputing millions of calls takes its time."""
@@ -47,13 +47,17 @@ class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelReques
                         raise InternalError(f"an event makes no sense here ({exc})", code="version_mismatch") from exc
                     yield event
 
-    async def calls(self, **filters: object) -> list[CallView]:
-        """Newest first. Filters: since, until (ms), token, group, model, channel, app, status, failed, limit, before.
+    async def calls(self, **filters: object) -> CallPage:
+        """Newest first. Filters: since, until (ms), token, group, model, channel, app, status, failed, outcome, words.
 
-        Running calls come first unless ``before`` pages on. With ``at`` and ``limit`` alone: the ended calls numbered
-        ``at`` and below; the oldest kept is number 1, the newest has the number ``status.records``.
+        Running calls come first unless ``before`` pages on; that is the cursor of the page before, or a call's id. A
+        page may have less than ``limit`` calls although there is more: it is the last one if it has no cursor.
         """
-        return await self.get("/calls", list[CallView], **filters)
+        return await self.get("/calls", CallPage, **filters)
+
+    async def numbered_calls(self, at: int, limit: int) -> list[CallView]:
+        """The ended calls numbered ``at`` and below; the oldest kept is number 1, the newest ``status.records``."""
+        return await self.get("/records", list[CallView], at=at, limit=limit)
 
     async def call(self, call_id: str) -> CallView:
         return await self.get(f"/calls/{segment(call_id)}", CallView)

@@ -1,6 +1,6 @@
 """Call filters: the options and words that pick calls, and the walk through the log that finds them.
 
-What the server can pick by itself it picks; words are tested here, page by page.
+The server picks them; only those that ``usage tail`` is told about as they end are picked here.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -12,9 +12,11 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.commands.complete import CHANNELS, GROUPS, MODELS, TOKENS
 from gateway.commands.options import SINCE, SOME, UNTIL, now
+from gateway.commands.output import ProgressLine
 from gateway.domain.query import Query, parse
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
+from gateway.domain.written import local_time
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,7 +41,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     def fields(self) -> dict[str, object]:
         """What the server is asked to pick."""
         picked = {name: getattr(self, name) for name in self.__struct_fields__ if name != "query"}
-        return picked | {"since": self.query.since, "until": self.query.until}
+        words = " ".join(self.query.words) or None
+        return picked | {"since": self.query.since, "until": self.query.until, "words": words}
 
     def fits(self, call: CallView) -> bool:
         """The same pick, made here."""
@@ -72,19 +75,21 @@ def wanted_of(given: dict[str, Any]) -> Wanted:
     return Wanted(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
 
 
-async def found(client: ControlClient, wanted: Wanted, limit: int | None = None) -> AsyncIterator[CallView]:
-    """The calls wanted, newest first; all of them if ``limit`` is None."""
+async def found(
+    client: ControlClient, wanted: Wanted, limit: int | None = None, progress: ProgressLine | None = None
+) -> AsyncIterator[CallView]:
+    """The calls wanted, newest first; all of them if ``limit`` is None. ``progress`` tells how far the search came."""
     left, before = limit, None
-    size = PAGE if limit is None or wanted.query.tests else min(limit, PAGE)
-    while page := await client.calls(limit=size, before=before, **wanted.fields):
-        for call in filter(wanted.query.fits, page):
-            if left == 0:
-                return
-            left = None if left is None else left - 1
+    while left is None or left > 0:
+        page = await client.calls(limit=PAGE if left is None else min(left, PAGE), before=before, **wanted.fields)
+        if progress is not None and page.cursor is not None:
+            progress.show(f"searched back to {local_time(page.back_to_ms)}, {page.left:,} calls left")
+        for call in page.calls:
             yield call
-        if len(page) < size or left == 0:
+        if page.cursor is None:
             return
-        before = page[-1].id
+        left = None if left is None else left - len(page.calls)
+        before = page.cursor
 
 
 def _only(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:

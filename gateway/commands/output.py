@@ -6,10 +6,12 @@ so that no string in them can reach a terminal as a control sequence.
 
 import json
 import os
+import shutil
 import sys
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import click
 import msgspec
@@ -24,6 +26,9 @@ Columns = Sequence[tuple[str, Callable[[T], str]]]
 MARGIN = "  "
 NOTHING = "-"
 """An empty cell, so that columns can be counted."""
+
+PROGRESS_AFTER_S = 1.0
+"""What is done sooner needs no line about its progress."""
 
 
 def out(text: str, *, end: str = "\n") -> None:
@@ -115,6 +120,33 @@ def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     out("\n".join(f"{name:<{width}}{MARGIN}{plain(value, limit=2_000)}" for name, value in kept))
 
 
+class ProgressLine:
+    """A line on stderr about work that takes more than a second, for somebody who looks at a terminal.
+
+    It is written over by the next one, and gone when the block ends. Nobody sees it if stdout or stderr is a pipe or a
+    file.
+    """
+
+    def __init__(self, *, shown: bool = True) -> None:
+        self._shown = shown and on_terminal() and errors_on_terminal()
+        self._begin = time.monotonic() + PROGRESS_AFTER_S
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            click.echo(f"\r{' ' * self._width}\r", nl=False, err=True)
+
+    def show(self, text: str) -> None:
+        """Say how far the work came."""
+        if self._shown and time.monotonic() >= self._begin:
+            line = plain(text, limit=shutil.get_terminal_size().columns - 1)
+            click.echo(f"\r{fit(line, self._width)}", nl=False, err=True)
+            self._width = cells(line)
+
+
 def table(rows: Sequence[T], columns: Columns[T]) -> str:
     """Aligned columns under their headings; every cell is made harmless."""
     heads = [head.lstrip(">") for head, _ in columns]
@@ -145,6 +177,11 @@ def harmless(text: str) -> str:
 def on_terminal() -> bool:
     """Whether stdout is a terminal."""
     return heard() and sys.stdout.isatty()
+
+
+def errors_on_terminal() -> bool:
+    """Whether stderr is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _lines(text: str) -> list[str]:

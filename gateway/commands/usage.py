@@ -9,7 +9,7 @@ from gateway.commands import show
 from gateway.commands.base import Noun
 from gateway.commands.call_filters import filter_options, found, wanted_of
 from gateway.commands.options import json_option
-from gateway.commands.output import out, out_json, out_list, out_pairs, words
+from gateway.commands.output import ProgressLine, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_summary import summary
@@ -63,7 +63,8 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
     wanted = wanted_of(given)
 
     async def work(client: ControlClient) -> list[CallView]:
-        return [call async for call in found(client, wanted, limit)]
+        with ProgressLine(shown=not as_json) as progress:
+            return [call async for call in found(client, wanted, limit, progress)]
 
     out_list(run(work), COLUMNS, as_json=as_json, empty="no such calls")
 

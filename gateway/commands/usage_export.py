@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from gateway.commands import show
 from gateway.commands.base import Command
 from gateway.commands.call_filters import filter_options, found, wanted_of
 from gateway.commands.exits import Exit, Quit
-from gateway.commands.output import json_value, out, words
+from gateway.commands.output import ProgressLine, json_value, out, words
 from gateway.commands.session import run
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
@@ -54,10 +55,11 @@ def export(form: str, output: Path | None, **given: Any) -> None:
         count = 0
         if form == "csv":
             write(_csv(FIELDS))
-        async for call in found(client, wanted):
-            if call.state == "settled":
-                write(line_of(call))
-                count += 1
+        with ProgressLine(shown=output is not None) as progress:
+            async for call in found(client, wanted, progress=progress):
+                if call.state == "settled":
+                    write(line_of(call))
+                    count += 1
         return count
 
     with _target(output) as write:
@@ -72,14 +74,19 @@ def json_line(call: CallView) -> str:
 
 def csv_line(call: CallView) -> str:
     """The view's fields in order: text made harmless, lists as JSON, nothing for null."""
-    return _csv([_cell(json_value(getattr(call, name))) for name in FIELDS])
+    return _csv(map(_cell, _values_of(call)))
+
+
+_values_of = attrgetter(*FIELDS)
 
 
 def _cell(value: object) -> str:
     if isinstance(value, str):
         text = plain(value, limit=len(value) + 1)
         return f"'{text}" if text[:1] in FORMULA else text
-    return "" if value is None else json.dumps(value)
+    if value is None:
+        return ""
+    return str(value) if type(value) is int else json.dumps(json_value(value))
 
 
 def _csv(cells: Any) -> str:

@@ -55,7 +55,7 @@ def tail(recent: int, *, as_json: bool, **given: Any) -> None:
         feed = Feed(wanted, recent)
 
         async def page(at: int, limit: int) -> list[CallView]:
-            return await client.calls(at=at, limit=limit)
+            return await client.numbered_calls(at, limit)
 
         await _check(client, wanted)
         async with aclosing(_events(client)) as events:  # one after the other, also when nobody reads any more

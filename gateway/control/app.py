@@ -38,6 +38,9 @@ from gateway.web.errors import answer
 BODY_LIMIT = 8 << 20
 """Bytes of a request body; the largest honest one is a configuration with thousands of models and prices."""
 
+LINE_LIMIT = 64 << 10
+"""Bytes of the first line of a request: the words of a filter stand in it."""
+
 _NAME = re.compile(r"\{(\w+)\}")
 """A name in a path may hold all but a slash; the framework's own idea of it has no braces."""
 
@@ -96,6 +99,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/models", models.listed),
     ("GET", "/why", why.explain),
     ("GET", "/calls", calls.listed),
+    ("GET", "/records", calls.numbered),
     ("GET", "/calls/{id}", calls.show),
     ("POST", "/calls/{id}/cancel", calls.cancel),
     ("GET", "/usage", usage.summary),
@@ -122,6 +126,7 @@ def control_runner(app: web.Application) -> web.AppRunner:
         handler_cancellation=True,
         keepalive_timeout=75,
         shutdown_timeout=0.2,
+        max_line_size=LINE_LIMIT,
     )
 
 

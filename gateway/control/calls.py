@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -14,14 +15,22 @@ from gateway.core.engine import Engine
 from gateway.domain.call import Outcome, Record, Running
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.query import Query, parse
 from gateway.domain.text import plain
 from gateway.domain.token import Token
-from gateway.domain.units import CallId
-from gateway.domain.views import CallView, call_view
-from gateway.store.calls import CallFilter
+from gateway.domain.units import CallId, Millis
+from gateway.domain.views import CallPage, CallView, call_view
+from gateway.store.calls import CallLog
+from gateway.store.search import CallFilter, Patience
+from gateway.store.sums import FOREVER
 
 PAGE = 100
 PAGE_LIMIT = 5000
+
+SEARCH_S = 0.5
+"""How long one page is searched for."""
+
+_encode = msgspec.json.Encoder().encode
 
 _PARAMETERS: dict[str, type] = {
     "since": int,
@@ -34,40 +43,73 @@ _PARAMETERS: dict[str, type] = {
     "status": int,
     "outcome": str,
     "failed": bool,
+    "words": str,
     "limit": int,
     "before": str,
-    "at": int,
 }
 
 
-async def listed(desk: Desk, request: web.Request) -> list[CallView]:
-    """GET /calls: newest first, running ones before all others. ``before`` is the id of the last one of a page.
+async def listed(desk: Desk, request: web.Request) -> web.Response:
+    """GET /calls: a page, newest first, running calls before all others.
 
-    With ``at`` instead: the ended calls from that number on downwards. The oldest kept is 1, the newest
-    ``status.records``.
+    ``before`` is the cursor of the page before, or the id of a call. ``words`` are those of a query. A page that takes
+    long to find ends before it is full, so that the client can tell how far the search came, and give it up.
     """
     asked = query(request.query, _PARAMETERS)
-    limit, before = asked.pop("limit", PAGE), CallId(asked.pop("before", ""))
+    limit, before = _limit(asked), asked.pop("before", "")
+    words = parse(asked.pop("words", ""), desk.now)
+    body = await _searched(desk, _filter(desk, asked), words, before, limit)
+    return web.Response(body=body, content_type="application/json")
+
+
+async def numbered(desk: Desk, request: web.Request) -> web.Response:
+    """GET /records: the ended calls numbered ``at`` and below; the oldest kept is 1, the newest ``status.records``."""
+    asked = query(request.query, {"at": int, "limit": int})
+    body = await asyncio.to_thread(_numbered, desk.engine.store.calls, asked.get("at", 0), _limit(asked))
+    return web.Response(body=body, content_type="application/json")
+
+
+def _limit(asked: dict[str, Any]) -> int:
+    limit: int = asked.pop("limit", PAGE)
     if not 1 <= limit <= PAGE_LIMIT:
         raise BadRequest(f"limit: must be from 1 to {PAGE_LIMIT}", param="limit")
-    if (at := asked.pop("at", None)) is not None:
-        return await _numbered(desk, at, limit, alone=not (asked or before))
-    where = _filter(desk, asked)
-    engine, now = desk.engine, desk.now
-    views = [running_view(call, now) for call in _running(engine, where, before)][:limit]
-    if len(views) == limit:
-        return views
-    after = None if before in engine.store.books.running else before or None
-    find = engine.store.calls.find
-    records = await asyncio.to_thread(find, where, limit=limit - len(views), before=after)
-    return views + [call_view(record) for record in records]
+    return limit
 
 
-async def _numbered(desk: Desk, at: int, limit: int, *, alone: bool) -> list[CallView]:
-    if not alone:
-        raise BadRequest("at: goes with limit alone; page through filtered calls with before", param="at")
-    records = await asyncio.to_thread(desk.engine.store.calls.numbered, at, limit)
-    return [call_view(record) for record in records]
+async def _searched(desk: Desk, where: CallFilter, words: Query, before: str, limit: int) -> bytes:
+    engine = desk.engine
+    running = list(islice(_running(engine, where, words, before, desk.now), limit))
+    if len(running) == limit:
+        return _encode(CallPage(calls=running, cursor=running[-1].id, left=engine.store.calls.count))
+    after = "" if before in engine.store.books.running else before
+    patience = Patience(SEARCH_S)
+    async with desk.searching:
+        try:
+            return await asyncio.to_thread(_search, engine.store.calls, where, words, (running, after, limit), patience)
+        finally:
+            patience.cancel()  # nobody waits for it any more
+
+
+def _search(
+    calls: CallLog, where: CallFilter, words: Query, page: tuple[list[CallView], str, int], patience: Patience
+) -> bytes:
+    """The page as JSON: making it takes as long as finding it, and other threads may go on meanwhile."""
+    running, after, limit = page
+    below = FOREVER
+    if after:
+        below = int(after) if after.isascii() and after.isdecimal() else calls.place(CallId(after))
+    found = calls.search(where, words, limit=limit - len(running), below=below, patience=patience)
+    parts = [_encode(view) for view in running]
+    for record in found.records:
+        parts.append(_encode(call_view(record)))
+        patience.over()
+    cursor = None if found.cursor is None else str(found.cursor)
+    body = _encode(CallPage(calls=[], cursor=cursor, back_to_ms=found.back_to, left=found.left))
+    return body.replace(b"[]", b"[%s]" % b",".join(parts), 1)
+
+
+def _numbered(calls: CallLog, at: int, limit: int) -> bytes:
+    return _encode([call_view(record) for record in calls.numbered(at, limit)])
 
 
 async def show(desk: Desk, request: web.Request) -> CallView:
@@ -124,7 +166,7 @@ def _id_of(ref: str, find: Callable[[str], Token | Channel], prefix: str) -> str
         raise NotFound(f"{error.message}; calls of a removed one are found by the word {prefix}:NAME") from error
 
 
-def _running(engine: Engine, where: CallFilter, before: CallId) -> Iterator[Running]:
+def _running(engine: Engine, where: CallFilter, words: Query, before: str, now: Millis) -> Iterator[CallView]:
     """Running calls that fit, newest first; none on the pages that go on from an ended call."""
     if where.status is not None or where.outcome is not None or where.failed is not None:
         return
@@ -133,7 +175,9 @@ def _running(engine: Engine, where: CallFilter, before: CallId) -> Iterator[Runn
         return
     for call_id in sorted(calls, reverse=True):
         if (not before or call_id < before) and _fits(calls[call_id], where):
-            yield calls[call_id]
+            view = running_view(calls[call_id], now)
+            if words.fits(view):
+                yield view
 
 
 def _fits(call: Running, where: CallFilter) -> bool:

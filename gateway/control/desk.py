@@ -1,5 +1,6 @@
 """Desk: where the owner's changes are made. Each is one atomic change of the engine, and can be taken back."""
 
+import asyncio
 from collections import deque
 from collections.abc import Sequence
 
@@ -18,6 +19,8 @@ class Desk:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self.searching = asyncio.Semaphore()
+        """One search of the call log at a time: each takes turns with the thread that serves calls."""
         self._undo: deque[tuple[str, Sequence[Change]]] = deque(maxlen=UNDO_LIMIT)
 
     @property

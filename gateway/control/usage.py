@@ -14,8 +14,9 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import Point, Summary, SumRow
-from gateway.store.calls import CallFilter, CallLog
+from gateway.store.calls import CallLog
 from gateway.store.rollup import Counts
+from gateway.store.search import CallFilter
 from gateway.store.sums import FOREVER, Sums
 
 By = Literal["token", "model", "channel", "group", "app"]

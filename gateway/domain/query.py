@@ -11,12 +11,14 @@ A bare word is looked for in every text field. ``field:value`` looks in one:
 ``cost:``                              dollars: ``>0.01``
 ``since: until:``                      a moment: ``10m``, ``2026-11-30``
 =====================================  ================================================================
+
+A parsed word is a condition: a value, so that the store can derive from it what to search the bytes of its files for.
 """
 
-import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -28,36 +30,109 @@ from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 from gateway.domain.written import count_of, past_of, span_of
 
-Test = Callable[[CallView], bool]
+TEXTS = ("id", "token", "group", "model", "upstream_model", "channel", "app", "outcome", "code", "error")
+"""Fields of a call in which a bare word is looked for; and in its status."""
+
+INFINITE = 1 << 62
+"""More than any number of a call."""
 
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+')
 _COMPARISON = re.compile(r"(>=|<=|>|<|=|)(.*)", re.DOTALL)
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-    "=": operator.eq,
-    "": operator.eq,
-}
-_NUMBERS: dict[str, tuple[Callable[[CallView], int | None], Callable[[str], int]]] = {
-    "dur": (lambda call: call.duration_ms, span_of),
-    "ttft": (lambda call: call.first_byte_ms, span_of),
-    "in": (lambda call: call.input_tokens, count_of),
-    "out": (lambda call: call.output_tokens, count_of),
-    "cost": (lambda call: call.cost_nanos, nanos_of),
+_NUMBERS: dict[str, tuple[str, Callable[[str], int]]] = {
+    "dur": ("duration_ms", span_of),
+    "ttft": ("first_byte_ms", span_of),
+    "in": ("input_tokens", count_of),
+    "out": ("output_tokens", count_of),
+    "cost": ("cost_nanos", nanos_of),
 }
 _PATTERNS = {"tok": "token", "grp": "group", "ch": "channel", "model": "model", "app": "app", "id": "id"}
 _STATES = ("running", "settled", *Outcome)
-_TEXTS = ("id", "token", "group", "model", "upstream_model", "channel", "app", "outcome", "code", "error")
+
+_SEPARATOR = "\0"
+"""Between the texts of a call when they are searched at once."""
+
+_texts_of: Callable[[Any], tuple[str, ...]] = attrgetter(*TEXTS)
+
+
+class TextCondition(msgspec.Struct, frozen=True):
+    """A text field or the status holds this text, compared without case."""
+
+    text: str
+    """Casefolded."""
+
+    def fits(self, call: Any) -> bool:
+        texts = (*_texts_of(call), str(call.status))
+        if _SEPARATOR in self.text:
+            return any(self.text in text.casefold() for text in texts)
+        return self.text in _SEPARATOR.join(texts).casefold()
+
+
+class PatternCondition(msgspec.Struct, frozen=True):
+    """A text field matches a pattern with ``*`` and ``?``, compared without case."""
+
+    field: str
+    pattern: str
+    """Casefolded."""
+
+    def fits(self, call: Any) -> bool:
+        return self.matches(getattr(call, self.field))
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern matches this text."""
+        return fnmatchcase(text.casefold(), self.pattern.replace("[", "[[]"))
+
+
+class NumberCondition(msgspec.Struct, frozen=True):
+    """A number is there, and ``low <= number <= high``."""
+
+    field: str
+    low: int = -INFINITE
+    high: int = INFINITE
+
+    def fits(self, call: Any) -> bool:
+        number = getattr(call, self.field)
+        return number is not None and self.low <= number <= self.high
+
+
+class StateCondition(msgspec.Struct, frozen=True):
+    """The call is in this state, or ended in this way."""
+
+    value: str
+
+    def fits(self, call: Any) -> bool:
+        return self.value in (call.outcome, call.state)
+
+
+class FailureCondition(msgspec.Struct, frozen=True):
+    """The call ended without a status of success."""
+
+    def fits(self, call: Any) -> bool:
+        return call.state == "settled" and not 200 <= call.status < 300
+
+
+class Negation(msgspec.Struct, frozen=True):
+    """The condition does not hold."""
+
+    condition: "Condition"
+
+    def fits(self, call: Any) -> bool:
+        return not self.condition.fits(call)
+
+
+Condition = TextCondition | PatternCondition | NumberCondition | StateCondition | FailureCondition | Negation
+"""Whatever has the attributes of a CallView that a condition names can be tested with it."""
+
+SUCCESS = NumberCondition("status", 200, 299)
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls are meant: a span of time, and tests that all must hold."""
+    """Which calls are meant: a span of time, and conditions that all must hold."""
 
     since: Millis | None = None
     until: Millis | None = None
-    tests: tuple[Test, ...] = ()
+    words: tuple[str, ...] = ()
+    """The words of the conditions, as they were written."""
+    conditions: tuple[Condition, ...] = ()
 
     def fits(self, call: CallView) -> bool:
         """Whether the call is among those meant."""
@@ -65,13 +140,16 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.until is not None and call.time_ms >= self.until:
             return False
-        return all(test(call) for test in self.tests)
+        return all(condition.fits(call) for condition in self.conditions)
+
+
+EVERYTHING = Query()
 
 
 def parse(text: str, now: Millis) -> Query:
     """The query of a line of words; raises BadRequest naming the word that makes no sense."""
     since, until = None, None
-    tests: list[Test] = []
+    words: list[str] = []
     for word in _WORD.findall(text):
         field, colon, value = word.partition(":")
         if colon and field == "since":
@@ -79,62 +157,43 @@ def parse(text: str, now: Millis) -> Query:
         elif colon and field == "until":
             until = past_of(_unquoted(value), now, end=True)
         else:
-            tests.append(_test(word))
-    return Query(since=since, until=until, tests=tuple(tests))
+            words.append(word)
+    return Query(since=since, until=until, words=tuple(words), conditions=tuple(_condition(word) for word in words))
 
 
-def _test(word: str) -> Test:
-    if word.startswith("!") and len(word) > 1:
-        inner = _test(word[1:])
-        return lambda call: not inner(call)
+def _condition(word: str) -> Condition:
+    negations = len(word) - len(word.lstrip("!"))
+    if negations == len(word):  # the last exclamation mark is what is looked for
+        negations -= 1
+    word = word[negations:]
+    condition = _plain_condition(word)
+    return Negation(condition) if negations % 2 else condition
+
+
+def _plain_condition(word: str) -> Condition:
     field, colon, quoted = word.partition(":")
     value = _unquoted(quoted)
     if colon and field in _PATTERNS:
-        return _pattern_test(_PATTERNS[field], value)
+        return PatternCondition(_PATTERNS[field], value.casefold())
     if colon and field == "st":
-        return _status_test(value)
+        return _status_condition(value)
     if colon and field in _NUMBERS:
-        return _number_test(field, value)
-    return _text_test(_unquoted(word))
+        name, number_of = _NUMBERS[field]
+        return _number_condition(name, value, number_of)
+    return TextCondition(_unquoted(word).casefold())
 
 
-def _text_test(part: str) -> Test:
-    wanted = part.casefold()
-    return lambda call: any(wanted in text.casefold() for text in _texts(call))
-
-
-def _texts(call: CallView) -> Iterable[str]:
-    yield from (getattr(call, field) for field in _TEXTS)
-    yield str(call.status)
-
-
-def _pattern_test(field: str, pattern: str) -> Test:
-    wanted = pattern.casefold().replace("[", "[[]")
-    return lambda call: fnmatchcase(str(getattr(call, field)).casefold(), wanted)
-
-
-def _number_test(field: str, value: str) -> Test:
-    read, number_of = _NUMBERS[field]
-    compare, wanted = _comparison(value, number_of)
-
-    def test(call: CallView) -> bool:
-        number = read(call)
-        return number is not None and compare(number, wanted)
-
-    return test
-
-
-def _status_test(value: str) -> Test:
+def _status_condition(value: str) -> Condition:
     if value == "err":
-        return lambda call: call.state == "settled" and not 200 <= call.status < 300
+        return FailureCondition()
     if value == "ok":
-        return lambda call: 200 <= call.status < 300
+        return SUCCESS
     if re.fullmatch(r"[1-5]xx", value):
-        return lambda call: call.status // 100 == int(value[0])
+        hundreds = int(value[0]) * 100
+        return NumberCondition("status", hundreds, hundreds + 99)
     if value in _STATES:
-        return lambda call: value in (call.outcome, call.state)
-    compare, wanted = _comparison(value, _status_of)
-    return lambda call: compare(call.status, wanted)
+        return StateCondition(value)
+    return _number_condition("status", value, _status_of)
 
 
 def _status_of(text: str) -> int:
@@ -145,10 +204,13 @@ def _status_of(text: str) -> int:
     return int(text)
 
 
-def _comparison(value: str, number_of: Callable[[str], int]) -> tuple[Callable[[Any, Any], bool], int]:
+def _number_condition(field: str, value: str, number_of: Callable[[str], int]) -> NumberCondition:
     match = _COMPARISON.fullmatch(value)
-    sign, number = match.groups() if match else ("", value)
-    return _OPERATORS[sign], number_of(number)
+    sign, text = match.groups() if match else ("", value)
+    number = number_of(text)
+    low = {">": number + 1, ">=": number, "<": -INFINITE, "<=": -INFINITE}.get(sign, number)
+    high = {"<": number - 1, "<=": number, ">": INFINITE, ">=": INFINITE}.get(sign, number)
+    return NumberCondition(field, low, high)
 
 
 def _unquoted(word: str) -> str:

@@ -263,6 +263,19 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     marks: list[str]
 
 
+class CallPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some calls of a listing, and how to go on. It may be short, or empty, although there is more to search."""
+
+    calls: list[CallView]
+    """Newest first."""
+    cursor: str | None = None
+    """What to go on ``before``; None: there is nothing left to search."""
+    back_to_ms: Millis = Millis(0)
+    """When the oldest call that was looked at began, if there is something left."""
+    left: int = 0
+    """How many calls were not looked at yet."""
+
+
 class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over calls of one value of a dimension (token, model, channel, group or app) or of one span of time."""
 

@@ -1,22 +1,23 @@
 """CallLog: the typed face of the log. Records go in and come out; the newest are found first, without an index.
 
-Files are skipped by time, the rest is searched from its end for the bytes that a wanted record must hold; only what
-has them is decoded, and then looked at exactly.
+Filters are searched for in the files themselves (see ``search``).
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
 
-from gateway.domain.call import Outcome, Record
+from gateway.domain.call import Record
 from gateway.domain.limits import Window, window_start
+from gateway.domain.query import EVERYTHING, Query
 from gateway.domain.units import CallId, Millis
 from gateway.store import sums
-from gateway.store.lines import body_of, fit, id_of, pack
+from gateway.store.lines import body_of, fit, id_of, intact, pack
 from gateway.store.log import Line, Log
 from gateway.store.rollup import Counts, Dimension
+from gateway.store.search import CallFilter, Patience, Search
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Bucket, Span, Sums
 
@@ -27,30 +28,17 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Record).decode
 
 
-class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls: all conditions must hold, None is none. ``since <= ts < until``."""
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search found, and how far it came."""
 
-    since: Millis | None = None
-    until: Millis | None = None
-    token: str | None = None
-    """Token id."""
-    group: str | None = None
-    model: str | None = None
-    channel: str | None = None
-    """Channel id."""
-    app: str | None = None
-    status: int | None = None
-    outcome: Outcome | None = None
-    failed: bool | None = None
-
-
-ANY = CallFilter()
-
-_EXACT = ("status", "outcome", "app", "token", "channel", "model", "group")
-"""Conditions on one field, the rarest values first: the first one present is what is searched for."""
-
-_ABSENT: dict[str, object] = {"status": 0, "outcome": Outcome.DONE}
-"""Values that are not written: they are the defaults of a Record. For the other fields that is the empty string."""
+    records: list[Record]
+    """Newest first."""
+    cursor: int | None = None
+    """The search goes on below this number; None: there is nothing left to search."""
+    back_to: Millis = Millis(0)
+    """When the oldest call that was looked at began."""
+    left: int = 0
+    """How many calls were not looked at."""
 
 
 def is_id(text: str) -> bool:
@@ -94,7 +82,7 @@ class CallLog:
 
     def newest(self, limit: int) -> list[Record]:
         """The calls that ended last, newest first."""
-        return self.find(ANY, limit=limit)
+        return self.find(CallFilter(), limit=limit)
 
     def numbered(self, top: int, limit: int) -> list[Record]:
         """The records numbered ``top``, ``top - 1``, … in the order of their ends.
@@ -120,16 +108,43 @@ class CallLog:
 
         Calls lie in the order of their ends, so pages neither overlap nor leave anything out while calls come in.
         """
-        top = FOREVER
-        if before is not None:
-            found = self._locate(before)
-            top = id_of(found) if found else 0
+        below = FOREVER if before is None else self.place(before)
+        return self.search(where, limit=limit, below=below, patience=Patience()).records
+
+    def place(self, call_id: CallId) -> int:
+        """The number below which a search finds the calls that ended before this one; 0 if there is no such call."""
+        found = self._locate(call_id)
+        return id_of(found) if found else 0
+
+    def search(
+        self,
+        where: CallFilter,
+        query: Query = EVERYTHING,
+        *,
+        limit: int,
+        below: int = FOREVER,
+        patience: Patience,
+    ) -> Found:
+        """The calls that ended last among those wanted, newest first, until there are enough or the patience is over.
+
+        ``below`` is the cursor of an earlier search.
+        """
         records: list[Record] = []
-        for record in self._wanted(where, top):
-            if len(records) >= limit:
-                break
-            records.append(record)
-        return records
+        segments = self.log.segments[::-1]
+        for step in Search(where, query).steps(segments, below):
+            for line in step.lines:
+                if not intact(line):
+                    step.segment.damaged = True
+                elif (number := id_of(line)) < below:
+                    records.append(_decode(body_of(line)))
+                    if len(records) >= limit:
+                        return self._so_far(records, number, records[-1].ts)
+                    patience.over()
+            if patience.over():
+                number, back_to = step.oldest()
+                if 0 < number < below:
+                    return self._so_far(records, number, back_to)
+        return Found(records=records)
 
     def sums(self, by: Dimension, since: Millis, until: Millis, step: Literal["hour", "day", ""]) -> Sums:
         """Sums of calls that began in ``since <= ts < until``, in total, by value and over time.
@@ -167,44 +182,9 @@ class CallLog:
         needle = [b'"id":"%s"' % call_id.encode()]
         return next((line for segment in (*near, *far) for line in segment.newest(needle)), None)
 
-    def _wanted(self, where: CallFilter, top: int) -> Iterator[Record]:
-        needles, fits = _needles(where), _test(where)
-        skip = _succeeded if where.failed else None
-        since, until = where.since or 0, FOREVER if where.until is None else where.until
-        for segment in reversed(self.log.segments):
-            if not segment.n or segment.t1 < since or segment.t0 >= until or segment.first >= top:
-                continue
-            for line in segment.newest(needles, skip):
-                if segment.last < top or id_of(line) < top:
-                    record = _decode(body_of(line))
-                    if since <= record.ts < until and fits(record):
-                        yield record
-
-
-def _needles(where: CallFilter) -> list[bytes]:
-    """What the bytes of a wanted line must hold. A field at its default is not written, so nothing can be asked."""
-    return [
-        b'"%s":%s' % (name.encode(), _encode(value))
-        for name in _EXACT
-        if (value := getattr(where, name)) is not None and value != _ABSENT.get(name, "")
-    ]
-
-
-def _succeeded(line: bytes) -> bool:
-    """Whether the bytes show a good status, that of the call and not of an attempt; if not, they may hold either."""
-    found = line.find(b'"status":2')
-    return found >= 0 and line.find(b'"attempts":', 0, found) < 0
-
-
-def _test(where: CallFilter) -> Callable[[Record], bool]:
-    exact = [(name, value) for name in _EXACT if (value := getattr(where, name)) is not None]
-
-    def fits(record: Record) -> bool:
-        if where.failed is not None and record.failed != where.failed:
-            return False
-        return all(getattr(record, name) == value for name, value in exact)
-
-    return fits
+    def _so_far(self, records: list[Record], number: int, back_to: Millis) -> Found:
+        left = sum(min(one.n, max(0, number - one.first)) for one in self.log.segments if one.n and not one.gone)
+        return Found(records=records, cursor=number, back_to=back_to, left=left)
 
 
 def _series(table: dict[str, dict[int, Counts]], start_of: Callable[[int], int]) -> list[Bucket]:

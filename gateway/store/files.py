@@ -39,6 +39,12 @@ def opened(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_RDONLY | _ALWAYS), "rb")
 
 
+def fetch(fd: int, start: int, length: int) -> None:
+    """Ask the system to read a part of a file ahead; it need not."""
+    if sys.platform == "linux":
+        os.posix_fadvise(fd, start, length, os.POSIX_FADV_WILLNEED)
+
+
 def read(path: Path) -> bytes:
     """The whole content; empty if there is no such file."""
     try:

@@ -46,7 +46,7 @@ def reseal(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]
     left = None if (fresh.n, fresh.last) == (sealed.n, sealed.last) else fresh.n
     if not text:  # all that is there is as it was written
         text = f"{segment.path} holds {'all' if left is None else left} of its calls"
-    changed = msgspec.structs.replace(sealed, left=left, end=fresh.end)
+    changed = msgspec.structs.replace(sealed, left=left, end=fresh.end, edited=True)
     ledger.put(changed)
     return Segment(segment.path, changed), f"{text}; it had {sealed.n}. Sums and balances stay as they were"
 

@@ -241,6 +241,8 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Bytes before the closing braces."""
     left: int | None = None
     """How many calls its file holds, if that is not all of them: damage took the others."""
+    edited: bool = False
+    """Its file was changed by something else, so the sums do not tell what occurs in it."""
     hourly: bool
     latest: dict[str, int]
     all: dict[Dimension, msgspec.Raw]

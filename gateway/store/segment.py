@@ -1,12 +1,13 @@
 """Segment: one file of the call log, and what is known of it without reading it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
+from gateway.store import files
 from gateway.store.errors import StoreTooNew
 from gateway.store.lines import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, intact, pack, split
 from gateway.store.rollup import Countable, Entry, Rollup, Sealed, Summed, tables_of, totals_of
@@ -14,8 +15,11 @@ from gateway.store.rollup import Countable, Entry, Rollup, Sealed, Summed, table
 HEAD = head("calls")
 EMPTY = HEAD + TAIL
 
-BLOCK = 1 << 20
-"""Bytes read at once: memory stays flat, and a limit stops early."""
+BLOCK = 1 << 17
+"""Bytes read at once: memory stays flat, a limit stops early, and searching one holds no other thread up for long."""
+
+AHEAD = 1 << 20
+"""Bytes the system is told to fetch before they are read: by itself it expects files to be read forwards."""
 
 decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
@@ -33,6 +37,8 @@ class Segment:
         """A line that is not as it was written was met while reading."""
         self.partial = sealed is not None and sealed.left is not None
         """Its file does not hold the calls its sums are of: damage took some, or all, after it was sealed."""
+        self.edited = sealed is not None and sealed.edited
+        """Its sums may be of other calls than those in its file."""
         self.n, self.first, self.last = (_held(sealed), sealed.first, sealed.last) if sealed else (0, 0, 0)
         self.t0, self.t1 = (sealed.t0, sealed.t1) if sealed else (0, 0)
         self.end = sealed.end if sealed else len(HEAD)
@@ -111,24 +117,24 @@ class Segment:
 
     def lines(self) -> Iterator[bytes]:
         """Its intact lines, oldest first."""
-        for block in self.blocks():
+        for block in self._blocks():
             for line in split(block):
                 if intact(line):
                     yield line
                 elif line:
                     self.damaged = True
 
-    def newest(self, needles: list[bytes], skip: Callable[[bytes], bool] | None = None) -> Iterator[bytes]:
-        """Its intact lines that hold every needle and are not to be skipped, newest first; nothing is decoded."""
+    def newest(self, needles: list[bytes]) -> Iterator[bytes]:
+        """Its intact lines that hold every needle, newest first; nothing is decoded."""
         first = needles[0] if needles else CRC
-        for block in self.blocks(newest_first=True):
+        for block in self.blocks():
             stop = len(block)
             while (hit := block.rfind(first, 0, stop)) >= 0:
                 start = block.rfind(b"\n", 0, hit) + 1
                 end = block.find(b"\n", hit, stop)
                 line = block[start : stop if end < 0 else end].removeprefix(b",")
                 stop = start - 1 if start else 0
-                if all(needle in line for needle in needles) and not (skip and skip(line)):
+                if all(needle in line for needle in needles):
                     if intact(line):
                         yield line
                     else:
@@ -136,7 +142,7 @@ class Segment:
 
     def newest_after(self, skip: int) -> Iterator[bytes]:
         """Its intact lines, newest first, without the newest ``skip``: those are counted, not looked at."""
-        for block in self.blocks(newest_first=True):
+        for block in self.blocks():
             held = block.count(CRC)
             if skip >= held:
                 skip -= held
@@ -145,8 +151,11 @@ class Segment:
             yield from reversed(lines[: max(0, len(lines) - skip)])
             skip = 0
 
-    def blocks(self, *, newest_first: bool = False) -> Iterator[bytes]:
-        """Its lines in blocks of about a mebibyte; nothing if the file is gone."""
+    def blocks(self, below: int | None = None) -> Iterator[bytes]:
+        """Its lines in blocks, newest first: all of them, or those with smaller ids than ``below`` and a few more.
+
+        Nothing if the file is gone.
+        """
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -156,14 +165,69 @@ class Segment:
                 file.seek(0)
                 yield foreign_lines(file.read())
                 return
-            cuts = [len(HEAD)]
-            while cuts[-1] + BLOCK < self.end:
-                file.seek(cuts[-1] + BLOCK)
-                cuts.append(file.tell() + len(file.readline()))
-            spans = list(zip(cuts, [*cuts[1:], self.end], strict=True))
-            for start, stop in reversed(spans) if newest_first else spans:
+            stop = self.end if below is None else self._end_of(below, file)
+            size, fetched = (BLOCK + 1) // 2, stop
+            while stop > len(HEAD):
+                start = max(len(HEAD), stop - size)
+                if size == BLOCK and start < fetched + AHEAD // 2:
+                    ahead = max(len(HEAD), fetched - AHEAD)
+                    files.fetch(file.fileno(), ahead, fetched - ahead)
+                    fetched = ahead
                 file.seek(start)
-                yield file.read(max(0, stop - start))
+                block = file.read(stop - start)
+                if start > len(HEAD):  # its first line is whole in the block before
+                    cut = block.find(b"\n") + 1
+                    if not cut:
+                        size *= 2
+                        continue
+                    block, start = block[cut:], start + cut
+                yield block
+                stop, size = start - 1, BLOCK
+
+    def _end_of(self, below: int, file: BinaryIO) -> int:
+        """An offset behind all lines with smaller ids, and at most some blocks behind the last of them."""
+        low, high = len(HEAD), self.end
+        while high - low > BLOCK:
+            middle = (low + high) // 2
+            found = _first_id(file, middle, high)
+            if found is not None and found[0] < below:
+                low = found[1]
+            else:
+                high = middle
+        file.seek(high)
+        return min(self.end, high + len(file.readline().rstrip(b"\n"))) if high < self.end else high
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Its lines in blocks, oldest first."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            if file.read(len(HEAD)) != HEAD:
+                file.seek(0)
+                yield foreign_lines(file.read())
+                return
+            while (left := self.end - file.tell()) > 0:
+                block = file.read(min(BLOCK, left))
+                if not block:
+                    return
+                yield block + (file.readline() if left > len(block) else b"")
+
+
+def _first_id(file: BinaryIO, start: int, stop: int) -> tuple[int, int] | None:
+    """The id of the first intact line that begins behind an offset, and where it ends; None if there is none."""
+    file.seek(start)
+    at = start + len(file.readline())
+    while at < stop:
+        raw = file.readline()
+        line = raw.rstrip(b"\n").removeprefix(b",")
+        at += len(raw)
+        if intact(line):
+            return id_of(line), at
+        if not raw:
+            break
+    return None
 
 
 def _held(sealed: Sealed) -> int:

@@ -26,10 +26,11 @@ from gateway.domain.call import Attempt, Record, Running
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import Source
-from gateway.store.calls import CallFilter, CallLog
+from gateway.store.calls import CallLog
 from gateway.store.holds import ACCOUNT, Scope
 from gateway.store.log import Log
 from gateway.store.rollup import DAY
+from gateway.store.search import CallFilter
 from gateway.store.store import Store
 from gateway.store.table import Calls
 

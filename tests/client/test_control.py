@@ -29,7 +29,7 @@ async def test_events_begin_with_a_snapshot(owner: ControlClient) -> None:
 async def test_calls_and_sums(owner: ControlClient, gateway: Gateway) -> None:
     await gateway.client.chat()
     await gateway.settled()
-    (call,) = await owner.calls(token="laptop", failed=False, limit=5)
+    (call,) = (await owner.calls(token="laptop", failed=False, limit=5)).calls
     assert await owner.call(call.id) == call
     assert (await owner.summary(by="token")).total.cost_nanos == call.cost_nanos
     assert (await owner.verify()).equal

@@ -92,7 +92,7 @@ async def test_calls_that_run_count_against_their_limit(
     calling = asyncio.create_task(gateway.client.chat())
     await provider.asked(3)
     assert "--concurrent" in (await failure(owner)).fix
-    (running, *_) = await owner.calls()
+    (running, *_) = (await owner.calls()).calls
     await owner.cancel(running.id)
     await calling
 

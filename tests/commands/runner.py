@@ -1,6 +1,6 @@
 """Runs a command line against a control surface that answers from a table."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +38,10 @@ class Ran:
 
 @dataclass
 class Control:
-    """A control surface: ``answers`` by method and path without parameters; an error is raised, all else encoded."""
+    """A control surface: ``answers`` by method and path without parameters.
+
+    An error is raised, an iterator gives one answer after the other, all else is encoded.
+    """
 
     answers: Mapping[str, object]
     running: bool = True
@@ -66,6 +69,8 @@ class _Client(ControlClient):
     async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 30) -> Answer:
         self._control.asked.append((f"{method} {path}", msgspec.to_builtins(body)))
         found = self._control.answers.get(f"{method} {path.partition('?')[0]}", NotFound(f"nothing at {path}"))
+        if isinstance(found, Iterator):
+            found = next(found)
         if isinstance(found, GatewayError):
             raise found
         return Answer(status=200, headers={}, body=msgspec.json.encode(found))

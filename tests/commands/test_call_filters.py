@@ -2,17 +2,18 @@
 
 import re
 
-from msgspec.structs import replace
+import pytest
 
-from gateway.commands.call_filters import PAGE, Wanted
+from gateway.commands.call_filters import Wanted
 from gateway.commands.exits import Exit
 from gateway.domain.query import parse
+from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run
 from tests.commands.samples import CALL, NOW
 
 
 def test_options_are_passed_on() -> None:
-    control = Control({"GET /calls": []})
+    control = Control({"GET /calls": CallPage(calls=[])})
     run(
         *("usage", "list", "--token", "laptop", "--model", "m", "--status", "429", "--errors", "--limit", "7"),
         *("--since", "2026-11-01", "--until", "2026-11-30"),
@@ -23,27 +24,64 @@ def test_options_are_passed_on() -> None:
 
 
 def test_the_narrower_of_two_bounds_counts() -> None:
-    control = Control({"GET /calls": []})
+    control = Control({"GET /calls": CallPage(calls=[])})
     run("usage", "list", "since:2026-11-02T00:00Z", "--since", "2026-11-01T00:00Z", control=control)
     assert "since=1793577600000" in control.asked[0][0]
 
 
-def test_words_are_tested_here() -> None:
-    other = replace(CALL, id="req_2", token="phone")
-    ran = run("usage", "list", "tok:lap*", "!st:err", control=Control({"GET /calls": [CALL, other]}))
-    assert len(ran.out.splitlines()) == 2
+def test_words_are_passed_on() -> None:
+    control = Control({"GET /calls": CallPage(calls=[CALL])})
+    run(
+        "usage",
+        "list",
+        "tok:lap*",
+        "!st:err",
+        "since:2026-11-02T00:00Z",
+        '"two words"',
+        "--limit",
+        "7",
+        control=control,
+    )
+    query = "limit=7&since=1793577600000&words=tok%3Alap%2A+%21st%3Aerr+%22two+words%22"
+    assert control.asked == [(f"GET /calls?{query}", None)]
 
 
-def test_with_words_whole_pages_are_asked_for() -> None:
-    control = Control({"GET /calls": [CALL]})
-    run("usage", "list", "laptop", "--limit", "1", control=control)
-    assert control.asked == [(f"GET /calls?limit={PAGE}", None)]
+def test_pages_are_asked_for_until_there_are_enough() -> None:
+    pages = [CallPage(calls=[CALL], cursor="9"), CallPage(calls=[], cursor="5"), CallPage(calls=[CALL] * 2, cursor="3")]
+    control = Control({"GET /calls": iter(pages)})
+    ran = run("usage", "list", "--limit", "3", "--json", control=control)
+    assert len(ran.json) == 3
+    assert [line for line, _ in control.asked] == [
+        "GET /calls?limit=3",
+        "GET /calls?limit=2&before=9",
+        "GET /calls?limit=2&before=5",
+    ]
 
 
-def test_a_full_page_is_followed_by_the_next() -> None:
-    control = Control({"GET /calls": [CALL, CALL]})
-    ran = run("usage", "list", "--limit", "2", "--json", control=control)
-    assert (len(ran.json), len(control.asked)) == (2, 1)
+def test_the_page_without_a_cursor_is_the_last() -> None:
+    control = Control({"GET /calls": iter([CallPage(calls=[], cursor="9"), CallPage(calls=[CALL])])})
+    assert len(run("usage", "list", "--json", control=control).json) == 1
+    assert len(control.asked) == 2
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_a_pipe_gets_no_line_about_the_progress(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+    monkeypatch.setattr("gateway.commands.output.PROGRESS_AFTER_S", 0.0)
+    pages = iter([CallPage(calls=[], cursor="9", left=8), CallPage(calls=[CALL])])
+    assert run("usage", "list", *arguments, control=Control({"GET /calls": pages})).err == ""
+
+
+@pytest.mark.parametrize(("arguments", "shown"), [((), True), (("--json",), False)])
+def test_a_terminal_is_told_how_far_a_long_search_came(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], shown: bool
+) -> None:
+    monkeypatch.setattr("gateway.commands.output.PROGRESS_AFTER_S", 0.0)
+    monkeypatch.setattr("gateway.commands.output.on_terminal", lambda: True)
+    monkeypatch.setattr("gateway.commands.output.errors_on_terminal", lambda: True)
+    pages = iter([CallPage(calls=[], cursor="9", left=800_000, back_to_ms=NOW), CallPage(calls=[CALL])])
+    ran = run("usage", "list", *arguments, control=Control({"GET /calls": pages}))
+    assert ("searched back to 20" in ran.err) == ("800,000 calls left" in ran.err) == shown
+    assert ran.err.endswith(" \r" if shown else "")
 
 
 def test_a_word_that_makes_no_sense_is_a_usage_error() -> None:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from gateway.commands.exits import Exit
 from gateway.commands.output import json_value
 from gateway.domain.units import Nanos
+from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run
 from tests.commands.samples import CALL, HOSTILE
 
@@ -12,14 +13,14 @@ URL = f"GET /calls/{CALL.id}"
 
 
 def test_calls_are_listed() -> None:
-    ran = run("usage", "list", control=Control({"GET /calls": [CALL]}))
+    ran = run("usage", "list", control=Control({"GET /calls": CallPage(calls=[CALL])}))
     row = ran.out.splitlines()[1]
     assert CALL.id in row
     assert row.split()[-5:] == ["1.25s", "320ms", "1.2k", "150", "$0.00438"]
 
 
 def test_the_json_of_a_call_has_the_promised_fields() -> None:
-    ran = run("usage", "list", "--json", control=Control({"GET /calls": [CALL]}))
+    ran = run("usage", "list", "--json", control=Control({"GET /calls": CallPage(calls=[CALL])}))
     promised = (
         *("id", "time", "token", "group", "model", "upstream_model", "channel", "status", "outcome", "stream"),
         *("duration_ms", "first_byte_ms", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
@@ -46,7 +47,7 @@ def test_nothing_from_outside_reaches_the_terminal() -> None:
     fields = ("model", "upstream_model", "app", "error", "channel", "finish_reason", "upstream_id", "token")
     hostile = replace(CALL, **dict.fromkeys(fields, HOSTILE), marks=[HOSTILE])
     ran = run("usage", "show", CALL.id, control=Control({URL: hostile}))
-    listed = run("usage", "list", control=Control({"GET /calls": [hostile]}))
+    listed = run("usage", "list", control=Control({"GET /calls": CallPage(calls=[hostile])}))
     assert not set(ran.out + listed.out) & set("\x1b\x07\x9b\u202e")
 
 

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from gateway.commands.exits import Exit
 from gateway.commands.output import json_value
 from gateway.commands.usage_export import FIELDS, csv_line
+from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run
 from tests.commands.samples import CALL
 
-CONTROL = {"GET /calls": [CALL, replace(CALL, id="req_running", state="running")]}
+CONTROL = {"GET /calls": CallPage(calls=[CALL, replace(CALL, id="req_running", state="running")])}
 
 
 def test_csv_has_a_column_for_every_field() -> None:
@@ -23,6 +24,13 @@ def test_csv_has_a_column_for_every_field() -> None:
     assert [list(row) for row in rows] == [list(FIELDS)]
     assert (rows[0]["cost_nanos"], rows[0]["stream"], rows[0]["balance_nanos"]) == ("4380000", "true", "9995620000")
     assert json.loads(rows[0]["attempts"])[0]["channel"] == "other"
+
+
+def test_all_pages_are_exported() -> None:
+    pages = iter([CallPage(calls=[CALL], cursor="7"), CallPage(calls=[], cursor="3"), CallPage(calls=[CALL])])
+    control = Control({"GET /calls": pages})
+    assert len(run("usage", "export", "--format", "jsonl", "--token", "laptop", control=control).out.splitlines()) == 2
+    assert [line.partition("before=")[2].partition("&")[0] for line, _ in control.asked] == ["", "7", "3"]
 
 
 def test_json_lines_are_exact() -> None:

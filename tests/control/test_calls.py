@@ -10,6 +10,8 @@ from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.text import plain
 from gateway.domain.views import call_view
+from gateway.store.calls import CallLog, Found
+from gateway.store.search import Patience
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, silence, speak
@@ -29,7 +31,7 @@ async def past(owner: ControlClient, gateway: Gateway, provider: Provider) -> li
 
 
 async def test_calls_are_listed_newest_first(owner: ControlClient, past: list[str]) -> None:
-    assert [call.id for call in await owner.calls()] == past[::-1]
+    assert [call.id for call in (await owner.calls()).calls] == past[::-1]
 
 
 async def test_a_call_is_shown_whole(owner: ControlClient, gateway: Gateway, past: list[str]) -> None:
@@ -60,14 +62,74 @@ async def test_a_call_is_shown_whole(owner: ControlClient, gateway: Gateway, pas
     ],
 )
 async def test_filters(owner: ControlClient, past: list[str], filters: dict[str, Any], found: list[int]) -> None:
-    assert [past.index(call.id) for call in await owner.calls(**filters)] == found
+    assert [past.index(call.id) for call in (await owner.calls(**filters)).calls] == found
 
 
 async def test_pages_neither_overlap_nor_leave_anything_out(owner: ControlClient, past: list[str]) -> None:
     seen: list[str] = []
-    while page := await owner.calls(limit=1, before=seen[-1] if seen else None):
+    while page := (await owner.calls(limit=1, before=seen[-1] if seen else None)).calls:
         seen += [call.id for call in page]
     assert seen == past[::-1]
+
+
+async def test_a_cursor_goes_on_where_the_page_ended(owner: ControlClient, past: list[str]) -> None:
+    first = await owner.calls(limit=3)
+    assert (first.left, first.back_to_ms) == (1, first.calls[-1].time_ms)
+    second = await owner.calls(limit=3, before=first.cursor)
+    assert [call.id for call in [*first.calls, *second.calls]] == past[::-1]
+    assert second.cursor is None
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("st:err", [2]), ("tok:PHONE", [3]), ("!tok:ph*", [2, 1, 0]), ("grp:work st:ok", [3]), ("id:{0}", [0]), ("x", [])],
+)
+async def test_the_words_of_a_query(owner: ControlClient, past: list[str], words: str, found: list[int]) -> None:
+    page = await owner.calls(words=words.format(*past))
+    assert [past.index(call.id) for call in page.calls] == found
+
+
+async def test_words_are_as_long_as_somebody_writes_them(owner: ControlClient, past: list[str]) -> None:
+    page = await owner.calls(words=" ".join(f"!id:req_{i:026x}" for i in range(1_000)))
+    assert [call.id for call in page.calls] == past[::-1]
+
+
+async def test_a_search_that_takes_long_is_given_page_by_page(
+    owner: ControlClient, past: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each page is searched for a moment only; it may be empty, and tells how far the search came."""
+    monkeypatch.setattr("gateway.control.calls.SEARCH_S", 0.0)
+    monkeypatch.setattr("gateway.store.segment.BLOCK", 300)
+    page = await owner.calls(words="nothing")
+    lefts = [page.left]
+    while page.cursor is not None:
+        assert page.calls == []
+        page = await owner.calls(words="nothing", before=page.cursor)
+        lefts.append(page.left)
+    assert lefts == [3, 2, 1, 0, 0]
+
+
+async def test_a_search_holds_nothing_up_and_ends_when_its_client_leaves(
+    owner: ControlClient, past: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, begun = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def endless(*_: object, patience: Patience, **__: object) -> Found:
+        loop.call_soon_threadsafe(begun.set)
+        while not patience.over():
+            pass
+        loop.call_soon_threadsafe(ended.set)
+        return Found(records=[])
+
+    monkeypatch.setattr("gateway.control.calls.SEARCH_S", 30.0)
+    monkeypatch.setattr(CallLog, "search", endless)
+    asking = asyncio.create_task(owner.calls(words="nothing"))
+    async with asyncio.timeout(10):
+        await begun.wait()
+        assert (await owner.status()).records == len(past)
+        asking.cancel()
+        await ended.wait()
 
 
 @pytest.mark.parametrize(
@@ -93,12 +155,14 @@ async def test_a_running_call_is_first_and_is_shown(
     provider.on("m", silence)
     calling = asyncio.create_task(gateway.client.chat())
     await provider.asked(5)
-    running, *settled = await owner.calls(token="laptop", limit=3)
+    running, *settled = (await owner.calls(token="laptop", limit=3)).calls
     assert (running.state, running.token, running.channel, running.status) == ("running", "laptop", "up", 0)
     assert running.held_nanos > 0
     assert [call.id for call in settled] == [past[2], past[1]]
     assert (await owner.call(running.id)).state == "running"
-    assert await owner.calls(token="phone", limit=1, before=running.id) != []
+    assert (await owner.calls(token="phone", limit=1, before=running.id)).calls != []
+    assert [call.id for call in (await owner.calls(words="st:running")).calls] == [running.id]
+    assert running.id not in [call.id for call in (await owner.calls(words="!st:running")).calls]
     await owner.cancel(running.id)
     await calling
 
@@ -109,7 +173,7 @@ async def test_a_cancelled_call_ends_at_once_and_costs_nothing(
     provider.on("m", silence)
     calling = asyncio.create_task(gateway.client.chat())
     await provider.asked()
-    (running,) = await owner.calls()
+    (running,) = (await owner.calls()).calls
     await owner.cancel(running.id)
     await calling
     (record,) = await gateway.settled()
@@ -133,9 +197,10 @@ async def test_the_newest_are_those_of_this_run_and_then_those_of_the_log(gatewa
 
 
 async def test_ended_calls_are_reached_by_their_number(owner: ControlClient, past: list[str]) -> None:
-    assert [view.id for view in await owner.calls(at=2, limit=5)] == past[1::-1]
-    with pytest.raises(BadRequest, match="at"):
-        await owner.calls(at=2, status=200)
+    assert [view.id for view in await owner.numbered_calls(2, 5)] == past[1::-1]
+    assert await owner.numbered_calls(0, 5) == []
+    with pytest.raises(BadRequest, match="limit"):
+        await owner.numbered_calls(2, 0)
 
 
 @pytest.mark.parametrize("noun", ["token", "channel"])

@@ -11,8 +11,9 @@ from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import Source
-from gateway.store.calls import CallFilter, CallLog
+from gateway.store.calls import CallLog
 from gateway.store.rollup import DAY, HOUR
+from gateway.store.search import CallFilter
 from gateway.store.sums import FOREVER
 from tests.store.samples import T0, busy, call_id, log_of, record, segments, sums_of
 

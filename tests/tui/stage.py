@@ -22,12 +22,14 @@ from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
 from gateway.domain.limits import Limits, Window
 from gateway.domain.price import Price, cost, rates
+from gateway.domain.query import parse
 from gateway.domain.settings import Settings
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import Source, Usage
 from gateway.domain.views import (
     AccountView,
     BudgetView,
+    CallPage,
     CallView,
     ChannelView,
     GroupView,
@@ -48,6 +50,9 @@ from tui.session import Session
 from tui.state import Remembered
 
 NOW = Millis(1_790_000_000_000)
+
+SEARCHED = 300
+"""Records that the server looks at before it gives a page of a search."""
 ADDRESS = "http://127.0.0.1:8655/v1"
 DOLLAR = 1_000_000_000
 
@@ -418,17 +423,26 @@ class FakeClient(ControlClient):
         while (event := await self._told.get()) is not None:
             yield event
 
-    async def calls(self, **filters: Any) -> list[CallView]:
+    async def numbered_calls(self, at: int, limit: int) -> list[CallView]:
+        self.asked.append(f"numbered_calls {at} {limit}")
+        start = max(0, len(self.records) - at)
+        return self.records[start : start + limit]
+
+    async def calls(self, **filters: Any) -> CallPage:
+        """Looks at so many records at a time; a cursor is the number of records that are older."""
         self.asked.append(f"calls {filters}")
-        limit = filters.get("limit", 50)
-        if (at := filters.get("at")) is not None:
-            start = max(0, len(self.records) - at)
-            return self.records[start : start + limit]
-        start = 0
-        if (before := filters.get("before")) is not None:
-            start = next((i + 1 for i, one in enumerate(self.records) if one.id == before), len(self.records))
+        before, older = str(filters["before"]), len(self.records)
+        if before.isdecimal():
+            older = int(before)
+        elif before:
+            older = next((older - 1 - i for i, one in enumerate(self.records) if one.id == before), 0)
+        query = parse(filters["words"], Millis(NOW))
         since, until = filters.get("since") or 0, filters.get("until") or 2**62
-        return [one for one in self.records[start:] if since <= one.time_ms < until][:limit]
+        looked_at = self.records[len(self.records) - older :][:SEARCHED]
+        found = [one for one in looked_at if since <= one.time_ms < until and query.fits(one)]
+        left = older - len(looked_at)
+        back_to = looked_at[-1].time_ms if left else Millis(0)
+        return CallPage(calls=found, cursor=str(left) if left else None, left=left, back_to_ms=back_to)
 
     async def cancel(self, call_id: str) -> None:
         self.asked.append(f"cancel {call_id}")

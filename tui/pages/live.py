@@ -11,7 +11,6 @@ from gateway.domain.query import parse
 from gateway.domain.views import CallView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.narrowing import narrowed
 from tui.pages import list_verbs, live_verbs
 from tui.pages.base import Verb
 from tui.pages.listpage import ListPage
@@ -21,14 +20,10 @@ from tui.session import Session
 from tui.tones import content
 
 SEARCH_PAGE = 500
-"""Records asked for at a time when the server narrows them."""
-
-WALK_PAGE = 1_000
-"""Records walked through at a time where it cannot."""
+"""Records that fit asked for at a time."""
 
 BREATH_S = 0.02
 """Between two such requests: the gateway has better things to do."""
-
 
 AGAIN_S = 1.0
 """After a request that failed."""
@@ -134,27 +129,23 @@ class Live(ListPage[CallView]):
         if ask is None:
             return
         try:
-            history.fill(ask, await self.session.client.calls(at=ask.at, limit=ask.limit))
+            history.fill(ask, await self.session.client.numbered_calls(ask.at, ask.limit))
         except GatewayError:
             history.fail(ask)
             raise
 
     async def _search(self) -> None:
-        """Walk on through older records: narrowed by the server as far as it can, or all of them by number."""
-        calls, query, client = self.calls, self.calls.query, self.session.client
+        """Let the server look for what fits among older records; it takes as many requests as it has patience for."""
+        calls, query = self.calls, self.calls.query
         if query is None:
             return
-        board, past = self.session.board, calls.search
-        asked = narrowed(self.view.filter, [m.name for m in board.models], [g.name for g in board.groups])
-        span = {"since": query.since, "until": query.until}
-        if asked or any(span.values()):
-            edge = past.before or board.calls.edge
-            found = await client.calls(limit=SEARCH_PAGE, before=edge, **asked, **span)
-            search = Search(before=found[-1].id if found else "", done=len(found) < SEARCH_PAGE)
-        else:
-            number = past.number or calls.records
-            found = await client.calls(limit=WALK_PAGE, at=number) if number else []
-            search = Search(number=number - len(found), done=number <= len(found))
-        search.time_ms = found[-1].time_ms if found else 0
+        before = calls.search.cursor or self.session.board.calls.edge
+        if before is None:  # nothing ended yet
+            calls.extend([], Search(done=True))
+            return
+        page = await self.session.client.calls(
+            limit=SEARCH_PAGE, before=before, words=" ".join(query.words), since=query.since, until=query.until
+        )
         if calls.query is query:
-            calls.extend(found, search)
+            done = page.cursor is None
+            calls.extend(page.calls, Search(cursor=page.cursor or "", time_ms=page.back_to_ms, done=done))

@@ -3,7 +3,7 @@
 Three ways of looking, all newest first unless sorted:
 
 - plain: the ring, then every older record by its number; only pages that are looked at are asked for;
-- filtered: what fits in the ring, then what was found so far among older records, walked page by page;
+- filtered: what fits in the ring, then what the server found so far among older records;
 - sorted: what fits in the ring (and was found) in another order.
 
 The rows stand still between two calls of ``renew``.
@@ -28,16 +28,14 @@ FOUND_LIMIT = 20_000
 
 
 class Search(msgspec.Struct):
-    """How far older records were walked through."""
+    """How far older records were searched."""
 
-    number: int = 0
-    """The search goes on with the record of this number; 0: it has not begun."""
-    before: str = ""
-    """Or, where the server narrows by itself, below this call."""
+    cursor: str = ""
+    """Where it goes on; empty: it has not begun."""
     time_ms: int = 0
     """When the last record looked at began."""
     done: bool = False
-    """Whether there is nothing more to walk through."""
+    """Whether there is nothing more to search."""
 
 
 class LiveSource:
@@ -132,10 +130,8 @@ class LiveSource:
         self._ordered = self._arranged(calls)
 
     def extend(self, rows: Sequence[CallView], search: Search) -> None:
-        """More records were walked through; ``search`` is where it stands now."""
-        query = self.query
-        if query is not None:
-            self.found.extend(row for row in rows if query.fits(row))
+        """More records were found; ``search`` is where it stands now."""
+        self.found.extend(rows)
         self.search = search
         search.done = search.done or len(self.found) >= FOUND_LIMIT
         self._version = -1

@@ -105,7 +105,7 @@ async def locate(page: Live, moment: Millis) -> int:
     low, high = 0, calls.records
     while low < high:
         middle = (low + high + 1) // 2
-        found = await page.session.client.calls(at=middle, limit=1)
+        found = await page.session.client.numbered_calls(middle, 1)
         low, high = (middle, high) if found and found[0].time_ms < moment else (low, middle - 1)
     return int(first + calls.records - max(1, low))
 

@@ -105,12 +105,12 @@ async def test_records_below_the_ring_are_loaded_when_they_are_looked_at() -> No
         row = live(app).table.current
         assert isinstance(row, CallView)
         assert row.id == client.records[-1].id
-        assert sum(line.startswith("calls {'at'") for line in client.asked) == 2
+        assert sum(line.startswith("numbered_calls") for line in client.asked) == 2
 
 
 async def test_a_server_that_does_not_answer_is_not_asked_all_the_time() -> None:
     class Deaf(FakeClient):
-        async def calls(self, **filters: object) -> list[CallView]:
+        async def numbered_calls(self, at: int, limit: int) -> list[CallView]:
             self.asked.append("calls")
             raise Unavailable("the server is gone")
 

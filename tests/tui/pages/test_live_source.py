@@ -91,9 +91,9 @@ def test_older_records_are_found_page_by_page() -> None:
     source.narrow(parse("st:ok", NOW))
     source.renew()
     before = source.count
-    source.extend(calls(100)[10:60], Search(number=40))
-    source.renew()
     fitting = [one for one in calls(100)[10:60] if one.status == 200]
+    source.extend(fitting, Search(cursor="40"))
+    source.renew()
     assert source.count == before + len(fitting)
     assert not source.search.done
     assert source.index(fitting[-1].id) == source.count - 1

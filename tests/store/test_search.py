@@ -1,0 +1,408 @@
+"""A search finds exactly what looking at every call finds, in the same order, wherever it is interrupted."""
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tinydb import TinyDB
+
+from gateway.domain.call import Attempt, FailureKind, Outcome, Record
+from gateway.domain.errors import BadRequest
+from gateway.domain.query import Query, parse
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.usage import Source
+from gateway.domain.views import call_view
+from gateway.store import needles, prefilter, segment
+from gateway.store.calls import CallLog, Found
+from gateway.store.needles import TextNeedle, digits_of
+from gateway.store.rollup import HOUR
+from gateway.store.search import CallFilter, Patience
+from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, stock
+
+NOW = Millis(T0 + HOUR)
+
+LETTERS = (
+    "aAsSkKfFiInNtT\xdf\u1e9e\u017f\u212a\ufb01\ufb03\u0130\u0149\u01f0\xfc\xdc\u03c3\u03c2\u03a3\xb5\u043a\u041a\u4e2d"
+)
+MARKS = '"\\/\n\t\x00\x1f\x7f{}[]*?:, .-_019'
+PIECES = (
+    "laptop",
+    "GPT-4o",
+    "stra\xdfe",
+    "STRASSE",
+    "token",
+    "reported",
+    '"status":200',
+    "attempts",
+    "done",
+    "req_",
+    "429",
+)
+
+texts = st.one_of(
+    st.text(LETTERS + MARKS, max_size=6),
+    st.sampled_from(PIECES),
+    st.tuples(*[st.sampled_from(PIECES)] * 2).map("".join),
+)
+numbers = st.one_of(st.integers(0, 12), st.sampled_from([99, 100, 101, 999, 1000, 1001, 5000, 5001, 60_000, 10**9]))
+statuses = st.sampled_from([0, 0, 100, 199, 200, 200, 200, 201, 299, 300, 400, 429, 499, 500, 599])
+attempts = st.builds(
+    Attempt, channel=texts, status=statuses, ms=numbers, kind=st.none() | st.sampled_from(FailureKind), model=texts
+)
+
+
+@st.composite
+def record_lists(draw: st.DrawFn) -> list[Record]:
+    """Calls with defaults, with texts that look like JSON, with attempts that look like calls."""
+    names = {name: st.just("") | texts for name in ("token", "token_name", "group", "model", "upstream_model", "app")}
+    names |= {name: st.just("") | texts for name in ("channel", "channel_name", "code", "error", "finish")}
+    fields = st.fixed_dictionaries(
+        {
+            **names,
+            "status": statuses,
+            "outcome": st.sampled_from(Outcome),
+            "stream": st.booleans(),
+            "ms": numbers,
+            "ttft": st.none() | numbers,
+            "input": numbers,
+            "output": numbers,
+            "cost": numbers.map(Nanos),
+            "source": st.sampled_from(Source),
+            "attempts": st.lists(attempts, max_size=2).map(tuple),
+        }
+    )
+    drawn = draw(st.lists(fields, min_size=1, max_size=25))
+    starts = draw(st.lists(st.integers(0, 3 * HOUR), min_size=len(drawn), max_size=len(drawn)))
+    return [
+        Record(id=call_id(i, T0 + ts), ts=Millis(T0 + ts), **one)
+        for i, (ts, one) in enumerate(zip(starts, drawn, strict=True))
+    ]
+
+
+@st.composite
+def word_lists(draw: st.DrawFn, calls: list[Record]) -> str:
+    """Words about what there is in the calls, nearly, or about something else."""
+    return " ".join(draw(st.lists(_words(calls), min_size=1, max_size=3)))
+
+
+def _words(calls: list[Record]) -> st.SearchStrategy[str]:
+    there = sorted({t for call in calls for t in (call.token_name, call.model, call.app, call.error, call.id) if t})
+    part = st.sampled_from(there or ["x"]).flatmap(
+        lambda text: st.tuples(st.integers(0, len(text)), st.integers(1, len(text))).map(
+            lambda cut: text[cut[0] : cut[0] + cut[1]]
+        )
+    )
+    part = st.one_of(part, part.map(str.swapcase), part.map(str.upper), part.map(str.casefold), texts)
+    pattern = st.one_of(
+        part, part.map(lambda t: f"*{t}"), part.map(lambda t: f"{t}*"), part.map(lambda t: f"*{t}?*"), st.just("*")
+    )
+    spans = st.sampled_from(["0ms", "5ms", "100ms", "1s", "5s", "1m", "20m"])
+    signs = st.sampled_from(["", "=", ">", ">=", "<", "<="])
+    states = st.sampled_from(["err", "ok", "running", "settled", "4xx", "2xx", "0", *Outcome])
+    word = st.one_of(
+        part,
+        st.builds("{}:{}".format, st.sampled_from(["tok", "grp", "ch", "model", "app", "id"]), pattern),
+        states.map("st:{}".format),
+        st.builds("st:{}{}".format, signs, statuses),
+        st.builds("{}:{}{}".format, st.sampled_from(["dur", "ttft"]), signs, spans),
+        st.builds("{}:{}{}".format, st.sampled_from(["in", "out"]), signs, numbers),
+        st.builds("cost:{}{}".format, signs, st.sampled_from(["0", "0.000001", "0.000000012", "1"])),
+        st.builds("{}:{}".format, st.sampled_from(["since", "until"]), st.sampled_from(["1h", "59m", "30m", "1m"])),
+    )
+    quoted = word.map(lambda text: '"{}"'.format(text.replace('"', "")) if re.search(r"\s", text) else text)
+    return st.builds("{}{}".format, st.sampled_from(["", "", "!"]), quoted)
+
+
+def plainly(calls: list[Record], query: Query) -> list[Record]:
+    """What fits, found by looking at every call."""
+    return [call for call in reversed(calls) if query.fits(call_view(call))]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> None:
+    calls = data.draw(record_lists())
+    words = data.draw(word_lists(calls))
+    try:
+        query = parse(words, NOW)
+    except BadRequest:
+        return
+    block, dense = data.draw(st.sampled_from([64, 700, 1 << 17])), data.draw(st.sampled_from([1, 1 << 10, 1 << 20]))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(segment, "BLOCK", block),
+        patch.object(needles, "DENSE", dense),
+        patch.object(prefilter, "DENSE", dense),
+    ):
+        log = log_of(Path(folder), limit=data.draw(st.sampled_from([500, 4000, 1 << 20])))
+        for call in calls:
+            log.append([call])
+        if data.draw(st.booleans()):
+            seal(log)
+        expected = plainly(calls, query)
+        assert log.search(CallFilter(), query, limit=99, patience=Patience()).records == expected, words
+        assert list(chain(*paged(log, query, data.draw(st.integers(1, 4))))) == expected, words
+        log.log.close()
+
+
+ODD = [
+    record(1, status=0, error="", attempts=(Attempt(channel="a", status=200, ms=Millis(5000), model="gpt"),)),
+    record(2, status=200, outcome=Outcome.ERROR, error='a"b', ms=5, attempts=(Attempt(channel="a", ms=Millis(5000)),)),
+    record(3, outcome=Outcome.ERROR, error="x\nb", token_name="a\xfcb", attempts=(Attempt(channel="gpt", status=429),)),
+    record(4, outcome=Outcome.LOST, ttft=None, token_name="stra\xdfe", status=0, ms=0, input=0, output=0),
+    record(5, outcome=Outcome.DONE, token_name="\u212a2", upstream_model="STRASSE", ttft=1, cost=0),
+    record(6, token_name="", app="", model="", group="", channel="", token="", code='"status":200,"ms":7'),
+    record(7, token="reported", finish="stop", source=Source.REPORTED, status=204, upstream_id="chatcmpl-tok_1"),
+]
+"""Calls in which a word is easily missed, or found where it is not."""
+
+
+@pytest.mark.parametrize("dense", [1, 1 << 10, 1 << 20])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            "done",
+            "DONE",
+            "0",
+            "reported",
+            "stop",
+            "chatcmpl",
+            "tok_",
+            "status",
+            "nb",
+            "\\",
+            "gpt",
+            "strasse",
+            "k2",
+            "\xfc",
+        ),
+        *("!done", "!nb", "!\\", "!gpt", "!reported", "!strasse", "!K", "!u", "!laptop !done", "!x"),
+        *("st:<100", "!st:ok", "st:0", "st:err", "!st:err", "st:done", "!st:lost", "st:=204", "st:2xx", "st:>=0"),
+        *("dur:<10ms", "dur:5s", "!dur:>10ms", "dur:0ms", "!dur:0ms", "dur:<=5ms st:ok", "dur:7ms", "!st:err dur:<1s"),
+        *(
+            "!ttft:>1ms",
+            "ttft:<2ms",
+            "!ttft:<1h",
+            "ttft:<1h",
+            "in:0",
+            "!in:0",
+            "out:<1",
+            "cost:0",
+            "!cost:0",
+            "cost:>0",
+        ),
+        *(
+            "tok:a?b",
+            "!tok:a?b",
+            "!tok:a??b",
+            "!tok:a*b",
+            "!tok:stra*",
+            "tok:STRASSE",
+            "tok:",
+            "!tok:",
+            "tok:k?",
+            "!tok:*",
+        ),
+        *("app:", "!app:?*", "model:*", "!model:m-*", "grp:VIP", "!ch:*", "id:*1", "id:req_*", "!id:*2", "!settled"),
+        *(
+            "since:1h st:err",
+            "until:1h",
+            "since:59m until:1m curl",
+            "since:3599996ms",
+            "until:3599996ms !x",
+            "st:running",
+            "!st:running",
+            "st:settled",
+        ),
+    ],
+)
+def test_odd_calls_are_neither_missed_nor_mistaken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, dense: int
+) -> None:
+    monkeypatch.setattr(needles, "DENSE", dense)
+    monkeypatch.setattr(prefilter, "DENSE", dense)
+    log = log_of(tmp_path)
+    log.append(ODD)
+    query = parse(words, NOW)
+    assert log.search(CallFilter(), query, limit=99, patience=Patience()).records == plainly(ODD, query)
+
+
+@pytest.mark.parametrize("dense", [1, 1 << 20])
+@pytest.mark.parametrize(
+    "words", ["cost:=0.000000007", "!cost:7", "cost:<1", "!cost:0", "dur:=5ms", "!dur:5ms", "st:ok", "!st:ok"]
+)
+def test_a_call_that_was_amended_is_found_as_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, dense: int
+) -> None:
+    """Its line is filled up with blanks, which may stand behind any number."""
+    monkeypatch.setattr(needles, "DENSE", dense)
+    monkeypatch.setattr(prefilter, "DENSE", dense)
+    log = log_of(tmp_path)
+    bare: dict[str, Any] = {"input": 0, "output": 0, "ttft": None, "error": "something went wrong"}
+    olds = [record(1, status=502, **bare), record(2, status=200, **bare), record(3, status=200, **bare, cost=0)]
+    log.append(olds)
+    short: dict[str, Any] = {"error": "", "input": 0, "output": 0}
+    news = [record(1, status=200, **short, cost=7, ms=5), record(2, status=500, **short, cost=0, ms=5)]
+    news.append(record(3, status=500, **short, cost=0, ms=0))
+    assert all(log.amend(old, new) for old, new in zip(olds, news, strict=True))
+    query = parse(words, NOW)
+    assert log.search(CallFilter(), query, limit=99, patience=Patience()).records == plainly(news, query)
+
+
+def paged(log: CallLog, query: Query, limit: int, seconds: float = 99) -> Iterator[list[Record]]:
+    """Page after page, each from where the one before ended."""
+    found = Found(records=[], cursor=1 << 60)
+    while found.cursor is not None:
+        found = log.search(CallFilter(), query, limit=limit, below=found.cursor, patience=Patience(seconds))
+        yield found.records
+
+
+@pytest.mark.parametrize("words", ["", "tok:*3", "!curl", "st:err", "dur:>=599ms", "nothing-like-it"])
+def test_a_search_without_patience_goes_on_where_it_ended(
+    tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "BLOCK", 2_000)
+    calls = list(busy(3, 200, days=2))
+    log = log_of(tmp_path, limit=9_000)
+    for call in calls:
+        log.append([call])
+    query = parse(words, NOW)
+    pages = list(paged(log, query, 1_000, seconds=0))
+    assert len(pages) > 20
+    assert list(chain(*pages)) == plainly(calls, query)
+
+
+def test_it_is_known_how_far_a_search_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "BLOCK", 2_000)
+    log = log_of(tmp_path, 100, limit=9_000)
+    found = log.search(CallFilter(), parse("nothing", NOW), limit=5, patience=Patience(0))
+    assert found.cursor is not None
+    assert (found.left, found.back_to) == (found.cursor - 1, T0 + found.cursor - 1)
+    assert 90 < found.left < 100
+    page = log.search(CallFilter(), limit=10, patience=Patience())
+    assert (page.left, page.back_to) == (90, T0 + 90)
+    assert log.search(CallFilter(), limit=1_000, patience=Patience()).cursor is None
+
+
+def test_a_cancelled_search_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "BLOCK", 2_000)
+    log = log_of(tmp_path, 100)
+    patience = Patience()
+    patience.cancel()
+    assert log.search(CallFilter(), parse("nothing", NOW), limit=5, patience=patience).left > 90
+
+
+def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_of(tmp_path, 60, limit=4_000)
+    seal(log)
+    read = reads(monkeypatch)
+    for words in ("app:wget", "model:*-huge", "grp:none", "!app:*", "st:running", "app:wget tok:laptop*"):
+        assert log.search(CallFilter(), parse(words, NOW), limit=9, patience=Patience()).records == []
+    for where in (CallFilter(token="tok_none"), CallFilter(channel="ch_9"), CallFilter(app="wget")):
+        assert log.find(where, limit=9) == []
+    assert read == []
+
+
+def test_failures_are_not_looked_for_where_the_sums_tell_of_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of(tmp_path)
+    log.append([record(i, status=200) for i in range(1, 9)])
+    read = reads(monkeypatch)
+    for words in ("st:err", "!st:ok", "st:5xx", "st:<200"):
+        assert log.search(CallFilter(), parse(words, NOW), limit=9, patience=Patience()).records == []
+    assert read == []
+
+
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the segments that are read from now on."""
+    names: list[str] = []
+    read = segment.Segment.blocks
+
+    def noted(self: segment.Segment, below: int | None = None) -> Iterator[bytes]:
+        names.append(self.name)
+        return read(self, below)
+
+    monkeypatch.setattr(segment.Segment, "blocks", noted)
+    return names
+
+
+def test_a_call_that_something_else_changed_in_a_sealed_segment_is_found(tmp_path: Path) -> None:
+    """The sums stay as they were, so they do not tell what is in the file."""
+    log = log_of(tmp_path, 40, limit=4_000)
+    seal(log)
+    log.log.close()
+    path = segments(tmp_path)[0]
+    documents = stock(path)
+    with TinyDB(path) as tinydb:
+        tinydb.table("calls").update({"app": "changed"}, doc_ids=[3])
+    assert documents != stock(path)
+    for _ in range(2):  # it is known also to the next start
+        again = log_of(tmp_path, limit=4_000)
+        (found,) = again.search(CallFilter(), parse("app:changed", NOW), limit=9, patience=Patience()).records
+        assert found.id == documents[2]["id"]
+        again.log.close()
+
+
+def test_damaged_lines_hide_no_others(tmp_path: Path) -> None:
+    """Also one that has the id of a good one now, and one that is no JSON any more."""
+    log = log_of(tmp_path, 30)
+    (path,) = segments(tmp_path)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b',"12":{', b',"13":{').replace(b'"cost":1020', b'"cost":1"20'))
+    for words in ("in:<120", "!zzz", "dur:>1ms", "laptop", "st:<500"):
+        found = log.search(CallFilter(), parse(words, NOW), limit=99, patience=Patience()).records
+        calls = [record(i) for i in range(30) if i not in (11, 20)]
+        assert found == plainly(calls, parse(words, NOW)), words
+
+
+@pytest.mark.parametrize("top", [1, 2, 57, 199, 200, 5_000])
+def test_a_search_begins_anywhere_without_reading_what_is_newer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, top: int
+) -> None:
+    monkeypatch.setattr(segment, "BLOCK", 1_000)
+    log = log_of(tmp_path, 200)
+    (one,) = log.log.segments
+    found = log.search(CallFilter(), limit=5, below=top, patience=Patience())
+    assert [call.id for call in found.records] == [record(i - 1).id for i in range(min(top, 201) - 1, 0, -1)][:5]
+    newest = next(one.blocks(top), b"")
+    assert newest.count(b"\n") < 10
+    assert b'"%d":{' % min(top + 20, 300) not in newest
+
+
+def test_the_characters_that_fold_to_several_are_known() -> None:
+    folded = {char: char.casefold() for char in map(chr, range(0x80, sys.maxunicode + 1))}
+    several = {char for char, fold in folded.items() if len(fold) > 1 or fold.isascii()}
+    others = {char for char, fold in folded.items() if fold != char}
+    assert several <= set(map(chr, needles.SEVERAL))
+    assert others <= set(map(chr, needles.FOLDED))
+
+
+@given(st.text(LETTERS, max_size=8), st.text(LETTERS, min_size=1, max_size=4))
+def test_a_needle_is_never_missing_from_a_text_that_holds_it(text: str, part: str) -> None:
+    if part.casefold() in text.casefold():
+        line = msgspec.json.encode({"error": text})
+        assert TextNeedle(part.casefold()).hits(line * 99) != []
+
+
+@given(st.integers(0, 2_000), st.integers(0, 2_000), st.integers(0, 2_000))
+def test_digits_are_those_of_the_numbers_in_a_range(low: int, high: int, number: int) -> None:
+    low, high = sorted((low, high))
+    pattern = re.compile(digits_of([(low, high)]))
+    assert bool(pattern.fullmatch(b"%d" % number)) == (low <= number <= high)
+
+
+@given(st.integers(0, 2_000_000), st.integers(0, 3_000_000))
+def test_digits_of_an_open_range(low: int, number: int) -> None:
+    pattern = re.compile(digits_of([(low, 1 << 62)]))
+    assert bool(pattern.fullmatch(b"%d" % number)) == (low <= number)
