@@ -13,12 +13,21 @@ covers the id and the content.
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
 
 FORMAT = 1
 """Grows when the layout changes; documents themselves have no schema."""
 
 TAIL = b"\n}}\n"
 CRC = b'"_crc":"'
+
+_SPACED = re.compile(rb" (?:(?<=[{\[,:] )|(?=[}\],:]))").search
+"""Finds a blank between two parts of a line; also some blanks in texts."""
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
 
 _FORMAT_IN_HEAD = re.compile(rb'\{\s*"meta":\s*\{\s*"1":\s*\{\s*"format":\s*(\d+)')
 
@@ -50,6 +59,22 @@ def intact(line: bytes) -> bool:
     """Whether the line is exactly as it was packed."""
     cut = line.rfind(CRC)
     return cut > 0 and line[cut:] == b'%s%08x"}' % (CRC, zlib.crc32(line[:cut]))
+
+
+def canonical(line: bytes) -> bytes:
+    """An intact line as this program writes it, which is the same line unless something else wrote it.
+
+    Searches for bytes rely on it: JSON allows other escapes and blanks, and a checksum fits any of them.
+    """
+    if not (b"\\" in line or b"\t" in line or b"\r" in line or _SPACED(line)):
+        return line  # neither escapes nor blanks: there is no other way to write it
+    try:
+        document = _decode(body_of(line))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return line
+    document.pop("_crc", None)
+    doc_id, body = id_of(line), _encode(document)
+    return line if fit(doc_id, body, len(line)) == line else pack(doc_id, body)
 
 
 def id_of(line: bytes) -> int:

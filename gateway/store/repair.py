@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.ledger import Ledger
-from gateway.store.lines import TAIL, body_of, id_of, intact, join, split
+from gateway.store.lines import TAIL, body_of, canonical, id_of, intact, join, split
 from gateway.store.segment import HEAD, Segment, decode_entry, foreign_lines
 
 
@@ -28,7 +28,7 @@ def restore(segment: Segment, last: int, moment: int) -> str:
     kept = files.keep(segment.path, data, moment) if data else None
     body = HEAD + join(lines, first=True) if lines else HEAD
     files.replace(segment.path, body + TAIL)
-    segment.end = len(body)
+    segment.end, segment.foreign = len(body), False
     original = f"the original is {kept.name}" if kept else "not a byte was left"
     return f"{segment.path} was not as it was written; {len(lines)} calls of it are good, {original}"
 
@@ -55,6 +55,6 @@ def _good_lines(data: bytes, last: int) -> list[bytes]:
     lines = []
     for line in split(data):
         if intact(line) and (doc_id := id_of(line)) > last:
-            lines.append(line)
+            lines.append(canonical(line))
             last = doc_id
     return lines

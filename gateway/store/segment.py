@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import StoreTooNew
-from gateway.store.lines import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, intact, pack, split
+from gateway.store.lines import CRC, FORMAT, TAIL, body_of, canonical, format_of, head, id_of, intact, pack, split
 from gateway.store.rollup import Countable, Entry, Rollup, Sealed, Summed, tables_of, totals_of
 
 HEAD = head("calls")
@@ -37,6 +37,8 @@ class Segment:
         """A line that is not as it was written was met while reading."""
         self.partial = sealed is not None and sealed.left is not None
         """Its file does not hold the calls its sums are of: damage took some, or all, after it was sealed."""
+        self.foreign = False
+        """A line was met that something else wrote, in another spelling of JSON."""
         self.edited = sealed is not None and sealed.edited
         """Its sums may be of other calls than those in its file."""
         self.n, self.first, self.last = (_held(sealed), sealed.first, sealed.last) if sealed else (0, 0, 0)
@@ -75,14 +77,15 @@ class Segment:
             return fine and ours and file.read(len(TAIL) + 1) == TAIL
 
     def _count(self, file: BinaryIO, at: int) -> bool:
-        """Read from an offset to the end of the file; whether nothing but new lines stands before its end."""
+        """Read from an offset to the end of the file; whether nothing but new lines of ours stands before its end."""
         fine, suspect, end = True, False, file.seek(at)
         for raw in file:
             line = raw.rstrip(b"\n")
             comma, line = line.startswith(b","), line.removeprefix(b",")
             if intact(line):
                 doc_id = id_of(line)
-                fine = fine and not suspect and comma == (self.n > 0) and doc_id > self.last
+                self.foreign = self.foreign or canonical(line) != line
+                fine = fine and not suspect and not self.foreign and comma == (self.n > 0) and doc_id > self.last
                 suspect, end = False, at + len(raw.rstrip(b"\n"))
                 if doc_id > self.last:  # ids only grow: an older one is a repeat
                     self.saw(doc_id, decode_entry(body_of(line)))
@@ -181,7 +184,7 @@ class Segment:
                         size *= 2
                         continue
                     block, start = block[cut:], start + cut
-                yield block
+                yield b"\n".join(map(_canonical, split(block))) if self.foreign else block
                 stop, size = start - 1, BLOCK
 
     def _end_of(self, below: int, file: BinaryIO) -> int:
@@ -228,6 +231,10 @@ def _first_id(file: BinaryIO, start: int, stop: int) -> tuple[int, int] | None:
         if not raw:
             break
     return None
+
+
+def _canonical(line: bytes) -> bytes:
+    return canonical(line) if intact(line) else line
 
 
 def _held(sealed: Sealed) -> int:
