@@ -35,29 +35,39 @@ def text_of(file: str, limit: int, what: str) -> str:
 
 
 def write_private(file: str, text: str) -> None:
-    """Put a text into a file at once and whole, mode 0600 whatever there was before. Raises OSError.
+    """Put a text into a file at once and whole, mode 0600 whatever there was before. Raises OSError with its name.
 
     A link stays one, and its target is replaced; a device or a pipe is written to.
     """
     path = Path(file)
-    before = path.stat().st_mode if path.exists() else None
-    if before is not None and not stat.S_ISREG(before):
-        path.write_text(text, encoding="utf-8")
-        return
-    path = path.resolve()
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)  # made with mode 0600
+    try:
+        before = path.stat().st_mode if path.exists() else None
+        if before is not None and not stat.S_ISREG(before):
+            path.write_text(text, encoding="utf-8")
+            return
+        _replace(path.resolve(), text.encode())
+    except OSError as error:
+        error.filename = file  # instead of the temporary one, or of none
+        raise
+    if before is not None and sys.platform != "win32" and before & 0o077:
+        words(f"note: {file} could be read or written by others (mode {stat.S_IMODE(before):o}); it is 0600 now")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as new:
-            new.write(text.encode())
+            if sys.platform != "win32":
+                with suppress(PermissionError):  # a file system without modes
+                    os.fchmod(handle, 0o600)  # a umask may have left even less
+            new.write(data)
             new.flush()
-            os.fsync(new.fileno())
+            os.fsync(handle)
         os.replace(temporary, path)  # noqa: PTH105 - the pair of mkstemp
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108 - the pair of mkstemp
         raise
-    if before is not None and sys.platform != "win32" and before & 0o077:
-        words(f"note: {file} could be read or written by others (mode {stat.S_IMODE(before):o}); it is 0600 now")
 
 
 def _content(file: str, limit: int) -> bytes:

@@ -117,8 +117,10 @@ def exporting(file: Path | str) -> Ran:
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_an_export_is_for_its_owner_whatever_the_umask(tmp_path: Path) -> None:
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o277, 0o777])
+def test_an_export_is_for_its_owner_whatever_the_umask(tmp_path: Path, umask: int) -> None:
     path = tmp_path / "out.toml"
+    os.umask(umask)
     ran = exporting(path)
     assert (mode(path), path.read_text(), ran.err) == (0o600, TEXT, "")
 
@@ -153,6 +155,20 @@ def test_a_failed_export_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(os, "fsync", full)
     assert (exporting(path).code, path.read_text(), list(tmp_path.iterdir())) == (Exit.FAILED, "old", [path])
+
+
+@pytest.mark.parametrize("place", ["missing/out.toml", "file/out.toml"])
+def test_an_export_that_fails_names_the_file_that_was_asked_for(tmp_path: Path, place: str) -> None:
+    """Not the temporary one beside it."""
+    (tmp_path / "file").write_text("no folder")
+    ran = exporting(tmp_path / place)
+    assert (ran.code, ran.err.count("\n")) == (Exit.FAILED, 1)
+    assert f"({tmp_path / place})" in ran.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is full")
+def test_an_export_into_a_full_device_names_it() -> None:
+    assert "No space left on device (/dev/full)" in exporting("/dev/full").err
 
 
 def test_an_export_through_a_link_replaces_its_target(tmp_path: Path) -> None:
