@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.core.asked import Asked
 from gateway.domain.channel import Channel, Dialect, Served
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, has_tool_calls
+from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, tool_calls_bound
 from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.units import Nanos
@@ -113,8 +113,8 @@ def need_of(
 ) -> Need:
     """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read."""
     tokens = asked.input_bound + effects.added_input
-    if effects.made_tools and has_tool_calls(asked.fields):
-        tokens += BOUND_TOOLS_TOKENS
+    if effects.made_tools:
+        tokens += tool_calls_bound(asked.fields)
     if effects.remembers:
         tokens += recall(asked.fields)
     capped, output = _output(asked, effects)

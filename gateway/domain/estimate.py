@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.errors import BadRequest
+
 _PIECE = re.compile(
     r"([A-Za-z\u00C0-\u024F\u1E00-\u1EFF]+)"  # 1 word
     r"|([0-9]+)"  # 2 digits
@@ -57,6 +59,8 @@ BOUND_MEDIA_BYTES_PER_TOKEN = 64
 """Of the base64 text of audio and documents: speech at 16 kbit/s, scanned pages of 150 kB."""
 BOUND_TOOLS_TOKENS = 600
 """What vendors tell the model about tools as such; Anthropic up to 530, and also where it has to be given a form."""
+BOUND_TOOL_TOKENS = 60
+"""Of a tool that is made up: a name, and a schema without arguments."""
 BOUND_LEAST = 16
 
 _MEDIA_KEYS = frozenset({"data", "file_data", "b64_json"})
@@ -67,6 +71,9 @@ _NO_TEXT = ("data:audio/", "data:video/", "data:application/pdf")
 """Documents of other kinds may be texts."""
 _SCHEMAS = ("tools", "functions", "response_format")
 """Fields that the model reads beside the messages."""
+_CALLS = (b'"tool_calls"', b'"function_call"')
+_PARTS = re.compile(rb'"content"\s*:\s*\[')
+_ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 _LABELS = frozenset({"role", "type", "id", "tool_call_id", "detail", "format"})
 """What no model reads as text."""
 _SHORT = 256
@@ -105,6 +112,8 @@ class Heap(msgspec.Struct):
 
     texts: list[str] = []
     images: int = 0
+    image_bytes: int = 0
+    """Of their base64 text."""
     media_bytes: int = 0
     """Of base64 text that is no image."""
     media: int = 0
@@ -112,6 +121,8 @@ class Heap(msgspec.Struct):
     embedded_text: int = 0
     """Bytes of documents that are nothing but text, decoded; they are counted in ``media_bytes`` as well."""
     messages: int = 0
+    keys: int = 0
+    """Of all the objects in the messages."""
 
 
 def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
@@ -132,10 +143,12 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
 def prompt_bound(fields: Mapping[str, msgspec.Raw], others: Iterable[str] = ()) -> int:
     """Tokens to hold for the input of a chat request before it is asked: a third of its bytes, at least 16.
 
-    A request without media is bounded by its JSON text as it came, without decoding it. Images count a flat 1500 each,
-    audio and documents at least that, texts in base64 what they are decoded. ``others`` are fields that are not
+    The messages are bounded by their JSON text as it came, less the base64 text of media. Images count a flat 1500
+    each, audio and documents at least that, texts in base64 what they are decoded. ``others`` are fields that are not
     OpenAI's: an upstream may show them to the model. Tools and forms of the answer cost a flat amount besides, for
     vendors explain them to the model in words of their own.
+
+    Raises BadRequest if there are media and a name comes twice in an object: upstreams may read the one or the other.
     """
     messages = bytes(fields["messages"]) if "messages" in fields else b""
     read = [name for name in _SCHEMAS if name in fields]
@@ -143,7 +156,8 @@ def prompt_bound(fields: Mapping[str, msgspec.Raw], others: Iterable[str] = ()) 
     media = 0
     if _has_media(messages):
         heap = _gather({"messages": fields["messages"]})
-        size += sum(len(text.encode("utf-8", "surrogatepass")) for text in heap.texts) + heap.embedded_text
+        refuse_repeated(heap.keys, messages)
+        size += len(messages) - heap.media_bytes - heap.image_bytes + heap.embedded_text
         media = max(BOUND_MEDIA_TOKENS * heap.media, heap.media_bytes // BOUND_MEDIA_BYTES_PER_TOKEN)
         media += BOUND_MEDIA_TOKENS * heap.images + MESSAGE_TOKENS * heap.messages + CALL_TOKENS
     else:
@@ -152,27 +166,47 @@ def prompt_bound(fields: Mapping[str, msgspec.Raw], others: Iterable[str] = ()) 
     return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + media + tools)
 
 
-def has_tool_calls(fields: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether the messages hold calls of tools; texts that speak of such are taken for them."""
-    return b'"tool_calls"' in bytes(fields.get("messages", b""))
+def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
+    """Tokens to hold for tools that are made up for the calls in the messages; texts that speak of such count too."""
+    messages = plain_escapes(fields.get("messages", b""))
+    if not any(name in messages for name in _CALLS):
+        return 0
+    return BOUND_TOOLS_TOKENS + BOUND_TOOL_TOKENS * messages.count(b'"name"')
 
 
-class _Message(msgspec.Struct):
-    content: msgspec.Raw = msgspec.Raw(b"null")
+def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
+    """JSON text for searching: letters, digits and marks that were written as escapes stand for themselves."""
+    text = bytes(data)
+    return _ASCII_ESCAPE.sub(_unescaped, text) if b"\\u00" in text else text
 
 
-_MESSAGES = msgspec.json.Decoder(list[_Message])
+def _unescaped(found: "re.Match[bytes]") -> bytes:
+    char = bytes((int(found[1], 16),))
+    return found[0] if char in b'"\\' else char
+
+
+def refuse_repeated(keys: int, *texts: bytes | msgspec.Raw) -> None:
+    """Raises BadRequest unless these JSON texts have as many keys as were read in all their objects."""
+    if keys != sum(map(_written_keys, texts)):
+        msg = "a key stands twice in an object of the body; send each field once"
+        raise BadRequest(msg, code="duplicate_key")
+
+
+def _written_keys(data: bytes | msgspec.Raw) -> int:
+    text = bytes(data)
+    if b"{" not in text:
+        return 0
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return b"".join(text.split(b'"')[::2]).count(b":")
 
 
 def _has_media(messages: bytes) -> bool:
-    """Whether a message has a part that is no text. Where there is no array at all one look for a bracket tells."""
+    """Whether a message may have a part that is no text. Where there is no array one look for a bracket tells."""
     if messages.find(b"[", 1) < 0:
         return False
-    try:
-        contents = [bytes(message.content) for message in _MESSAGES.decode(messages)]
-    except (msgspec.DecodeError, RecursionError):
-        return True
-    return any(content[:1] == b"[" and any(sign in content for sign in _MEDIA_SIGNS) for content in contents)
+    text = plain_escapes(messages)
+    return _PARTS.search(text) is not None and any(sign in text for sign in _MEDIA_SIGNS)
 
 
 def _gather(fields: Mapping[str, msgspec.Raw]) -> Heap:
@@ -208,6 +242,7 @@ def _strings(value: Any, heap: Heap) -> Iterator[str]:
             if not _is_media(key, item, heap) and key not in _LABELS:
                 yield item
         elif isinstance(item, dict):
+            heap.keys += len(item)
             stack.extend(reversed(item.items()))
         elif isinstance(item, list):
             stack.extend((key, element) for element in reversed(item))
@@ -217,9 +252,11 @@ def _is_media(key: str, text: str, heap: Heap) -> bool:
     embedded = text.startswith("data:") and ";base64," in text[:128]
     if key == "url" and (embedded or text.startswith(("http://", "https://"))):
         heap.images += 1
+        heap.image_bytes += len(text) if embedded else 0
         return True
     if embedded and text.startswith("data:image/"):
         heap.images += 1
+        heap.image_bytes += len(text)
         return True
     if embedded or (key in _MEDIA_KEYS and len(text) > _SHORT and " " not in text and text.isascii()):
         heap.media += 1

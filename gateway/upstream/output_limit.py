@@ -5,6 +5,7 @@ A hold must cover whatever an upstream may make of the caps it receives, so they
 - every cap counts, under any name that vendors and model servers use and at any depth; of several the largest
 - a budget for thinking comes on top of the cap, for some vendors count it apart
 - predicted output comes on top as well: what the model does not use of it is billed as output
+- two readings of the same bytes must not differ: an object with the same name twice is refused
 - a cap under another name than OpenAI's two bounds nothing, for an upstream may not know it, but may be obeyed
 
 Each dialect says what of a client's request goes out at all (``dialects.output_limit``).
@@ -18,7 +19,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN
+from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, refuse_repeated
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import Fields
 
@@ -46,23 +47,29 @@ MOST_CHOICES = 128
 MOST_NAMES = 1000
 """Different names of limits in one request; nobody has so many, and the event loop waits while they are read."""
 
-_WORDS = ("token", "predict", "budget", "max", "min", "best", "num", "count", "length", "limit")
+_WORDS = ("token", "predict", "budget", "max", "min", "best", "num", "count", "len", "limit", "sample", "choice")
 """A name must have one of these to be looked at closely; ``n`` needs none."""
 _CAP = re.compile(
-    r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|len|completion|response)"
-    r"|(gen|generation|output|completion|response)(length|limit|max)"
+    r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|.*(len|completion|response|answer|reply))"
+    r"|(gen|generat|output|completion|response|answer|reply).*(len|limit|max)"
 )
 """In names without underscores: ``max_new_tokens``, ``num_predict``, ``maxOutputTokens``, ``max_length``."""
 _THINKING = re.compile(r"budget|think|reason", re.IGNORECASE)
 _NO_CAP = re.compile(r"prompt|input|context|cache|truncat")
 """What limits the input."""
 _SCHEMA = frozenset({"maxLength", "minLength"})
-"""Words of JSON Schema, for the form of an answer."""
+"""Words of JSON Schema, for the form of an answer, unless they stand at the top level."""
 _NUMBERS = frozenset({int, float, str})
 """Types of values that may be numbers: some are written in digits."""
 _HOLDERS = frozenset({dict, list})
+_DIGITS = 400
+"""Characters of a number in a text; the longest float that is written out has fewer."""
 _CHOICES = frozenset(
-    {"n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"}
+    {
+        *("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"),
+        *("numsamples", "nsamples", "samplecount", "numchoices", "nchoices", "choicecount", "numsequences"),
+        *("numcandidates", "numoutputs", "noutputs", "ncompletions"),
+    }
 )
 
 
@@ -137,14 +144,21 @@ class _Findings:
             self.predicted = -(-len(memoryview(prediction)) // BOUND_BYTES_PER_TOKEN)
         if not others:
             return
-        objects, names = _objects({name: rawjson.maybe(raw) for name, raw in others.items()})
+        top = {name: rawjson.maybe(raw) for name, raw in others.items()}
+        objects, names = _objects(top)
+        refuse_repeated(sum(len(holder) for _, holder in objects) - len(top), *others.values())
         limits = _limits(names)
         for thinking, holder in objects if limits else ():
             for name in limits.keys() & holder.keys():
-                if type(holder[name]) in _NUMBERS:
+                if holder is top or name not in _SCHEMA:
                     self._add(limits[name], holder[name], thinking=thinking)
 
-    def _add(self, meaning: _Meaning, value: float | str, *, thinking: bool) -> None:
+    def _add(self, meaning: _Meaning, value: Any, *, thinking: bool) -> None:
+        if type(value) is list:
+            for item in value:
+                if type(item) in _NUMBERS:
+                    self._add(meaning, item, thinking=thinking)
+            return
         if meaning is _Meaning.CHOICES:
             self.add_choices(value)
         elif meaning is _Meaning.THINKING or thinking:
@@ -157,7 +171,7 @@ class _Findings:
         amount = _amount(value)
         if amount is None:
             return
-        if amount < 1:
+        if amount < 1:  # or without end
             self.unbounded = True
         else:
             self.caps.append(min(amount, MOST_TOKENS))
@@ -215,7 +229,7 @@ def _meaning(name: str) -> _Meaning:
     word = name.lower().replace("_", "").replace("-", "")
     if word in _CHOICES:
         return _Meaning.CHOICES
-    if _NO_CAP.search(word) or name in _SCHEMA:
+    if _NO_CAP.search(word):
         return _Meaning.NONE
     if "budget" in word:
         return _Meaning.THINKING
@@ -225,11 +239,17 @@ def _meaning(name: str) -> _Meaning:
 
 
 def _amount(value: Any) -> int | None:
-    """The number, rounded up, also if it is written as a float or in digits; None for what is none."""
+    """The number, rounded up, also if it is written as a float or in digits; None for what is none, -1 for no end.
+
+    Digits are read as generously as servers do that are written in Python.
+    """
     if type(value) is int:
         return value
-    if isinstance(value, float):
-        return math.ceil(value) if math.isfinite(value) else None
-    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value):
-        return int(value)
-    return None
+    if type(value) is str and len(value) <= _DIGITS:
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if type(value) is not float:
+        return None
+    return math.ceil(value) if math.isfinite(value) else -1

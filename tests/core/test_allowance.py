@@ -24,7 +24,7 @@ from gateway.core.settlement import record_of
 from gateway.core.sticky import Sticky
 from gateway.domain.channel import Channel, Dialect, Served, TokenLimitField
 from gateway.domain.errors import BadRequest, QuotaExceeded, UpstreamError
-from gateway.domain.estimate import BOUND_TOOLS_TOKENS
+from gateway.domain.estimate import BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
 from gateway.domain.group import Fallback, Group
 from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, Tier
@@ -35,7 +35,7 @@ from gateway.upstream import dialects
 from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.dialects import output_limit
 from gateway.upstream.lessons import Lessons
-from gateway.upstream.output_limit import DEFAULT_OUTPUT, MOST_NAMES
+from gateway.upstream.output_limit import DEFAULT_OUTPUT, MOST_NAMES, MOST_TOKENS
 from tests.core import kit
 from tests.core.clocks import NOON, Watch
 from tests.core.ends import FakeClient, FakeReply, FakeUpstreams
@@ -95,6 +95,17 @@ def test_dialects_with_one_cap_send_the_newer_one(dialect: Dialect) -> None:
         ({"maxlength": 50_000}, 50_000),
         ({"Max-Tokens": 50_000}, 50_000),
         ({"a": [[{"b": {"RESPONSE_MAX": 50_000}}]]}, 50_000),
+        ({"output_len": 50_000}, 50_000),
+        ({"max_seq_len": 50_000}, 50_000),
+        ({"max_answer_length": 50_000}, 50_000),
+        ({"generation_len": 50_000}, 50_000),
+        ({"maxLength": 50_000}, 50_000),
+        ({"max_new_tokens": [1, "50000"]}, 50_000),
+        *(({"max_new_tokens": text}, 50_000) for text in ("50000.0", " 50000 ", "+50000", "5e4", "50_000")),
+        ({"max_new_tokens": "9" * 23}, MOST_TOKENS),
+        ({"thinking_budget": "50000.0"}, 50_010),
+        ({"num_samples": 5}, 50),
+        ({"nChoices": "5"}, 50),
         ({"thinking": {"type": "enabled", "budget_tokens": 50_000}}, 50_010),
         ({"reasoning": {"max_tokens": 50_000}}, 50_010),
         ({"extra_body": {"google": {"thinking_config": {"thinking_budget": 50_000}}}}, 50_010),
@@ -130,6 +141,7 @@ def test_a_cap_that_an_upstream_may_not_know_bounds_nothing_but_must_be_paid() -
     assert output(max_new_tokens=10) == (10, DEFAULT_OUTPUT)
     assert output(max_new_tokens=50_000) == capped(50_000)
     assert output(max_tokens=10, n_predict=-1) == (10, DEFAULT_OUTPUT)
+    assert output(max_tokens=10, max_new_tokens="Infinity") == (10, DEFAULT_OUTPUT)
 
 
 def test_without_a_cap_the_usual_is_held_or_what_the_dialect_puts_there_itself() -> None:
@@ -230,6 +242,25 @@ def test_a_request_with_no_end_of_caps_is_refused() -> None:
         needed(options={f"max_tokens_{n}": n for n in range(MOST_NAMES + 1)})
     with pytest.raises(BadRequest, match="look like limits"):
         needed(price=None, **{f"max_tokens_{n}": n for n in range(MOST_NAMES + 1)})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        b'{"num_predict":50000,"num_predict":1}',
+        b'[[{"a":{"num_predict":50000,"num\\u005fpredict":1}}]]',
+        b'{"a\\"":{"b":1,"b":1}}',
+    ],
+)
+def test_a_name_that_stands_twice_in_an_object_is_refused(options: bytes) -> None:
+    """One upstream would obey the first, another the last."""
+    fields = kit.ask(max_tokens=1).fields | {"options": msgspec.Raw(options)}
+    with pytest.raises(BadRequest, match="twice"):
+        output_limit(fields, kit.channel(), Served(name="m"))
+
+
+def test_colons_and_braces_in_texts_are_no_names() -> None:
+    assert output(max_tokens=10, options={'{"a": ": {': ['"a":1,"a":1', "\\", '\\"']}) == capped(10)
 
 
 def test_the_same_names_may_come_again_and_again() -> None:
@@ -468,6 +499,10 @@ def test_tools_that_a_dialect_makes_up_are_held_for() -> None:
     turns = [*kit.MESSAGES, {"role": "assistant", "tool_calls": []}]
     plain, more = needed(messages=turns), needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS), messages=turns)
     assert more.input == plain.input + BOUND_TOOLS_TOKENS
+    calls = [{"id": f"c{n}", "function": {"name": f"f{n}"}} for n in range(9)]
+    turns[-1] = {"role": "assistant", "tool_calls": calls}
+    plain, more = needed(messages=turns), needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS), messages=turns)
+    assert more.input == plain.input + BOUND_TOOLS_TOKENS + 9 * BOUND_TOOL_TOKENS
     assert needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS)).input == needed().input
 
 
@@ -500,8 +535,9 @@ THOUGHT = {"type": "thinking", "thinking": "Hm. " * 300, "signature": "s" * 90}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
-async def test_thoughts_that_are_put_back_into_a_request_are_held_for(rig: Rig) -> None:
-    """Anthropic wants them back with the tool's result; the client has dropped them."""
+@pytest.mark.parametrize("times", [1, 9])
+async def test_thoughts_that_are_put_back_into_a_request_are_held_for(times: int, rig: Rig) -> None:
+    """Anthropic wants them back with the tool's result; the client has dropped them, and may write names in escapes."""
     up = rig.channel(dialect=Dialect.ANTHROPIC)
     use = {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}
     usage = {"input_tokens": 9, "output_tokens": 9}
@@ -513,11 +549,12 @@ async def test_thoughts_that_are_put_back_into_a_request_are_held_for(rig: Rig) 
         lambda: upstream.reply(up, rig.upstreams.asked[-1][1]),
     )
     await rig.call(tools=[TOOL])
-    turns = [*kit.MESSAGES, {"role": "assistant", "tool_calls": [CALL]}]
-    turns.append({"role": "tool", "tool_call_id": "call_1", "content": "Found."})
-    await rig.call(messages=turns, tools=[TOOL], max_tokens=10)
-    assert b"Hm. Hm." in rig.upstreams.asked[-1][1].body
-    assert rig.records[-1].input > 400
+    found = {"role": "tool", "tool_call_id": "call_1", "content": "Found."}
+    turns = [*kit.MESSAGES, *[{"role": "assistant", "tool_calls": [CALL]}, found] * times]
+    body = kit.body("m", messages=turns, tools=[TOOL], max_tokens=10)
+    await rig.run(body.replace(b"tool_calls", rb"tool\u005fcalls").replace(b'"id"', rb'"\u0069d"'))
+    assert rig.upstreams.asked[-1][1].body.count(b'"signature"') == times
+    assert rig.records[-1].input > 400 * times
     assert rig.records[-1].cost <= rig.records[-1].held
 
 

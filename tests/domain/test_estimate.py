@@ -7,16 +7,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import (
     BOUND_MEDIA_TOKENS,
+    BOUND_TOOL_TOKENS,
     BOUND_TOOLS_TOKENS,
     IMAGE_TOKENS,
     SAMPLES,
     WINDOW,
     Calibration,
     estimate,
+    plain_escapes,
     prompt_bound,
     prompt_tokens,
+    tool_calls_bound,
 )
 
 ENGLISH = (
@@ -109,7 +113,55 @@ def test_the_bound_is_above_the_estimate_for_ordinary_texts() -> None:
 
 def test_the_bound_of_media_is_flat() -> None:
     parts = [{"type": "image_url", "image_url": {"url": IMAGE}}, {"type": "text", "text": "x" * 300}]
-    assert prompt_bound(_fields(messages=_user(parts))) == 100 + BOUND_MEDIA_TOKENS + 4 + 3
+    flat = 100 + BOUND_MEDIA_TOKENS + 4 + 3
+    assert flat <= prompt_bound(_fields(messages=_user(parts))) <= flat + 40
+
+
+IMAGE_PART = b'{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'"content":[{"type":"text","text":"first","text":"last"},%b]',
+        b'"content":"first","content":[%b]',
+        b'"content":[%b],"content":"last"',
+        rb'"content":[%b],"c\u006fntent":"last"',
+    ],
+)
+def test_names_that_come_twice_among_media_are_refused(content: bytes) -> None:
+    """One upstream reads the first, another the last: their lengths cannot both be bounded by reading one."""
+    fields = {"messages": msgspec.Raw(b'[{"role":"user",%b}]' % (content % IMAGE_PART))}
+    with pytest.raises(BadRequest, match="twice"):
+        prompt_bound(fields)
+
+
+def test_of_texts_alone_both_are_bounded() -> None:
+    fields = {"messages": msgspec.Raw(b'[{"role":"user","content":"%b","content":"x"}]' % (b"x" * 9000))}
+    assert prompt_bound(fields) > 3000
+
+
+@pytest.mark.parametrize("name", [b"type", b"image_url", b"url", b"data", b"content"])
+def test_media_are_found_however_their_names_are_written(name: bytes) -> None:
+    messages = b'[{"role":"user","content":[%b]}]' % IMAGE_PART
+    escaped = messages.replace(name, rb"\u%04x" % name[0] + name[1:])
+    assert escaped != messages
+    assert prompt_bound({"messages": msgspec.Raw(escaped)}) > BOUND_MEDIA_TOKENS
+
+
+def test_calls_of_tools_are_found_however_their_names_are_written() -> None:
+    call = rb'[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]}]'
+    for messages in (
+        call,
+        call.replace(b"tool_calls", rb"tool\u005Fcalls").replace(b"name", rb"n\u0061me"),
+        rb'[{"role":"assistant","function_call":{"name":"f"}}]',
+    ):
+        assert tool_calls_bound({"messages": msgspec.Raw(messages)}) == BOUND_TOOLS_TOKENS + BOUND_TOOL_TOKENS
+    assert tool_calls_bound(_fields(messages=_user("Hi"))) == 0
+
+
+def test_escapes_of_quotes_stay_as_they_are() -> None:
+    assert plain_escapes(rb'"\u0022\u005c\u0041\u000a\u00e4"') == rb'"\u0022\u005cA\u000a\u00e4"'
 
 
 def test_the_bound_has_a_least_value() -> None:
@@ -164,7 +216,7 @@ def test_the_bound_of_documents_and_audio_grows_with_their_size() -> None:
         _document("application/pdf", "A" * 640_000),
         {"type": "input_audio", "input_audio": {"data": "A" * 640_000}},
     ):
-        assert 10_000 <= prompt_bound(_fields(messages=_user([part]))) <= 10_020
+        assert 10_000 <= prompt_bound(_fields(messages=_user([part]))) <= 10_060
 
 
 def test_the_bound_of_an_embedded_text_is_that_of_the_text() -> None:

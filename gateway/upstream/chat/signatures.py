@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, has_tool_calls
+from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, plain_escapes
 from gateway.upstream import rawjson
 
 ENTRIES = 4096
@@ -46,12 +46,14 @@ class Signatures:
         return self._kept.get(call_id, b"")
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Input tokens of what is kept for the tool calls in a request, at most."""
-        if not self._kept or not has_tool_calls(fields):
+        """Input tokens of what is kept for the tool calls in a request, at most: as often as a call stands in it."""
+        if not self._kept:
             return 0
-        messages = bytes(fields["messages"])
-        ids = {rawjson.maybe(found[1]) for found in _ID.finditer(messages)}
-        size = sum(len(self._kept[call_id]) for call_id in ids if call_id in self._kept)
+        messages = plain_escapes(fields.get("messages", b""))
+        if b'"tool_calls"' not in messages:
+            return 0
+        ids = (rawjson.maybe(found[1]) for found in _ID.finditer(messages))
+        size = sum(len(self._kept.get(call_id, b"")) for call_id in ids)
         return -(-size // BOUND_BYTES_PER_TOKEN)
 
     def _forget(self, call_id: str) -> None:
