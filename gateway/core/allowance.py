@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.core.asked import Asked
 from gateway.domain.channel import Channel, Dialect, Served
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, tool_calls_bound
+from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, result_names_bound, tool_calls_bound
 from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.units import Nanos
@@ -77,6 +77,8 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """Output tokens to hold for without a cap, of each choice."""
     made_tools: bool = False
     """A dialect makes tools up for a conversation that has calls of tools and no tools: Anthropic's."""
+    names_results: bool = False
+    """A dialect puts a function's name beside each of its results: Gemini's."""
     remembers: bool = False
     """A dialect may put back into a request what its vendor wants to see again with calls of tools."""
 
@@ -97,6 +99,7 @@ def effects_of(offers: Iterable[tuple[Channel, Served]]) -> ChannelEffects:
         max_output=max(known) if known and len(known) == len(limits) else None,
         uncapped=max((output_limit({}, *offer).expected for offer in found), default=0),
         made_tools=any(channel.dialect is Dialect.ANTHROPIC for channel, _ in found),
+        names_results=any(channel.dialect is Dialect.GEMINI for channel, _ in found),
         remembers=any(channel.dialect in REMEMBERING for channel, _ in found),
     )
 
@@ -115,6 +118,8 @@ def need_of(
     tokens = asked.input_bound + effects.added_input
     if effects.made_tools:
         tokens += tool_calls_bound(asked.fields)
+    if effects.names_results:
+        tokens += result_names_bound(asked.fields)
     if effects.remembers:
         tokens += recall(asked.fields)
     capped, output = _output(asked, effects)

@@ -61,6 +61,8 @@ BOUND_TOOLS_TOKENS = 600
 """What vendors tell the model about tools as such; Anthropic up to 530, and also where it has to be given a form."""
 BOUND_TOOL_TOKENS = 60
 """Of a tool that is made up: a name, and a schema without arguments."""
+BOUND_NAME_TOKENS = 22
+"""Of a function's name where a dialect puts it beside a result: 64 characters, at three a token."""
 BOUND_LEAST = 16
 
 _MEDIA_KEYS = frozenset({"data", "file_data", "b64_json"})
@@ -172,6 +174,11 @@ def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     if not any(name in messages for name in _CALLS):
         return 0
     return BOUND_TOOLS_TOKENS + BOUND_TOOL_TOKENS * messages.count(b'"name"')
+
+
+def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
+    """Tokens to hold for the names of functions that are put beside the results of their calls."""
+    return BOUND_NAME_TOKENS * plain_escapes(fields.get("messages", b"")).count(b'"tool_call_id"')
 
 
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:

@@ -24,7 +24,7 @@ from gateway.core.settlement import record_of
 from gateway.core.sticky import Sticky
 from gateway.domain.channel import Channel, Dialect, Served, TokenLimitField
 from gateway.domain.errors import BadRequest, QuotaExceeded, UpstreamError
-from gateway.domain.estimate import BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
+from gateway.domain.estimate import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
 from gateway.domain.group import Fallback, Group
 from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, Tier
@@ -504,6 +504,14 @@ def test_tools_that_a_dialect_makes_up_are_held_for() -> None:
     plain, more = needed(messages=turns), needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS), messages=turns)
     assert more.input == plain.input + BOUND_TOOLS_TOKENS + 9 * BOUND_TOOL_TOKENS
     assert needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS)).input == needed().input
+
+
+def test_names_that_a_dialect_puts_beside_results_are_held_for() -> None:
+    """A long name stands once in the request, at the call, and then goes out with every result."""
+    turns = [*kit.MESSAGES, *[{"role": "tool", "tool_call_id": "c", "content": ""}] * 9]
+    offer = (kit.channel(dialect=Dialect.GEMINI), Served(name="m"))
+    assert needed(offer, messages=turns).input == needed(messages=turns).input + 9 * BOUND_NAME_TOKENS
+    assert needed(offer).input == needed().input
 
 
 async def test_calls_with_two_caps_spend_no_more_than_there_is(rig: Rig) -> None:
