@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from gateway import __version__
 from gateway.commands.base import COMPLETE, home_option
-from gateway.commands.exits import MEANINGS, PROGRAM, report
+from gateway.commands.exit_codes import MEANINGS, PROGRAM, report
 from gateway.domain.errors import GatewayError
 
 CONSOLE = "tollkeeper.console"
@@ -39,11 +39,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "usage": ("usage:usage", "The calls and what they cost."),
     "config": ("config:config", "The whole configuration as a file: export and import."),
     "settings": ("settings:settings", "What you decide for the whole gateway."),
-    "verify": ("upkeep:verify", "Recompute every balance from the call log."),
-    "undo": ("upkeep:undo", "Take back the last change of the configuration."),
+    "verify": ("maintenance:verify", "Recompute every balance from the call log."),
+    "undo": ("maintenance:undo", "Take back the last change of the configuration."),
     "service": ("service:service", "Start the gateway at every login."),
     "selftest": ("selftest:selftest", "Prove that this program works on this machine."),
-    "licences": ("licences:licences", "Print the licences of what an executable carries."),
+    "licences": ("maintenance:licences", "Print the licences of what an executable carries."),
     "completion": ("completion:completion", "Print the script that completes commands in a shell."),
 }
 
@@ -131,7 +131,7 @@ def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
     """
     _hold_closed_streams()
     if COMPLETE in os.environ:
-        importlib.import_module("gateway.commands.bash").register()
+        importlib.import_module("gateway.commands.completion").register()
     try:
         code = tollkeeper.main(args, prog_name=PROGRAM, standalone_mode=False, obj=session)
     except (GatewayError, click.ClickException, click.Abort, KeyboardInterrupt, OSError) as error:

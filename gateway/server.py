@@ -21,7 +21,7 @@ from aiohttp import web
 
 from gateway import __version__, frozen, runfile
 from gateway.config import SOCKET_PATH_LIMIT, Config
-from gateway.control import lists
+from gateway.control import model_lists
 from gateway.control.app import control_app, control_runner
 from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
@@ -115,7 +115,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         engine.stop_asked = stop.ask
         stop.on_signals()
         engine.tasks.spawn(_follow(stop), "the outer process")
-        engine.tasks.spawn(lists.keep_fresh(engine), "lists of models")
+        engine.tasks.spawn(model_lists.keep_fresh(engine), "lists of models")
         gc.collect()
         gc.freeze()  # what is alive now lives for ever: the collector need not look at it on the hot path
         gc.set_threshold(GC_THRESHOLD, 20, 50)

@@ -14,7 +14,7 @@ import pytest
 
 import cli
 from gateway import __version__
-from gateway.commands.exits import MEANINGS, Exit
+from gateway.commands.exit_codes import MEANINGS, Exit
 from tests.commands.program import PROGRAM, environment, serving, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS, TOKEN

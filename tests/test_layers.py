@@ -17,7 +17,7 @@ LIBRARIES = {
     "genai_prices": ("gateway.commands", "gateway.control", "gateway.server"),
     "httptools": ("gateway.upstream.connection",),
     "msgspec": ("gateway", "tui"),
-    "platformdirs": ("gateway.config", "gateway.client.child"),
+    "platformdirs": ("gateway.config", "gateway.client.launch"),
     "rich": ("tui", "gateway.commands"),
     "textual": ("tui",),
     "tinydb": ("gateway.store",),

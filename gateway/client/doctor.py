@@ -8,11 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 
-from gateway.client import means, way
-from gateway.client.caller import status_of
-from gateway.client.case import START, Case, Ill
+from gateway.client import doctor_checks
 from gateway.client.control import ControlClient
-from gateway.client.rounds import rounds
+from gateway.client.doctor_checks import START, Case, CheckFailed, check_everything
+from gateway.client.request import status_of
 from gateway.domain.advice import advice
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain, word
@@ -30,7 +29,7 @@ async def examine(
     """
     async for step in ask(client, key=key, token=token, model=model):
         yield step
-    async for step in rounds(client):
+    async for step in check_everything(client):
         yield msgspec.structs.replace(step, result="warning") if one_call and step.result == "fail" else step
 
 
@@ -53,7 +52,7 @@ async def ask(client: ControlClient, *, key: str = "", token: str = "", model: s
 async def _answered(name: str, question: Callable[[Case], Awaitable[str]], case: Case) -> Step:
     try:
         return Step(name=name, result="ok", text=await question(case))
-    except Ill as ill:
+    except CheckFailed as ill:
         text = plain(ill.text.removesuffix(f"; {ill.fix}"), TEXT_LIMIT)
         return Step(name=name, result="fail", text=text, fix=ill.fix, code=ill.code, status=ill.status)
     except GatewayError as error:
@@ -76,12 +75,12 @@ def _look(error: GatewayError) -> str:
 
 
 QUESTIONS: tuple[tuple[str, Callable[[Case], Awaitable[str]]], ...] = (
-    ("the gateway answers", way.gateway),
-    ("the token is accepted", way.token),
-    ("the model exists", way.model),
-    ("the group includes it", way.group),
-    ("the quota suffices", means.quota),
-    ("no limit is reached", means.limits),
-    ("a channel takes calls", means.ready),
-    ("a real call works", means.calls),
+    ("the gateway answers", doctor_checks.check_gateway),
+    ("the token is accepted", doctor_checks.check_token),
+    ("the model exists", doctor_checks.check_model),
+    ("the group includes it", doctor_checks.check_group),
+    ("the quota suffices", doctor_checks.check_quota),
+    ("no limit is reached", doctor_checks.check_limits),
+    ("a channel takes calls", doctor_checks.check_channels),
+    ("a real call works", doctor_checks.check_calls),
 )

@@ -3,11 +3,10 @@
 import click
 
 from gateway.client.control import ControlClient
-from gateway.commands import patches, show
+from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.options import DOLLARS, budget_options, json_option
+from gateway.commands.options import DOLLARS, Amounts, budget_options, json_option
 from gateway.commands.output import out_json, out_list, out_pairs
-from gateway.commands.patches import Amounts
 from gateway.commands.session import run
 from gateway.domain.account import AccountStatus, Grant
 from gateway.domain.money import dollars
@@ -47,7 +46,7 @@ def grants(*, as_json: bool) -> None:
     """List what was granted."""
     columns = [
         (">Amount", lambda g: dollars(g.nanos)),
-        ("Time", lambda g: show.moment(g.time)),
+        ("Time", lambda g: formatting.moment(g.time)),
         ("Id", lambda g: g.id),
         ("Note", lambda g: g.note),
     ]
@@ -75,10 +74,10 @@ def set_account(
     """Change status or budgets of the account."""
 
     async def work(client: ControlClient) -> AccountView:
-        patch = patches.given(status=status, stop_when_empty=stop_when_empty)
+        patch = options.given(status=status, stop_when_empty=stop_when_empty)
         if dollar_budgets or token_budgets:
-            patch |= patches.budgets((await client.account()).budgets, dollar_budgets, token_budgets)
-        return await client.set_account(patches.something(patch))
+            patch |= options.budgets((await client.account()).budgets, dollar_budgets, token_budgets)
+        return await client.set_account(options.something(patch))
 
     _print(run(work), as_json=as_json)
 
@@ -96,6 +95,6 @@ def _print(view: AccountView, *, as_json: bool) -> None:
             ("granted", dollars(view.granted_nanos)),
             ("spent", dollars(view.spent_nanos)),
             ("when empty", "running streams are stopped" if view.stop_when_empty else "running streams may finish"),
-            *(("budget", show.budget(budget)) for budget in view.budgets),
+            *(("budget", formatting.budget(budget)) for budget in view.budgets),
         ]
     )

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.commands.complete import CHANNELS, GROUPS, MODELS, TOKENS
+from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
 from gateway.commands.options import SINCE, SOME, UNTIL, now
 from gateway.commands.output import ProgressLine
 from gateway.domain.query import Query, parse

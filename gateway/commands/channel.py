@@ -5,13 +5,12 @@ from typing import Any
 import click
 
 from gateway.client.control import ControlClient
-from gateway.commands import patches, show
+from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.channel_fields import There, channel_options, fields_of, patch_of
+from gateway.commands.channel_fields import There, channel_options, fields_of, overrides_shown, patch_of
 from gateway.commands.channel_key import in_words, key
-from gateway.commands.channel_overrides import overrides_shown
 from gateway.commands.channel_probe import models, presets, test
-from gateway.commands.complete import CHANNELS
+from gateway.commands.completion import CHANNELS
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
@@ -27,7 +26,7 @@ COLUMNS = [
     ("State", lambda c: c.state),
     ("Dialect", lambda c: c.dialect),
     ("Base URL", lambda c: c.base_url),
-    ("Groups", lambda c: show.some(c.groups)),
+    ("Groups", lambda c: formatting.some(c.groups)),
     (">Models", lambda c: str(len(c.models))),
     (">Priority", lambda c: str(c.priority)),
     (">Weight", lambda c: str(c.weight)),
@@ -96,14 +95,14 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
                 "--preset or --base-url is needed; 'tollkeeper channel presets' lists what is known",
                 click.get_current_context(),
             )
-    body = {"name": name} | patches.given(dialect=dialect)
+    body = {"name": name} | options.given(dialect=dialect)
     body |= patch_of(fields_of(given), There())
     view = run(lambda client: client.add_channel(body))
     if as_json:
         out_json(view)
     if warning := base_url_warning(view.base_url) if view.base_url else "":
         words(f"note: {warning}")
-    offer = f"{show.count(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
+    offer = f"{formatting.count(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
     words(f"channel '{view.name}' was made: {offer}")
     words(f"try it: tollkeeper channel test {word(view.name)}")
 
@@ -119,7 +118,7 @@ def edit_channel(ref: str, rename: str | None, *, as_json: bool, **given: Any) -
     async def work(client: ControlClient) -> ChannelView:
         view = await client.channel(ref)
         patch = patch_of(fields_of(given), There.of(view))
-        return await client.edit_channel(view.id, patches.something(patch | patches.given(name=rename)))
+        return await client.edit_channel(view.id, options.something(patch | options.given(name=rename)))
 
     _changed(run(work), as_json=as_json)
 
@@ -180,7 +179,7 @@ def _print(view: ChannelView) -> None:
         [
             ("name", view.name),
             ("id", view.id),
-            ("state", f"{view.state} {view.reason} {show.moment(view.until_ms)}".rstrip()),
+            ("state", f"{view.state} {view.reason} {formatting.moment(view.until_ms)}".rstrip()),
             ("dialect", f"{view.dialect} {view.preset}".rstrip()),
             ("base URL", view.base_url),
             (
@@ -189,11 +188,11 @@ def _print(view: ChannelView) -> None:
             ),
             ("models", ", ".join(models) or "none"),
             ("patterns", ", ".join(view.patterns)),
-            ("listed", f"{show.moment(view.listed_ms)} {view.list_error}".strip()),
+            ("listed", f"{formatting.moment(view.listed_ms)} {view.list_error}".strip()),
             ("groups", ", ".join(view.groups) or "none"),
             ("priority, weight", f"{view.priority}, {view.weight}"),
-            ("cost", f"{show.multiplier(view.cost_factor)} the price" if view.cost_factor != MILLION else ""),
-            ("limits", show.limits(view.limits)),
+            ("cost", f"{formatting.multiplier(view.cost_factor)} the price" if view.cost_factor != MILLION else ""),
+            ("limits", formatting.limits(view.limits)),
             ("deadlines", ", ".join(timeouts)),
             ("headers", ", ".join(f"{name}: {value}" for name, value in view.headers.items())),
             *overrides_shown(view.overrides),
@@ -206,8 +205,11 @@ def _print(view: ChannelView) -> None:
             ("calls, errors", f"{view.calls}, {view.errors}"),
             ("spent", dollars(view.spent_nanos)),
             ("possible", dollars(view.possible_nanos) if view.possible_nanos else ""),
-            ("created", show.moment(view.created_ms)),
-            ("last test", f"{'ok' if check.ok else 'failed'} {show.moment(check.time)} {check.text}" if check else ""),
+            ("created", formatting.moment(view.created_ms)),
+            (
+                "last test",
+                f"{'ok' if check.ok else 'failed'} {formatting.moment(check.time)} {check.text}" if check else "",
+            ),
             ("note", view.note),
         ]
     )

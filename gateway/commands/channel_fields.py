@@ -1,5 +1,6 @@
-"""Channel fields: the options that ``channel add`` and ``channel edit`` share, and the body they make."""
+"""The options that ``channel add`` and ``channel edit`` share, the body they make, and how overrides are shown."""
 
+import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
@@ -7,22 +8,22 @@ from typing import Any, Self, TypeVar
 import click
 import msgspec
 
-from gateway.commands import patches, stdin
-from gateway.commands.channel_overrides import OPTIONS, Edits, edits_of, overrides_patch, value_of
-from gateway.commands.complete import GROUPS, PRESETS, several
+from gateway.client.request import encoded
+from gateway.commands import options, stdin
+from gateway.commands.completion import GROUPS, PRESETS, several
 from gateway.commands.options import (
     MULTIPLIER,
     NAMES,
     NO_MATTER,
     PAIR,
     RENAMING,
+    Patch,
     limit_options,
     names,
     naming,
     once,
 )
 from gateway.commands.output import words
-from gateway.commands.patches import Patch
 from gateway.domain.channel import Served, Timeouts, TokenLimitField
 from gateway.domain.limits import Limits
 from gateway.domain.overrides import Overrides
@@ -31,6 +32,90 @@ from gateway.domain.views import ChannelView
 
 F = TypeVar("F", bound=Callable[..., Any])
 Pairs = Sequence[tuple[str, str]]
+
+
+NO_PARAMS = naming("--no-overrides drops all that is set here")
+
+
+class Edits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the options say; None and empty where nothing was said."""
+
+    set_params: Pairs
+    default_params: Pairs
+    remove_params: tuple[str, ...]
+    system: str | None
+    replace_system: bool | None
+    no_overrides: bool
+
+
+def edits_of(given: dict[str, Any]) -> Edits:
+    """The options by name, taken out of the others."""
+    return Edits(**{name: given.pop(name) for name in Edits.__struct_fields__})
+
+
+def overrides_patch(edits: Edits, there: Overrides | None) -> Patch:
+    """The overrides with what was said put over them, kind by kind; no field at all when nothing was said."""
+    now = Overrides() if there is None or edits.no_overrides else there
+    asked: dict[str, Any] = {}
+    if edits.set_params:
+        asked["set"] = _values(edits.set_params, "--set-param")
+    if edits.default_params:
+        asked["default"] = {
+            name: value_of(text) for name, text in once(edits.default_params, "--default-param").items()
+        }
+    if edits.remove_params:
+        asked["remove"] = tuple(names(edits.remove_params))
+    if edits.system is not None:
+        asked["system"] = edits.system
+    if edits.replace_system is not None:
+        asked["replace_system"] = edits.replace_system
+    if not asked:
+        return {"overrides": None} if edits.no_overrides else {}
+    new = msgspec.structs.replace(now, **asked)
+    return {"overrides": msgspec.json.decode(encoded(new)) if new else None}
+
+
+def _values(pairs: Pairs, option: str) -> dict[str, object]:
+    return {name: value_of(text) for name, text in once(pairs, option).items()}
+
+
+def value_of(text: str) -> object:
+    """A parameter's value: JSON where it is some, else the text itself."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def overrides_shown(overrides: Overrides | None) -> list[tuple[str, str]]:
+    """A line for each kind."""
+    if overrides is None:
+        return []
+    return [
+        ("always", ", ".join(f"{name}={json.dumps(value)}" for name, value in overrides.set.items())),
+        ("unless given", ", ".join(f"{name}={json.dumps(value)}" for name, value in overrides.default.items())),
+        ("never", ", ".join(overrides.remove)),
+        ("instead of system" if overrides.replace_system else "before system", overrides.system),
+    ]
+
+
+OPTIONS: Sequence[Callable[[F], F]] = (
+    click.option("--set-param", "set_params", type=PAIR, multiple=True, help="A parameter every request gets."),
+    click.option(
+        "--default-param", "default_params", type=PAIR, multiple=True, help="One it gets if the client gives none."
+    ),
+    click.option(
+        "--remove-param",
+        "remove_params",
+        type=NO_PARAMS,
+        multiple=True,
+        metavar="NAMES",
+        help="Parameters that never go out.",
+    ),
+    click.option("--system", metavar="TEXT", help="A system prompt before the client's; '' for none."),
+    click.option("--replace-system/--prepend-system", default=None, help="In place of the client's, or before it."),
+    click.option("--no-overrides", is_flag=True, help="Drop all parameters and the system prompt set here."),
+)
 
 NO_KEY = "without --key a new channel has none, 'tollkeeper channel key remove NAME 1' takes one away"
 NO_PROXY = f"for no proxy write --proxy {NO_MATTER}"
@@ -100,7 +185,7 @@ def fields_of(given: dict[str, Any]) -> Fields:
 
 def patch_of(fields: Fields, there: There) -> Patch:
     """The body for the control surface."""
-    patch = patches.given(
+    patch = options.given(
         base_url=fields.base_url,
         preset=fields.preset,
         priority=fields.priority,
@@ -114,8 +199,8 @@ def patch_of(fields: Fields, there: There) -> Patch:
     if fields.keys:
         patch["key"], *others = map(key_of, fields.keys)
         patch["keys"] = others
-    patches.one_of("--no-groups", "--group", both=fields.no_groups and bool(fields.groups))
-    patches.one_of("--no-headers", "--header", both=fields.no_headers and bool(fields.headers))
+    options.one_of("--no-groups", "--group", both=fields.no_groups and bool(fields.groups))
+    options.one_of("--no-headers", "--header", both=fields.no_headers and bool(fields.headers))
     if fields.groups or fields.no_groups:
         patch["groups"] = names(fields.groups)
     patch |= _models(fields, there)
@@ -128,7 +213,7 @@ def patch_of(fields: Fields, there: There) -> Patch:
         patch["timeouts"] = msgspec.structs.asdict(there.timeouts) | _seconds(fields.timeouts)
     if fields.knobs:
         patch["options"] = _knobs(fields.knobs, there.knobs)
-    return patch | patches.limits(there.limits, fields.limits)
+    return patch | options.limits(there.limits, fields.limits)
 
 
 def _models(fields: Fields, there: There) -> Patch:

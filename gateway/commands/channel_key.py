@@ -2,10 +2,10 @@
 
 import click
 
-from gateway.commands import show
+from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.channel_fields import key_of
-from gateway.commands.complete import CHANNELS
+from gateway.commands.completion import CHANNELS
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
@@ -16,7 +16,7 @@ COLUMNS = [
     (">Number", lambda k: str(k.number)),
     ("Key", lambda k: k.key),
     ("State", lambda k: k.state),
-    ("Until", lambda k: show.moment(k.until_ms)),
+    ("Until", lambda k: formatting.moment(k.until_ms)),
     ("Reason", lambda k: plain(k.reason, 60)),
 ]
 
@@ -89,7 +89,7 @@ def clear_key(ref: str, number: int, *, as_json: bool) -> None:
 def _changed(view: ChannelView, *, as_json: bool) -> None:
     if as_json:
         out_json(view)
-    words(f"channel '{view.name}' has {show.count(len(view.keys), 'key')}: {in_words(view.keys) or 'none'}")
+    words(f"channel '{view.name}' has {formatting.count(len(view.keys), 'key')}: {in_words(view.keys) or 'none'}")
 
 
 def in_words(keys: list[KeyView]) -> str:

@@ -5,13 +5,12 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.base import Command
-from gateway.commands.complete import CHANNELS, MODELS
-from gateway.commands.exits import Exit, Quit
-from gateway.commands.options import json_option, now
+from gateway.commands.completion import CHANNELS, MODELS
+from gateway.commands.exit_codes import Exit, Quit
+from gateway.commands.formatting import count, moment
+from gateway.commands.options import Patch, json_option, now
 from gateway.commands.output import out, out_json, out_list, words
-from gateway.commands.patches import Patch
 from gateway.commands.session import run
-from gateway.commands.show import count, moment
 from gateway.domain.channel import Served
 from gateway.domain.money import dollars
 from gateway.domain.offered import ListedModel, ListingView

@@ -9,14 +9,14 @@ import click
 import msgspec
 
 from gateway import __version__
-from gateway.client.caller import encoded, error_of
 from gateway.client.control import ControlClient
 from gateway.client.http import Ask, Stream, exchange, request
-from gateway.client.trial import Door, door
-from gateway.commands import show, stdin
+from gateway.client.request import encoded, error_of
+from gateway.client.test_call import PublicApi, public_api
+from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
-from gateway.commands.complete import MODELS, TOKENS
-from gateway.commands.exits import Exit, Quit
+from gateway.commands.completion import MODELS, TOKENS
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME
 from gateway.commands.output import harmless, on_terminal, out, words
 from gateway.commands.session import run
@@ -64,7 +64,7 @@ def chat(prompt: tuple[str, ...], model: str | None, token: str | None, system: 
     messages.append({"role": "user", "content": text})
 
     async def work(client: ControlClient) -> None:
-        way = door((await client.status()).address, await _key(client, token))
+        way = public_api((await client.status()).address, await _key(client, token))
         body = {"model": model or await _only_model(way), "messages": messages}
         call_id = await (whole(way, body) if no_stream else streamed(way, body))
         await _receipt(client, call_id)
@@ -102,14 +102,14 @@ async def _only_token(client: ControlClient) -> str:
     raise Quit(f"choose a token with --token; there are: {', '.join(usable)}", Exit.USAGE)
 
 
-async def _only_model(way: Door) -> str:
+async def _only_model(way: PublicApi) -> str:
     names = await way.models()
     if len(names) == 1:
         return names[0]
     raise Quit(f"choose a model with --model; the token sees: {', '.join(names) or 'none'}", Exit.USAGE)
 
 
-async def whole(way: Door, body: dict[str, Any]) -> str:
+async def whole(way: PublicApi, body: dict[str, Any]) -> str:
     """Ask, print the whole answer; gives the call's id. Raises what /v1 refused it with."""
     answer = await request(way.place, _asked(way, body), timeout_s=HEAD_S)
     if answer.status != 200:
@@ -120,7 +120,7 @@ async def whole(way: Door, body: dict[str, Any]) -> str:
     return answer.headers.get("x-request-id", "")
 
 
-async def streamed(way: Door, body: dict[str, Any]) -> str:
+async def streamed(way: PublicApi, body: dict[str, Any]) -> str:
     """Ask, print the answer as it comes; gives the call's id. Raises what /v1 refused it with or broke off with."""
     async with exchange(way.place, _asked(way, body | {"stream": True}), timeout_s=HEAD_S) as stream:
         if stream.status != 200:
@@ -158,7 +158,7 @@ async def texts(stream: Stream) -> AsyncGenerator[str, None]:
     raise UpstreamError("the answer was cut before its end; ask again")
 
 
-def _asked(way: Door, body: dict[str, Any]) -> Ask:
+def _asked(way: PublicApi, body: dict[str, Any]) -> Ask:
     headers = {
         "Authorization": f"Bearer {way.key}",
         "Content-Type": "application/json",
@@ -181,4 +181,4 @@ async def _receipt(client: ControlClient, call_id: str) -> None:
     except (NotFound, InternalError):
         return
     usage = f"{call.input_tokens} input + {call.output_tokens} output tokens ({call.usage_source})"
-    words(f"{usage}, {show.cost(call)}, {brief_span(call.duration_ms)}, {call.channel}, {call.id}")
+    words(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {call.channel}, {call.id}")

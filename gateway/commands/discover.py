@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.commands import show
+from gateway.commands import formatting
 from gateway.commands.base import Command
-from gateway.commands.exits import Exit, Quit
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import json_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
@@ -24,7 +24,7 @@ COLUMNS = [
     ("Name", lambda o: o.name),
     ("Base URL", lambda o: o.base_url),
     ("Key", lambda o: o.key or "none needed"),
-    ("Models", lambda o: show.some([model.name for model in o.models]) if o.models else "asked when it is added"),
+    ("Models", lambda o: formatting.some([model.name for model in o.models]) if o.models else "asked when it is added"),
 ]
 
 
@@ -70,7 +70,7 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
     if as_json:
         out_json(found)
     for view in found.added:
-        words(f"channel '{view.name}' was made: {show.count(len(view.models), 'model')}")
+        words(f"channel '{view.name}' was made: {formatting.count(len(view.models), 'model')}")
     if found.failed:
         told = "; ".join(f"{failed.name}: {failed.message}" for failed in found.failed)
         raise Quit(f"not added: {told}", Exit.UPSTREAM)

@@ -4,12 +4,12 @@ import os
 
 import click
 
-from gateway.client.caller import kind_of
 from gateway.client.control import ControlClient
 from gateway.client.doctor import examine
+from gateway.client.request import kind_of
 from gateway.commands.base import Command
-from gateway.commands.complete import MODELS, TOKENS
-from gateway.commands.exits import Quit, exit_for
+from gateway.commands.completion import MODELS, TOKENS
+from gateway.commands.exit_codes import Quit, exit_for
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import fit, out, out_json_list
 from gateway.commands.session import run

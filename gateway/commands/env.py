@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from gateway.client.connect import KEY_VARIABLE, Shell, environment
+from gateway.client.connect_card import KEY_VARIABLE, Shell, environment
 from gateway.commands import stdin
 from gateway.commands.base import Command
-from gateway.commands.complete import TOKENS
-from gateway.commands.exits import Exit, Quit
+from gateway.commands.completion import TOKENS
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.output import out, words
 from gateway.commands.session import config, run
 from gateway.domain.text import plain, word

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import click
 
 from gateway.client.control import ControlClient
-from gateway.commands import patches, show
+from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.complete import GROUPS
+from gateway.commands.completion import GROUPS
 from gateway.commands.options import (
     MULTIPLIER,
     PAIR,
     SOME,
+    Amounts,
     budget_options,
     confirm,
     json_option,
@@ -23,7 +24,6 @@ from gateway.commands.options import (
     yes_option,
 )
 from gateway.commands.output import out_json, out_list, out_pairs, words
-from gateway.commands.patches import Amounts
 from gateway.commands.session import run
 from gateway.domain.group import Policy
 from gateway.domain.limits import Limits
@@ -36,13 +36,13 @@ Pairs = Sequence[tuple[str, str]]
 
 COLUMNS = [
     ("Name", lambda g: g.name),
-    (">Price", lambda g: show.multiplier(g.multiplier)),
-    ("Tokens", lambda g: show.some(g.tokens)),
-    ("Channels", lambda g: show.some(g.channels)),
-    ("Models", lambda g: show.some(g.sees)),
+    (">Price", lambda g: formatting.multiplier(g.multiplier)),
+    ("Tokens", lambda g: formatting.some(g.tokens)),
+    ("Channels", lambda g: formatting.some(g.channels)),
+    ("Models", lambda g: formatting.some(g.sees)),
     (">Calls", lambda g: str(g.calls)),
     (">Spent", lambda g: brief_dollars(g.spent_nanos)),
-    ("Budget", lambda g: show.budgets(g.budgets)),
+    ("Budget", lambda g: formatting.budgets(g.budgets)),
 ]
 
 
@@ -126,9 +126,9 @@ def add_group(
     **limits: Limit,
 ) -> None:
     """Make a group."""
-    body = patches.budgets([], dollar_budgets, token_budgets) | patches.limits(Limits(), limits)
+    body = options.budgets([], dollar_budgets, token_budgets) | options.limits(Limits(), limits)
     body |= fallback_patch(fallbacks, none=no_fallbacks)
-    body |= patches.given(multiplier=multiplier, policy=policy, sticky=sticky) | {
+    body |= options.given(multiplier=multiplier, policy=policy, sticky=sticky) | {
         "name": name,
         "models": names(models),
         "note": note,
@@ -174,12 +174,12 @@ def edit_group(
 
     async def work(client: ControlClient) -> GroupView:
         view = await client.group(name)
-        patch = patches.budgets(view.budgets, dollar_budgets, token_budgets) | patches.limits(view.limits, limits)
-        patch |= patches.given(name=rename, multiplier=multiplier, policy=policy, sticky=sticky, note=note)
+        patch = options.budgets(view.budgets, dollar_budgets, token_budgets) | options.limits(view.limits, limits)
+        patch |= options.given(name=rename, multiplier=multiplier, policy=policy, sticky=sticky, note=note)
         patch |= fallback_patch(fallbacks, none=no_fallbacks)
         if models:
             patch["models"] = [pattern for pattern in names(models) if pattern != "*"]
-        return await client.edit_group(name, patches.something(patch))
+        return await client.edit_group(name, options.something(patch))
 
     view = run(work)
     if as_json:
@@ -204,9 +204,9 @@ def remove_group(name: str, move: str | None, *, yes: bool) -> None:
     words(f"group '{name}' was removed")
 
 
-def fallback_patch(pairs: Pairs, *, none: bool) -> patches.Patch:
+def fallback_patch(pairs: Pairs, *, none: bool) -> options.Patch:
     """The fallbacks that the options say; no field at all when nothing was said."""
-    patches.one_of("--no-fallbacks", "--fallback", both=none and bool(pairs))
+    options.one_of("--no-fallbacks", "--fallback", both=none and bool(pairs))
     if not (pairs or none):
         return {}
     return {"fallbacks": [{"model": m, "to": names((others,))} for m, others in once(pairs, "--fallback").items()]}
@@ -216,19 +216,19 @@ def _print(view: GroupView) -> None:
     out_pairs(
         [
             ("name", view.name),
-            ("price", show.multiplier(view.multiplier)),
+            ("price", formatting.multiplier(view.multiplier)),
             ("tokens", ", ".join(view.tokens) or "none"),
             ("channels", ", ".join(view.channels) or "none: its tokens see no models"),
             ("asked first", POLICIES[Policy(view.policy)] + ("; conversations stay" if view.sticky else "")),
             *(("fallback", f"{one.model}: {', '.join(one.to)}") for one in view.fallbacks),
             ("shown models", ", ".join(view.models) or "all that its channels offer"),
             ("sees", ", ".join(view.sees) or "nothing"),
-            ("created", show.moment(view.created_ms)),
+            ("created", formatting.moment(view.created_ms)),
             ("calls", str(view.calls)),
             ("spent", dollars(view.spent_nanos)),
-            *(("budget", show.budget(budget)) for budget in view.budgets),
-            ("limits", show.limits(view.limits)),
-            ("waiting", f"{show.count(view.waiting, 'call')} for a place" if view.waiting else ""),
+            *(("budget", formatting.budget(budget)) for budget in view.budgets),
+            ("limits", formatting.limits(view.limits)),
+            ("waiting", f"{formatting.count(view.waiting, 'call')} for a place" if view.waiting else ""),
             ("note", view.note),
         ]
     )

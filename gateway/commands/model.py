@@ -2,9 +2,9 @@
 
 import click
 
-from gateway.commands import show
+from gateway.commands import formatting
 from gateway.commands.base import Noun
-from gateway.commands.complete import TOKENS
+from gateway.commands.completion import TOKENS
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out_list
 from gateway.commands.session import run
@@ -14,9 +14,9 @@ from gateway.domain.written import brief_count
 
 COLUMNS = [
     ("Model", lambda m: m.name),
-    ("Channels", lambda m: show.some(m.channels)),
-    ("Groups", lambda m: show.some(m.groups)),
-    ("Input / output", lambda m: show.asked(m.price, m.told)),
+    ("Channels", lambda m: formatting.some(m.channels)),
+    ("Groups", lambda m: formatting.some(m.groups)),
+    ("Input / output", lambda m: formatting.asked(m.price, m.told)),
     (">Context", lambda m: brief_count(m.context) if m.context else ""),
     (">Calls", lambda m: str(m.calls)),
     (">Spent", lambda m: brief_dollars(m.spent_nanos)),

@@ -1,21 +1,26 @@
-"""Options: what several commands share, and the types that turn written values into exact ones."""
+"""Options that several commands share, their types, and the patches that an edit sends.
+
+A patch replaces a field as a whole, so budgets and limits are laid over the present ones.
+"""
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
-from gateway.commands.complete import MODELS, several
-from gateway.commands.exits import Exit, Quit
+from gateway.commands.completion import MODELS, several
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.errors import BadRequest
-from gateway.domain.limits import Window
+from gateway.domain.limits import Limits, Window
 from gateway.domain.money import nanos_of
 from gateway.domain.price import Tier
 from gateway.domain.tiers import tier_of
 from gateway.domain.units import Millis
+from gateway.domain.views import BudgetView
 from gateway.domain.written import count_of, future_of, multiplier_of, past_of
 
 K = TypeVar("K")
@@ -201,3 +206,47 @@ def patterns_option(text: str) -> Callable[[F], F]:
     return click.option(
         "--models", type=NAMES, multiple=True, metavar="PATTERNS", shell_complete=several(MODELS), help=text
     )
+
+
+Patch = dict[str, object]
+Amounts = Sequence[tuple[Window, int | None]]
+
+
+def given(**values: object) -> Patch:
+    """Those of the values that were given at all."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def something(patch: Patch) -> Patch:
+    """The patch itself; raises UsageError when it changes nothing."""
+    if not patch:
+        raise click.UsageError("nothing to change; name at least one option", click.get_current_context())
+    return patch
+
+
+def one_of(none: str, some: str, *, both: bool) -> None:
+    """Raises UsageError when both an option and the one that drops all it says are given."""
+    if both:
+        raise click.UsageError(f"{none} and {some} exclude each other", click.get_current_context())
+
+
+def budgets(there: Sequence[BudgetView], in_dollars: Amounts, in_tokens: Amounts) -> Patch:
+    """The budgets with some amounts set and some (None) taken away; no field at all when nothing was asked."""
+    if not (in_dollars or in_tokens):
+        return {}
+    nanos = {view.window: view.limit_nanos for view in there} | once(in_dollars, "--budget")
+    tokens = {view.window: view.limit_tokens for view in there} | once(in_tokens, "--tokens-budget")
+    found = [(window, nanos.get(window), tokens.get(window)) for window in Window]
+    return {
+        "budgets": [
+            {"window": window.value, "nanos": amount, "tokens": count}
+            for window, amount, count in found
+            if amount is not None or count is not None
+        ]
+    }
+
+
+def limits(there: Limits, changes: Mapping[str, tuple[int | None] | None]) -> Patch:
+    """The limits with some set and some (None) taken away; no field at all when nothing was asked."""
+    asked = {name: change[0] for name, change in changes.items() if change is not None}
+    return {"limits": msgspec.structs.asdict(there) | asked} if asked else {}

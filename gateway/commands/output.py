@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 import click
 import msgspec
 
-from gateway.commands.exits import Exit, Quit
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.text import plain
 
 T = TypeVar("T")

@@ -1,17 +1,90 @@
-"""``price``: what models cost."""
+"""``price``: what models cost, and ``price import``: vendors' prices, with a preview."""
 
 import click
 import msgspec
 
-from gateway.commands import patches, show
-from gateway.commands.base import Noun
-from gateway.commands.complete import MODELS
-from gateway.commands.options import DOLLARS, TIER, confirm, json_option, yes_option
+from gateway.commands import formatting, options
+from gateway.commands.base import Command, Noun
+from gateway.commands.completion import CHANNELS, MODELS, several
+from gateway.commands.options import DOLLARS, SOME, TIER, confirm, json_option, names, naming, yes_option
 from gateway.commands.output import out_json, out_list, words
-from gateway.commands.price_import import import_prices
 from gateway.commands.session import run
 from gateway.domain.money import dollars
+from gateway.domain.offered import PriceProposal
 from gateway.domain.price import Tier
+from gateway.domain.text import plain
+
+IMPORT_COLUMNS = [
+    ("Model", lambda p: p.model),
+    ("Change", lambda p: p.change),
+    ("Now", lambda p: formatting.price(p.now)),
+    (
+        "Listed",
+        lambda p: formatting.price(p.listed) + (f" +{p.listed.tiers} for longer input" if p.listed.tiers else ""),
+    ),
+    ("Source", lambda p: formatting.source(p.listed)),
+    ("Channel", lambda p: p.channel),
+    ("Note", lambda p: _note(p)),  # noqa: PLW0108 - it is below
+]
+
+
+@click.command(
+    "import",
+    cls=Command,
+    examples=[
+        "tollkeeper price import --dry-run",
+        "tollkeeper price import --provider openrouter --model gpt-4o,gpt-4o-mini",
+    ],
+)
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option(
+    *("--provider", "--channel", "channel"),
+    metavar="NAME",
+    type=SOME,
+    shell_complete=CHANNELS,
+    help="Of one channel or vendor.",
+)
+@click.option(
+    "--model",
+    "models",
+    type=naming("leave the option out for all"),
+    multiple=True,
+    shell_complete=several(MODELS),
+    help="Of these models: a,b.",
+)
+@click.option("--accept", is_flag=True, help="Also steep rises and what looks like another unit.")
+@json_option
+def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
+    """Take over what vendors charge for the models that are offered. Prices set by hand stay; nothing is fetched."""
+    wanted = names(models) if models else None
+    found = run(lambda client: client.import_prices(wanted, channel=channel or "", apply=not dry_run, accept=accept))
+    out_list(found, IMPORT_COLUMNS, as_json=as_json, empty="no list knows a price for any of these models")
+    for line in _summary(found, dry_run=dry_run, accept=accept):
+        words(line)
+
+
+def _note(proposal: PriceProposal) -> str:
+    """What becomes of it."""
+    if proposal.kept and proposal.differs:
+        return "yours stays"
+    if proposal.applied:
+        return "taken over"
+    return plain(proposal.guard) if proposal.differs else ""
+
+
+def _summary(found: list[PriceProposal], *, dry_run: bool, accept: bool) -> list[str]:
+    wanted = [p for p in found if p.differs and not p.kept]
+    left = 0 if accept else sum(bool(p.guard) for p in wanted)
+    taken = len(wanted) - left
+    lines = [f"{'would be ' if dry_run else ''}taken over: {formatting.count(taken, 'price')}"]
+    if left:
+        lines.append(
+            f"left as they are: {formatting.count(left, 'price')}; look at the notes, --accept takes them over, too"
+        )
+    if any(p.listed.stale for p in found):
+        lines.append("note: the list is old; a newer tollkeeper has a newer one")
+    return lines
+
 
 COLUMNS = [
     ("Model", lambda p: p.model),
@@ -20,14 +93,14 @@ COLUMNS = [
     (">Cache write", lambda p: _optional(p.cache_write_nanos)),
     (">Output", lambda p: dollars(p.output_nanos)),
     (">A call", lambda p: _optional(p.per_call_nanos or None)),
-    ("Source", lambda p: "free" if p.free and p.source == "manual" else show.source(p)),
-    ("Updated", lambda p: show.moment(p.updated_ms)),
+    ("Source", lambda p: "free" if p.free and p.source == "manual" else formatting.source(p)),
+    ("Updated", lambda p: formatting.moment(p.updated_ms)),
 ]
 
 
 UNPRICED_COLUMNS = [
     ("Model", lambda m: m.name),
-    ("Channels", lambda m: show.some(m.channels)),
+    ("Channels", lambda m: formatting.some(m.channels)),
     ("Its upstream asks", lambda m: f"{dollars(m.told.input)} / {dollars(m.told.output)}" if m.told else ""),
     (">Calls", lambda m: str(m.calls)),
 ]
@@ -97,14 +170,14 @@ def set_price(
         raise click.UsageError("--free goes with no amount", click.get_current_context())
     if not free and per_call is None and (input_ is None or output is None):
         raise click.UsageError("--input and --output are needed, or --free", click.get_current_context())
-    body: patches.Patch = {"input": input_ or 0, "output": output or 0}
-    body |= patches.given(cached_input=cached, cache_write=cache_write, per_call=per_call)
+    body: options.Patch = {"input": input_ or 0, "output": output or 0}
+    body |= options.given(cached_input=cached, cache_write=cache_write, per_call=per_call)
     if tiers:
         body["tiers"] = msgspec.to_builtins(sorted(tiers, key=lambda tier: tier.above))
     view = run(lambda client: client.set_price(model, body))
     if as_json:
         out_json(view)
-    words(f"the price of '{view.model}' is {show.price(view)}")
+    words(f"the price of '{view.model}' is {formatting.price(view)}")
 
 
 @price.command("remove", examples=["tollkeeper price remove gpt-4o"])

@@ -11,7 +11,7 @@ import click
 from gateway.client import doctor, launch
 from gateway.client.control import ControlClient
 from gateway.commands.base import Command
-from gateway.commands.exits import Exit, Quit
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.output import out
 from gateway.config import Config, load
 from gateway.domain.errors import GatewayError

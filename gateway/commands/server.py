@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from gateway.client import connect, launch
-from gateway.commands import show
+from gateway.client import connect_card, launch
+from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.options import Seconds, json_option
 from gateway.commands.output import heard, out, out_json, out_pairs, words
@@ -89,8 +89,8 @@ def greet(address: str, home: str, notes: Sequence[str]) -> None:
 def hand_over(address: str, token: str, key: str, model: str) -> None:
     """The first token's key, this once, and how to use it."""
     out(f"\nToken '{plain(token)}' was made. Its key is shown this once:\n\n  {key}")
-    out(f"\nTry it in another terminal:\n\n{connect.curl(address, model, key)}")
-    out(f"\nPoint an SDK here:\n\n{connect.environment(address, key)}")
+    out(f"\nTry it in another terminal:\n\n{connect_card.curl(address, model, key)}")
+    out(f"\nPoint an SDK here:\n\n{connect_card.environment(address, key)}")
 
 
 def _print(view: Status) -> None:
@@ -104,7 +104,7 @@ def _print(view: Status) -> None:
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
             ("running calls", str(view.in_flight)),
             ("watchers", str(view.watchers)),
-            ("connections", show.connections(view)),
+            ("connections", formatting.connections(view)),
             ("channels", ", ".join(f"{count} {state}" for state, count in sorted(view.channels.items())) or "none"),
             ("calls on record", f"{view.records:,}"),
             ("durability", view.durability),

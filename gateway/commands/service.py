@@ -2,7 +2,7 @@
 
 import click
 
-from gateway.client.service import State, keeper
+from gateway.client.login_service import State, keeper
 from gateway.commands.base import Noun
 from gateway.commands.options import json_option
 from gateway.commands.output import out_json, out_pairs, words

@@ -15,7 +15,7 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.client.launch import look
 from gateway.commands.base import HOME
-from gateway.commands.exits import Exit, Quit
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.config import Config, load
 from gateway.domain.errors import GatewayError
 from gateway.runfile import Endpoint

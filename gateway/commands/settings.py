@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import click
 
-from gateway.commands import patches, show
+from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.options import json_option, names
 from gateway.commands.output import out_json, out_pairs
@@ -91,7 +91,7 @@ def set_settings(
     **limits: int | None,
 ) -> None:
     """Change settings; only what is named changes."""
-    patch = patches.given(
+    patch = options.given(
         durability=durability,
         refuse_unpriced=refuse_unpriced,
         hosts=None if hosts is None else names((hosts,)),
@@ -101,7 +101,7 @@ def set_settings(
         stop_on_leave=stop_on_leave,
         **limits,
     )
-    _print(run(lambda client: client.set_settings(patches.something(patch))), as_json=as_json)
+    _print(run(lambda client: client.set_settings(options.something(patch))), as_json=as_json)
 
 
 def _print(view: Settings, *, as_json: bool) -> None:
@@ -112,12 +112,12 @@ def _print(view: Settings, *, as_json: bool) -> None:
     out_pairs(
         [
             ("durability", view.durability.value),
-            ("refuse unpriced", show.yes_no(view.refuse_unpriced)),
+            ("refuse unpriced", formatting.yes_no(view.refuse_unpriced)),
             ("hosts", ", ".join(view.hosts) or "loopback names only"),
             ("origins", ", ".join(view.origins) or "none"),
             ("keep days", str(view.keep_days)),
             ("refresh models", f"every {view.refresh_models_h} h" if view.refresh_models_h else "never by itself"),
-            ("stop on leave", show.yes_no(view.stop_on_leave)),
+            ("stop on leave", formatting.yes_no(view.stop_on_leave)),
             ("streams of a token", _number(view.token_streams)),
             ("calls of a channel", _number(view.channel_calls)),
             ("who waits for a place", f"{view.queue} calls for {view.queue_s} s" if view.queue_s else "nobody"),
@@ -131,4 +131,4 @@ def _print(view: Settings, *, as_json: bool) -> None:
 
 def _connections(view: Settings, status: Status) -> str:
     text = f"{_number(view.connections)}, {_number(view.address_connections)} of one address"
-    return f"{text}; now {status.most_connections}{show.files_note(status)}" if status.open_files else text
+    return f"{text}; now {status.most_connections}{formatting.files_note(status)}" if status.open_files else text

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 import click
 
 from gateway.client.control import ControlClient
-from gateway.commands import patches, show
+from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.complete import GROUPS, TOKENS
+from gateway.commands.completion import GROUPS, TOKENS
 from gateway.commands.options import (
     EXPIRY,
+    Amounts,
+    Patch,
     budget_options,
     confirm,
     json_option,
@@ -21,7 +23,6 @@ from gateway.commands.options import (
     yes_option,
 )
 from gateway.commands.output import demand_stdout, json_text, out_json, out_list, out_once, out_pairs, words
-from gateway.commands.patches import Amounts, Patch
 from gateway.commands.session import run
 from gateway.domain.limits import Limits
 from gateway.domain.money import brief_dollars, dollars
@@ -36,9 +37,9 @@ COLUMNS = [
     ("Key", lambda t: t.hint),
     (">Calls", lambda t: str(t.calls)),
     (">Spent", lambda t: brief_dollars(t.spent_nanos)),
-    ("Budget", lambda t: show.budgets(t.budgets)),
-    ("Expires", lambda t: show.moment(t.expires_ms)),
-    ("Last used", lambda t: show.moment(t.last_used_ms)),
+    ("Budget", lambda t: formatting.budgets(t.budgets)),
+    ("Expires", lambda t: formatting.moment(t.expires_ms)),
+    ("Last used", lambda t: formatting.moment(t.last_used_ms)),
 ]
 
 
@@ -103,7 +104,7 @@ def add_token(
     demand_stdout()
     body = _body([], Limits(), dollar_budgets, token_budgets, limits)
     body |= {"name": name, "models": names(models), "note": note, "stop_when_empty": stop_when_empty}
-    body |= patches.given(group=group)
+    body |= options.given(group=group)
     if expires is not None:
         body["expires"] = expires[0]
     made = run(lambda client: client.add_token(body))
@@ -141,12 +142,12 @@ def edit_token(
     async def work(client: ControlClient) -> TokenView:
         view = await client.token(ref)
         patch = _body(view.budgets, view.limits, dollar_budgets, token_budgets, limits)
-        patch |= patches.given(name=rename, group=group, note=note, stop_when_empty=stop_when_empty)
+        patch |= options.given(name=rename, group=group, note=note, stop_when_empty=stop_when_empty)
         if models:
             patch["models"] = [pattern for pattern in names(models) if pattern != "*"]
         if expires is not None:
             patch["expires"] = expires[0]
-        return await client.edit_token(view.id, patches.something(patch))
+        return await client.edit_token(view.id, options.something(patch))
 
     _changed(run(work), as_json=as_json)
 
@@ -196,7 +197,7 @@ def _body(
     token_budgets: Amounts,
     changes: dict[str, Limit],
 ) -> Patch:
-    return patches.budgets(budgets, dollar_budgets, token_budgets) | patches.limits(limits, changes)
+    return options.budgets(budgets, dollar_budgets, token_budgets) | options.limits(limits, changes)
 
 
 def _print_key(made: NewToken, text: str, *, as_json: bool) -> None:
@@ -219,15 +220,15 @@ def _print(view: TokenView) -> None:
             ("key", view.hint),
             ("group", view.group),
             ("state", view.state),
-            ("created", show.moment(view.created_ms)),
-            ("expires", show.moment(view.expires_ms) or "never"),
-            ("last used", show.moment(view.last_used_ms) or "never"),
+            ("created", formatting.moment(view.created_ms)),
+            ("expires", formatting.moment(view.expires_ms) or "never"),
+            ("last used", formatting.moment(view.last_used_ms) or "never"),
             ("calls", str(view.calls)),
             ("spent", dollars(view.spent_nanos)),
             ("held", dollars(view.held_nanos)),
-            *(("budget", show.budget(budget)) for budget in view.budgets),
-            ("limits", show.limits(view.limits)),
-            ("waiting", f"{show.count(view.waiting, 'call')} for a place" if view.waiting else ""),
+            *(("budget", formatting.budget(budget)) for budget in view.budgets),
+            ("limits", formatting.limits(view.limits)),
+            ("waiting", f"{formatting.count(view.waiting, 'call')} for a place" if view.waiting else ""),
             ("allowed models", ", ".join(view.models) or "all that the group shows"),
             ("sees", ", ".join(view.sees) or "nothing: no enabled channel of its group offers an allowed model"),
             ("when empty", "running streams are stopped" if view.stop_when_empty else "running streams may finish"),

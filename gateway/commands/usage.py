@@ -1,36 +1,190 @@
-"""``usage``: the calls and what they cost. Listing them and the receipt of one."""
+"""``usage``: calls and their receipts, ``usage summary``: sums, ``usage export``: CSV or JSON lines."""
 
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.commands import show
-from gateway.commands.base import Noun
+from gateway.commands import formatting
+from gateway.commands.base import Command, Noun
 from gateway.commands.call_filters import filter_options, found, wanted_of
-from gateway.commands.options import json_option
-from gateway.commands.output import ProgressLine, out, out_json, out_list, out_pairs, words
+from gateway.commands.exit_codes import Exit, Quit
+from gateway.commands.options import SINCE, UNTIL, json_option, now
+from gateway.commands.output import ProgressLine, json_value, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
-from gateway.commands.usage_export import export
-from gateway.commands.usage_summary import summary
 from gateway.commands.usage_tail import tail
-from gateway.domain.money import dollars
+from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
-from gateway.domain.views import CallView
-from gateway.domain.written import brief_count
+from gateway.domain.views import CallView, Summary, SumRow
+from gateway.domain.written import brief_count, brief_span, local_time
+
+MONTH_MS = 30 * 86_400_000
+
+STEPS = ("day", "hour")
+DIMENSIONS = ("token", "model", "channel", "group", "app", *STEPS)
+
+SUMMARY_COLUMNS = (
+    (">Calls", lambda r: f"{r.calls:,}"),
+    (">Errors", lambda r: f"{r.errors:,}"),
+    (">In", lambda r: brief_count(r.input_tokens)),
+    (">Cached", lambda r: brief_count(r.cached_tokens)),
+    (">Out", lambda r: brief_count(r.output_tokens)),
+    (">Took", lambda r: brief_span(r.duration_ms // r.calls) if r.calls else ""),
+    (">Cost", lambda r: brief_dollars(r.cost_nanos)),
+)
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "tollkeeper usage summary",
+        "tollkeeper usage summary --by day --since 7d",
+        "tollkeeper usage summary --by token --json",
+    ],
+)
+@click.option(
+    "--by", type=click.Choice(DIMENSIONS), default="model", show_default=True, help="A line for each of these."
+)
+@click.option("--since", type=SINCE, help="From when: 1h, 7d, 2026-11-01 (default: 30d).")
+@click.option("--until", type=UNTIL, help="Until when; a date counts to its end.")
+@json_option
+def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> None:
+    """Sum up calls, tokens and cost, with a total. 'Took' is the mean."""
+    start = now() - MONTH_MS if since is None else since
+    over_time = by in STEPS
+    view = run(
+        lambda client: client.summary(
+            by="" if over_time else by, since=start, until=until, step=by if over_time else ""
+        )
+    )
+    if as_json:
+        out_json(view)
+        return
+    rows = [*rows_of(view, by), msgspec.structs.replace(view.total, name="total")]
+    out_list(rows, [(by.capitalize(), lambda r: r.name), *SUMMARY_COLUMNS], as_json=False, empty="")
+    words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}")
+
+
+def rows_of(view: Summary, by: str) -> Sequence[SumRow]:
+    """The lines: by value as they come, the dearest first; or by time, the oldest first."""
+    if by not in STEPS:
+        return view.rows
+    length = len("2026-11-20") if by == "day" else len("2026-11-20 22:00")
+    return [
+        msgspec.structs.replace(point.row, name=local_time(point.start_ms)[:length])
+        for point in view.series
+        if point.row.calls
+    ]
+
+
+Write = Callable[[str], object]
+
+FIELDS = CallView.__struct_fields__
+"""The columns; their names and order are stable, new ones are added at the end."""
+
+
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a spreadsheet takes for a formula at the beginning of a cell; the wide forms it takes, too."""
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "tollkeeper usage export --since 2026-11-01 --until 2026-11-30 > november.csv",
+        "tollkeeper usage export --format jsonl --token laptop --output laptop.jsonl",
+    ],
+)
+@filter_options
+@click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A new file (mode 0600), not stdout.")
+def export(form: str, output: Path | None, **given: Any) -> None:
+    """Write calls that have ended, newest first, to stdout or to a new file.
+
+    In CSV, control characters are replaced, and text that a spreadsheet would take for a formula gets an apostrophe
+    before it; JSON lines are exact.
+    """
+    wanted = wanted_of(given)
+    line_of = csv_line if form == "csv" else json_line
+
+    async def work(client: ControlClient, write: Write) -> int:
+        count = 0
+        if form == "csv":
+            write(_csv(FIELDS))
+        with ProgressLine(shown=output is not None) as progress:
+            async for call in found(client, wanted, progress=progress):
+                if call.state == "settled":
+                    write(line_of(call))
+                    count += 1
+        return count
+
+    with _target(output) as write:
+        count = run(lambda client: work(client, write))
+    words(formatting.count(count, "call") + (f" written to {output}" if output else ""))
+
+
+def json_line(call: CallView) -> str:
+    """The view as it is, in ASCII."""
+    return json.dumps(json_value(call)) + "\n"
+
+
+def csv_line(call: CallView) -> str:
+    """The view's fields in order: text made harmless, lists as JSON, nothing for null."""
+    return _csv(map(_cell, _values_of(call)))
+
+
+_values_of = attrgetter(*FIELDS)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, str):
+        text = plain(value, limit=len(value) + 1)
+        return f"'{text}" if text[:1] in FORMULA else text
+    if value is None:
+        return ""
+    return str(value) if type(value) is int else json.dumps(json_value(value))
+
+
+def _csv(cells: Any) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+@contextmanager
+def _target(output: Path | None) -> Iterator[Write]:
+    """Stdout, or a file that only the owner may read. Raises Quit when the file exists."""
+    if output is None:
+        yield lambda text: out(text, end="")
+        return
+    try:
+        handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Quit(f"{output} exists; name another file or remove it first", Exit.CONFLICT) from None
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        yield file.write
+
 
 COLUMNS = [
-    ("Time", lambda c: show.moment(c.time_ms)),
+    ("Time", lambda c: formatting.moment(c.time_ms)),
     ("Id", lambda c: c.id),
     ("Token", lambda c: c.token),
     ("Model", lambda c: c.model),
     ("Channel", lambda c: c.channel),
-    ("Status", show.status),
-    (">Took", lambda c: show.span(c.duration_ms)),
-    (">First", lambda c: show.span(c.first_byte_ms)),
+    ("Status", formatting.status),
+    (">Took", lambda c: formatting.span(c.duration_ms)),
+    (">First", lambda c: formatting.span(c.first_byte_ms)),
     (">In", lambda c: brief_count(c.input_tokens)),
     (">Out", lambda c: brief_count(c.output_tokens)),
-    (">Cost", show.cost),
+    (">Cost", formatting.cost),
 ]
 
 
@@ -90,12 +244,12 @@ def cancel_call(call_id: str) -> None:
 
 
 def _print(call: CallView) -> None:
-    first = "" if call.first_byte_ms is None else f", first byte after {show.span(call.first_byte_ms)}"
+    first = "" if call.first_byte_ms is None else f", first byte after {formatting.span(call.first_byte_ms)}"
     overhead = f"{call.overhead_us / 1000:.2f}ms before the upstream was asked"
     out_pairs(
         [
             ("id", call.id),
-            ("time", show.moment(call.time_ms)),
+            ("time", formatting.moment(call.time_ms)),
             ("token", f"{call.token} in group {call.group}" if call.token else "none recognised"),
             ("app", call.app),
             (
@@ -105,11 +259,11 @@ def _print(call: CallView) -> None:
             ("channel", call.channel or "none"),
             ("status", f"{call.status} {call.outcome or call.state} {call.finish_reason}".rstrip()),
             ("error", f"{call.code}: {call.error}" if call.code else call.error),
-            ("took", f"{show.span(call.duration_ms)}{first}{', streamed' if call.stream else ''}"),
+            ("took", f"{formatting.span(call.duration_ms)}{first}{', streamed' if call.stream else ''}"),
             ("in the gateway", overhead if call.attempts else ""),
             ("usage", f"{_usage(call)} ({call.usage_source})"),
-            *(("", line) for line in show.receipt(call)),
-            ("cost", show.UNPRICED if show.cost(call) == show.UNPRICED else dollars(call.cost_nanos)),
+            *(("", line) for line in formatting.receipt(call)),
+            ("cost", formatting.UNPRICED if formatting.cost(call) == formatting.UNPRICED else dollars(call.cost_nanos)),
             ("held", dollars(call.held_nanos) if call.held_nanos else ""),
             ("balance", f"{dollars(call.balance_nanos)} after it" if call.balance_nanos is not None else ""),
             ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from gateway.client.control import ControlClient
-from gateway.commands import show
+from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.call_filters import Wanted, filter_options, wanted_of
-from gateway.commands.exits import Exit, Quit
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.output import MARGIN, NOTHING, fit, out, out_json_line, words
 from gateway.commands.session import run
 from gateway.domain.errors import Unavailable
@@ -163,14 +163,14 @@ def line_of(call: CallView) -> str:
     """One call on one line."""
     texts = (
         datetime.fromtimestamp(call.time_ms / 1000).astimezone().strftime("%H:%M:%S"),
-        show.status(call),
+        formatting.status(call),
         call.model,
         call.token,
         call.channel,
         brief_count(call.input_tokens),
         brief_count(call.output_tokens),
-        show.cost(call),
-        show.span(call.duration_ms),
+        formatting.cost(call),
+        formatting.span(call.duration_ms),
     )
     padded = [fit(plain(text) or NOTHING, width) for text, width in zip(texts, WIDTHS, strict=True)]
     return f"{MARGIN.join(padded)}{MARGIN}{plain(call.error)}".rstrip()

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import click
 
-from gateway.client.caller import kind_of
-from gateway.commands import show
+from gateway.client.request import kind_of
+from gateway.commands import formatting
 from gateway.commands.base import Command
-from gateway.commands.complete import MODELS, TOKENS
-from gateway.commands.exits import Quit, exit_for
+from gateway.commands.completion import MODELS, TOKENS
+from gateway.commands.exit_codes import Quit, exit_for
 from gateway.commands.options import json_option, now
 from gateway.commands.output import out, out_json, out_pairs, table
 from gateway.commands.session import run
@@ -82,8 +82,8 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
     yield "token", f"{found.token} (group {found.group})"
     yield "model", f"{found.model}: {'visible' if found.visible else 'hidden'}: {found.rule}"
     yield "fallbacks", ", ".join(found.fallbacks)
-    times = f" {show.multiplier(found.multiplier)}" if found.multiplier != 1_000_000 else ""
-    yield "price", show.price(found.price) + times
+    times = f" {formatting.multiplier(found.multiplier)}" if found.multiplier != 1_000_000 else ""
+    yield "price", formatting.price(found.price) + times
     size = (
         f"{found.prompt_tokens:,} input tokens, {f'{found.max_tokens:,}' if found.max_tokens else 'no limit of'} output"
     )
@@ -115,7 +115,7 @@ def _budget(budget: BudgetView) -> str:
         parts.append(f"{brief_dollars(left)} of {brief_dollars(budget.limit_nanos)}")
     if budget.limit_tokens is not None:
         parts.append(f"{max(0, budget.limit_tokens - budget.spent_tokens):,} of {budget.limit_tokens:,} tokens")
-    until = f" until {show.moment(budget.resets_at_ms)}" if budget.resets_at_ms else ""
+    until = f" until {formatting.moment(budget.resets_at_ms)}" if budget.resets_at_ms else ""
     return f"{budget.window.value}: {' and '.join(parts)} left{until}"
 
 

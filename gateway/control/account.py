@@ -2,9 +2,9 @@
 
 from aiohttp import web
 
-from gateway.control import checks
-from gateway.control.desk import Desk
-from gateway.control.inputs import fields, patched, required
+from gateway.control import validation
+from gateway.control.edits import Edits
+from gateway.control.request_bodies import fields, patched, required
 from gateway.control.views import account_view
 from gateway.core.ids import new_id
 from gateway.domain.account import Grant
@@ -16,31 +16,31 @@ from gateway.domain.views import AccountView
 EDITABLE = ("status", "budgets", "stop_when_empty")
 
 
-async def show(desk: Desk, _: web.Request) -> AccountView:
+async def show_account(edits: Edits, _: web.Request) -> AccountView:
     """GET /account."""
-    return account_view(desk.engine)
+    return account_view(edits.engine)
 
 
-async def edit(desk: Desk, request: web.Request) -> AccountView:
+async def edit_account(edits: Edits, request: web.Request) -> AccountView:
     """PATCH /account."""
-    account = patched(desk.registry.account, await request.read(), EDITABLE)
-    checks.account(account)
-    desk.commit("changed the account", Change("account", "", account))
-    return account_view(desk.engine)
+    account = patched(edits.registry.account, await request.read(), EDITABLE)
+    validation.account(account)
+    edits.commit("changed the account", Change("account", "", account))
+    return account_view(edits.engine)
 
 
-async def grants(desk: Desk, _: web.Request) -> list[Grant]:
+async def grants(edits: Edits, _: web.Request) -> list[Grant]:
     """GET /account/grants: oldest first."""
-    return sorted(desk.registry.grants.values(), key=lambda grant: (grant.time, grant.id))
+    return sorted(edits.registry.grants.values(), key=lambda grant: (grant.time, grant.id))
 
 
-async def add_grant(desk: Desk, request: web.Request) -> AccountView:
+async def add_grant(edits: Edits, request: web.Request) -> AccountView:
     """POST /account/grants {nanos, note}: a top-up, or with a negative amount a correction."""
     body = await request.read()
     required(body, "nanos")
-    grant = Grant(id=new_id("grant"), time=desk.now, **fields(body, Grant, ("nanos", "note")))
+    grant = Grant(id=new_id("grant"), time=edits.now, **fields(body, Grant, ("nanos", "note")))
     if grant.nanos == 0:
         raise BadRequest("nanos: a grant of nothing changes nothing", param="nanos")
-    checks.note(grant.note)
-    desk.commit(f"granted {dollars(grant.nanos)}", Change("grants", grant.id, grant))
-    return account_view(desk.engine)
+    validation.note(grant.note)
+    edits.commit(f"granted {dollars(grant.nanos)}", Change("grants", grant.id, grant))
+    return account_view(edits.engine)

@@ -1,40 +1,56 @@
-"""The server itself: its status, stopping it, proving its books, taking the last change back."""
+"""The server itself: status, settings, stop, verify, undo."""
 
 import asyncio
 
 import msgspec
 from aiohttp import web
 
-from gateway.control.desk import Desk
-from gateway.control.inputs import fields
+from gateway.control import validation
+from gateway.control.edits import Edits
+from gateway.control.request_bodies import fields, patched
+from gateway.domain.change import Change
+from gateway.domain.settings import Settings
 from gateway.domain.views import Status, Verdict
 from gateway.store.verify import check, take
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class StopBody(msgspec.Struct, frozen=True, kw_only=True):
     """How to stop."""
 
     now: bool = False
     """Do not wait for running calls."""
 
 
-async def status(desk: Desk, _: web.Request) -> Status:
+async def status(edits: Edits, _: web.Request) -> Status:
     """GET /status."""
-    return desk.engine.status()
+    return edits.engine.status()
 
 
-async def stop(desk: Desk, request: web.Request) -> dict[str, str]:
+async def stop(edits: Edits, request: web.Request) -> dict[str, str]:
     """POST /stop {now}: answers at once; the server drains and goes away."""
-    asked = Asked(**fields(await request.read(), Asked, ("now",)))
-    desk.engine.stop_asked(asked.now)
+    asked = StopBody(**fields(await request.read(), StopBody, ("now",)))
+    edits.engine.stop_asked(asked.now)
     return {"done": "stopping now" if asked.now else "stopping when the running calls have ended"}
 
 
-async def verified(desk: Desk, _: web.Request) -> Verdict:
+async def verified(edits: Edits, _: web.Request) -> Verdict:
     """GET /verify: every balance and sum, recomputed from the call log."""
-    return await asyncio.to_thread(check, take(desk.engine.store))
+    return await asyncio.to_thread(check, take(edits.engine.store))
 
 
-async def undo(desk: Desk, _: web.Request) -> dict[str, str]:
+async def undo(edits: Edits, _: web.Request) -> dict[str, str]:
     """POST /undo."""
-    return {"undone": desk.undo()}
+    return {"undone": edits.undo()}
+
+
+async def show_settings(edits: Edits, _: web.Request) -> Settings:
+    """GET /settings."""
+    return edits.registry.settings
+
+
+async def edit_settings(edits: Edits, request: web.Request) -> Settings:
+    """PATCH /settings."""
+    settings = patched(edits.registry.settings, await request.read(), Settings.__struct_fields__)
+    validation.settings(settings)
+    edits.commit("changed the settings", Change("settings", "", settings))
+    return edits.registry.settings

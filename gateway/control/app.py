@@ -14,22 +14,19 @@ from gateway.control import (
     admin,
     calls,
     channels,
-    checkup,
-    config_file,
+    config_import,
+    discovery,
     events,
     groups,
     guard,
-    keys,
     machine,
-    models,
-    offers,
     prices,
-    settings,
+    probe,
     tokens,
     usage,
     why,
 )
-from gateway.control.desk import Desk
+from gateway.control.edits import Edits
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, TooLarge
 from gateway.domain.text import plain
@@ -46,62 +43,62 @@ _NAME = re.compile(r"\{(\w+)\}")
 
 _log = logging.getLogger("tollkeeper")
 
-Handler = Callable[[Desk, web.Request], Awaitable[object]]
+Handler = Callable[[Edits, web.Request], Awaitable[object]]
 
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/status", admin.status),
     ("POST", "/stop", admin.stop),
     ("GET", "/verify", admin.verified),
-    ("GET", "/machine", machine.listed),
+    ("GET", "/machine", machine.list_machine_checks),
     ("POST", "/undo", admin.undo),
     ("GET", "/events", events.stream),
-    ("GET", "/account", account.show),
-    ("PATCH", "/account", account.edit),
+    ("GET", "/account", account.show_account),
+    ("PATCH", "/account", account.edit_account),
     ("GET", "/account/grants", account.grants),
     ("POST", "/account/grants", account.add_grant),
-    ("GET", "/config", config_file.export),
-    ("POST", "/config", config_file.take),
-    ("GET", "/settings", settings.show),
-    ("PATCH", "/settings", settings.edit),
-    ("GET", "/tokens", tokens.listed),
-    ("POST", "/tokens", tokens.add),
-    ("GET", "/tokens/{ref}", tokens.show),
-    ("PATCH", "/tokens/{ref}", tokens.edit),
-    ("DELETE", "/tokens/{ref}", tokens.remove),
-    ("POST", "/tokens/{ref}/rotate", tokens.rotate),
+    ("GET", "/config", config_import.export_config),
+    ("POST", "/config", config_import.import_config),
+    ("GET", "/settings", admin.show_settings),
+    ("PATCH", "/settings", admin.edit_settings),
+    ("GET", "/tokens", tokens.list_tokens),
+    ("POST", "/tokens", tokens.add_token),
+    ("GET", "/tokens/{ref}", tokens.show_token),
+    ("PATCH", "/tokens/{ref}", tokens.edit_token),
+    ("DELETE", "/tokens/{ref}", tokens.remove_token),
+    ("POST", "/tokens/{ref}/rotate", tokens.rotate_token),
     ("POST", "/tokens/{ref}/pass", tokens.give_pass),
-    ("GET", "/groups", groups.listed),
-    ("POST", "/groups", groups.add),
-    ("GET", "/groups/{name}", groups.show),
-    ("PATCH", "/groups/{name}", groups.edit),
-    ("DELETE", "/groups/{name}", groups.remove),
-    ("GET", "/presets", offers.presets),
-    ("GET", "/offers", offers.listed),
-    ("GET", "/channels", channels.listed),
-    ("POST", "/channels", channels.add),
-    ("GET", "/channels/{ref}", channels.show),
-    ("PATCH", "/channels/{ref}", channels.edit),
-    ("DELETE", "/channels/{ref}", channels.remove),
+    ("GET", "/groups", groups.list_groups),
+    ("POST", "/groups", groups.add_group),
+    ("GET", "/groups/{name}", groups.show_group),
+    ("PATCH", "/groups/{name}", groups.edit_group),
+    ("DELETE", "/groups/{name}", groups.remove_group),
+    ("GET", "/presets", discovery.presets),
+    ("GET", "/offers", discovery.list_offers),
+    ("GET", "/channels", channels.list_channels),
+    ("POST", "/channels", channels.add_channel),
+    ("GET", "/channels/{ref}", channels.show_channel),
+    ("PATCH", "/channels/{ref}", channels.edit_channel),
+    ("DELETE", "/channels/{ref}", channels.remove_channel),
     ("GET", "/channels/{ref}/listing", channels.listing),
-    ("POST", "/channels/{ref}/refresh", channels.refresh),
-    ("POST", "/channels/{ref}/test", channels.test),
+    ("POST", "/channels/{ref}/refresh", channels.refresh_listing),
+    ("POST", "/channels/{ref}/test", channels.test_channel),
     ("GET", "/channels/{ref}/models", channels.models),
-    ("POST", "/channels/{ref}/clear", channels.clear),
-    ("POST", "/channels/{ref}/keys", keys.add),
-    ("PATCH", "/channels/{ref}/keys/{number}", keys.replace),
-    ("DELETE", "/channels/{ref}/keys/{number}", keys.remove),
-    ("POST", "/channels/{ref}/keys/{number}/clear", keys.clear),
-    ("GET", "/channels/{ref}/checkup", checkup.channel),
-    ("GET", "/prices", prices.listed),
-    ("POST", "/prices/import", prices.take_over),
-    ("PUT", "/prices/{model:(?s:.+)}", prices.put),
-    ("DELETE", "/prices/{model:(?s:.+)}", prices.remove),
-    ("GET", "/models", models.listed),
+    ("POST", "/channels/{ref}/clear", channels.resume_channel),
+    ("POST", "/channels/{ref}/keys", channels.add_key),
+    ("PATCH", "/channels/{ref}/keys/{number}", channels.replace_key),
+    ("DELETE", "/channels/{ref}/keys/{number}", channels.remove_key),
+    ("POST", "/channels/{ref}/keys/{number}/clear", channels.resume_key),
+    ("GET", "/channels/{ref}/checkup", probe.check_channel),
+    ("GET", "/prices", prices.list_prices),
+    ("POST", "/prices/import", prices.import_prices),
+    ("PUT", "/prices/{model:(?s:.+)}", prices.put_price),
+    ("DELETE", "/prices/{model:(?s:.+)}", prices.remove_price),
+    ("GET", "/models", prices.list_models),
     ("GET", "/why", why.explain),
-    ("GET", "/calls", calls.listed),
+    ("GET", "/calls", calls.list_calls),
     ("GET", "/records", calls.numbered),
-    ("GET", "/calls/{id}", calls.show),
-    ("POST", "/calls/{id}/cancel", calls.cancel),
+    ("GET", "/calls/{id}", calls.show_call),
+    ("POST", "/calls/{id}/cancel", calls.cancel_call),
     ("GET", "/usage", usage.summary),
 )
 
@@ -110,9 +107,9 @@ def control_app(engine: Engine, secret: str) -> web.Application:
     """The application; ``secret`` is what the runfile tells the owner's front ends."""
     engine.upstreams.redaction.protect(secret)
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_border(secret)])
-    desk = Desk(engine)
+    edits = Edits(engine)
     for method, path, handler in ROUTES:
-        app.router.add_route(method, "/control" + _NAME.sub(r"{\1:[^/]+}", path), _bound(handler, desk))
+        app.router.add_route(method, "/control" + _NAME.sub(r"{\1:[^/]+}", path), _bound(handler, edits))
     app.on_shutdown.append(_end_of(engine))
     return app
 
@@ -130,9 +127,9 @@ def control_runner(app: web.Application) -> web.AppRunner:
     )
 
 
-def _bound(handler: Handler, desk: Desk) -> WebHandler:
+def _bound(handler: Handler, edits: Edits) -> WebHandler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        result = await handler(desk, request)
+        result = await handler(edits, request)
         if isinstance(result, web.StreamResponse):
             return result
         return web.Response(body=msgspec.json.encode(result), content_type="application/json")

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gateway.control.desk import Desk
-from gateway.control.inputs import query
+from gateway.control.edits import Edits
+from gateway.control.request_bodies import query
 from gateway.control.views import running_view
 from gateway.core.engine import Engine
 from gateway.domain.call import Outcome, Record, Running
@@ -49,7 +49,7 @@ _PARAMETERS: dict[str, type] = {
 }
 
 
-async def listed(desk: Desk, request: web.Request) -> web.Response:
+async def list_calls(edits: Edits, request: web.Request) -> web.Response:
     """GET /calls: a page, newest first, running calls before all others.
 
     ``before`` is the cursor of the page before, or the id of a call. ``words`` are those of a query. A page that takes
@@ -57,15 +57,15 @@ async def listed(desk: Desk, request: web.Request) -> web.Response:
     """
     asked = query(request.query, _PARAMETERS)
     limit, before = _limit(asked), asked.pop("before", "")
-    words = parse(asked.pop("words", ""), desk.now)
-    body = await _searched(desk, _filter(desk, asked), words, before, limit)
+    words = parse(asked.pop("words", ""), edits.now)
+    body = await _searched(edits, _filter(edits, asked), words, before, limit)
     return web.Response(body=body, content_type="application/json")
 
 
-async def numbered(desk: Desk, request: web.Request) -> web.Response:
+async def numbered(edits: Edits, request: web.Request) -> web.Response:
     """GET /records: the ended calls numbered ``at`` and below; the oldest kept is 1, the newest ``status.records``."""
     asked = query(request.query, {"at": int, "limit": int})
-    body = await asyncio.to_thread(_numbered, desk.engine.store.calls, asked.get("at", 0), _limit(asked))
+    body = await asyncio.to_thread(_numbered, edits.engine.store.calls, asked.get("at", 0), _limit(asked))
     return web.Response(body=body, content_type="application/json")
 
 
@@ -76,14 +76,14 @@ def _limit(asked: dict[str, Any]) -> int:
     return limit
 
 
-async def _searched(desk: Desk, where: CallFilter, words: Query, before: str, limit: int) -> bytes:
-    engine = desk.engine
-    running = list(islice(_running(engine, where, words, before, desk.now), limit))
+async def _searched(edits: Edits, where: CallFilter, words: Query, before: str, limit: int) -> bytes:
+    engine = edits.engine
+    running = list(islice(_running(engine, where, words, before, edits.now), limit))
     if len(running) == limit:
         return _encode(CallPage(calls=running, cursor=running[-1].id, left=engine.store.calls.count))
     after = "" if before in engine.store.books.running else before
     patience = Patience(SEARCH_S)
-    async with desk.searching:
+    async with edits.searching:
         try:
             return await asyncio.to_thread(_search, engine.store.calls, where, words, (running, after, limit), patience)
         finally:
@@ -112,22 +112,22 @@ def _numbered(calls: CallLog, at: int, limit: int) -> bytes:
     return _encode([call_view(record) for record in calls.numbered(at, limit)])
 
 
-async def show(desk: Desk, request: web.Request) -> CallView:
+async def show_call(edits: Edits, request: web.Request) -> CallView:
     """GET /calls/{id}: running or ended."""
     call_id = CallId(request.match_info["id"])
-    if (running := desk.engine.store.books.running.get(call_id)) is not None:
-        return running_view(running, desk.now)
-    kept = next((record for record in desk.engine.bus.recent if record.id == call_id), None)
-    record = kept or await asyncio.to_thread(desk.engine.store.calls.get, call_id)
+    if (running := edits.engine.store.books.running.get(call_id)) is not None:
+        return running_view(running, edits.now)
+    kept = next((record for record in edits.engine.bus.recent if record.id == call_id), None)
+    record = kept or await asyncio.to_thread(edits.engine.store.calls.get, call_id)
     if record is None:
         raise NotFound(f"there is no call '{plain(call_id, 64)}'; old ones are not kept for ever", param="id")
     return call_view(record)
 
 
-async def cancel(desk: Desk, request: web.Request) -> dict[str, str]:
+async def cancel_call(edits: Edits, request: web.Request) -> dict[str, str]:
     """POST /calls/{id}/cancel."""
     call_id = CallId(request.match_info["id"])
-    if not desk.engine.cancel(call_id):
+    if not edits.engine.cancel(call_id):
         raise NotFound(f"call '{plain(call_id, 64)}' does not run", code="not_running", param="id")
     return {"done": f"cancelled call {call_id}"}
 
@@ -141,12 +141,12 @@ def newest(engine: Engine, limit: int) -> list[Record]:
     return (recent + [r for r in engine.store.calls.newest(limit) if r.id not in known])[:limit]
 
 
-def _filter(desk: Desk, asked: dict[str, Any]) -> CallFilter:
+def _filter(edits: Edits, asked: dict[str, Any]) -> CallFilter:
     """Names of tokens and channels become ids; removed ones are known by id only.
 
     Raises NotFound for a name that nothing has: no call can fit.
     """
-    catalog = desk.engine.catalog
+    catalog = edits.engine.catalog
     if ref := asked.get("token"):
         asked["token"] = _id_of(ref, catalog.token, "tok")
     if ref := asked.get("channel"):

@@ -1,19 +1,19 @@
-"""Channels: made, edited, removed, asked for their models, tested, cleared."""
+"""Channels and their keys: add, edit, remove, list models, test, resume. Keys are never shown."""
 
 import msgspec
 from aiohttp import web
 
-from gateway.control import checks, lists
-from gateway.control.desk import Desk
-from gateway.control.inputs import fields, patched, required
+from gateway.control import model_lists, validation
+from gateway.control.edits import Edits
 from gateway.control.probe import probe
+from gateway.control.request_bodies import fields, patched, required
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views
 from gateway.core.ids import new_id
 from gateway.core.lineup import chosen_by_hand, fixed
 from gateway.domain.change import Change
-from gateway.domain.channel import Channel, Check, Dialect, Served
-from gateway.domain.errors import BadRequest, Conflict, UpstreamError
+from gateway.domain.channel import Channel, Check, Dialect, Served, key_id
+from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
 from gateway.domain.offered import ListingView
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import checked_base_url
@@ -51,7 +51,7 @@ _HOMES = {Dialect.ANTHROPIC: ANTHROPIC.base_url, Dialect.GEMINI: GEMINI.base_url
 """Dialects that only their vendor speaks, and where it lives."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class TestBody(msgspec.Struct, frozen=True, kw_only=True):
     """What a test may be asked for."""
 
     model: str = ""
@@ -64,17 +64,17 @@ def default_base_url(dialect: Dialect, preset: str) -> str:
     return _HOMES.get(dialect, "")
 
 
-async def listed(desk: Desk, _: web.Request) -> list[ChannelView]:
+async def list_channels(edits: Edits, _: web.Request) -> list[ChannelView]:
     """GET /channels."""
-    return channel_views(desk.engine, await tallies(desk.engine))
+    return channel_views(edits.engine, await tallies(edits.engine))
 
 
-async def show(desk: Desk, request: web.Request) -> ChannelView:
+async def show_channel(edits: Edits, request: web.Request) -> ChannelView:
     """GET /channels/{ref}."""
-    return await view(desk, found(desk, request))
+    return await view(edits, found(edits, request))
 
 
-async def add(desk: Desk, request: web.Request) -> ChannelView:
+async def add_channel(edits: Edits, request: web.Request) -> ChannelView:
     """POST /channels: the fields of a channel; ``name`` is required, and either ``dialect`` or ``preset``.
 
     A preset implies dialect and ``base_url``, a dialect of one vendor the ``base_url``; without ``models`` and
@@ -86,107 +86,166 @@ async def add(desk: Desk, request: web.Request) -> ChannelView:
         values.setdefault("dialect", PRESETS[values["preset"]].dialect)
     required(body, "name", *(() if "dialect" in values else ("dialect",)))
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
-    channel = _checked(Channel(id=ChannelId(new_id("ch")), created=desk.now, **values), desk)
-    changes = await lists.saved(_dated(channel, None, desk), None, desk)
-    channel = _checked(channel, desk)  # others may have come meanwhile
-    desk.commit(f"added channel '{channel.name}'", *changes)
-    return await view(desk, desk.registry.channels[channel.id])
+    channel = _checked(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
+    changes = await model_lists.saved(_dated(channel, None, edits), None, edits)
+    channel = _checked(channel, edits)  # others may have come meanwhile
+    edits.commit(f"added channel '{channel.name}'", *changes)
+    return await view(edits, edits.registry.channels[channel.id])
 
 
-async def edit(desk: Desk, request: web.Request) -> ChannelView:
+async def edit_channel(edits: Edits, request: web.Request) -> ChannelView:
     """PATCH /channels/{ref}; what was held against it is forgotten, for it may be cured."""
-    old = found(desk, request)
+    old = found(edits, request)
     asked = patched(old, await request.read(), EDITABLE)
-    channel = _dated(_checked(fixed(chosen_by_hand(old, asked)), desk), old, desk)
-    changes = await lists.saved(channel, old, desk)
-    if desk.registry.channels.get(old.id) != old:
+    channel = _dated(_checked(fixed(chosen_by_hand(old, asked)), edits), old, edits)
+    changes = await model_lists.saved(channel, old, edits)
+    if edits.registry.channels.get(old.id) != old:
         raise Conflict(
             f"channel '{old.name}' was changed meanwhile; look at it and try again", code="changed_meanwhile"
         )
-    desk.commit(f"changed channel '{old.name}'", *changes)
-    desk.engine.health.clear(channel.id)
-    return await view(desk, desk.registry.channels[channel.id])
+    edits.commit(f"changed channel '{old.name}'", *changes)
+    edits.engine.health.clear(channel.id)
+    return await view(edits, edits.registry.channels[channel.id])
 
 
-async def remove(desk: Desk, request: web.Request) -> dict[str, str]:
+async def remove_channel(edits: Edits, request: web.Request) -> dict[str, str]:
     """DELETE /channels/{ref}."""
-    channel = found(desk, request)
+    channel = found(edits, request)
     changes = [Change("channels", channel.id, None)]
-    if channel.id in desk.registry.lists:
+    if channel.id in edits.registry.lists:
         changes.append(Change("lists", channel.id, None))
-    return desk.commit(f"removed channel '{channel.name}'", *changes)
+    return edits.commit(f"removed channel '{channel.name}'", *changes)
 
 
-async def models(desk: Desk, request: web.Request) -> list[Served]:
+async def models(edits: Edits, request: web.Request) -> list[Served]:
     """GET /channels/{ref}/models: what the upstream lists now."""
-    return await desk.engine.upstreams.fetch_models(found(desk, request))
+    return await edits.engine.upstreams.fetch_models(found(edits, request))
 
 
-async def listing(desk: Desk, request: web.Request) -> ListingView:
+async def listing(edits: Edits, request: web.Request) -> ListingView:
     """GET /channels/{ref}/listing: what the upstream listed last; nobody is asked."""
-    return lists.listing_view(found(desk, request), desk.registry, desk.now)
+    return model_lists.listing_view(found(edits, request), edits.registry, edits.now)
 
 
-async def refresh(desk: Desk, request: web.Request) -> ListingView:
+async def refresh_listing(edits: Edits, request: web.Request) -> ListingView:
     """POST /channels/{ref}/refresh: what the upstream lists now, and what is new and gone.
 
     If it cannot be had, the last good list with the reason; without one the failure itself.
     """
-    channel = found(desk, request)
+    channel = found(edits, request)
     try:
-        await lists.refreshed(desk.engine, channel)
+        await model_lists.refreshed(edits.engine, channel)
     except UpstreamError:
-        if (kept := desk.registry.lists.get(channel.id)) is None or not kept.time:
+        if (kept := edits.registry.lists.get(channel.id)) is None or not kept.time:
             raise
-    return lists.listing_view(found(desk, request), desk.registry, desk.now)
+    return model_lists.listing_view(found(edits, request), edits.registry, edits.now)
 
 
-async def test(desk: Desk, request: web.Request) -> Check:
+async def test_channel(edits: Edits, request: web.Request) -> Check:
     """POST /channels/{ref}/test {model?}: a free probe, and one tiny real call if a model is given.
 
     The result is kept on the channel; a good one ends its rest.
     """
-    channel = found(desk, request)
-    asked = Asked(**fields(await request.read(), Asked, ("model",)))
-    check = await probe(desk.engine, channel, asked.model)
-    if (current := desk.registry.channels.get(channel.id)) is not None:
-        desk.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
+    channel = found(edits, request)
+    asked = TestBody(**fields(await request.read(), TestBody, ("model",)))
+    check = await probe(edits.engine, channel, asked.model)
+    if (current := edits.registry.channels.get(channel.id)) is not None:
+        edits.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
         if check.ok:
-            desk.engine.health.clear(current.id, keys=False)  # a key that is refused stays out of use
+            edits.engine.health.clear(current.id, keys=False)  # a key that is refused stays out of use
     return check
 
 
-async def clear(desk: Desk, request: web.Request) -> ChannelView:
+async def resume_channel(edits: Edits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/clear: what the machine holds against it is forgotten."""
-    channel = found(desk, request)
-    desk.engine.health.clear(channel.id)
-    return await view(desk, channel)
+    channel = found(edits, request)
+    edits.engine.health.clear(channel.id)
+    return await view(edits, channel)
 
 
-def found(desk: Desk, request: web.Request) -> Channel:
+def found(edits: Edits, request: web.Request) -> Channel:
     """The channel a path names. Raises NotFound, naming those there are."""
-    return desk.engine.catalog.channel(request.match_info["ref"])
+    return edits.engine.catalog.channel(request.match_info["ref"])
 
 
-async def view(desk: Desk, channel: Channel) -> ChannelView:
+async def view(edits: Edits, channel: Channel) -> ChannelView:
     """The channel as it is told."""
-    return channel_view(desk.engine, channel, await tallies(desk.engine))
+    return channel_view(edits.engine, channel, await tallies(edits.engine))
 
 
-def _checked(channel: Channel, desk: Desk) -> Channel:
+def _checked(channel: Channel, edits: Edits) -> Channel:
     """The channel with its URL and its knobs in the usual form. Raises BadRequest or Conflict."""
     if channel.preset not in ("", *PRESETS):
         raise BadRequest(f"preset: must be one of {', '.join(sorted(PRESETS))}", param="preset")
-    checks.channel(channel, desk.registry)
-    for other in desk.registry.channels.values():
+    validation.channel(channel, edits.registry)
+    for other in edits.registry.channels.values():
         if other.id != channel.id and channel.name in (other.name, other.id):
             raise Conflict(f"there is already a channel '{channel.name}'; choose another name", param="name")
     url = checked_base_url(channel.base_url) if channel.dialect is not Dialect.MOCK else ""
     return msgspec.structs.replace(channel, base_url=url, options=knobs.spelt(channel.options))
 
 
-def _dated(channel: Channel, old: Channel | None, desk: Desk) -> Channel:
+def _dated(channel: Channel, old: Channel | None, edits: Edits) -> Channel:
     """Every model says since when it is served here."""
     known = {model.name: model.created for model in old.models} if old is not None else {}
-    dated = [msgspec.structs.replace(m, created=m.created or known.get(m.name) or desk.now) for m in channel.models]
+    dated = [msgspec.structs.replace(m, created=m.created or known.get(m.name) or edits.now) for m in channel.models]
     return msgspec.structs.replace(channel, models=tuple(dated))
+
+
+class KeyBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What a body says."""
+
+    key: str
+
+
+async def add_key(edits: Edits, request: web.Request) -> ChannelView:
+    """POST /channels/{ref}/keys {key}: one more, the last in number."""
+    channel, key = found(edits, request), await _given(request)
+    return await _keep(edits, channel, (*channel.all_keys, key), f"gave channel '{channel.name}' one more key")
+
+
+async def replace_key(edits: Edits, request: web.Request) -> ChannelView:
+    """PATCH /channels/{ref}/keys/{number} {key}: another in its place."""
+    channel, at, key = found(edits, request), _place(edits, request), await _given(request)
+    keys = (*channel.all_keys[:at], key, *channel.all_keys[at + 1 :])
+    return await _keep(edits, channel, keys, f"replaced key {at + 1} of channel '{channel.name}'")
+
+
+async def remove_key(edits: Edits, request: web.Request) -> ChannelView:
+    """DELETE /channels/{ref}/keys/{number}: those after it move up."""
+    channel, at = found(edits, request), _place(edits, request)
+    keys = (*channel.all_keys[:at], *channel.all_keys[at + 1 :])
+    return await _keep(edits, channel, keys, f"removed key {at + 1} of channel '{channel.name}'")
+
+
+async def resume_key(edits: Edits, request: web.Request) -> ChannelView:
+    """POST /channels/{ref}/keys/{number}/clear: what is held against it is forgotten."""
+    channel, at = found(edits, request), _place(edits, request)
+    edits.engine.health.clear(key_id(channel.id, at + 1) if channel.keys else channel.id)
+    return await view(edits, channel)
+
+
+async def _given(request: web.Request) -> str:
+    body = await request.read()
+    required(body, "key")
+    key = KeyBody(**fields(body, KeyBody, ("key",))).key
+    if not key:
+        raise BadRequest("key: must not be empty; to take a key away, remove it", param="key")
+    return key
+
+
+def _place(edits: Edits, request: web.Request) -> int:
+    """Where in the list the key of this number stands. Raises NotFound, naming the numbers there are."""
+    channel, number = found(edits, request), request.match_info["number"]
+    count = len(channel.all_keys)
+    if not (number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= count):
+        there = f"its keys are numbered 1 to {count}" if count else "it has none"
+        raise NotFound(f"channel '{channel.name}' has no such key; {there}", param="number")
+    return int(number) - 1
+
+
+async def _keep(edits: Edits, channel: Channel, keys: tuple[str, ...], sentence: str) -> ChannelView:
+    changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
+    validation.channel(changed, edits.registry)
+    edits.commit(sentence, Change("channels", channel.id, changed))
+    return await view(edits, changed)

@@ -12,8 +12,8 @@ import msgspec
 from aiohttp import web
 
 from gateway.control.calls import newest
-from gateway.control.desk import Desk
-from gateway.control.inputs import query
+from gateway.control.edits import Edits
+from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
 from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
 from gateway.core.bus import Batch, Notice, Progress, Settled, Started, StoreState, Watcher
@@ -161,15 +161,15 @@ class Feed:
         return self._encoder.encode(event) + b"\n"
 
 
-async def stream(desk: Desk, request: web.Request) -> web.StreamResponse:
+async def stream(edits: Edits, request: web.Request) -> web.StreamResponse:
     """GET /events?recent=N."""
     recent = query(request.query, {"recent": int}).get("recent", RECENT)
     if not 0 <= recent <= RECENT_LIMIT:
         raise BadRequest(f"recent: must be from 0 to {RECENT_LIMIT}", param="recent")
     answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
-    with desk.engine.bus.watch() as watcher:
+    with edits.engine.bus.watch() as watcher:
         await answer.prepare(request)
-        feed = Feed(desk.engine, recent, desk.engine.clock.mono)
+        feed = Feed(edits.engine, recent, edits.engine.clock.mono)
         await _write(request, answer, await feed.snapshot(), watcher)
         ended = False
         while not ended:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import msgspec
 from aiohttp import web
 
-from gateway.control import checks
-from gateway.control.desk import Desk
-from gateway.control.inputs import patched, query, required
+from gateway.control import validation
+from gateway.control.edits import Edits
+from gateway.control.request_bodies import patched, query, required
 from gateway.control.views import group_view, group_views
 from gateway.domain.change import Change
 from gateway.domain.errors import Conflict
@@ -18,47 +18,47 @@ from gateway.domain.views import GroupView
 EDITABLE = ("name", "models", "multiplier", "policy", "sticky", "fallbacks", "budgets", "limits", "note")
 
 
-async def listed(desk: Desk, _: web.Request) -> list[GroupView]:
+async def list_groups(edits: Edits, _: web.Request) -> list[GroupView]:
     """GET /groups."""
-    return group_views(desk.engine)
+    return group_views(edits.engine)
 
 
-async def show(desk: Desk, request: web.Request) -> GroupView:
+async def show_group(edits: Edits, request: web.Request) -> GroupView:
     """GET /groups/{name}."""
-    return group_view(desk.engine, _found(desk, request))
+    return group_view(edits.engine, _found(edits, request))
 
 
-async def add(desk: Desk, request: web.Request) -> GroupView:
+async def add_group(edits: Edits, request: web.Request) -> GroupView:
     """POST /groups: the fields of a group; ``name`` is required."""
     body = await request.read()
     required(body, "name")
-    group = patched(Group(name="", created=desk.now), body, EDITABLE)
-    checks.group(group)
-    _check_unused(group.name, desk.registry)
-    desk.commit(f"added group '{group.name}'", Change("groups", group.name, group))
-    return group_view(desk.engine, group)
+    group = patched(Group(name="", created=edits.now), body, EDITABLE)
+    validation.group(group)
+    _check_unused(group.name, edits.registry)
+    edits.commit(f"added group '{group.name}'", Change("groups", group.name, group))
+    return group_view(edits.engine, group)
 
 
-async def edit(desk: Desk, request: web.Request) -> GroupView:
+async def edit_group(edits: Edits, request: web.Request) -> GroupView:
     """PATCH /groups/{name}; with a new ``name``, tokens and channels follow in the same change."""
-    old = _found(desk, request)
+    old = _found(edits, request)
     group = patched(old, await request.read(), EDITABLE)
-    checks.group(group)
+    validation.group(group)
     changes = [Change("groups", group.name, group)]
     if group.name != old.name:
-        _check_unused(group.name, desk.registry)
-        changes += [Change("groups", old.name, None), *_moves(desk.registry, old.name, group.name)]
-    desk.commit(f"changed group '{old.name}'", *changes)
-    return group_view(desk.engine, group)
+        _check_unused(group.name, edits.registry)
+        changes += [Change("groups", old.name, None), *_moves(edits.registry, old.name, group.name)]
+    edits.commit(f"changed group '{old.name}'", *changes)
+    return group_view(edits.engine, group)
 
 
-async def remove(desk: Desk, request: web.Request) -> dict[str, str]:
+async def remove_group(edits: Edits, request: web.Request) -> dict[str, str]:
     """DELETE /groups/{name}[?move=OTHER]. Raises Conflict while it is in use, unless its users move to another."""
-    group, registry = _found(desk, request), desk.registry
+    group, registry = _found(edits, request), edits.registry
     target = query(request.query, {"move": str}).get("move", "")
     users = _users(registry, group.name)
     if target:
-        checks.group_exists(target, registry, field="move")
+        validation.group_exists(target, registry, field="move")
     if users and target in ("", group.name):
         raise Conflict(
             f"group '{group.name}' is used by {', '.join(users)}; change these first, or move them to another group "
@@ -67,11 +67,11 @@ async def remove(desk: Desk, request: web.Request) -> dict[str, str]:
             param="name",
         )
     moves = _moves(registry, group.name, target) if target else ()
-    return desk.commit(f"removed group '{group.name}'", Change("groups", group.name, None), *moves)
+    return edits.commit(f"removed group '{group.name}'", Change("groups", group.name, None), *moves)
 
 
-def _found(desk: Desk, request: web.Request) -> Group:
-    return desk.engine.catalog.group(request.match_info["name"])
+def _found(edits: Edits, request: web.Request) -> Group:
+    return edits.engine.catalog.group(request.match_info["name"])
 
 
 def _check_unused(name: str, registry: Registry) -> None:

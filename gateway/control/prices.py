@@ -1,13 +1,14 @@
-"""Prices, a model at a time."""
+"""Prices, one model at a time, and the public models with their prices."""
 
 import msgspec
 from aiohttp import web
 
-from gateway.control import checks
-from gateway.control.desk import Desk
-from gateway.control.inputs import fields, required
-from gateway.control.price_list import load, proposed
-from gateway.control.views import price_view
+from gateway.control import validation
+from gateway.control.edits import Edits
+from gateway.control.request_bodies import fields, query, required
+from gateway.control.usage import tallies
+from gateway.control.vendor_prices import load, proposed
+from gateway.control.views import model_views, price_view
 from gateway.core.price_change import change_of, differs, guard_of
 from gateway.domain.change import Change
 from gateway.domain.channel import Channel
@@ -15,14 +16,14 @@ from gateway.domain.errors import NotFound
 from gateway.domain.offered import PriceProposal
 from gateway.domain.price import Price
 from gateway.domain.text import plain
-from gateway.domain.views import PriceView
+from gateway.domain.views import ModelView, PriceView
 from gateway.upstream.traits import traits_of
 
 MANUAL = "manual"
 """Source of a price that the owner set."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class PriceBody(msgspec.Struct, frozen=True, kw_only=True):
     """What to take over from the price list."""
 
     apply: bool = False
@@ -37,39 +38,39 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 EDITABLE = ("input", "output", "cached_input", "cache_write", "per_call", "tiers", "source")
 
 
-async def listed(desk: Desk, _: web.Request) -> list[PriceView]:
+async def list_prices(edits: Edits, _: web.Request) -> list[PriceView]:
     """GET /prices."""
-    return [price_view(price, desk.now) for _, price in sorted(desk.registry.prices.items())]
+    return [price_view(price, edits.now) for _, price in sorted(edits.registry.prices.items())]
 
 
-async def put(desk: Desk, request: web.Request) -> PriceView:
+async def put_price(edits: Edits, request: web.Request) -> PriceView:
     """PUT /prices/{model}: the whole price; ``input`` and ``output`` are required."""
     body, model = await request.read(), request.match_info["model"]
     required(body, "input", "output")
-    price = Price(model=model, updated=desk.now, **fields(body, Price, EDITABLE))
-    checks.price(price)
-    desk.commit(f"set the price of '{model}'", Change("prices", model, price))
-    return price_view(price, desk.now)
+    price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE))
+    validation.price(price)
+    edits.commit(f"set the price of '{model}'", Change("prices", model, price))
+    return price_view(price, edits.now)
 
 
-async def take_over(desk: Desk, request: web.Request) -> list[PriceProposal]:
+async def import_prices(edits: Edits, request: web.Request) -> list[PriceProposal]:
     """POST /prices/import {apply, models?, channel?, accept}: what vendors charge for the models that are served.
 
     With ``apply`` those that differ are taken over in one change, but for prices that the owner set by hand, and,
     without ``accept``, for those that leap; with ``models`` and ``channel`` only these. What is answered is what was
     there before.
     """
-    asked = Asked(**fields(await request.read(), Asked, Asked.__struct_fields__))
-    channels = [c for c in desk.registry.channels.values() if not asked.channel or _is(c, asked.channel)]
+    asked = PriceBody(**fields(await request.read(), PriceBody, PriceBody.__struct_fields__))
+    channels = [c for c in edits.registry.channels.values() if not asked.channel or _is(c, asked.channel)]
     if asked.channel and not channels:
         raise NotFound(f"there is no channel or vendor '{plain(asked.channel)}' among the channels", param="channel")
-    found = proposed(channels, desk.registry.lists, await load(), desk.now)
+    found = proposed(channels, edits.registry.lists, await load(), edits.now)
     wanted = [(c, p) for c, p in found if asked.models is None or p.model in asked.models]
-    proposals = [_proposal(desk, channel, price, asked) for channel, price in wanted]
+    proposals = [_proposal(edits, channel, price, asked) for channel, price in wanted]
     news = {proposal.model for proposal in proposals if proposal.applied}
     changes = [Change("prices", price.model, price) for _, price in wanted if price.model in news]
     if changes:
-        desk.commit(f"took over {len(changes)} prices from {wanted[0][1].source}", *changes)
+        edits.commit(f"took over {len(changes)} prices from {wanted[0][1].source}", *changes)
     return proposals
 
 
@@ -77,26 +78,33 @@ def _is(channel: Channel, name: str) -> bool:
     return name in (channel.name, traits_of(channel.preset, channel.base_url).name)
 
 
-def _proposal(desk: Desk, channel: Channel, listed: Price, asked: Asked) -> PriceProposal:
-    now = desk.registry.prices.get(listed.model)
+def _proposal(edits: Edits, channel: Channel, list_prices: Price, asked: PriceBody) -> PriceProposal:
+    now = edits.registry.prices.get(list_prices.model)
     kept = now is not None and now.source == MANUAL
-    changes, guard = differs(now, listed), guard_of(now, listed)
+    changes, guard = differs(now, list_prices), guard_of(now, list_prices)
     return PriceProposal(
-        model=listed.model,
+        model=list_prices.model,
         channel=channel.name,
-        now=price_view(now, desk.now) if now is not None else None,
-        listed=price_view(listed, desk.now),
+        now=price_view(now, edits.now) if now is not None else None,
+        listed=price_view(list_prices, edits.now),
         kept=kept,
         differs=changes,
-        change=change_of(now, listed),
+        change=change_of(now, list_prices),
         guard=guard,
         applied=asked.apply and changes and not kept and (asked.accept or not guard),
     )
 
 
-async def remove(desk: Desk, request: web.Request) -> dict[str, str]:
+async def remove_price(edits: Edits, request: web.Request) -> dict[str, str]:
     """DELETE /prices/{model}: it is unpriced from now on."""
     model = request.match_info["model"]
-    if model not in desk.registry.prices:
+    if model not in edits.registry.prices:
         raise NotFound(f"there is no price for '{plain(model)}'", param="model")
-    return desk.commit(f"removed the price of '{model}'", Change("prices", model, None))
+    return edits.commit(f"removed the price of '{model}'", Change("prices", model, None))
+
+
+async def list_models(edits: Edits, request: web.Request) -> list[ModelView]:
+    """GET /models[?token=REF]: all of them, or those that one token sees."""
+    ref = query(request.query, {"token": str}).get("token")
+    token = edits.engine.catalog.token(ref) if ref else None
+    return model_views(edits.engine, await tallies(edits.engine), token)

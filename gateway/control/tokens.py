@@ -3,9 +3,9 @@
 import msgspec
 from aiohttp import web
 
-from gateway.control import checks
-from gateway.control.desk import Desk
-from gateway.control.inputs import patched, required
+from gateway.control import validation
+from gateway.control.edits import Edits
+from gateway.control.request_bodies import patched, required
 from gateway.control.views import token_view, token_views
 from gateway.core.ids import digest, hint, new_id, new_key
 from gateway.domain.change import Change
@@ -19,69 +19,69 @@ EDITABLE = ("name", "group", "enabled", "expires", "budgets", "limits", "models"
 DEFAULT_GROUP = "default"
 
 
-async def listed(desk: Desk, _: web.Request) -> list[TokenView]:
+async def list_tokens(edits: Edits, _: web.Request) -> list[TokenView]:
     """GET /tokens."""
-    return token_views(desk.engine)
+    return token_views(edits.engine)
 
 
-async def show(desk: Desk, request: web.Request) -> TokenView:
+async def show_token(edits: Edits, request: web.Request) -> TokenView:
     """GET /tokens/{ref}."""
-    return token_view(desk.engine, _found(desk, request))
+    return token_view(edits.engine, _found(edits, request))
 
 
-async def add(desk: Desk, request: web.Request) -> NewToken:
+async def add_token(edits: Edits, request: web.Request) -> NewToken:
     """POST /tokens: the fields of a token; ``name`` is required."""
     body, key = await request.read(), new_key()
     required(body, "name")
     blank = Token(
         id=TokenId(new_id("tok")),
         name="",
-        group=_default_group(desk.registry),
+        group=_default_group(edits.registry),
         digest=digest(key),
         hint=hint(key),
-        created=desk.now,
+        created=edits.now,
     )
     token = patched(blank, body, EDITABLE)
-    _check(token, desk.registry)
-    desk.commit(f"added token '{token.name}'", Change("tokens", token.id, token))
-    return NewToken(key=key, token=token_view(desk.engine, token))
+    _check(token, edits.registry)
+    edits.commit(f"added token '{token.name}'", Change("tokens", token.id, token))
+    return NewToken(key=key, token=token_view(edits.engine, token))
 
 
-async def edit(desk: Desk, request: web.Request) -> TokenView:
+async def edit_token(edits: Edits, request: web.Request) -> TokenView:
     """PATCH /tokens/{ref}."""
-    old = _found(desk, request)
+    old = _found(edits, request)
     token = patched(old, await request.read(), EDITABLE)
-    _check(token, desk.registry)
-    desk.commit(f"changed token '{old.name}'", Change("tokens", token.id, token))
-    return token_view(desk.engine, token)
+    _check(token, edits.registry)
+    edits.commit(f"changed token '{old.name}'", Change("tokens", token.id, token))
+    return token_view(edits.engine, token)
 
 
-async def remove(desk: Desk, request: web.Request) -> dict[str, str]:
+async def remove_token(edits: Edits, request: web.Request) -> dict[str, str]:
     """DELETE /tokens/{ref}; its calls and what they cost stay in the records."""
-    token = _found(desk, request)
-    return desk.commit(f"removed token '{token.name}'", Change("tokens", token.id, None))
+    token = _found(edits, request)
+    return edits.commit(f"removed token '{token.name}'", Change("tokens", token.id, None))
 
 
-async def rotate(desk: Desk, request: web.Request) -> NewToken:
+async def rotate_token(edits: Edits, request: web.Request) -> NewToken:
     """POST /tokens/{ref}/rotate: a new key; the old one is refused from now on."""
     key = new_key()
-    old = _found(desk, request)
+    old = _found(edits, request)
     token = msgspec.structs.replace(old, digest=digest(key), hint=hint(key))
-    desk.commit(f"rotated the key of token '{token.name}'", Change("tokens", token.id, token))
-    return NewToken(key=key, token=token_view(desk.engine, token))
+    edits.commit(f"rotated the key of token '{token.name}'", Change("tokens", token.id, token))
+    return NewToken(key=key, token=token_view(edits.engine, token))
 
 
-async def give_pass(desk: Desk, request: web.Request) -> dict[str, str]:
+async def give_pass(edits: Edits, request: web.Request) -> dict[str, str]:
     """POST /tokens/{ref}/pass: a key for a minute, so that the owner can make a call as this token."""
-    return {"key": desk.engine.passes.issue(_found(desk, request).id, desk.now)}
+    return {"key": edits.engine.passes.issue(_found(edits, request).id, edits.now)}
 
 
-def _found(desk: Desk, request: web.Request) -> Token:
-    return desk.engine.catalog.token(request.match_info["ref"])
+def _found(edits: Edits, request: web.Request) -> Token:
+    return edits.engine.catalog.token(request.match_info["ref"])
 
 
 def _check(token: Token, registry: Registry) -> None:
-    checks.token(token, registry)
+    validation.token(token, registry)
     for other in registry.tokens.values():
         if other.id != token.id and token.name in (other.name, other.id):
             raise Conflict(f"there is already a token '{token.name}'; choose another name", param="name")

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import msgspec
 from aiohttp import web
 
-from gateway.control.desk import Desk
-from gateway.control.inputs import query
+from gateway.control.edits import Edits
+from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest
 from gateway.domain.registry import Registry
@@ -45,7 +45,7 @@ async def tallies(engine: Engine) -> Tallies:
     return await asyncio.to_thread(_tallies, engine.store.calls)
 
 
-async def summary(desk: Desk, request: web.Request) -> Summary:
+async def summary(edits: Edits, request: web.Request) -> Summary:
     """GET /usage?by&since&until&step: ``since <= start < until`` in milliseconds."""
     asked = query(request.query, {"by": str, "since": int, "until": int, "step": str})
     by, step = asked.get("by", ""), asked.get("step", "")
@@ -53,7 +53,7 @@ async def summary(desk: Desk, request: web.Request) -> Summary:
         if given not in known:
             raise BadRequest(f"{name}: must be one of {', '.join(filter(None, known))}", param=name)
     since, until = Millis(asked.get("since", 0)), Millis(asked.get("until", FOREVER))
-    return await asyncio.to_thread(_summary, desk.engine.store.calls, desk.registry, by, (since, until, step, desk.now))
+    return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, (since, until, step, edits.now))
 
 
 def _tallies(calls: CallLog) -> Tallies:

@@ -6,8 +6,8 @@ from functools import partial
 import msgspec
 from aiohttp import web
 
-from gateway.control.desk import Desk
-from gateway.control.inputs import query
+from gateway.control.edits import Edits
+from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, price_view
 from gateway.core.admission import group_of
 from gateway.core.asked import MAX_OUTPUT
@@ -34,7 +34,7 @@ PROMPT_TOKENS = 1000
 """Input tokens of the call that is thought of, if nothing else is said."""
 
 
-async def explain(desk: Desk, request: web.Request) -> Why:
+async def explain(edits: Edits, request: web.Request) -> Why:
     """GET /why?token&model[&prompt_tokens][&max_tokens][&stream]: the token by id, name or key, the model by name."""
     types = {"token": str, "model": str, "prompt_tokens": int, "max_tokens": int, "stream": bool}
     asked = query(request.query, types)
@@ -45,13 +45,13 @@ async def explain(desk: Desk, request: web.Request) -> Why:
         if not 0 < asked.get(name, 1) <= MAX_OUTPUT:
             raise BadRequest(f"'{name}' must be from 1 to {MAX_OUTPUT}", param=name)
     wanted = Wanted(
-        token=_token(desk.engine, asked["token"]),
+        token=_token(edits.engine, asked["token"]),
         model=asked["model"],
         prompt_tokens=asked.get("prompt_tokens", PROMPT_TOKENS),
         max_tokens=asked.get("max_tokens"),
         stream=asked.get("stream", False),
     )
-    return _why(desk.engine, wanted)
+    return _why(edits.engine, wanted)
 
 
 def _token(engine: Engine, ref: str) -> Token:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from gateway.client.caller import Caller, encoded, error_of, kind_of, segment, status_of
+from gateway.client.request import Caller, encoded, error_of, kind_of, segment, status_of
 from gateway.domain import errors
 from gateway.domain.errors import GatewayError, InternalError
 from gateway.domain.views import PriceView

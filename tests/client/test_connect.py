@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from gateway.client.connect import PLACEHOLDER, Shell, card, curl, environment, node, python
+from gateway.client.connect_card import PLACEHOLDER, Shell, card, curl, environment, node, python
 
 URL = "http://127.0.0.1:8655/v1"
 NASTY = "x'\"; echo pwned; $(id) `id` \\ {model}"

@@ -13,11 +13,10 @@ import msgspec
 import pytest
 
 from gateway import runfile
-from gateway.client import child, launch
-from gateway.client.child import log_size
+from gateway.client import launch
 from gateway.client.control import ControlClient
-from gateway.client.launch import Server, Sighting, answers, ensure, find, look, start, stop
-from gateway.commands.exits import Exit
+from gateway.client.launch import Server, Sighting, answers, ensure, find, log_size, look, start, stop
+from gateway.commands.exit_codes import Exit
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.token import PREFIX
@@ -134,7 +133,7 @@ async def test_a_full_table_of_files_of_our_own_says_nothing_of_a_server(
 async def test_a_child_that_fails_is_told_with_its_words(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     config.log.write_text("of an earlier run\n")
     program = [sys.executable, "-c", "import os; os.write(2, b'no \\x1b[31mluck'); os._exit(3)"]
-    monkeypatch.setattr(child, "command", lambda _: program)
+    monkeypatch.setattr(launch, "command", lambda _: program)
     with pytest.raises(Unavailable) as caught:
         await start(config)
     assert caught.value.code == "start_failed"
@@ -146,13 +145,13 @@ async def test_a_child_that_fails_is_told_with_its_words(config: Config, monkeyp
 async def test_a_child_that_never_answers_is_ended(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     children: list[subprocess.Popen[bytes]] = []
 
-    class Remembered(child.Child):
+    class Remembered(launch.Child):
         def __init__(self, *args: Any, **more: Any) -> None:
             super().__init__(*args, **more)
             children.append(self)
 
-    monkeypatch.setattr(child, "Child", Remembered)
-    monkeypatch.setattr(child, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
+    monkeypatch.setattr(launch, "Child", Remembered)
+    monkeypatch.setattr(launch, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
     monkeypatch.setattr(launch, "START_S", 0.3)
     with pytest.raises(Unavailable, match="did not answer"):
         await start(config)
@@ -160,7 +159,7 @@ async def test_a_child_that_never_answers_is_ended(config: Config, monkeypatch: 
 
 
 async def test_a_giving_up_starter_leaves_no_child(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
+    monkeypatch.setattr(launch, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
     starting = asyncio.create_task(start(config))
     await asyncio.sleep(0.1)
     starting.cancel()
@@ -208,9 +207,9 @@ async def test_a_server_nobody_reads_makes_no_token(server: Server, config: Conf
 async def test_a_home_that_is_just_in_use_is_waited_for(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is in use while the first child starts, and free when the second one does."""
     locks = [Lock(config.home / "lock")]
-    spawn = child.spawn
+    spawn = launch.spawn
 
-    def spawn_again(config: Config) -> child.Child:
+    def spawn_again(config: Config) -> launch.Child:
         if log_size(config.log):
             locks.pop().close()
         return spawn(config)
@@ -225,7 +224,7 @@ async def test_a_home_that_is_just_in_use_is_waited_for(config: Config, monkeypa
 async def test_a_home_that_stays_in_use_is_told(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "BUSY_S", 0.2)
     monkeypatch.setattr(
-        child, "command", lambda _: [sys.executable, "-c", "import os; os.write(2, b'busy'); os._exit(8)"]
+        launch, "command", lambda _: [sys.executable, "-c", "import os; os.write(2, b'busy'); os._exit(8)"]
     )
     with pytest.raises(Unavailable, match="busy"):
         await start(config)

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
-from gateway.client.rounds import clock, proxies, rounds
+from gateway.client.doctor_checks import check_clock, check_everything, check_proxies
 from gateway.domain.errors import Unavailable
 from gateway.domain.views import Step, Verdict
 from tests.control.conftest import Surface
@@ -18,7 +18,7 @@ HERE = "http://127.0.0.1:8655/v1"
 
 async def made(owner: ControlClient, environ: Mapping[str, str] | None = None) -> dict[str, Step]:
     """By name."""
-    return {step.name: step async for step in rounds(owner, environ or {})}
+    return {step.name: step async for step in check_everything(owner, environ or {})}
 
 
 async def test_every_channel_is_looked_at_whatever_becomes_of_the_others(
@@ -103,7 +103,7 @@ async def test_without_a_server_there_is_nothing_to_look_at(owner: ControlClient
     ],
 )
 def test_the_clock_is_judged_by_the_nearest_upstream(ahead: dict[str, int], result: str, text: str) -> None:
-    step = clock(ahead)
+    step = check_clock(ahead)
     assert (step.result, step.text) == (result, text)
 
 
@@ -123,12 +123,12 @@ def test_the_clock_is_judged_by_the_nearest_upstream(ahead: dict[str, int], resu
     ],
 )
 def test_variables_that_lead_calls_to_a_proxy(environ: dict[str, str], result: str) -> None:
-    step = proxies(HERE, environ)
+    step = check_proxies(HERE, environ)
     assert step.result == result
     assert bool(step.fix) == (result == "fail")
 
 
 def test_a_name_is_spared_by_the_domain_it_ends_in() -> None:
     environ = {"HTTP_PROXY": "http://p:1", "NO_PROXY": ".home.arpa"}
-    assert proxies("http://box.home.arpa:8655/v1", environ).result == "ok"
-    assert "http://p:1" not in proxies("http://box:8655/v1", environ).text
+    assert check_proxies("http://box.home.arpa:8655/v1", environ).result == "ok"
+    assert "http://p:1" not in check_proxies("http://box:8655/v1", environ).text

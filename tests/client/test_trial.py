@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.client.http import Place
-from gateway.client.trial import Door, door
+from gateway.client.test_call import PublicApi, public_api
 from gateway.domain.errors import InvalidToken, NotFound, UpstreamError
 from tests.client.scripted import saying
 from tests.fakes.gateway import Gateway
@@ -10,9 +10,9 @@ from tests.fakes.replies import chunk, cut, delta, speak
 
 
 @pytest.fixture
-def front(gateway: Gateway, provider: Provider) -> Door:
+def front(gateway: Gateway, provider: Provider) -> PublicApi:
     provider.on("m", speak())
-    return door(gateway.base_url, gateway.client.key)
+    return public_api(gateway.base_url, gateway.client.key)
 
 
 @pytest.mark.parametrize(
@@ -24,31 +24,31 @@ def front(gateway: Gateway, provider: Provider) -> Door:
     ],
 )
 def test_an_address_becomes_a_door(address: str, host: str, port: int, base: str) -> None:
-    assert door(address) == Door(place=Place(host=host, port=port), base=base)
+    assert public_api(address) == PublicApi(place=Place(host=host, port=port), base=base)
 
 
-async def test_a_key_sees_its_models(front: Door) -> None:
+async def test_a_key_sees_its_models(front: PublicApi) -> None:
     assert await front.models() == ["m"]
 
 
 async def test_a_wrong_key_is_told(gateway: Gateway) -> None:
     with pytest.raises(InvalidToken):
-        await door(gateway.base_url, "sk-tk-wrong").models()
+        await public_api(gateway.base_url, "sk-tk-wrong").models()
 
 
-async def test_both_kinds_of_calls_give_their_id(front: Door, gateway: Gateway) -> None:
+async def test_both_kinds_of_calls_give_their_id(front: PublicApi, gateway: Gateway) -> None:
     ids = [await front.plain_call("m"), await front.streamed_call("m")]
     assert ids == [record.id for record in await gateway.settled(2)]
     assert [record.stream for record in gateway.records] == [False, True]
 
 
-async def test_a_refused_call_raises(front: Door) -> None:
+async def test_a_refused_call_raises(front: PublicApi) -> None:
     for ask in (front.plain_call, front.streamed_call):
         with pytest.raises(NotFound):
             await ask("no-such-model")
 
 
-async def test_a_stream_that_breaks_raises_what_was_said(front: Door, provider: Provider) -> None:
+async def test_a_stream_that_breaks_raises_what_was_said(front: PublicApi, provider: Provider) -> None:
     provider.on("m", cut(chunk(delta("Hel"))))
     with pytest.raises(UpstreamError, match="up"):
         await front.streamed_call("m")
@@ -57,11 +57,11 @@ async def test_a_stream_that_breaks_raises_what_was_said(front: Door, provider: 
 async def test_a_stream_without_its_end_is_no_answer() -> None:
     async with saying(b'HTTP/1.1 200 OK\r\n\r\ndata: {"choices":[]}\n\n') as place:
         with pytest.raises(UpstreamError) as caught:
-            await Door(place=place, base="/v1").streamed_call("m")
+            await PublicApi(place=place, base="/v1").streamed_call("m")
     assert caught.value.code == "upstream_cut"
 
 
 async def test_an_answer_without_choices_is_none() -> None:
     async with saying(b'HTTP/1.1 200 OK\r\n\r\n{"choices":[]}') as place:
         with pytest.raises(UpstreamError):
-            await Door(place=place, base="/v1").plain_call("m")
+            await PublicApi(place=place, base="/v1").plain_call("m")

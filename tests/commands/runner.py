@@ -9,10 +9,10 @@ import msgspec
 from click.testing import CliRunner
 
 import cli
-from gateway.client.caller import Body
 from gateway.client.control import ControlClient
 from gateway.client.http import Answer
-from gateway.commands.exits import Exit, Quit
+from gateway.client.request import Body
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.session import Session
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, NotFound

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.domain.account import Grant
 from gateway.domain.units import Nanos
 from tests.commands.runner import Control, run

@@ -7,7 +7,7 @@ import pytest
 
 import cli
 from gateway.commands.base import Command, Noun
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from tests.commands.runner import Control, run
 
 

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.shell_completion import CompletionItem
 
-from gateway.commands.bash import BashComplete, line_of
+from gateway.commands.completion import BashComplete, line_of
 from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
 
 BREAKS = " \t\n\"'@><=;|&(:"

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from gateway.commands.call_filters import Wanted
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.domain.query import parse
 from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run

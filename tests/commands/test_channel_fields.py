@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands.channel_fields import knob_of, served
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import Served
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL

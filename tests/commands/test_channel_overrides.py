@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.channel_overrides import value_of
+from gateway.commands.channel_fields import value_of
 from gateway.domain.overrides import Overrides
 from tests.commands.runner import Control, Ran, run
 from tests.commands.samples import CHANNEL

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands.channel_probe import merged
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.commands.options import now
 from gateway.domain.channel import Check, Served, Told
 from gateway.domain.offered import ListedModel, ListingView, PresetView

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.trial import Door, door
+from gateway.client.test_call import PublicApi, public_api
 from gateway.commands.chat import streamed, whole
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import UpstreamError
 from tests.commands.program import PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
@@ -24,8 +24,8 @@ NOBODY = {
 PASS = {"POST /tokens/laptop/pass": {"key": KEY}}
 
 
-def way(provider: Provider) -> Door:
-    return door(provider.base_url, KEY)
+def way(provider: Provider) -> PublicApi:
+    return public_api(provider.base_url, KEY)
 
 
 def stream_of(*texts: str, end: bytes = b"data: [DONE]\n\n") -> bytes:

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands.base import Command
-from gateway.commands.complete import CHANNELS, GROUPS, MODELS, TOKENS, Completer, several
+from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS, Completer, several
 from gateway.commands.session import Session
 from gateway.domain.errors import Unavailable
 from tests.commands.runner import Control

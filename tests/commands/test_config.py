@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.domain.config_file import Difference, ExportView, FieldDifference, ImportView
 from gateway.domain.errors import BadRequest
 from tests.commands.runner import Control, run

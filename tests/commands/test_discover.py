@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands import discover
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import Served
 from gateway.domain.errors import UpstreamError
 from gateway.domain.offered import PresetView

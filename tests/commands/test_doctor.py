@@ -1,6 +1,6 @@
 """The doctor on the command line; what it asks is tested with the client."""
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Unavailable
 from tests.commands.runner import Control, run
 from tests.commands.samples import HOSTILE, STATUS

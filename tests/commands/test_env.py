@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import NotFound
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS, TOKEN

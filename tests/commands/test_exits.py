@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from gateway.commands.exits import MEANINGS, Exit, Quit, exit_of, line_of, report
+from gateway.commands.exit_codes import MEANINGS, Exit, Quit, exit_of, line_of, report
 from gateway.domain.errors import GatewayError, QuotaExceeded, Unavailable
 from tests.commands.samples import HOSTILE
 

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.commands import files
 from gateway.commands.config import LIMIT, YAML_LIMIT
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.commands.stdin import PROMPT_LIMIT, SECRET_LIMIT
 from gateway.domain.config_file import ExportView, ImportView
 from tests.commands.program import tollkeeper

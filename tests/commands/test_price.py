@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import Told
 from gateway.domain.units import Millis, Nanos
 from tests.commands.runner import Control, run

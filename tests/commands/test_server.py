@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from tests.commands.program import Served, serving, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gateway.client.service import State
+from gateway.client.login_service import State
 from gateway.commands import service
 from tests.commands.runner import run
 

@@ -8,7 +8,7 @@ from threading import Timer
 import pytest
 
 from gateway.commands import session
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.config import Config
 from gateway.domain.units import Millis
 from gateway.store.store import Store

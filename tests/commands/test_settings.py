@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.commands.settings import LIMITS
 from gateway.domain.settings import Settings
 from tests.commands.runner import Control, run

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gateway.commands import show
+from gateway.commands import formatting
 from gateway.domain.limits import Limits
 from gateway.domain.price import Rates
 from gateway.domain.units import Nanos
@@ -10,7 +10,7 @@ from tests.commands.samples import BUDGET, CALL, PRICE
 
 
 def test_a_receipt_has_a_line_for_each_rate() -> None:
-    assert show.receipt(CALL) == [
+    assert formatting.receipt(CALL) == [
         "1,000 input at $2.50 per million",
         "200 cached input at $1.25 per million",
         "150 output at $10.00 per million",
@@ -19,46 +19,46 @@ def test_a_receipt_has_a_line_for_each_rate() -> None:
 
 def test_a_receipt_names_the_multiplier_and_the_price_of_a_call() -> None:
     dear = replace(CALL, rates=Rates(1, 1, 1, 1, 10_000_000, 1_500_000))
-    assert show.receipt(dear)[-2:] == ["$0.01 for the call", "times 1.5 for the group"]
+    assert formatting.receipt(dear)[-2:] == ["$0.01 for the call", "times 1.5 for the group"]
 
 
 def test_an_unpriced_call_has_no_receipt() -> None:
-    assert show.receipt(replace(CALL, rates=None)) == []
+    assert formatting.receipt(replace(CALL, rates=None)) == []
 
 
 def test_prices() -> None:
-    assert show.price(PRICE) == "$2.50 / $10.00"
-    assert show.price(replace(PRICE, free=True)) == "free"
-    assert show.price(None) == "unpriced"
-    assert show.price(replace(PRICE, per_call_nanos=Nanos(1))).endswith("+ $0.000000001 a call")
+    assert formatting.price(PRICE) == "$2.50 / $10.00"
+    assert formatting.price(replace(PRICE, free=True)) == "free"
+    assert formatting.price(None) == "unpriced"
+    assert formatting.price(replace(PRICE, per_call_nanos=Nanos(1))).endswith("+ $0.000000001 a call")
 
 
 def test_budgets() -> None:
-    assert show.budgets([BUDGET, replace(BUDGET, limit_tokens=None)]) == (
+    assert formatting.budgets([BUDGET, replace(BUDGET, limit_tokens=None)]) == (
         "$1.20 of $5.00 and 12.3k of 1M tokens a day; $1.20 of $5.00 a day"
     )
 
 
 def test_limits() -> None:
-    assert show.limits(Limits(rpm=60, concurrent=4)) == "60 requests a minute, 4 in flight"
+    assert formatting.limits(Limits(rpm=60, concurrent=4)) == "60 requests a minute, 4 in flight"
 
 
 def test_the_status_says_more_where_it_must() -> None:
-    assert show.status(CALL) == "200"
-    assert show.status(replace(CALL, status=499, outcome="client_closed")) == "499 client_closed"
-    assert show.status(replace(CALL, status=0, state="running")) == "running"
+    assert formatting.status(CALL) == "200"
+    assert formatting.status(replace(CALL, status=499, outcome="client_closed")) == "499 client_closed"
+    assert formatting.status(replace(CALL, status=0, state="running")) == "running"
 
 
 def test_long_lists_are_cut() -> None:
-    assert (show.some(["a", "b"]), show.some(["a", "b", "c", "d", "e"])) == ("a, b", "a, b, c +2")
+    assert (formatting.some(["a", "b"]), formatting.some(["a", "b", "c", "d", "e"])) == ("a, b", "a, b, c +2")
 
 
 def test_what_was_used_without_a_price_is_marked() -> None:
-    assert show.cost(CALL) == "$0.00438"
-    assert show.cost(replace(CALL, rates=None)) == "unpriced"
-    assert show.cost(replace(CALL, rates=None, usage_source="none", cost_nanos=Nanos(0))) == "$0.00"
-    assert show.cost(replace(CALL, rates=None, state="running")) == "$0.00438"
+    assert formatting.cost(CALL) == "$0.00438"
+    assert formatting.cost(replace(CALL, rates=None)) == "unpriced"
+    assert formatting.cost(replace(CALL, rates=None, usage_source="none", cost_nanos=Nanos(0))) == "$0.00"
+    assert formatting.cost(replace(CALL, rates=None, state="running")) == "$0.00438"
 
 
 def test_counts_have_their_noun() -> None:
-    assert (show.count(1, "model"), show.count(1_000, "model")) == ("1 model", "1,000 models")
+    assert (formatting.count(1, "model"), formatting.count(1_000, "model")) == ("1 model", "1,000 models")

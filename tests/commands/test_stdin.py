@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from tests.commands.program import PATIENCE_S, PROGRAM, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL

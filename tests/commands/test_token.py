@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Conflict, NotFound
 from gateway.domain.views import NewToken
 from tests.commands.program import PROGRAM, environment, tollkeeper

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from tests.commands.runner import Control, run
 from tests.commands.samples import VERDICT
 

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.commands.output import json_value
 from gateway.domain.units import Nanos
 from gateway.domain.views import CallPage

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.commands.output import json_value
-from gateway.commands.usage_export import FIELDS, csv_line
+from gateway.commands.usage import FIELDS, csv_line
 from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run
 from tests.commands.samples import CALL

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gateway.client.control import ControlClient
 from gateway.commands import usage_tail
 from gateway.commands.call_filters import Wanted
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.commands.usage_tail import Feed, line_of
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import Beat, CallSettled, Snapshot

@@ -1,6 +1,6 @@
 from msgspec.structs import replace
 
-from gateway.commands.exits import Exit
+from gateway.commands.exit_codes import Exit
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.why import LimitView, PartyView, RouteView, Why
 from tests.commands.runner import Control, run

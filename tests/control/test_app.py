@@ -7,7 +7,7 @@ from gateway.client.control import ControlClient
 from gateway.client.http import Ask, Place, request
 from gateway.control import account
 from gateway.control.app import BODY_LIMIT
-from gateway.control.desk import Desk
+from gateway.control.edits import Edits
 from gateway.domain.errors import GatewayError, NotFound, TooLarge
 from tests.control.conftest import SECRET, Surface
 from tests.fakes.client import Client
@@ -128,10 +128,10 @@ async def test_two_changes_at_once_are_both_made(owner: ControlClient) -> None:
 
 
 async def test_a_full_disk_is_told_as_such(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: Desk, *__: object) -> None:
+    def full(_: Edits, *__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Desk, "change", full)
+    monkeypatch.setattr(Edits, "change", full)
     with pytest.raises(GatewayError):
         await owner.add_group({"name": "x"})
 

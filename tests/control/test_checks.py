@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.control import account, channels, checks, groups, inputs, prices, tokens
+from gateway.control import account, channels, groups, prices, request_bodies, tokens, validation
 from gateway.domain.account import Account
 from gateway.domain.channel import Channel, Dialect, Served, Timeouts
 from gateway.domain.errors import BadRequest
@@ -54,7 +54,7 @@ def fault(check: Callable[[], None]) -> str | None:
 
 @pytest.mark.parametrize("name", ["a", "x" * 64, "my laptop", "Büro", "日本語", "a/b", "a:b", "😀", "-"])
 def test_names_that_can_be_shown_are_good(name: str) -> None:
-    assert fault(lambda: checks.name(name)) is None
+    assert fault(lambda: validation.name(name)) is None
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_names_that_can_be_shown_are_good(name: str) -> None:
     ["", " ", "x" * 65, " a", "a ", "a\n", "a\tb", "\x1b[31m", "a\u202eb", "a\u200bb", "\ud800", "a\u2028b", ".", ".."],
 )
 def test_names_that_cannot_are_not(name: str) -> None:
-    assert fault(lambda: checks.name(name)) == "name"
+    assert fault(lambda: validation.name(name)) == "name"
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_names_that_cannot_are_not(name: str) -> None:
     ],
 )
 def test_tokens(more: dict[str, object], field: str | None) -> None:
-    assert fault(lambda: checks.token(token(**more), REGISTRY)) == field
+    assert fault(lambda: validation.token(token(**more), REGISTRY)) == field
 
 
 def test_a_missing_group_is_told_with_those_there_are() -> None:
     with pytest.raises(BadRequest) as caught:
-        checks.token(token(group="hoem"), REGISTRY)
+        validation.token(token(group="hoem"), REGISTRY)
     assert caught.value.message.endswith("the groups are: default, home")
 
 
@@ -109,7 +109,7 @@ def test_a_missing_group_is_told_with_those_there_are() -> None:
 )
 def test_groups(more: dict[str, object], field: str | None) -> None:
     group = Group(**{"name": "g"} | more)  # type: ignore[arg-type]
-    assert fault(lambda: checks.group(group)) == field
+    assert fault(lambda: validation.group(group)) == field
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_groups(more: dict[str, object], field: str | None) -> None:
     ],
 )
 def test_channels(more: dict[str, object], field: str | None) -> None:
-    assert fault(lambda: checks.channel(channel(**more), REGISTRY)) == field
+    assert fault(lambda: validation.channel(channel(**more), REGISTRY)) == field
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_channels(more: dict[str, object], field: str | None) -> None:
     ],
 )
 def test_prices(more: dict[str, object], field: str | None) -> None:
-    assert fault(lambda: checks.price(price(**more))) == field
+    assert fault(lambda: validation.price(price(**more))) == field
 
 
 @pytest.mark.parametrize(
@@ -192,11 +192,11 @@ def test_prices(more: dict[str, object], field: str | None) -> None:
 )
 def test_the_settings(more: dict[str, object], field: str | None) -> None:
     settings = Settings(**more)  # type: ignore[arg-type]
-    assert fault(lambda: checks.settings(settings)) == field
+    assert fault(lambda: validation.settings(settings)) == field
 
 
 def test_the_account_s_budgets_are_checked() -> None:
-    assert fault(lambda: checks.account(Account(budgets=(Budget(),)))) == "budgets"
+    assert fault(lambda: validation.account(Account(budgets=(Budget(),)))) == "budgets"
 
 
 JSON = st.recursive(
@@ -206,12 +206,12 @@ JSON = st.recursive(
 )
 
 NOUNS: dict[str, tuple[msgspec.Struct, tuple[str, ...], Callable[[Any], None]]] = {
-    "account": (Account(), account.EDITABLE, checks.account),
-    "settings": (Settings(), Settings.__struct_fields__, checks.settings),
-    "token": (token(), tokens.EDITABLE, lambda value: checks.token(value, REGISTRY)),
-    "group": (Group(name="g"), groups.EDITABLE, checks.group),
-    "channel": (channel(), channels.EDITABLE, lambda value: checks.channel(value, REGISTRY)),
-    "price": (price(), prices.EDITABLE, checks.price),
+    "account": (Account(), account.EDITABLE, validation.account),
+    "settings": (Settings(), Settings.__struct_fields__, validation.settings),
+    "token": (token(), tokens.EDITABLE, lambda value: validation.token(value, REGISTRY)),
+    "group": (Group(name="g"), groups.EDITABLE, validation.group),
+    "channel": (channel(), channels.EDITABLE, lambda value: validation.channel(value, REGISTRY)),
+    "price": (price(), prices.EDITABLE, validation.price),
 }
 
 
@@ -226,9 +226,9 @@ def test_any_body_is_accepted_whole_or_refused_with_its_field(
     fields = {name: JSON | st.just(good.get(name)) for name in editable}
     body = data.draw(st.fixed_dictionaries({}, optional=fields))
     text = msgspec.json.encode(body)
-    field = fault(lambda: check(inputs.patched(entity, text, editable)))
+    field = fault(lambda: check(request_bodies.patched(entity, text, editable)))
     if field is None:
-        changed = inputs.patched(entity, text, editable)
+        changed = request_bodies.patched(entity, text, editable)
         assert msgspec.json.decode(msgspec.json.encode(changed), type=type(entity)) == changed
     else:
         assert field.partition(".")[0].partition("[")[0] in editable
@@ -236,6 +236,6 @@ def test_any_body_is_accepted_whole_or_refused_with_its_field(
 
 def test_only_the_mock_dialect_has_knobs() -> None:
     mock = {"dialect": Dialect.MOCK, "base_url": ""}
-    assert fault(lambda: checks.channel(channel(**mock, options={"latency": 5}), REGISTRY)) is None
-    assert fault(lambda: checks.channel(channel(**mock, options={"nope": 5}), REGISTRY)) == "options"
-    assert fault(lambda: checks.channel(channel(options={"latency": 5}), REGISTRY)) == "options"
+    assert fault(lambda: validation.channel(channel(**mock, options={"latency": 5}), REGISTRY)) is None
+    assert fault(lambda: validation.channel(channel(**mock, options={"nope": 5}), REGISTRY)) == "options"
+    assert fault(lambda: validation.channel(channel(options={"latency": 5}), REGISTRY)) == "options"

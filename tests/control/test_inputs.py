@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.control.inputs import fields, members, patched, query, required
+from gateway.control.request_bodies import fields, members, patched, query, required
 from gateway.domain.channel import Channel, Dialect, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Budget, Limits, Window

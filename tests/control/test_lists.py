@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.control.lists import HOUR_MS, RETRY_MS, due, refresh_due
+from gateway.control.model_lists import HOUR_MS, RETRY_MS, due, refresh_due
 from gateway.domain.channel import Dialect, Served
 from gateway.domain.errors import BadRequest, UpstreamError
 from gateway.domain.listed import Listed

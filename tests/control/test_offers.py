@@ -1,8 +1,8 @@
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.control import offers
-from gateway.control.offers import LOCAL, VENDORS, keys
+from gateway.control import discovery
+from gateway.control.discovery import LOCAL, VENDORS, keys
 from gateway.domain.urls import checked_base_url
 from gateway.upstream.traits import PRESETS
 from tests.fakes.gateway import Gateway
@@ -17,7 +17,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """No keys in the environment, and no servers on this machine but the tests' own."""
     for _, _, variable in VENDORS:
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(offers, "LOCAL", ())
+    monkeypatch.setattr(discovery, "LOCAL", ())
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def found(gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch)
     """A local server where one may be expected; the gateway has another channel."""
     provider.on("/v1/models", LIST)
     gateway.channel("http://127.0.0.1:9/v1")
-    monkeypatch.setattr(offers, "LOCAL", (("ollama", provider.base_url), ("jan", "http://127.0.0.1:9/v1")))
+    monkeypatch.setattr(discovery, "LOCAL", (("ollama", provider.base_url), ("jan", "http://127.0.0.1:9/v1")))
     return provider.base_url
 
 
@@ -51,7 +51,7 @@ async def test_an_offer_taken_is_not_made_again(owner: ControlClient, found: str
 async def test_other_programs_on_a_usual_port_are_not_offered(
     owner: ControlClient, provider: Provider, found: str, script: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offers, "ANSWER_S", 0.1)
+    monkeypatch.setattr(discovery, "ANSWER_S", 0.1)
     provider.on("/v1/models", script)  # type: ignore[arg-type]
     assert await owner.offers() == []
 

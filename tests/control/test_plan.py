@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.control.plan import Plan
+from gateway.control.config_import import Plan
 from gateway.core.exported import exported
 from gateway.domain.account import Account
 from gateway.domain.channel import Check, Dialect, Served, Timeouts, TokenLimitField

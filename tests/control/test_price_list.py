@@ -6,8 +6,8 @@ import pytest
 from genai_prices.types import Tier as ListTier
 from genai_prices.types import TieredPrices
 
-from gateway.control import price_list
-from gateway.control.price_list import load, price_of, proposed
+from gateway.control import vendor_prices
+from gateway.control.vendor_prices import load, price_of, proposed
 from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, Tier
@@ -95,9 +95,9 @@ def test_the_channel_asked_first_decides() -> None:
 
 
 async def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> price_list.Find:
+    def missing() -> vendor_prices.Find:
         raise Unavailable("not installed", code="no_price_list")
 
-    monkeypatch.setattr(price_list, "_load", missing)
+    monkeypatch.setattr(vendor_prices, "_load", missing)
     with pytest.raises(Unavailable):
         await load()

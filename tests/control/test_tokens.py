@@ -75,8 +75,8 @@ async def test_a_name_is_used_once(owner: ControlClient, what: str) -> None:
 async def test_a_renamed_token_keeps_its_key_and_its_past(owner: ControlClient, gateway: Gateway) -> None:
     await gateway.client.chat()
     await gateway.settled()
-    view = await owner.edit_token("laptop", {"name": "desk"})
-    assert (view.name, view.calls) == ("desk", 1)
+    view = await owner.edit_token("laptop", {"name": "edits"})
+    assert (view.name, view.calls) == ("edits", 1)
     assert view.spent_nanos > 0
     assert await status_with(gateway, gateway.client.key) == 200
 

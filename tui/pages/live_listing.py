@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from textual.content import Content
 
-from gateway.client import connect
+from gateway.client import connect_card
 from gateway.domain.units import CallId
 from gateway.domain.views import CallView
 from tui import format as fmt
@@ -40,7 +40,7 @@ class LiveListing(Listing[CallView]):
         return row.id
 
     def twin(self, row: CallView) -> str:
-        return connect.curl(self.session.address, safe(row.model))
+        return connect_card.curl(self.session.address, safe(row.model))
 
     def lead(self, width: int) -> Content:
         """What goes on: minutes, errors, first bytes; who uses the page puts its own words in front."""

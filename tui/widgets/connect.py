@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from gateway.client import connect
+from gateway.client import connect_card
 from gateway.domain.views import TokenView
 from tui.apps import guide
 from tui.clipboard import copy
@@ -92,7 +92,7 @@ class Connect(ModalScreen[None]):
     def text(self) -> str:
         """What stands in the box and is copied."""
         url, model = self._session.address, safe(self._model, 200) or PLACEHOLDER_MODEL
-        card = connect.card(url, model, self._key)
+        card = connect_card.card(url, model, self._key)
         texts: dict[str, Callable[[], str]] = {
             "Shell": lambda: card.environment["sh"],
             "fish": lambda: card.environment["fish"],

@@ -14,7 +14,7 @@ UNDO_LIMIT = 50
 """Changes that can be taken back, in memory only."""
 
 
-class Desk:
+class Edits:
     """The engine, and the way back."""
 
     def __init__(self, engine: Engine) -> None:

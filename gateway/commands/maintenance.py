@@ -1,9 +1,12 @@
-"""Upkeep of what is stored: ``verify`` and ``undo``."""
+"""``verify``, ``undo`` and ``licences``: what the owner runs now and then."""
+
+import sys
+from pathlib import Path
 
 import click
 
 from gateway.commands.base import Command
-from gateway.commands.exits import Exit, Quit
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import json_option
 from gateway.commands.output import out, out_json, out_pairs
 from gateway.commands.session import run
@@ -50,3 +53,13 @@ def _result(verdict: Verdict) -> str:
 def undo() -> None:
     """Take back the last change of the configuration since the server started."""
     out(f"taken back: {plain(run(lambda client: client.undo(), running=True))}")
+
+
+NOT_FROZEN = "This is no executable: its packages are installed with their own licences ('pip show --files NAME')."
+
+
+@click.command(cls=Command, examples=["tollkeeper licences | less"])
+def licences() -> None:
+    """Print the licences of everything this executable carries."""
+    folder = getattr(sys, "_MEIPASS", None)
+    out(NOT_FROZEN if folder is None else (Path(folder) / "licences.txt").read_text(encoding="utf-8"))

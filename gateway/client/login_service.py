@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from gateway.client.child import command
+from gateway.client.launch import command
 from gateway.config import Config
 from gateway.domain.errors import Conflict, GatewayError
 

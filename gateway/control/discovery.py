@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from gateway.control.channels import default_base_url
-from gateway.control.desk import Desk
-from gateway.control.inputs import query
+from gateway.control.edits import Edits
+from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.domain.channel import Channel, Dialect, Served, Timeouts
 from gateway.domain.errors import UpstreamError
@@ -32,14 +32,14 @@ CONNECT_S = 0.5
 ANSWER_S = 2.0
 
 
-async def listed(desk: Desk, request: web.Request) -> list[Offer]:
+async def list_offers(edits: Edits, request: web.Request) -> list[Offer]:
     """GET /offers: local servers first. What is a channel already is not offered again."""
     query(request.query, {})
-    taken = {channel.base_url for channel in desk.registry.channels.values()}
+    taken = {channel.base_url for channel in edits.registry.channels.values()}
     return [
         offer
-        for offer in (*await _servers(desk.engine, LOCAL), *keys(os.environ))
-        if offer.base_url not in taken and not desk.engine.address.startswith(offer.base_url)
+        for offer in (*await _servers(edits.engine, LOCAL), *keys(os.environ))
+        if offer.base_url not in taken and not edits.engine.address.startswith(offer.base_url)
     ]
 
 
@@ -59,7 +59,7 @@ def keys(environ: Mapping[str, str]) -> list[Offer]:
     ]
 
 
-async def presets(_: Desk, request: web.Request) -> list[PresetView]:
+async def presets(_: Edits, request: web.Request) -> list[PresetView]:
     """GET /presets: the known vendors and model servers, in the order to offer them in."""
     query(request.query, {})
     return [

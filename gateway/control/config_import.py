@@ -1,29 +1,37 @@
-"""Plan: what it takes to make the configuration as a document says, all of it or nothing.
+"""The configuration as one text, and back: everything that a text says is applied in one change, or nothing.
 
-A thing that the document names becomes wholly as it says there: what is not said of it is as it comes. What the
-document does not name is left alone, or with ``prune`` removed.
+An entity that the document names becomes exactly what it says there; what it leaves out gets its default. What the
+document does not name is left alone, or removed with ``prune``.
 """
 
-from collections.abc import Mapping
+import asyncio
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from aiohttp import web
 
-from gateway.control import checks
+from gateway.control import validation
 from gateway.control.channels import default_base_url
-from gateway.control.lists import parted
-from gateway.core.exported import form
+from gateway.control.edits import Edits
+from gateway.control.model_lists import parted
+from gateway.control.request_bodies import fields, required
+from gateway.core import litellm, oneapi
+from gateway.core.exported import exported, form, notes
 from gateway.core.ids import digest, hint, new_id, new_key
 from gateway.core.lineup import lined_up
-from gateway.core.references import restored
+from gateway.core.references import REFERENCE, restored
+from gateway.core.taken import Taken
 from gateway.domain.change import Change, Entity, Table
 from gateway.domain.channel import Channel, Dialect
-from gateway.domain.config_file import Difference, FieldDifference
-from gateway.domain.errors import BadRequest
+from gateway.domain.config_file import Difference, ExportView, FieldDifference, ImportView, Origin
+from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.form import misfit, read
 from gateway.domain.registry import Registry
 from gateway.domain.sections import FORMAT, INNER, SECTIONS, Section
-from gateway.domain.text import mask, plain
+from gateway.domain.text import mask, plain, word
 from gateway.domain.token import Token
 from gateway.domain.toml import Value, inline
 from gateway.domain.units import ChannelId, Millis, TokenId
@@ -238,7 +246,7 @@ def _at(path: str, act: Any) -> Any:
 
 
 def _check_channel(value: Channel, registry: Registry) -> None:
-    checks.channel(value, registry)
+    validation.channel(value, registry)
     if value.preset not in ("", *PRESETS):
         raise BadRequest(f"must be one of {', '.join(sorted(PRESETS))}", param="preset")
     if value.name in registry.channels:
@@ -246,16 +254,109 @@ def _check_channel(value: Channel, registry: Registry) -> None:
 
 
 def _check_token(value: Token, registry: Registry) -> None:
-    checks.token(value, registry)
+    validation.token(value, registry)
     if value.name in registry.tokens:
         raise BadRequest("is the id of a token", param="name")
 
 
 _CHECKS: Mapping[str, Any] = {
-    "settings": lambda value, _: checks.settings(value),
-    "account": lambda value, _: checks.account(value),
-    "groups": lambda value, _: checks.group(value),
+    "settings": lambda value, _: validation.settings(value),
+    "account": lambda value, _: validation.account(value),
+    "groups": lambda value, _: validation.group(value),
     "channels": _check_channel,
     "tokens": _check_token,
-    "prices": lambda value, _: checks.price(value),
+    "prices": lambda value, _: validation.price(value),
 }
+
+
+class ImportBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do with a text."""
+
+    text: str
+    apply: bool = False
+    """Make the changes; else only tell them."""
+    prune: bool = False
+    """Remove what the text does not name."""
+    origin: Origin = Origin.OURS
+
+
+async def export_config(edits: Edits, _: web.Request) -> ExportView:
+    """GET /config; in a thread, for a large one takes its time."""
+    registry = edits.registry
+    return ExportView(text=await asyncio.to_thread(exported, registry), notes=notes(registry))
+
+
+async def import_config(edits: Edits, request: web.Request) -> ImportView:
+    """POST /config {text, apply?, prune?, origin?}.
+
+    What a stranger's text says is put over what is there: it knows little of a thing's fields, and names no whole home.
+    """
+    body = await request.read()
+    required(body, "text")
+    asked = ImportBody(**fields(body, ImportBody, ImportBody.__struct_fields__))
+    if asked.origin is Origin.OURS:
+        return await _followed(edits, _parsed(asked.text), asked, [])
+    if asked.prune:
+        raise BadRequest("only a configuration of Tollkeeper's own names everything: import it without prune")
+    found = _taken(_loaded(asked.text), asked.origin)
+    return await _followed(edits, merged(found.document, edits.registry), asked, found.notes)
+
+
+async def _followed(edits: Edits, document: Document, asked: ImportBody, told: list[str]) -> ImportView:
+    before = edits.registry
+    plan = Plan(before, edits.now)
+    await asyncio.to_thread(plan.follow, document, prune=asked.prune)
+    if asked.apply and edits.registry is not before:
+        msg = "the configuration was changed meanwhile; look at the differences and try again"
+        raise Conflict(msg, code="changed_meanwhile")
+    if asked.apply and plan.changes:
+        edits.commit(f"imported a configuration ({len(plan.changes)} changes)", *plan.changes)
+    return ImportView(
+        applied=asked.apply,
+        differences=plan.differences,
+        notes=[*told, *_to_do(plan, os.environ)],
+        keys=plan.keys if asked.apply else {},
+    )
+
+
+def _parsed(text: str) -> Document:
+    """Raises BadRequest with the line at fault."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as exc:  # a number of thousands of digits is a mere ValueError
+        raise BadRequest(f"the file is no TOML: {plain(str(exc))}", code="bad_configuration", param="text") from exc
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise BadRequest(f"the file is no JSON: {plain(str(exc))}", code="bad_configuration", param="text") from exc
+
+
+def _taken(source: Any, origin: Origin) -> Taken:
+    if origin is not Origin.LITELLM:
+        return oneapi.taken(source, oneapi.ONE_API if origin is Origin.ONE_API else oneapi.NEW_API)
+    if not isinstance(source, Mapping) or not isinstance(source.get("model_list"), list):
+        raise BadRequest("the file holds no model_list: it is no LiteLLM configuration", code="bad_configuration")
+    return litellm.taken(source)
+
+
+def _to_do(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+    """What the owner has to do for what is new or changed."""
+    for name in sorted(plan.keys):
+        yield f"token '{plain(name)}' is new here and gets a key of its own"
+    for change in plan.changes:
+        if isinstance(change.value, Channel):
+            yield from _to_do_for(change.value, plan, environ)
+
+
+def _to_do_for(channel: Channel, plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+    name = plain(channel.name)
+    for secret in (*channel.all_keys, *channel.headers.values(), channel.proxy):
+        variable = secret.removeprefix(REFERENCE)
+        if secret.startswith(REFERENCE) and not environ.get(variable):
+            yield f"channel '{name}': {variable} is not set where the server runs"
+    if channel.patterns and channel.id not in plan.registry.lists:
+        command = f"channel models {word(channel.name)} --refresh"
+        yield f"channel '{name}': its list of models has yet to come: 'tollkeeper {command}'"

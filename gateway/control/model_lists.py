@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import msgspec
 
-from gateway.control import checks
-from gateway.control.desk import Desk
+from gateway.control import validation
+from gateway.control.edits import Edits
 from gateway.core.engine import Engine
 from gateway.core.lineup import lined_up, newly_listed
 from gateway.domain.change import Change
@@ -36,7 +36,7 @@ SEARCH_S = 5.0
 _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 
 
-async def saved(channel: Channel, old: Channel | None, desk: Desk) -> list[Change]:
+async def saved(channel: Channel, old: Channel | None, edits: Edits) -> list[Change]:
     """The edits that keep a new or changed channel, with the models its patterns let in.
 
     Raises BadRequest, saying what to do, if there is no list for new patterns, or those of a new place, to choose of.
@@ -45,14 +45,14 @@ async def saved(channel: Channel, old: Channel | None, desk: Desk) -> list[Chang
     if old is None and not channel.models and not channel.patterns:
         channel = msgspec.structs.replace(channel, patterns=ALL)
     stays = old is not None and old.base_url == channel.base_url
-    before = _good(desk.registry.lists.get(channel.id)) if stays else None
+    before = _good(edits.registry.lists.get(channel.id)) if stays else None
     listed, asks = before, old is None or _moved(old, channel)
     if channel.patterns:
         chooses = asks or (old is not None and old.patterns != channel.patterns)
         if asks or (chooses and before is None):
-            channel, listed = await _asked(channel, before, desk, stays=stays)
+            channel, listed = await _asked(channel, before, edits, stays=stays)
         if (good := _good(listed)) is not None:
-            channel = lined_up(channel, good.models, desk.now)
+            channel = lined_up(channel, good.models, edits.now)
             if chooses and not channel.models:
                 told = f"none of the {len(good.models)} models it lists fits {', '.join(channel.patterns)}"
                 raise _no_list(channel, told)
@@ -60,8 +60,8 @@ async def saved(channel: Channel, old: Channel | None, desk: Desk) -> list[Chang
             channel = _frozen(channel)
     elif asks and channel.dialect is not Dialect.MOCK and not _known_place(channel):
         with suppress(UpstreamError, TimeoutError):
-            channel, listed = await _looked_for(channel, before, desk)
-            channel = lined_up(channel, listed.models, desk.now)
+            channel, listed = await _looked_for(channel, before, edits)
+            channel = lined_up(channel, listed.models, edits.now)
     changes = [Change("channels", channel.id, channel)]
     return changes if listed is before else [*changes, Change("lists", channel.id, listed)]
 
@@ -161,28 +161,28 @@ def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
         engine.change([Change("lists", channel.id, msgspec.structs.replace(listed, tried=engine.now(), error=text))])
 
 
-async def _asked(channel: Channel, before: Listed | None, desk: Desk, *, stays: bool) -> tuple[Channel, Listed]:
+async def _asked(channel: Channel, before: Listed | None, edits: Edits, *, stays: bool) -> tuple[Channel, Listed]:
     """The channel at the root that was found, and its list; if it cannot be had now, the last good one.
 
     A channel that stays where it is, and has no list yet, goes on waiting for its first.
     """
     try:
-        return await _looked_for(channel, before, desk)
+        return await _looked_for(channel, before, edits)
     except UpstreamError as exc:
-        desk.engine.upstreams.forget(channel.id)
+        edits.engine.upstreams.forget(channel.id)
         text = plain(exc.message, 500)
         if before is None and not stays:
             raise _no_list(channel, text) from exc
         kept = before or Listed(channel=channel.id, time=Millis(0))
-        return channel, msgspec.structs.replace(kept, tried=desk.now, error=text)
+        return channel, msgspec.structs.replace(kept, tried=edits.now, error=text)
 
 
-async def _looked_for(channel: Channel, before: Listed | None, desk: Desk) -> tuple[Channel, Listed]:
+async def _looked_for(channel: Channel, before: Listed | None, edits: Edits) -> tuple[Channel, Listed]:
     """Raises UpstreamError, and TimeoutError if there are models without the list."""
     async with asyncio.timeout(None if channel.patterns else SEARCH_S):
-        root, found = await desk.engine.upstreams.discover_root(channel)
+        root, found = await edits.engine.upstreams.discover_root(channel)
     channel = msgspec.structs.replace(channel, base_url=root)
-    return channel, newly_listed(before, channel, _some(channel, found), desk.now)
+    return channel, newly_listed(before, channel, _some(channel, found), edits.now)
 
 
 def _some(channel: Channel, found: Iterable[Served]) -> tuple[Served, ...]:
@@ -190,7 +190,7 @@ def _some(channel: Channel, found: Iterable[Served]) -> tuple[Served, ...]:
     usable: dict[str, Served] = {}
     for served in found:
         with suppress(BadRequest):
-            checks.served((served,))
+            validation.served((served,))
             usable.setdefault(served.name, served)
     if not usable:
         raise UpstreamError(f"channel '{channel.name}': its list of models is empty")

@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.client.caller import error_of
 from gateway.client.http import Answer, Ask, Place, exchange, request
+from gateway.client.request import error_of
 from gateway.domain.errors import Unavailable, UpstreamError
 
 Value = TypeVar("Value")
@@ -21,7 +21,7 @@ OUTPUT_CAP = 64
 """Output tokens of one call, for models that think before they speak."""
 
 
-class Door(msgspec.Struct, frozen=True, kw_only=True):
+class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
     """/v1 from outside: where it is, and the key to present. Every method raises what /v1 answers, or Unavailable."""
 
     place: Place
@@ -69,10 +69,10 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
         return Ask(method=method, path=self.base + path, headers=headers, body=body)
 
 
-def door(address: str, key: str = "") -> Door:
+def public_api(address: str, key: str = "") -> PublicApi:
     """The way to the base URL that a server's status tells."""
     parts = urlsplit(address)
-    return Door(place=Place(host=parts.hostname or "127.0.0.1", port=parts.port or 80), base=parts.path, key=key)
+    return PublicApi(place=Place(host=parts.hostname or "127.0.0.1", port=parts.port or 80), base=parts.path, key=key)
 
 
 def _question(model: str, *, stream: bool) -> bytes:
