@@ -53,7 +53,9 @@ async def summary(edits: Edits, request: web.Request) -> Summary:
         if given not in known:
             raise BadRequest(f"{name}: must be one of {', '.join(filter(None, known))}", param=name)
     since, until = Millis(asked.get("since", 0)), Millis(asked.get("until", FOREVER))
-    return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, (since, until, step, edits.now))
+    return await asyncio.to_thread(
+        _summary, edits.engine.store.calls, edits.registry, by, (since, until, step, edits.now)
+    )
 
 
 def _tallies(calls: CallLog) -> Tallies:

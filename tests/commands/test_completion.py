@@ -1,13 +1,162 @@
-"""Completion in shells."""
+"""What bash inserts is what was meant: after a colon, with blanks, inside quotation marks."""
 
 import os
+import select
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import click
 import pytest
+from click.shell_completion import CompletionItem
+from msgspec.structs import replace
 
-from tests.commands.runner import run
+from gateway.commands.base import Command
+from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS, BashComplete, Completer, line_of, several
+from gateway.commands.session import Session
+from gateway.domain.errors import Unavailable
+from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
+from tests.commands.runner import Control, run
+from tests.commands.samples import CHANNEL, GROUP, MODEL, TOKEN
 from tests.house import ROOT
+
+BREAKS = " \t\n\"'@><=;|&(:"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "word", "kept"),
+    [
+        ("tk price set ", ["tk", "price", "set"], None, ""),
+        ("tk price set qw", ["tk", "price", "set"], "qw", ""),
+        ("tk  set qwen3:8", ["tk", "set"], "qwen3:8", "qwen3:"),
+        ("tk chat --model=a:b:c", ["tk", "chat"], "--model=a:b:c", "--model=a:b:"),
+        ("tk show weird\\ n", ["tk", "show"], "weird n", ""),
+        ("tk show 'a b' \"c\\\"d:", ["tk", "show", "a b"], 'c"d:', ""),
+        ("tk show '", ["tk", "show"], "", ""),
+        ("tk show a\\:b", ["tk", "show"], "a:b", ""),
+    ],
+)
+def test_a_line_is_read_as_bash_reads_it(text: str, words: list[str], word: str | None, kept: str) -> None:
+    line = line_of(text, BREAKS)
+    assert (line.words, line.word, line.kept) == (words, word, kept)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "inserted"),
+    [
+        ("tk set qwen3:", "qwen3:8b", "8b"),
+        ("tk chat --model qwen3:8", "qwen3:8b", "8b"),
+        ("tk chat --model=qw", "qwen3:8b", "qwen3:8b"),
+        ("tk chat --model=qwen3:", "qwen3:8b", "8b"),
+        ("tk show wei", "weird name", "weird\\ name"),
+        ('tk show "wei', "we$ird name", "we\\$ird name"),
+        ("tk show 'it", "it's", "it'\\''s"),
+        ("tk show ", "$(x);y", "\\$\\(x\\)\\;y"),
+        ("tk show 日", "日本", "日本"),
+        ("tk chat --mo", "--model", "--model"),
+        ("tk edit --group default,fr", "default,friends", "default,friends"),
+    ],
+)
+def test_what_is_inserted(text: str, value: str, inserted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMP_LINE", text)
+    monkeypatch.setenv("COMP_WORDBREAKS", BREAKS)
+    shell = BashComplete(click.Command("tk"), {}, "tk", "_TK_COMPLETE")
+    assert shell.format_completion(CompletionItem(value)) == f"plain,{inserted}"
+
+
+@pytest.fixture(scope="module")
+def named(served: Served) -> Served:
+    """A server with names that are hard to type."""
+    tollkeeper(served.home, "channel", "add", "hard", "--dialect", "mock", "--models", "qwen3:8b")
+    tollkeeper(served.home, "token", "add", "weird name")
+    tollkeeper(served.home, "group", "add", "friends")
+    return served
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash here")
+@pytest.mark.parametrize(
+    ("typed", "args"),
+    [
+        ("price set qwen3:\t", "<price><set><qwen3:8b>"),
+        ("chat --model=qwen3:\t", "<chat><--model=qwen3:8b>"),
+        ("token show wei\t", "<token><show><weird name>"),
+        ('token show "wei\t', "<token><show><weird name>"),
+        ("doctor --token wei\t", "<doctor><--token><weird name>"),
+        ("token add x --group fr\t", "<token><add><x><--group><friends>"),
+        ("channel edit hard --group default,fr\t", "<channel><edit><hard><--group><default,friends>"),
+        ("channel add x --preset openr\t", "<channel><add><x><--preset><openrouter>"),
+        ("channel ed\t", "<channel><edit>"),
+    ],
+)
+def test_a_real_bash_completes(typed: str, args: str, named: Served, tmp_path: Path) -> None:
+    program = tmp_path / "tollkeeper"
+    program.write_text(
+        "#!/bin/sh\n"
+        f'[ -n "$_TOLLKEEPER_COMPLETE$REALLY" ] && exec {" ".join(PROGRAM)} "$@"\n'
+        "printf 'got:'; printf '<%s>' \"$@\"; echo ' end'\n"
+    )
+    program.chmod(0o700)
+    said = _typed(
+        [f'eval "$(REALLY=1 {program.name} completion bash)"', f"tollkeeper {typed}"],
+        environment(named.home) | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PS1": "", "TERM": "dumb"},
+    )
+    assert f"got:{args} end" in said
+
+
+def _typed(lines: list[str], env: dict[str, str]) -> str:
+    """What a terminal with a bash shows after these lines."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    shell = ["bash", "--norc", "--noprofile", "-i"]
+    with subprocess.Popen(shell, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as bash:
+        said = b""
+        for number, line in enumerate(lines):
+            os.write(ours, line.encode())
+            said += _until(ours, b"") if line.endswith("\t") else b""
+            os.write(ours, f"\necho done-{number}-$((6*7))\n".encode())
+            said += _until(ours, f"done-{number}-42".encode())
+        os.write(ours, b"exit\n")
+        bash.wait(PATIENCE_S)
+    return said.decode(errors="replace")
+
+
+def _until(terminal: int, wanted: bytes) -> bytes:
+    """What is shown up to these bytes."""
+    found = b""
+    while wanted not in found or not found:
+        assert select.select([terminal], [], [], PATIENCE_S)[0], found
+        found += os.read(terminal, 4096)
+    return found
+
+
+ANSWERS = {"GET /tokens": [TOKEN], "GET /groups": [GROUP], "GET /channels": [CHANNEL], "GET /models": [MODEL]}
+PARAM = click.Argument(["ref"])
+
+
+def completed(completer: Completer, incomplete: str, control: Control) -> list[str]:
+    return completer(click.Context(Command("x"), obj=Session(reach=control.reach)), PARAM, incomplete)
+
+
+@pytest.mark.parametrize(
+    ("completer", "begin", "name"),
+    [(TOKENS, "la", "laptop"), (GROUPS, "", "default"), (CHANNELS, "open", "openai"), (MODELS, "gpt-", "gpt-4o")],
+)
+def test_names_are_those_of_the_running_server(completer: Completer, begin: str, name: str) -> None:
+    assert completed(completer, begin, Control(ANSWERS)) == [name]
+    assert completed(completer, "zzz", Control(ANSWERS)) == []
+
+
+def test_the_last_of_several_names_is_completed() -> None:
+    two = Control({"GET /groups": [GROUP, replace(GROUP, name="friends")]})
+    assert completed(several(GROUPS), "fr", two) == ["friends"]
+    assert completed(several(GROUPS), "friends,", two) == ["friends,default"]
+    assert completed(several(GROUPS), "x,fr", two) == ["x,friends"]
+
+
+def test_nothing_is_said_when_nobody_can_be_asked() -> None:
+    assert completed(TOKENS, "", Control(ANSWERS, running=False)) == []
+    assert completed(TOKENS, "", Control({"GET /tokens": Unavailable("gone")})) == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,10 +1,17 @@
+import json
+from email.utils import formatdate
+
 import pytest
 
+from gateway.client.control import ControlClient
 from gateway.control.probe import probe
-from gateway.domain.channel import Channel
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import NotFound
+from gateway.domain.units import ChannelId
+from gateway.domain.views import Step
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Provider
+from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import choice, fail, reply, slam, whole
 
 LIST = reply({"object": "list", "data": [{"id": "m", "object": "model"}]})
@@ -66,3 +73,95 @@ async def test_a_model_it_does_not_serve_is_not_asked(gateway: Gateway, provider
 async def test_what_an_upstream_says_is_made_harmless(gateway: Gateway, provider: Provider, channel: Channel) -> None:
     provider.on("/v1/models", fail(400, "\x1b]0;owned\x07"))
     assert "\x1b" not in (await probe(gateway.engine, channel, "")).text
+
+
+CHECKUP_LIST = reply({"object": "list", "data": [{"id": "m"}, {"id": "n"}]})
+
+
+async def step(owner: ControlClient, name: str = "up") -> Step:
+    return (await owner.checkup(name)).step
+
+
+async def test_a_channel_that_is_well(owner: ControlClient, provider: Provider) -> None:
+    provider.on("/v1/models", CHECKUP_LIST)
+    found = await step(owner)
+    text = "127.0.0.1; connected; its key is accepted; it lists 2 models"
+    assert found == Step(name="channel up", result="ok", text=text)
+    assert [exchange.path for exchange in provider.exchanges] == ["/v1/models"]
+
+
+async def test_a_key_that_is_refused(owner: ControlClient, provider: Provider) -> None:
+    provider.on("/v1/models", fail(401))
+    found = await step(owner)
+    assert (found.result, "channel edit up --key" in found.fix) == ("fail", True)
+
+
+async def test_every_key_is_tried(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, keys=("sk-second-canary",))
+    provider.on("/v1/models", CHECKUP_LIST, CHECKUP_LIST, CHECKUP_LIST, fail(401))
+    assert "its 2 keys are accepted" in (await step(owner)).text
+    found = await step(owner)
+    assert (found.result, "key 2: " in found.text) == ("fail", True)
+    assert "channel key rotate up 2 --key KEY" in found.fix
+    sent = [exchange.head.get("authorization") for exchange in provider.exchanges]
+    assert sent == ["Bearer sk-upstream-canary", "Bearer sk-second-canary"] * 2
+
+
+async def test_a_variable_that_is_not_set(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, key="env:TOLLKEEPER_TEST_NOT_SET")
+    found = await step(owner)
+    assert (found.result, "TOLLKEEPER_TEST_NOT_SET is not set" in found.text) == ("fail", True)
+
+
+async def test_an_upstream_without_a_list_may_be_well(owner: ControlClient, provider: Provider) -> None:
+    provider.on("/v1/models", fail(404))
+    found = await step(owner)
+    assert (found.result, "channel test up" in found.text) == ("ok", True)
+
+
+async def test_an_upstream_that_fails(owner: ControlClient, provider: Provider) -> None:
+    provider.on("/v1/models", fail(500, "\x1b[2Jno"))
+    found = await step(owner)
+    assert (found.result, "\x1b" in found.text) == ("fail", False)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "said"),
+    [
+        ("http://127.0.0.1:1/v1", "no connection to 127.0.0.1:1: Connection refused"),
+        ("http://a..b/v1", "the name a..b is not found"),
+    ],
+)
+async def test_a_host_that_is_not_reached(owner: ControlClient, gateway: Gateway, base_url: str, said: str) -> None:
+    gateway.channel(base_url)
+    found = await step(owner)
+    assert (found.result, found.text.startswith(said)) == ("fail", True), found
+    assert "channel edit up --base-url" in found.fix
+
+
+async def test_what_is_off_is_left_alone_and_the_mock_needs_no_network(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:1/v1", enabled=False)
+    assert (await step(owner)).result == "skipped"
+    gateway.channel("", name="demo", dialect=Dialect.MOCK, key="")
+    assert (await step(owner, "demo")).text == "it lists 3 models"
+
+
+async def test_a_look_does_not_end_a_rest(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+    provider.on("/v1/models", CHECKUP_LIST)
+    gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "invalid key")
+    assert (await step(owner)).result == "ok"
+    assert (await owner.channel("up")).state == "attention"
+
+
+@pytest.mark.parametrize(("date", "ahead_s"), [(-3600, 3600), (90, -90), (None, None)])
+async def test_how_far_the_clocks_are_apart(
+    owner: ControlClient, gateway: Gateway, provider: Provider, date: int | None, ahead_s: int | None
+) -> None:
+    headers = {} if date is None else {"date": formatdate(gateway.engine.now() / 1000 + date, usegmt=True)}
+
+    async def dated(exchange: Exchange) -> None:
+        await exchange.answer(json.dumps({"data": [{"id": "m"}]}).encode(), headers=headers)
+
+    provider.on("/v1/models", dated)
+    ahead = (await owner.checkup("up")).ahead_ms
+    assert ahead == (None if ahead_s is None else pytest.approx(ahead_s * 1000, abs=2000))

@@ -1,5 +1,9 @@
 """Proving the books, and taking a change back."""
 
+import sys
+from pathlib import Path
+
+import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
@@ -37,3 +41,13 @@ def test_undo_says_what_was_taken_back() -> None:
 
 def test_undo_needs_the_server_that_made_the_change() -> None:
     assert run("undo", control=Control({}, running=False)).code == Exit.UNREACHABLE
+
+
+def test_an_executable_prints_what_it_carries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "licences.txt").write_text("all of it\n")
+    monkeypatch.setattr(sys, "_MEIPASS", str(tmp_path), raising=False)
+    assert run("licences").out.strip() == "all of it"
+
+
+def test_a_program_from_source_says_where_they_are() -> None:
+    assert "pip show" in run("licences").out

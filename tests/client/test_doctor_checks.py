@@ -1,0 +1,413 @@
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from msgspec.structs import replace
+
+from gateway.client.control import ControlClient
+from gateway.client.doctor_checks import START, Case, CheckFailed, check_clock, check_everything, check_proxies
+from gateway.domain.errors import Unavailable
+from gateway.domain.views import Step, Verdict
+from gateway.runfile import Endpoint
+from tests.client.examined import Spoil, failure, steps
+from tests.control.conftest import Surface
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import fail, reply, silence, slam, speak
+
+
+def test_an_ill_says_what_is_wrong_and_what_to_do() -> None:
+    ill = CheckFailed("nothing is left", START, code="insufficient_quota", status=429)
+    assert (ill.text, ill.fix, ill.code, ill.status) == ("nothing is left", START, "insufficient_quota", 429)
+
+
+def test_at_first_nothing_is_known() -> None:
+    case = Case(ControlClient(Endpoint(instance="i", secret="s")), key="k", token="t", model="m")
+    assert (case.token, case.sees, hasattr(case, "why")) == (None, [], False)
+
+
+PATH_FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
+    "wrong key": (lambda g, o: o.tokens(), {"key": "sk-tk-wrong"}, "the token is accepted", "token rotate"),
+    "no such token": (lambda g, o: o.tokens(), {"token": "nobody"}, "the token is accepted", "token list"),
+    "no token": (lambda g, o: o.remove_token("laptop"), {}, "the token is accepted", "token add"),
+    "disabled": (
+        lambda g, o: o.edit_token("laptop", {"enabled": False}),
+        {"token": "laptop"},
+        "the token is accepted",
+        "'tollkeeper token enable laptop'",
+    ),
+    "expired": (
+        lambda g, o: o.edit_token("laptop", {"expires": 1}),
+        {"token": "laptop"},
+        "the token is accepted",
+        "token edit laptop --expires",
+    ),
+    "all disabled": (lambda g, o: o.edit_token("laptop", {"enabled": False}), {}, "the token is accepted", "token add"),
+    "no models": (lambda g, o: o.remove_channel("up"), {}, "the model exists", "channel add"),
+    "unknown model": (lambda g, o: o.models(), {"model": "mm"}, "the model exists", "model list"),
+    "switched off": (
+        lambda g, o: o.edit_channel("up", {"enabled": False}),
+        {"model": "m"},
+        "the model exists",
+        "channel enable up",
+    ),
+    "other group": (
+        lambda g, o: o.edit_channel("up", {"groups": []}),
+        {"model": "m"},
+        "the group includes it",
+        "channel edit up --group default",
+    ),
+    "group's patterns": (
+        lambda g, o: o.edit_group("default", {"models": ["x*"]}),
+        {"model": "m"},
+        "the group includes it",
+        "group edit default --models",
+    ),
+    "token's patterns": (
+        lambda g, o: o.edit_token("laptop", {"models": ["x*"]}),
+        {"model": "m"},
+        "the group includes it",
+        "token edit laptop --models",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "what", "name", "fix"), PATH_FAILURES.values(), ids=PATH_FAILURES)
+async def test_each_failure_on_the_path_is_found_where_it_is(
+    owner: ControlClient, gateway: Gateway, spoil: Spoil, what: dict[str, str], name: str, fix: str
+) -> None:
+    await spoil(gateway, owner)
+    step = await failure(owner, **what)
+    assert step.name == name
+    assert fix in step.fix
+
+
+async def test_a_model_that_others_answer_for_exists(owner: ControlClient) -> None:
+    await owner.edit_group("default", {"fallbacks": [{"model": "old", "to": ["m"]}]})
+    found = await steps(owner, model="old")
+    assert {step.result for step in found.values()} == {"ok"}
+    assert found["the model exists"].text == "no channel serves 'old', other models answer for it"
+
+
+async def test_a_server_that_does_not_listen(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.engine.address = ""
+    assert (await failure(owner)).name == "the gateway answers"
+
+
+async def test_a_near_name_is_suggested(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "gpt-large", name="more")
+    assert "did you mean 'gpt-large'" in (await failure(owner, model="gtp-large")).text
+
+
+async def test_the_first_model_it_sees_is_taken(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "a", "b", name="more")
+    provider.on("a", speak())
+    assert (await steps(owner))["the model exists"].text == "'a' is served by more"
+
+
+async def _unpriced(owner: ControlClient) -> None:
+    await owner.remove_price("m")
+    await owner.set_settings({"refuse_unpriced": True})
+
+
+CALL_FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
+    "suspended": (lambda g, o: o.set_account({"status": "suspended"}), {}, "the quota suffices", "account set"),
+    "no money": (lambda g, o: o.grant(-(10**11)), {}, "the quota suffices", "account grant"),
+    "token budget": (
+        lambda g, o: o.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 0}]}),
+        {},
+        "the quota suffices",
+        "token edit laptop",
+    ),
+    "group budget": (
+        lambda g, o: o.edit_group("default", {"budgets": [{"tokens": 0}]}),
+        {},
+        "the quota suffices",
+        "group edit default",
+    ),
+    "unpriced": (
+        lambda g, o: _unpriced(o),
+        {},
+        "the quota suffices",
+        "price set m",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "what", "name", "fix"), CALL_FAILURES.values(), ids=CALL_FAILURES)
+async def test_each_failure_of_the_call_is_found_where_it_is(
+    owner: ControlClient, gateway: Gateway, spoil: Spoil, what: dict[str, str], name: str, fix: str
+) -> None:
+    await spoil(gateway, owner)
+    step = await failure(owner, **what)
+    assert step.name == name
+    assert fix in step.fix
+
+
+@pytest.mark.parametrize("limits", [{"rpm": 1}, {"rpd": 1}, {"tpm": 20}, {"tpd": 21}])
+@pytest.mark.parametrize("noun", ["token", "group"])
+async def test_a_limit_that_is_reached_is_named(
+    owner: ControlClient, gateway: Gateway, noun: str, limits: dict[str, int]
+) -> None:
+    await (
+        owner.edit_token("laptop", {"limits": limits})
+        if noun == "token"
+        else owner.edit_group("default", {"limits": limits})
+    )
+    await gateway.client.chat()
+    await gateway.settled()
+    step = await failure(owner)
+    assert step.name == "no limit is reached"
+    name = "laptop" if noun == "token" else "default"
+    (option,) = limits
+    assert step.fix == f"wait, or 'tollkeeper {noun} edit {name} --{option} COUNT' raises the limit"
+    assert (step.code, step.status) == ("rate_limit_exceeded", 429)
+
+
+async def test_a_limit_that_no_call_can_keep_is_not_to_be_waited_for(owner: ControlClient) -> None:
+    await owner.edit_token("laptop", {"limits": {"tpm": 1}})
+    step = await failure(owner)
+    assert (step.name, step.code) == ("no limit is reached", "request_too_large_for_limit")
+    assert step.fix == "ask for fewer tokens, or 'tollkeeper token edit laptop --tpm COUNT' raises the limit"
+
+
+async def test_a_limit_that_one_call_uses_up_is_no_ill(owner: ControlClient, gateway: Gateway) -> None:
+    await owner.edit_token("laptop", {"limits": {"rpm": 1}})
+    step = (await steps(owner))["a real call works"]
+    assert (step.result, "after it a limit lets no second one pass yet" in step.text) == ("ok", True)
+    assert [record.status for record in await gateway.settled(2)] == [200, 429]
+
+
+async def test_calls_that_run_count_against_their_limit(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    await owner.edit_token("laptop", {"limits": {"concurrent": 1, "queue": 0}})
+    text = (await steps(owner))["no limit is reached"].text
+    assert text.startswith("token 'laptop' has 1 of 1 calls at once left, ")
+    provider.on("m", silence)
+    calling = asyncio.create_task(gateway.client.chat())
+    await provider.asked(3)
+    assert "--concurrent" in (await failure(owner)).fix
+    (running, *_) = (await owner.calls()).calls
+    await owner.cancel(running.id)
+    await calling
+
+
+async def test_a_channel_that_nobody_may_ask_is_told_with_its_reason(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", fail(401))
+    await gateway.client.chat()
+    step = await failure(owner)
+    assert (step.name, step.code) == ("a channel takes calls", "no_channel_available")
+    assert "the upstream refused the channel's key" in step.text
+    assert "channel test up" in step.fix
+
+
+async def test_the_only_channel_is_asked_though_it_rests(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", fail(429, headers={"retry-after": "60"}), speak())
+    await gateway.client.chat()
+    assert {channel.state for channel in await owner.channels()} == {"cooling"}
+    found = await steps(owner)
+    assert {step.result for step in found.values()} == {"ok"}
+    assert found["a channel takes calls"].text.startswith("channel 'up' would be asked: last resort")
+
+
+@pytest.mark.parametrize("script", [fail(401), fail(500), slam])
+async def test_a_call_that_fails_is_the_last_ill(owner: ControlClient, provider: Provider, script: object) -> None:
+    provider.on("m", script)  # type: ignore[arg-type]
+    assert (await failure(owner)).name == "a real call works"
+
+
+async def test_what_a_channel_refuses_names_the_channel(owner: ControlClient, provider: Provider) -> None:
+    provider.on("m", fail(401))
+    assert (await failure(owner)).fix.endswith("'tollkeeper channel edit up --key KEY'")
+
+
+async def test_of_several_keys_a_refused_one_is_named(owner: ControlClient, provider: Provider) -> None:
+    await owner.edit_channel("up", {"keys": ["sk-second"]})
+    provider.on("m", fail(401), fail(401))
+    fix = (await failure(owner, model="m")).fix
+    assert fix.endswith(("channel key rotate up 1 --key KEY'", "channel key rotate up 2 --key KEY'"))
+
+
+async def test_a_key_that_is_nowhere_was_refused_by_nobody(owner: ControlClient, provider: Provider) -> None:
+    await owner.edit_channel("up", {"key": "env:TOLLKEEPER_NOPE"})
+    step = await failure(owner, model="m")
+    asked = "'tollkeeper channel edit up --key KEY'"
+    assert step.fix == f"set TOLLKEEPER_NOPE where the server runs and restart that, or {asked}"
+    assert not any("chat/completions" in exchange.path for exchange in provider.exchanges)
+
+
+async def test_no_price_is_no_ill(owner: ControlClient) -> None:
+    await owner.remove_price("m")
+    assert "no price" in (await steps(owner))["the quota suffices"].text
+
+
+@pytest.mark.parametrize("price", [None, {"input": 0, "output": 0}])
+async def test_what_costs_nothing_is_stopped_by_no_budget_in_dollars(
+    owner: ControlClient, price: dict[str, int] | None
+) -> None:
+    await (owner.remove_price("m") if price is None else owner.set_price("m", price))
+    await owner.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 0}]})
+    assert {step.result for step in (await steps(owner)).values()} == {"ok"}
+
+
+@pytest.mark.parametrize(("amounts", "option"), [({"nanos": 0}, "--budget"), ({"tokens": 0}, "--tokens-budget")])
+async def test_a_budget_of_the_account_is_not_mended_by_a_grant(
+    owner: ControlClient, amounts: dict[str, int], option: str
+) -> None:
+    await owner.set_account({"budgets": [{"window": "day", **amounts}]})
+    fix = f"'tollkeeper account set {option} day=AMOUNT' raises it"
+    assert (await failure(owner)).fix == fix
+    assert (await owner.why("laptop", "m")).fix == fix
+
+
+async def test_no_money_is_told_before_a_limit_that_is_reached(owner: ControlClient, gateway: Gateway) -> None:
+    await owner.edit_token("laptop", {"limits": {"tpm": 1}})
+    await owner.grant(-(10**11))
+    step = await failure(owner)
+    assert (step.name, step.code) == ("the quota suffices", "insufficient_quota")
+
+
+async def test_a_group_that_pays_nothing_needs_no_money(owner: ControlClient) -> None:
+    await owner.edit_group("default", {"multiplier": 0})
+    await owner.grant(-(10**11))
+    found = await steps(owner)
+    assert {step.result for step in found.values()} == {"ok"}
+    assert found["the quota suffices"].text == "'m' is free in group 'default'"
+
+
+async def test_a_free_model_needs_no_money(owner: ControlClient) -> None:
+    await owner.set_price("m", {"input": 0, "output": 0})
+    await owner.grant(-(10**11))
+    assert (await steps(owner))["the quota suffices"].result == "ok"
+
+
+async def test_a_second_channel_stands_in(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", name="dead", priority=9)
+    assert {step.result for step in (await steps(owner)).values()} == {"ok"}
+
+
+LIST = reply({"object": "list", "data": [{"id": "m"}]})
+HERE = "http://127.0.0.1:8655/v1"
+
+
+async def made(owner: ControlClient, environ: Mapping[str, str] | None = None) -> dict[str, Step]:
+    """By name."""
+    return {step.name: step async for step in check_everything(owner, environ or {})}
+
+
+async def test_every_channel_is_looked_at_whatever_becomes_of_the_others(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("/v1/models", fail(401), LIST)
+    gateway.channel("http://127.0.0.1:1/v1", name="dead")
+    gateway.channel(provider.base_url, name="well", enabled=False)
+    found = await made(owner)
+    results = {name: step.result for name, step in found.items()}
+    assert results == {
+        "channel dead": "fail",
+        "channel up": "fail",
+        "channel well": "skipped",
+        "the port": "ok",
+        "the home": "ok",
+        "the disk": "ok",
+        "open files": "ok",
+        "the clock": "skipped",
+        "the store": "ok",
+        "the proxy variables": "ok",
+    }
+    assert all(bool(step.fix) == (step.result == "fail") for step in found.values())
+
+
+async def test_books_that_differ(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = await owner.verify()
+
+    async def bad() -> Verdict:
+        return replace(verdict, equal=False, difference="balance: 1 != 2")
+
+    monkeypatch.setattr(owner, "verify", bad)
+    step = (await made(owner))["the store"]
+    assert (step.text, step.code) == ("balance: 1 != 2", "store_differs")
+
+
+async def test_a_store_that_has_failed(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.engine.store.books.trouble.say(write="the disk is full")
+    step = (await made(owner))["the store"]
+    gateway.engine.store.books.trouble.say(write="")
+    assert (step.result, step.code, step.status) == ("fail", "store_unavailable", 503)
+    assert (step.text, bool(step.fix)) == ("it has failed, and no calls are taken: the disk is full", True)
+
+
+async def test_a_damaged_log(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = await owner.verify()
+
+    async def bad() -> Verdict:
+        return replace(verdict, damage=["one", "another"])
+
+    monkeypatch.setattr(owner, "verify", bad)
+    step = (await made(owner))["the store"]
+    assert (step.result, step.text) == ("fail", "one; another")
+
+
+async def test_what_is_not_answered_is_a_failure_of_its_own(
+    owner: ControlClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise Unavailable("the server hangs")
+
+    for name in ("checkup", "machine", "verify"):
+        monkeypatch.setattr(owner, name, broken)
+    found = await made(owner)
+    failed = [name for name, step in found.items() if step.result == "fail"]
+    assert failed == ["channel up", "the machine", "the store"]
+
+
+async def test_without_a_server_there_is_nothing_to_look_at(owner: ControlClient, surface: Surface) -> None:
+    await surface.runner.cleanup()
+    assert [step.result for step in (await made(owner)).values()] == ["skipped"]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "result", "text"),
+    [
+        ({}, "skipped", "no upstream told its time"),
+        ({"a": 900}, "ok", "within 1 s of that of channel a"),
+        ({"a": 7_200_000, "b": -3_000}, "ok", "within 3 s of that of channel b"),
+        ({"a": 7_200_000}, "fail", "7,200 s ahead of that of channel a"),
+        ({"a": -61_000}, "fail", "61 s behind that of channel a"),
+    ],
+)
+def test_the_clock_is_judged_by_the_nearest_upstream(ahead: dict[str, int], result: str, text: str) -> None:
+    step = check_clock(ahead)
+    assert (step.result, step.text) == (result, text)
+
+
+@pytest.mark.parametrize(
+    ("environ", "result"),
+    [
+        ({}, "ok"),
+        ({"HTTP_PROXY": ""}, "ok"),
+        ({"https_proxy": "http://p:1"}, "ok"),
+        ({"HTTP_PROXY": "http://p:1"}, "fail"),
+        ({"http_proxy": "http://p:1"}, "fail"),
+        ({"ALL_PROXY": "socks5://p:1"}, "fail"),
+        ({"HTTP_PROXY": "http://p:1", "NO_PROXY": "example.com, 10.0.0.0/8"}, "fail"),
+        ({"HTTP_PROXY": "http://p:1", "NO_PROXY": "127.0.0.1,localhost"}, "ok"),
+        ({"HTTP_PROXY": "http://p:1", "no_proxy": "a, 127.0.0.0/8"}, "ok"),
+        ({"HTTP_PROXY": "http://p:1", "no_proxy": "*"}, "ok"),
+    ],
+)
+def test_variables_that_lead_calls_to_a_proxy(environ: dict[str, str], result: str) -> None:
+    step = check_proxies(HERE, environ)
+    assert step.result == result
+    assert bool(step.fix) == (result == "fail")
+
+
+def test_a_name_is_spared_by_the_domain_it_ends_in() -> None:
+    environ = {"HTTP_PROXY": "http://p:1", "NO_PROXY": ".home.arpa"}
+    assert check_proxies("http://box.home.arpa:8655/v1", environ).result == "ok"
+    assert "http://p:1" not in check_proxies("http://box:8655/v1", environ).text
