@@ -191,6 +191,7 @@ _GOOD: dict[Dialect, dict[str, Callable[[str], dict[str, Any]]]] = {
         "usage": lambda text: _openai(usage={**usage(), "cost_details": {"note": text}, "cost": text}),
         "odd usage": lambda text: _openai(usage={"prompt_tokens": text, "completion_tokens": text}),
         "groq": lambda text: _openai(x_groq={"id": text}),
+        "name of a field": lambda text: {**_openai(), text: 1},
     },
     Dialect.ANTHROPIC: {
         "id": lambda text: _message(id=f"msg_{text}"),
@@ -210,6 +211,7 @@ _STREAMED: dict[Dialect, dict[str, Callable[[str], list[dict[str, Any]]]]] = {
     Dialect.OPENAI: {
         "id": lambda text: _chunks(id=f"chatcmpl-{text}"),
         "fingerprint": lambda text: _chunks(system_fingerprint=text, provider=text),
+        "name of a field": lambda text: [{**part, text: 1} for part in _chunks()],
         "error beside": lambda text: [{**chunk(delta("Hi")), "error": {"message": text, "code": text}}],
         "late error": lambda text: [*_chunks()[:1], {"error": {"message": text, "type": text, "param": text}}],
         "finish": lambda text: [chunk(delta("Hi")), chunk(delta(finish=text)), chunk(usage=usage())],

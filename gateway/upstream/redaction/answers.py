@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.redaction.search import BLOCK, Needles, aligned, all_of, blanked, lowered
+from gateway.upstream.redaction.search import BLOCK, Needles, aligned, all_of, blanked, folded, has_escapes
 
 LONG = 4096
 """Characters of a field above which it is not searched for pieces and other spellings."""
@@ -22,6 +22,10 @@ SHORT = 256
 """Characters of an id or a header, for which it is known what to look up."""
 HARMLESS = 7
 """Characters that are too few for a secret."""
+REPEATED = 64
+"""Bytes of a value that is remembered as harmless."""
+REPEATED_LIMIT = 256
+"""Values that are."""
 
 REQUEST_ID = "x-upstream-request-id"
 
@@ -37,15 +41,21 @@ _KNOWN = frozenset(
     }
 )
 """Fields that are content, or that are looked at or written elsewhere."""
+_USUAL = frozenset(
+    {"citations", "native_finish_reason", "obfuscation", "provider", "service_tier", "system_fingerprint"}
+)
+"""Fields of many chunks, of which only the values are looked at."""
 
 
 class Screen:
     """Keeps one channel's secrets out of its answers."""
 
-    __slots__ = ("_grams", "_needles", "_values")
+    __slots__ = ("_grams", "_harmless", "_needles", "_values")
 
     def __init__(self, needles: Needles) -> None:
         self._needles = needles
+        self._harmless: set[bytes] = set()
+        """Short values that were searched: chunk after chunk has the same."""
         self._grams = frozenset(gram for spelling in needles.long for gram in all_of(spelling, BLOCK))
         self._values = tuple(dict.fromkeys(form for value in needles.values for form in _in_json(value)))
 
@@ -53,9 +63,12 @@ class Screen:
         """Whether a short text shows a secret, or a piece of one."""
         if len(text) <= HARMLESS:
             return False
-        low = text.lower() if text.isascii() else lowered(text)
+        if text.isascii() and text.isprintable():
+            low, escaped = text.lower().replace(" ", "+"), "%" in text or "\\" in text or "&" in text
+        else:
+            low, escaped = folded(text), has_escapes(text)
         blocks = _blocks_of(len(low))(low) if 2 * BLOCK <= len(low) <= SHORT else aligned(low)
-        if not self._grams.isdisjoint(blocks) or "%" in text or "\\" in text or "&" in text:
+        if escaped or not self._grams.isdisjoint(blocks):
             return bool(self._needles.spans(text))
         for short in self._needles.short:  # noqa: SIM110 - a generator would cost more than all this
             if short in low:
@@ -65,16 +78,28 @@ class Screen:
     def hides(self, raw: msgspec.Raw) -> bool:
         """Whether a JSON value has a secret in it."""
         data = bytes(raw)
-        if len(data) <= HARMLESS:
+        size = len(data)
+        if size <= HARMLESS or data in self._harmless:
             return False
-        if len(data) <= LONG:
-            return self.shows(data.decode("utf-8", "replace"))
-        return any(value in data for value in self._values)
+        if size > LONG:
+            return any(value in data for value in self._values)
+        shows = self.shows(data.decode("utf-8", "replace"))
+        if not shows and size <= REPEATED:
+            if len(self._harmless) >= REPEATED_LIMIT:
+                self._harmless.clear()
+            self._harmless.add(data)
+        return shows
 
     def clean(self, fields: Fields) -> bool:
-        """Blank the secrets in the fields of an answer, chunk or choice, but for its content; whether any was there."""
+        """Blank the secrets in the fields of an answer, chunk or choice, but for its content; whether any was there.
+
+        A field whose name shows one is left out.
+        """
         bad = self._hiding(fields)
         for name in bad:
+            if self._names(name):
+                del fields[name]
+                continue
             text = bytes(fields[name]).decode("utf-8", "replace")
             value = rawjson.maybe(blanked(text, self._needles.spans(text)).encode())
             fields[name] = rawjson.NULL if value is None else rawjson.raw(value)
@@ -85,7 +110,12 @@ class Screen:
         return bool(self._hiding(fields))
 
     def _hiding(self, fields: Fields) -> list[str]:
-        return [name for name, raw in fields.items() if name not in _KNOWN and self.hides(raw)]
+        names = fields.keys() - _KNOWN
+        return [name for name in names if self._names(name) or self.hides(fields[name])] if names else []
+
+    def _names(self, name: str) -> bool:
+        """Whether the name of a field itself shows a secret."""
+        return name not in _USUAL and self.shows(name)
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """What of an answer's headers goes on to the client: limits, times, and the upstream's id of the call."""

@@ -2,7 +2,8 @@ r"""Search: known secrets in a text, whole or in pieces, in plain or encoded for
 
 A text is searched as it is, and again with its escapes decoded (percent, JSON, HTML), up to ``ROUNDS`` times, so that
 ``%73k-``, ``\u0073k-`` and ``sk\/`` are found for what they are. Of a secret there are several spellings: the value,
-its Base64 at each of the three alignments, its hex digits. Upper and lower case are one. A piece is found by blocks of
+what is left of it where it looks escaped itself, its Base64 at each of the three alignments, its hex digits. Upper and
+lower case are one, and so are all blanks and the plus sign that stands for them in forms. A piece is found by blocks of
 ``BLOCK`` characters: of two strings that have ``PIECE`` characters in common, each holds a whole aligned block of the
 other.
 """
@@ -30,14 +31,23 @@ BLANK = "…"
 
 Span = tuple[int, int]
 
-_ESCAPE = re.compile(
+_JSON = (
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\[\\/\"'bfnrt]"
-    r"|%[0-9a-fA-F]{2}|&(?:amp|lt|gt|quot|apos|#[0-9]{1,6}|#[xX][0-9a-fA-F]{1,5});|[\u00ad\u200b-\u200f\u2060\ufeff\ufffd]"
 )
+_PERCENT = r"%[0-9a-fA-F]{2}"
+_HTML = r"&(?:amp|lt|gt|quot|apos|#[0-9]{1,6}|#[xX][0-9a-fA-F]{1,5});"
+_UNSEEN = (
+    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\ufe00-\ufe0f\ufeff\ufffd]"
+)
+"""What has no width, or is shown as one that has none."""
+_ESCAPE = re.compile(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}")
+_KINDS = tuple(map(re.compile, (_JSON, _PERCENT, _HTML)))
 _NAMED = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
 _CONTROLS = frozenset("bfnrt")
 _ELLIPSIS = re.compile(r"\*{2,}|\.{2,}|…+|•+|x{4,}")
-_NO_ASCII_CAPITALS = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_FOLDED = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)} | dict.fromkeys(map(ord, _BLANKS), "+")
 
 
 class View(msgspec.Struct, frozen=True):
@@ -58,15 +68,20 @@ def views(text: str) -> Iterator[View]:
         view = _decoded(view)
 
 
-def _decoded(view: View) -> View | None:
+def has_escapes(text: str) -> bool:
+    """Whether the text reads differently when it is decoded."""
+    return _ESCAPE.search(text) is not None
+
+
+def _decoded(view: View, kind: re.Pattern[str] = _ESCAPE) -> View | None:
     """With one layer of escapes decoded; None if there is none."""
-    if _ESCAPE.search(view.text) is None:
+    if kind.search(view.text) is None:
         return None
     out: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     last = 0
-    for match in _ESCAPE.finditer(view.text):
+    for match in kind.finditer(view.text):
         begin, end = match.span()
         out.append(view.text[last:begin])
         starts += view.starts[last:begin]
@@ -103,20 +118,23 @@ def _of_code(code: int) -> str:
     return chr(code) if code <= 0x10FFFF else ""
 
 
-def lowered(text: str) -> str:
-    """In lower case, every character in its place."""
-    return text.lower() if text.isascii() else text.translate(_NO_ASCII_CAPITALS)
+def folded(text: str) -> str:
+    """The text as it is compared: in lower case, each blank a plus sign, every character in its place."""
+    return text.lower().replace(" ", "+") if text.isascii() and text.isprintable() else text.translate(_FOLDED)
 
 
 def spellings(value: str) -> tuple[str, ...]:
-    """How a value may be written, in lower case: as it is, in Base64 wherever that begins and ends, in hex digits."""
+    """How a value may be written, folded: as it is, decoded, in Base64 wherever that begins and ends, in hex digits."""
     raw = value.encode()
-    found = [lowered(value), lowered(" ".join(value.split())), raw.hex()]
+    found = [value, " ".join(value.split()), raw.decode("latin-1"), raw.hex()]
+    whole = View(value, range(len(value)), range(1, len(value) + 1))
+    found += [view.text for view in views(value)]
+    found += [view.text for kind in _KINDS if (view := _decoded(whole, kind))]
     for before in range(3):
         start, stop = (8 * before + 5) // 6, 8 * (before + len(raw)) // 6
         shifted = bytes(before) + raw + bytes(2)
-        found += [encode(shifted).decode()[start:stop].lower() for encode in (b64encode, urlsafe_b64encode)]
-    return tuple(spelling for spelling in dict.fromkeys(found) if len(spelling) >= SHORTEST)
+        found += [encode(shifted).decode()[start:stop] for encode in (b64encode, urlsafe_b64encode)]
+    return tuple(spelling for spelling in dict.fromkeys(map(folded, found)) if len(spelling) >= SHORTEST)
 
 
 class Needles(msgspec.Struct, frozen=True):
@@ -124,7 +142,7 @@ class Needles(msgspec.Struct, frozen=True):
 
     values: frozenset[str] = frozenset()
     ends: tuple[str, ...] = ()
-    """The values in lower case, for masked quotes."""
+    """The values, folded, for masked quotes."""
     long: tuple[str, ...] = ()
     """Spellings that are found in pieces."""
     short: tuple[str, ...] = ()
@@ -135,7 +153,7 @@ class Needles(msgspec.Struct, frozen=True):
     def stands_in(self, text: str) -> bool:
         """Whether a whole value stands in the text, in any spelling."""
         for view in views(text):
-            low = lowered(view.text)
+            low = folded(view.text)
             if any(spelling in low for spelling in (*self.long, *self.short)):
                 return True
         return False
@@ -146,8 +164,8 @@ class Needles(msgspec.Struct, frozen=True):
         if not self.values:
             return found
         for view in views(text):
-            found += [(view.starts[begin], view.ends[end - 1]) for begin, end in self._found(lowered(view.text))]
-        found += self._masked(lowered(text))
+            found += [(view.starts[begin], view.ends[end - 1]) for begin, end in self._found(folded(view.text))]
+        found += self._masked(folded(text))
         return found
 
     def _found(self, text: str) -> Iterator[Span]:
@@ -181,7 +199,7 @@ def needles(values: Iterable[str]) -> Needles:
     long = tuple(spelling for spelling in written if len(spelling) >= PIECE)
     return Needles(
         values=frozenset(kept),
-        ends=tuple(map(lowered, kept)),
+        ends=tuple(map(folded, kept)),
         long=long,
         short=tuple(spelling for spelling in written if len(spelling) < PIECE),
         blocks=frozenset(block for spelling in long for block in aligned(spelling)),

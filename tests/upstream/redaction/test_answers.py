@@ -22,7 +22,7 @@ def ask() -> Order:
     return msgspec.structs.replace(order(include_usage=True), screen=SCREEN)
 
 
-@pytest.mark.parametrize("name", [name for name in WRITTEN if name != "invisible"])
+@pytest.mark.parametrize("name", WRITTEN)
 def test_an_id_that_shows_a_secret_is_seen(name: str) -> None:
     assert SCREEN.shows(f"chatcmpl-{WRITTEN[name](KEY)}")
 
@@ -66,6 +66,28 @@ def test_a_plain_answer_shows_no_secret_beside_its_content() -> None:
     assert (found.upstream_id, answer["id"]) == ("", "chatcmpl-ours")
     assert (answer["system_fingerprint"], answer["provider"]) == ("…", {"a": ["…"]})
     assert (answer["choices"][0]["note"], answer["choices"][0]["message"]) == ("…", said["message"])
+
+
+@pytest.mark.parametrize("name", [KEY, KEY[4:30], f"x-{KEY}", "hunter2!x"])
+def test_a_field_whose_name_shows_a_secret_is_left_out(name: str) -> None:
+    said = {**choice("Hi", finish="stop"), name: 1}
+    doc = {**whole("m", said, spent=usage()), name: [1], "note": 2}
+    answer = OpenAIDialect().whole(dumps(doc), ask(), channel())
+    assert b"hunter2!x" not in answer.body
+    assert KEY[4:30].encode() not in answer.body
+    assert json.loads(answer.body)["note"] == 2
+    stream = OpenAIDialect().stream(ask(), channel())
+    out = stream.feed(event({**chunk({**delta("Hi"), name: 1}), name: 1, "note": 2}))
+    assert json.loads(out.partition(b": ")[2])["note"] == 2
+    assert name.encode() not in out
+
+
+@pytest.mark.parametrize("name", ["invisible", "hyphens", "controls"])
+def test_usage_shows_no_secret(name: str) -> None:
+    report = {**usage(), "note": WRITTEN[name](KEY)}
+    for body in (dumps(whole("m", spent=report)), json.dumps(whole("m", spent=report), ensure_ascii=False).encode()):
+        answer = json.loads(OpenAIDialect().whole(body, ask(), channel()).body)
+        assert "note" not in answer["usage"]
 
 
 @pytest.mark.parametrize("field", ["system_fingerprint", "provider", "service_tier"])

@@ -3,7 +3,7 @@
 import json
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -29,6 +29,10 @@ WRITTEN: dict[str, Callable[[str], str]] = {
     "upper": str.upper,
     "lower": str.lower,
     "invisible": "\u200b".join,
+    "hyphens": "\u00ad".join,
+    "controls": "\0".join,
+    "invisible in json": lambda secret: json.dumps("\u200b".join(secret))[1:-1],
+    "form": quote_plus,
     "hex": lambda secret: secret.encode().hex(),
 }
 
@@ -40,6 +44,29 @@ def clear(text: str, *secrets: str) -> str:
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_secret_is_found_however_it_is_written(name: str) -> None:
     assert clear(f"the key {WRITTEN[name](KEY)} is bad", KEY) in ("the key … is bad", 'the key "\\"…\\"" is bad')
+
+
+@pytest.mark.parametrize("name", [name for name in WRITTEN if name != "lower"])
+@pytest.mark.parametrize(
+    "secret", ['Gr8!p&<x>"\\/%+=zQMeS', "pass%41word%2F%25x", "a\\u0041bc\\/d\\\\ef\\x41", "one&amp;two&#65;three"]
+)
+def test_a_secret_that_looks_escaped_itself_is_found(name: str, secret: str) -> None:
+    assert "…" in clear(f"key {WRITTEN[name](secret)}!", secret)
+    assert "…" in clear("key " + secret[:9] + "\u200b" + secret[9:], secret)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "ysfbq+finyx+cqpag",
+        "ysfbq\u00a0finyx\u00a0cqpag",
+        "ysfbq\\u00a0finyx\\u00a0cqpag",
+        "ysfbq\tfinyx\ncqpag",
+        "ysfbq%A0finyx%A0cqpag",
+    ],
+)
+def test_blanks_of_any_kind_are_one(written: str) -> None:
+    assert clear(f"key {written}.", "ysfbq finyx cqpag") == "key …."
 
 
 @pytest.mark.parametrize("before", ["", "u", "us", "user:"])
@@ -71,8 +98,8 @@ def test_what_is_no_secret_is_left_as_it_is(text: str, secrets: list[str]) -> No
 
 @pytest.mark.parametrize("start", range(0, len(KEY) - PIECE, 5))
 def test_pieces_of_twelve_characters_are_found(start: int) -> None:
-    assert clear(f"key {KEY[start : start + PIECE]}: no", KEY) == "key …: no"
-    assert clear(f"key {KEY[start : start + PIECE - 1]}: no", KEY) == f"key {KEY[start : start + PIECE - 1]}: no"
+    assert clear(f"key:{KEY[start : start + PIECE]}: no", KEY) == "key:…: no"
+    assert clear(f"key:{KEY[start : start + PIECE - 1]}: no", KEY) == f"key:{KEY[start : start + PIECE - 1]}: no"
 
 
 @pytest.mark.parametrize(
