@@ -33,6 +33,8 @@ from tests.bench.processes import (
     until_answered,
 )
 
+KEY = "sk-proj-" + "aB3dE6gH9jK2mN5pQ8sT1vX4zC7" * 5
+"""Of the channel: as long as the longest that vendors give, for answers are searched for it."""
 EVENTS = 200
 """Of one streamed answer."""
 
@@ -133,7 +135,7 @@ def furnish(home: Path, upstream: int, records: int) -> str:
     models = f"m,m-{EVENTS}"
     tollkeeper(home, "account", "grant", "100000")
     tollkeeper(
-        home, "channel", "add", "bench", "--base-url", url, "--key", "k", "--models", models, "--group", "default"
+        home, "channel", "add", "bench", "--base-url", url, "--key", KEY, "--models", models, "--group", "default"
     )
     for model in models.split(","):
         tollkeeper(home, "price", "set", model, "--input", "2.50", "--output", "10")
