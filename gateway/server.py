@@ -37,12 +37,14 @@ from gateway.core.live import Live, Patience
 from gateway.core.meter import Meter
 from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Parts, Pipeline
+from gateway.core.preparation import Preparer
 from gateway.core.progress import Teller
 from gateway.core.ratelimit import Limiter
 from gateway.core.retries import Retries
 from gateway.core.room import Rooms
 from gateway.core.sticky import Sticky
 from gateway.core.tasks import Tasks
+from gateway.core.worker import Worker, share_fairly
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.units import ChannelId, Millis
@@ -104,6 +106,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
     """
     _harden()
     frozen.settle_in()  # the lock ends with the process
+    share_fairly()
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(open_engine(config))
         stop = _Stop()
@@ -168,7 +171,7 @@ async def open_engine(
     clock, tasks = clock or Clock(), Tasks()
     store = Store.open(config, now=clock.wall)
     files = OpenFiles(lambda: store.entities.registry.settings)
-    upstreams = Upstreams(most=files.upstreams)
+    upstreams, worker = Upstreams(most=files.upstreams), Worker()
     log_filter = LogFilter(upstreams.redaction)
     log_filter.install()
     try:
@@ -186,6 +189,7 @@ async def open_engine(
             lessons=Lessons(),
             upstreams=upstreams,
             files=files,
+            worker=worker,
             wire=_pipeline,
         )
         with engine.store_watched():
@@ -194,17 +198,18 @@ async def open_engine(
     finally:
         await tasks.close()
         await upstreams.close()
+        worker.close()
         store.close()
         log_filter.remove()
 
 
 def _pipeline(engine: Engine) -> Pipeline:
     chance = secrets.SystemRandom()
-    rooms = Rooms(engine.limiter)
+    rooms, adapter_of = Rooms(engine.limiter), dialects.adapters()
     attempts = Attempts(
         sender=engine.upstreams,
-        adapter_of=dialects.adapters(),
-        lessons=engine.lessons,
+        adapter_of=adapter_of,
+        preparer=Preparer(adapter_of, engine.lessons, engine.worker),
         health=engine.health,
         clock=engine.clock,
         progress=Teller(engine.bus, engine.store.books, engine.clock),
@@ -229,6 +234,7 @@ def _pipeline(engine: Engine) -> Pipeline:
             bus=engine.bus,
             answers=engine.answers,
             clock=engine.clock,
+            worker=engine.worker,
             status_of=status_of,
         )
     )

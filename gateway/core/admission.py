@@ -72,6 +72,8 @@ def admit(call: Call, limiter: Limiter, books: Purse, recall: Recall = nothing_r
 
 def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> Need:
     """What a call may use at most, whichever channel and model answers it."""
+    if call.demand is not None:
+        return call.demand
     prices, multiplier = call.catalog.registry.prices, call.group.multiplier
     if not entry.fallbacks:
         return need_of(call.asked, entry.effects, prices.get(entry.name), multiplier, recall)

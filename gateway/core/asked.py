@@ -10,8 +10,10 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from gateway.core.body import Fields, fields_of
+from gateway.core.large_body import read_large
 from gateway.domain.errors import BadRequest
-from gateway.domain.estimate import prompt_bound
+from gateway.domain.estimate import prompt_bound, prompt_tokens
+from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.upstream.output_limit import CAPS, MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS
 
 MAX_MODEL = 256
@@ -39,6 +41,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """``output_cap`` and ``choices`` say all about the output's length: nothing else that may bear on it is there."""
     input_bound: int
     """Upper estimate of the input tokens, for the hold."""
+    long: LongStrings = NOTHING_LONG
+    """What is missing in ``fields``, if the request is large; ``body`` is whole."""
+    prompt: int | None = None
+    """Estimate of the input tokens, if that was made already: of a large request, for it takes a while."""
+
+    @property
+    def large(self) -> bool:
+        """Whether it takes a while to work on it: not in the event loop's thread."""
+        return self.prompt is not None
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -85,13 +96,28 @@ _NUMBER = msgspec.json.Decoder(float | None)
 
 def asked(body: bytes) -> Asked:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    fields, mask = fields_of(body)
+    return _asked(body, *fields_of(body))
+
+
+def asked_large(body: bytes) -> Asked:
+    """The same for a body that is ``LARGE``. It takes its time: not for the event loop's thread."""
+    read = read_large(body)
+    found = _asked(read.brief, read.fields, read.mask, read.long)
+    return msgspec.structs.replace(
+        found,
+        body=body if found.body else b"",
+        long=read.long,
+        prompt=prompt_tokens(read.fields, read.long),
+    )
+
+
+def _asked(body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHING_LONG) -> Asked:
     try:
         found = None if mask else _REGULAR.decode(body)
     except (msgspec.DecodeError, RecursionError):
         found = None
     if found is None or (found.stream_options is not None and not found.stream):
-        return _careful(fields, mask)
+        return _careful(fields, mask, long)
     others = () if STANDARD_FIELDS.issuperset(fields) else fields.keys() - STANDARD_FIELDS
     return Asked(
         body=body,
@@ -103,11 +129,11 @@ def asked(body: bytes) -> Asked:
         choices=found.n or 1,
         output_cap=found.max_completion_tokens or found.max_tokens,
         plain=not others and (found.max_completion_tokens is None or found.max_tokens is None),
-        input_bound=prompt_bound(fields, others),
+        input_bound=prompt_bound(fields, others, long),
     )
 
 
-def _careful(fields: Fields, mask: bytes) -> Asked:
+def _careful(fields: Fields, mask: bytes, long: LongStrings) -> Asked:
     """Field by field, so that the error names the one at fault; what one decode refuses may be good yet."""
     model = _model(fields)
     _messages(fields)
@@ -131,7 +157,7 @@ def _careful(fields: Fields, mask: bytes) -> Asked:
         choices=_number(fields, "n", MAX_CHOICES) or 1,
         output_cap=caps[0] or caps[1],
         plain=not others and None in caps,
-        input_bound=prompt_bound(fields, others),
+        input_bound=prompt_bound(fields, others, long),
     )
 
 

@@ -11,12 +11,12 @@ import msgspec
 
 from gateway.core.allowance import REMEMBERING
 from gateway.core.answer_memory import POCKET
-from gateway.core.body import unmask
 from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.chooser import Chooser, no_channel
 from gateway.core.clock import Clock
 from gateway.core.health import Health
+from gateway.core.preparation import Preparer
 from gateway.core.room import Rooms
 from gateway.core.routing import Choice
 from gateway.core.settlement import billed_unseen
@@ -26,9 +26,7 @@ from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Failure, Order, Prepared, Reply, Whole
-from gateway.upstream.lessons import Lessons
-from gateway.upstream.overridden import overridden
+from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Order, Prepared, Reply, Whole
 from gateway.upstream.redaction.redaction import Redaction
 
 BODY_LIMIT = 64 << 20
@@ -80,7 +78,7 @@ class Attempts:
         *,
         sender: Sender,
         adapter_of: Callable[[Dialect], Adapter],
-        lessons: Lessons,
+        preparer: Preparer,
         health: Health,
         clock: Clock,
         progress: Progress,
@@ -90,7 +88,7 @@ class Attempts:
         self._sender = sender
         self.redaction = sender.redaction
         self._adapter_of = adapter_of
-        self._lessons = lessons
+        self._preparer = preparer
         self._health = health
         self._clock = clock
         self._progress = progress
@@ -156,21 +154,19 @@ class Attempts:
     async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         """One attempt, told to the health and noted on the call whatever becomes of it. Raises UpstreamError."""
         began = self._clock.mono()
-        if (edits := route.channel.overrides) is not None:
-            order = overridden(order, edits)
         self._rooms.enter(call, route)
         with self._health.trying(route.channel.id, route.key_id):
             try:
                 try:
-                    answer = await self._exchange(call, order, route)
+                    answer = await self._answer(call, order, route)
                 except AttemptFailed as failed:
-                    if not self._learned(call, order, route, failed.failure):
-                        raise
-                    answer = await self._exchange(call, order, route)
-            except AttemptFailed as failed:
-                error = self.redaction.error(failed.failure, route.channel, call.asked.fields, call.visit.key)
-                self._note_failure(call, route, error, began)
-                raise error from failed
+                    told = call.asked.fields, call.visit.key, call.asked.long
+                    make = self.redaction.maker(failed.failure, route.channel, *told)
+                    error = await self._preparer.run(call, make)
+                    self._note_failure(call, route, error, began)
+                    raise error from failed
+            except UpstreamError:
+                raise
             except BaseException as other:
                 unsent = isinstance(other, BadRequest | Unavailable) and not isinstance(other, AnswerMemoryFull)
                 self._note(call, route, began, reason="abandoned", billed=not unsent)
@@ -185,6 +181,17 @@ class Attempts:
         self._note(call, route, began, status=200)
         return answer
 
+    async def _answer(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
+        """The channel's answer; if it refuses parameters by name it is asked once more, without them."""
+        order = await self._preparer.edit(call, order, route)
+        try:
+            return await self._exchange(call, order, route)
+        except AttemptFailed as failed:
+            failure, now = failed.failure, self._clock.wall()
+            if call.content_sent or not self._preparer.learn(order, route, failure, now):
+                raise
+            return await self._exchange(call, order, route)
+
     def _measure(self, call: Call, route: Route, answer: Whole | AnswerStream, began: float) -> None:
         """Keep how fast an answer came, for a group that wants the fastest."""
         first_s = call.first_byte - began if call.asked.stream and call.first_byte is not None else None
@@ -193,18 +200,9 @@ class Attempts:
             route.channel.id, route.served.name, first_s=first_s, whole_s=self._clock.mono() - began, tokens=tokens
         )
 
-    def _learned(self, call: Call, order: Order, route: Route, failure: Failure) -> bool:
-        """Whether the upstream refused one parameter by name: it is asked once more without that, which is kept."""
-        now = self._clock.wall()
-        return not call.content_sent and self._lessons.learn(route.channel, route.served, order, failure, now)
-
     async def _exchange(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         channel = route.channel
-        adapter = self._adapter_of(channel.dialect)
-        learned = self._lessons.of(channel.id, route.served, self._clock.wall())
-        prepared = adapter.prepare(order, channel, route.served, learned)
-        if call.asked.mask:
-            prepared = msgspec.structs.replace(prepared, body=unmask(prepared.body, call.asked.mask))
+        prepared = await self._preparer.prepare(call, order, route, self._clock.wall())
         call.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped
         call.lowered = prepared.lowered
         if not call.overhead_us:

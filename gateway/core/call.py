@@ -19,12 +19,13 @@ from gateway.core.ratelimit import Ticket
 from gateway.domain.call import Attempt, Outcome, Running
 from gateway.domain.errors import GatewayError
 from gateway.domain.group import Group
+from gateway.domain.long_strings import Buffer
 from gateway.domain.price import Price
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import NOTHING, Usage
-from gateway.upstream.adapter import AnswerStream, Buffer
+from gateway.upstream.adapter import AnswerStream
 
 
 class Client(Protocol):
@@ -90,6 +91,7 @@ class Call:
         "client",
         "content_sent",
         "deadline",
+        "demand",
         "dropped",
         "error",
         "facts_due",
@@ -127,6 +129,8 @@ class Call:
         "writing_since",
     )
 
+    demand: Need | None
+    """What it may use at most, if that was found out already: of a large request, for it takes a while."""
     lowered: int | None
     """The model's own output limit, if the client's was above it and was lowered."""
     need: Need
@@ -176,7 +180,7 @@ class Call:
         """Set by whoever ends the call from outside, before its task is cancelled."""
         self.finish = self.upstream_id = ""
         self.dropped: tuple[str, ...] = ()
-        self.lowered = None
+        self.lowered = self.demand = None
         self.marks: tuple[str, ...] = ()
         self.pin = b""
         """Its conversation, if that should stay where it was."""

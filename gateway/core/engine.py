@@ -30,6 +30,7 @@ from gateway.core.pressure import Pressure
 from gateway.core.ratelimit import Limiter
 from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
+from gateway.core.worker import Worker
 from gateway.domain.change import Change
 from gateway.domain.channel import Channel, key_id
 from gateway.domain.errors import Unavailable
@@ -58,6 +59,7 @@ class Engine:
         lessons: Lessons,
         upstreams: Upstreams,
         files: OpenFiles,
+        worker: Worker,
         wire: "Callable[[Engine], Pipeline]",
     ) -> None:
         self.config = config
@@ -72,6 +74,7 @@ class Engine:
         self.lessons = lessons
         self.upstreams = upstreams
         self.files = files
+        self.worker = worker
         self.connections: Callable[[], int] = int
         """How many clients have open, once /v1 listens."""
         self.catalog = Catalog(store.entities.registry)

@@ -60,7 +60,7 @@ class Meter:
 
     def prompt(self, call: Call) -> int:
         """Input tokens by estimate."""
-        return min(call.need.input, self._corrected(call, prompt_tokens(call.asked.fields)))
+        return min(call.need.input, self._corrected(call, _estimate(call)))
 
     def _output(self, call: Call, answer: Whole | AnswerStream) -> int:
         """Output tokens by estimate."""
@@ -84,7 +84,7 @@ class Meter:
             return
         if call.route is None or call.asked.input_bound > LEARN_LIMIT:
             return
-        estimated = prompt_tokens(call.asked.fields)
+        estimated = _estimate(call)
         self.calibration.learn(
             call.route.channel.id, call.route.served.name, reported=reported.input, estimated=estimated
         )
@@ -93,3 +93,8 @@ class Meter:
         if call.route is None:
             return estimated
         return self.calibration.apply(call.route.channel.id, call.route.served.name, estimated)
+
+
+def _estimate(call: Call) -> int:
+    """Input tokens by estimate, as they stand in the request."""
+    return prompt_tokens(call.asked.fields) if call.asked.prompt is None else call.asked.prompt

@@ -14,18 +14,21 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
-from gateway.core.admission import Admission, admit, group_of
+from gateway.core.admission import Admission, admit, demand, group_of, visible_entry
 from gateway.core.answer_memory import POCKET, AnswerMemory
-from gateway.core.asked import asked
+from gateway.core.asked import asked, asked_large
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, identify, still
 from gateway.core.bus import Bus
 from gateway.core.call import Call, Client, Visit
 from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
+from gateway.core.large_body import LARGE
 from gateway.core.live import Live
 from gateway.core.meter import Meter
 from gateway.core.progress import Broke
@@ -33,7 +36,8 @@ from gateway.core.ratelimit import Limiter, Ticket
 from gateway.core.refusals import Refusals
 from gateway.core.routing import Choice
 from gateway.core.settlement import GONE, outcome_of, record_of
-from gateway.core.waiting import Waiting
+from gateway.core.waiting import Waiting, until_gone
+from gateway.core.worker import Worker
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import AnswerMemoryFull, GatewayError, InternalError, Unavailable, UpstreamTimeout
 from gateway.domain.money import number
@@ -45,6 +49,8 @@ from gateway.store.records import refusal
 from gateway.upstream.adapter import AnswerStream, Order, Whole
 
 _log = logging.getLogger("tollkeeper")
+
+Found = TypeVar("Found")
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +66,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     bus: Bus
     answers: AnswerMemory
     clock: Clock
+    worker: Worker
     status_of: Callable[[GatewayError], int]
     """The HTTP status of an error, for records."""
 
@@ -97,10 +104,17 @@ class Pipeline:
         try:
             if self.closed is not None:
                 raise self.closed
-            request = asked(body)
+            large = len(body) > LARGE
+            request = await _beside(self._.worker, client, partial(asked_large, body)) if large else asked(body)
             model, catalog = request.model, self._.catalog()
             token = still(token, catalog, visit.ts)
             call = Call(visit, request, client, catalog, token, group_of(token, catalog))
+            if large:
+                find = partial(demand, call, visible_entry(model, token, catalog), self._.attempts.recalled)
+                call.demand = await _beside(self._.worker, client, find)
+                if self.closed is not None:
+                    raise self.closed
+                still(token, self._.catalog(), visit.ts)
             admission = admit(call, self._.limiter, self._.books, self._.attempts.recalled)
             first = self._.attempts.first(call, admission.entry)
             if admission.full is None and not first.gates:
@@ -142,7 +156,7 @@ class Pipeline:
             if isinstance(error, ConnectionError) and call.asked.stream:
                 call.why = call.why or Outcome.CLIENT_CLOSED
                 raise
-            trace = self._.attempts.redaction.trace(error, call.asked.fields)
+            trace = self._.attempts.redaction.trace(error, call.asked.fields, call.asked.long)
             _log.error("call %s failed by a bug\n%s", call.visit.id, trace)
             call.error = InternalError(f"the gateway failed by a bug of its own; the call is {call.visit.id}")
             call.error.__cause__ = error
@@ -302,10 +316,17 @@ def _tail(call: Call, stream: AnswerStream) -> bytes:
     return call.late_facts() + stream.tail(call.usage, estimated=call.usage.source is not Source.REPORTED)
 
 
+async def _beside(worker: Worker, client: Client, work: Callable[[], Found]) -> Found:
+    """What the work on a large request brings. Raises ConnectionResetError if the client leaves meanwhile."""
+    with until_gone(client):
+        return await worker.run(work)
+
+
 def _order(call: Call) -> Order:
     return Order(
         fields=call.asked.fields,
         body=call.asked.body,
+        long=call.asked.long,
         model=call.asked.model,
         stream=call.asked.stream,
         include_usage=call.asked.include_usage,

@@ -63,7 +63,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
 
 
 def _request_of(call: Call) -> bytes:
-    return call.asked.body or b" ".join(call.asked.fields.values())
+    return call.asked.body or call.asked.long.text or b" ".join(call.asked.fields.values())
 
 
 def _marks(call: Call) -> tuple[str, ...]:

@@ -6,14 +6,14 @@ has cost nothing.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from gateway.core.admission import Admission, admit
 from gateway.core.attempts import Attempts
 from gateway.core.auth import still
 from gateway.core.bounds import Gate
-from gateway.core.call import Call
+from gateway.core.call import Call, Client
 from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
 from gateway.core.quota import Purse
@@ -23,6 +23,27 @@ from gateway.core.routing import Choice
 from gateway.domain.errors import RateLimited
 
 Commit = Callable[[Call, Admission, Choice], None]
+
+
+@contextmanager
+def until_gone(client: Client) -> Iterator[None]:
+    """What is done inside is cancelled when the client leaves. Raises ConnectionResetError then."""
+    task, told = asyncio.current_task(), client.on_gone
+
+    def leave() -> None:
+        if task is not None:
+            task.cancel()
+
+    client.on_gone = leave
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        if client.gone and task is not None:
+            task.uncancel()
+            raise ConnectionResetError("the client left while its call waited") from error
+        raise
+    finally:
+        client.on_gone = told
 
 
 class Waiting:
@@ -44,24 +65,13 @@ class Waiting:
         The places are noted on the call and taken over by its ticket and its first attempt. Raises GatewayError, or
         ConnectionError if the client left meanwhile.
         """
-        task, told = asyncio.current_task(), call.client.on_gone
-
-        def leave() -> None:
-            if task is not None:
-                task.cancel()
-
-        call.client.on_gone = leave
-        try:
-            admission, first = await self._places(call, admission)
-            commit(call, admission, first)
-        except BaseException as error:
-            self._forgo(call)
-            if isinstance(error, asyncio.CancelledError) and call.client.gone and task is not None:
-                task.uncancel()
-                raise ConnectionResetError("the client left while its call waited for a place") from error
-            raise
-        finally:
-            call.client.on_gone = told
+        with until_gone(call.client):
+            try:
+                admission, first = await self._places(call, admission)
+                commit(call, admission, first)
+            except BaseException:
+                self._forgo(call)
+                raise
         return admission, first
 
     async def _places(self, call: Call, admission: Admission) -> tuple[Admission, Choice]:

@@ -19,9 +19,9 @@ from gateway.core.quota import Purse, grip
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import Choice, Draw
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
+from gateway.domain.long_strings import Buffer
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, ChannelId, Millis
-from gateway.upstream.adapter import Buffer
 
 TICKETS = 240
 """Draws by which the chances of the channels are counted, if there are more tickets than that."""

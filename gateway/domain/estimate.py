@@ -6,12 +6,15 @@ The weights are fitted to o200k on English, code and some thirty other languages
 import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.long_strings import NOTHING_LONG, STEP, LongStrings, holds, text_within
 
 _PIECE = re.compile(
     r"([A-Za-z\u00C0-\u024F\u1E00-\u1EFF]+)"  # 1 word
@@ -75,9 +78,12 @@ _SCHEMAS = ("tools", "functions", "response_format")
 """Fields that the model reads beside the messages."""
 _CALLS = (b'"tool_calls"', b'"function_call"')
 _PARTS = re.compile(rb'"content"\s*:\s*\[')
+_BACKSLASH = ord("\\")
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 _LABELS = frozenset({"role", "type", "id", "tool_call_id", "detail", "format"})
 """What no model reads as text."""
+OPENED_AT_ONCE = 256 << 10
+"""Bytes of JSON that are decoded by one call."""
 _SHORT = 256
 """A text under a media key that is no longer than this, or that is no base64, is counted as text."""
 
@@ -112,6 +118,8 @@ def _weigh(text: str) -> float:
 class Heap(msgspec.Struct):
     """The texts and media of a prompt, gathered."""
 
+    long: LongStrings
+    """What is missing in the texts."""
     texts: list[str] = []
     images: int = 0
     image_bytes: int = 0
@@ -127,14 +135,14 @@ class Heap(msgspec.Struct):
     """Of all the objects in the messages."""
 
 
-def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
+def prompt_tokens(fields: Mapping[str, msgspec.Raw], long: LongStrings = NOTHING_LONG) -> int:
     """About how many tokens a chat request has: messages, tools and schema of ``response_format``.
 
     ``fields`` are the request's top-level values. Images count a flat 800, audio and documents by their size.
     """
-    heap = _gather(fields)
+    heap = _gather(fields, long)
     return (
-        estimate("\n".join(heap.texts))
+        _estimate_all(heap.texts, long)
         + IMAGE_TOKENS * heap.images
         + heap.media_bytes // MEDIA_BYTES_PER_TOKEN
         + MESSAGE_TOKENS * heap.messages
@@ -142,7 +150,28 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
     )
 
 
-def prompt_bound(fields: Mapping[str, msgspec.Raw], others: Iterable[str] = ()) -> int:
+def _estimate_all(texts: list[str], long: LongStrings) -> int:
+    """Of all texts together. Missing parts are sampled as they came: their bytes are what is counted there."""
+    parts: list[str | memoryview] = []
+    for text in texts:
+        parts += long.parts(text)
+    sizes = list(accumulate(map(len, parts), initial=0))
+    total = sizes[-1]
+    if len(parts) == len(texts) or total <= 2 * WINDOW * SAMPLES:
+        return estimate("\n".join(texts))
+    tokens, seen = 0.0, 0
+    for number in range(SAMPLES):
+        start = int(number * (total - WINDOW) / (SAMPLES - 1))
+        which = bisect_right(sizes, start) - 1
+        part = parts[which][start - sizes[which] : start - sizes[which] + WINDOW]
+        tokens += _weigh(part if isinstance(part, str) else text_within(bytes(part)))
+        seen += len(part)
+    return round(tokens * total / seen)
+
+
+def prompt_bound(
+    fields: Mapping[str, msgspec.Raw], others: Iterable[str] = (), long: LongStrings = NOTHING_LONG
+) -> int:
     """Tokens to hold for the input of a chat request before it is asked: a third of its bytes, at least 16.
 
     The messages are bounded by their JSON text as it came, less the base64 text of media. Images count a flat 1500
@@ -154,16 +183,16 @@ def prompt_bound(fields: Mapping[str, msgspec.Raw], others: Iterable[str] = ()) 
     """
     messages = bytes(fields["messages"]) if "messages" in fields else b""
     read = [name for name in _SCHEMAS if name in fields]
-    size = sum(len(memoryview(fields[name])) for name in (*read, *others))
+    size = sum(len(memoryview(fields[name])) + long.hidden(fields[name]) for name in (*read, *others))
     media = 0
     if _has_media(messages):
-        heap = _gather({"messages": fields["messages"]})
+        heap = _gather({"messages": fields["messages"]}, long)
         refuse_repeated(heap.keys, messages)
-        size += len(messages) - heap.media_bytes - heap.image_bytes + heap.embedded_text
+        size += len(messages) + long.hidden(messages) - heap.media_bytes - heap.image_bytes + heap.embedded_text
         media = max(BOUND_MEDIA_TOKENS * heap.media, heap.media_bytes // BOUND_MEDIA_BYTES_PER_TOKEN)
         media += BOUND_MEDIA_TOKENS * heap.images + MESSAGE_TOKENS * heap.messages + CALL_TOKENS
     else:
-        size += len(messages)
+        size += len(messages) + long.hidden(messages)
     tools = BOUND_TOOLS_TOKENS if read else 0
     return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + media + tools)
 
@@ -200,25 +229,38 @@ def refuse_repeated(keys: int, *texts: bytes | msgspec.Raw) -> None:
 
 
 def _written_keys(data: bytes | msgspec.Raw) -> int:
+    """Step by step: of a large text it takes a while."""
     text = bytes(data)
     if b"{" not in text:
         return 0
-    if b"\\" in text:
-        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return b"".join(text.split(b'"')[::2]).count(b":")
+    keys = inside = start = 0
+    while start < len(text):
+        end = start + STEP
+        while end < len(text) and text[end - 1] == _BACKSLASH:  # no escape is cut
+            end += 1
+        part = text[start:end]
+        if b"\\" in part:
+            part = part.replace(b"\\\\", b"").replace(b'\\"', b"")
+        pieces = part.split(b'"')
+        keys += b"".join(pieces[inside::2]).count(b":")
+        inside ^= len(pieces) + 1 & 1
+        start = end
+    return keys
 
 
 def _has_media(messages: bytes) -> bool:
     """Whether a message may have a part that is no text. Where there is no array one look for a bracket tells."""
     if messages.find(b"[", 1) < 0:
         return False
+    if len(messages) > STEP:  # a pattern would take a while; whoever speaks of media is taken to have some
+        return any(holds(messages, sign) for sign in _MEDIA_SIGNS) or b"\\u00" in messages
     text = plain_escapes(messages)
     return _PARTS.search(text) is not None and any(sign in text for sign in _MEDIA_SIGNS)
 
 
-def _gather(fields: Mapping[str, msgspec.Raw]) -> Heap:
-    heap = Heap(texts=[])
-    messages = _decoded(fields.get("messages"))
+def _gather(fields: Mapping[str, msgspec.Raw], long: LongStrings) -> Heap:
+    heap = Heap(long, texts=[])
+    messages = _opened(fields["messages"]) if "messages" in fields else None
     if isinstance(messages, list):
         heap.messages = len(messages)
         for text in _strings(messages, heap):
@@ -227,9 +269,26 @@ def _gather(fields: Mapping[str, msgspec.Raw]) -> Heap:
     return heap
 
 
-def _decoded(raw: msgspec.Raw | None) -> Any:
-    if raw is None:
-        return None
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _opened(raw: msgspec.Raw) -> Any:
+    """The value; a large one level by level: the decoder runs to its end, and whoever else wants to run waits."""
+    if len(memoryview(raw)) <= OPENED_AT_ONCE:
+        return _decoded(raw)
+    try:
+        match bytes(memoryview(raw)[:1]):
+            case b"[":
+                return [_opened(item) for item in _ITEMS.decode(raw)]
+            case b"{":
+                return {name: _opened(value) for name, value in _FIELDS.decode(raw).items()}
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    return _decoded(raw)
+
+
+def _decoded(raw: msgspec.Raw) -> Any:
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError):  # a lone surrogate: only the standard library reads it
@@ -259,19 +318,32 @@ def _is_media(key: str, text: str, heap: Heap) -> bool:
     embedded = text.startswith("data:") and ";base64," in text[:128]
     if key == "url" and (embedded or text.startswith(("http://", "https://"))):
         heap.images += 1
-        heap.image_bytes += len(text) if embedded else 0
+        heap.image_bytes += len(text) + heap.long.hidden(text) if embedded else 0
         return True
     if embedded and text.startswith("data:image/"):
         heap.images += 1
-        heap.image_bytes += len(text)
+        heap.image_bytes += len(text) + heap.long.hidden(text)
         return True
-    if embedded or (key in _MEDIA_KEYS and len(text) > _SHORT and " " not in text and text.isascii()):
+    if embedded or (key in _MEDIA_KEYS and len(text) > _SHORT and _may_be_base64(heap.long.parts(text))):
         heap.media += 1
-        heap.media_bytes += len(text)
+        size = len(text) + heap.long.hidden(text)
+        heap.media_bytes += size
         if embedded and not text.startswith(_NO_TEXT):
-            heap.embedded_text += 3 * len(text) // 4
+            heap.embedded_text += 3 * size // 4
         return True
     return False
+
+
+def _may_be_base64(parts: list[str | memoryview]) -> bool:
+    """Of a text in pieces. Of missing ones it is enough that an escape may stand for something else."""
+    for part in parts:
+        for start in range(0, len(part), STEP):
+            piece = part[start : start + STEP + 1]
+            if not isinstance(piece, str):
+                piece = bytes(piece).decode("ascii", "replace").replace("\\u", " ")
+            if " " in piece or not piece.isascii():
+                return False
+    return True
 
 
 class Calibration:

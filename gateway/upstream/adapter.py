@@ -10,11 +10,10 @@ import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served, TokenLimitField
+from gateway.domain.long_strings import NOTHING_LONG, Buffer, LongStrings
 from gateway.domain.usage import Usage
 from gateway.upstream.redaction.answers import NO_SCREEN, Screen
 from gateway.upstream.tally import Tally
-
-Buffer = bytes | memoryview
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -33,6 +32,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The answer's id if the upstream gives none: ``chatcmpl-`` and 24 hex digits."""
     created: int = 0
     """The answer's ``created`` if the upstream gives none: seconds since the epoch."""
+    long: LongStrings = NOTHING_LONG
+    """What is missing in ``fields``, and has a mark in its place; ``body`` is whole."""
     removed: tuple[str, ...] = ()
     """Parameters of the client's that the channel's owner has taken out; see ``overridden``."""
     screen: Screen = NO_SCREEN
@@ -54,10 +55,17 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     url: str
     headers: dict[str, str]
     body: bytes
+    parts: tuple[Buffer, ...] = ()
+    """What is sent in place of ``body``, if that is brief: all of a large request, see ``long_strings``."""
     dropped: tuple[str, ...] = ()
     """Parameters of the client that were left out, for ``x-gateway-dropped-params``."""
     lowered: int | None = None
     """The model's own output limit, if the client's was above it and was lowered to it."""
+
+    @property
+    def content(self) -> tuple[Buffer, ...]:
+        """What is sent, in parts."""
+        return self.parts or (self.body,)
 
 
 class UpstreamText:

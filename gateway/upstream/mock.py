@@ -23,6 +23,8 @@ MODELS = ("demo-echo", "demo-story", "demo-flaky")
 CONTEXT = 8192
 LONGEST = 4 * CONTEXT
 """Characters of an answer: what is echoed beyond them is left out, as by a model that has reached its context."""
+LARGEST = 1 << 20
+"""Bytes of a request, its long strings shortened: it is read in the gateway's own process."""
 STORY_SPEED = 25.0
 """Words a second of ``demo-story``: as fast as one reads."""
 
@@ -72,6 +74,7 @@ class Plan(msgspec.Struct, kw_only=True):
     no_usage: bool = False
     bad_json: bool = False
     html: bool = False
+    too_long: bool = False
 
 
 class Asked(msgspec.Struct):
@@ -110,12 +113,15 @@ class Mock:
     async def answer(self, channel: Channel, prepared: Prepared) -> "MockReply":
         """The answer to a prepared request."""
         self._count += 1
+        await asyncio.sleep(0)  # like every upstream it never answers within the same turn of the loop
+        if len(prepared.body) > LARGEST:
+            plan = Plan(status=400, too_long=True)
+            return MockReply(channel, plan, Body("", Asked(), plan, 0), self._sleep)
         try:
             asked = msgspec.convert(rawjson.value(prepared.body), Asked)
             plan = plan_of(channel.options, asked)
         except msgspec.ValidationError:
             asked, plan = Asked(), Plan(status=400)
-        await asyncio.sleep(0)  # like every upstream it never answers within the same turn of the loop
         if plan.latency:
             await self._sleep(plan.latency / 1000)
         body = Body(f"chatcmpl-demo{self._count:08d}", asked, plan, prompt_tokens(rawjson.fields(prepared.body)))
@@ -186,6 +192,8 @@ class Body:
         status = self._plan.status
         kind, code = _SHAPES.get(status, ("server_error", None))
         text = f"The demo upstream was asked to answer {status}."
+        if self._plan.too_long:
+            code, text = "context_length_exceeded", f"The demo upstream reads requests of up to {LARGEST >> 20} MiB."
         return msgspec.json.encode({"error": {"message": text, "type": kind, "param": None, "code": code}})
 
     def whole(self) -> bytes:

@@ -1,5 +1,6 @@
 """One conversation with tools and an image means the same through every dialect, on the way there and back."""
 
+import json
 from typing import Any
 
 import pytest
@@ -230,3 +231,18 @@ async def test_overrides_mean_the_same_in_every_dialect(gateway: Gateway, provid
     assert {("limit", "77"), ("choice", "auto")} <= set(said)
     assert said[0][1].startswith("The owner's.")
     assert "Be brief." in "".join(text for role, text in said[:3] if role == "system")
+
+
+@DIALECTS
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_large_image_arrives_everywhere_as_it_was_sent(
+    gateway: Gateway, provider: Provider, dialect: Dialect, stream: bool
+) -> None:
+    """With tools and their results beside it. The fake provider takes its time: 16 MiB are large enough."""
+    _channel(gateway, provider, dialect)
+    provider.other = _answers((STREAMED if stream else PLAIN)[dialect], stream=stream)
+    image = PIXEL[:60] + "QUJD" * (4 << 20)
+    request = json.loads(json.dumps({**TOOLS_AND_IMAGE, "stream": stream}).replace(PIXEL, image))
+    answer = await gateway.client.post(request)
+    assert (answer.status, gateway.record.status) == (200, 200)
+    assert HEARD[dialect](provider.last) == [(*said[:2], image) if PIXEL in said else said for said in MEANING]

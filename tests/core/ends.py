@@ -11,8 +11,9 @@ from typing import Any
 from gateway.core.attempts import Sender
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
+from gateway.domain.long_strings import Buffer
 from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, Buffer, Memory, Prepared, Reply, Signs
+from gateway.upstream.adapter import AttemptFailed, Memory, Prepared, Reply, Signs
 from gateway.upstream.redaction.redaction import Redaction
 
 Piece = bytes | BaseException | asyncio.Event | Callable[[], None]

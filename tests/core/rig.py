@@ -23,12 +23,14 @@ from gateway.core.ids import new_call_id
 from gateway.core.live import Live, Patience
 from gateway.core.meter import Meter
 from gateway.core.pipeline import Parts, Pipeline
+from gateway.core.preparation import Preparer
 from gateway.core.progress import Teller
 from gateway.core.ratelimit import Limiter
 from gateway.core.retries import Retries
 from gateway.core.room import Rooms
 from gateway.core.sticky import Sticky
 from gateway.core.tasks import Tasks
+from gateway.core.worker import Worker
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
 from gateway.domain.change import Change, Entity, Table
@@ -62,7 +64,7 @@ class Rig:
         self.bus = Bus(clock.mono)
         self.health = Health(clock.mono, self.bus.changed)
         self.limiter = Limiter(clock.mono, today_of(self.books, clock.wall))
-        self.tasks = Tasks()
+        self.tasks, self.worker = Tasks(), Worker()
         self.live = Live(clock.mono, self.tasks, QUICK)
         self.answers = AnswerMemory(lambda: self.store.entities.registry.settings, self.live)
         self.meter = Meter()
@@ -78,6 +80,7 @@ class Rig:
                 bus=self.bus,
                 answers=self.answers,
                 clock=clock,
+                worker=self.worker,
                 status_of=status_of,
             )
         )
@@ -90,11 +93,11 @@ class Rig:
         self.grant(DOLLAR)
 
     def _attempts(self, clock: Clock) -> Attempts:
-        rooms = Rooms(self.limiter)
+        rooms, adapter_of = Rooms(self.limiter), dialects.adapters()
         return Attempts(
             sender=self.upstreams,
-            adapter_of=dialects.adapters(),
-            lessons=Lessons(),
+            adapter_of=adapter_of,
+            preparer=Preparer(adapter_of, Lessons(), self.worker),
             health=self.health,
             clock=clock,
             progress=Teller(self.bus, self.books, clock),

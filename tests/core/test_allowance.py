@@ -17,11 +17,13 @@ from gateway.core.catalog import Catalog
 from gateway.core.chooser import Chooser
 from gateway.core.health import Health
 from gateway.core.meter import Meter
+from gateway.core.preparation import Preparer
 from gateway.core.ratelimit import Limiter, Used
 from gateway.core.retries import Retries
 from gateway.core.room import Rooms
 from gateway.core.settlement import record_of
 from gateway.core.sticky import Sticky
+from gateway.core.worker import Worker
 from gateway.domain.channel import Channel, Dialect, Served, TokenLimitField
 from gateway.domain.errors import BadRequest, QuotaExceeded, UpstreamError
 from gateway.domain.estimate import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
@@ -377,10 +379,11 @@ class StorelessGateway(GenerousUpstream):
         self.catalog, self.meter = catalog, Meter()
         self.limiter = Limiter(clock.mono, lambda _: Used(0, 0, 0.0))
         health, rooms = Health(clock.mono, lambda: None), Rooms(self.limiter)
+        adapter_of = dialects.adapters()
         self.attempts = Attempts(
             sender=self.upstreams,
-            adapter_of=dialects.adapters(),
-            lessons=Lessons(),
+            adapter_of=adapter_of,
+            preparer=Preparer(adapter_of, Lessons(), Worker()),
             health=health,
             clock=clock,
             progress=NoProgress(),

@@ -13,7 +13,7 @@ from gateway.upstream.anthropic import thinking, tools
 from gateway.upstream.anthropic.messages import Dialogue, dialogue
 from gateway.upstream.anthropic.rows import Row, row_of
 from gateway.upstream.chat.refused import refused, unsupported
-from gateway.upstream.chat.request import Request, left_out, read_caps, read_request
+from gateway.upstream.chat.request import Request, left_out, opened, read_caps, read_request
 from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.chat.tools import Toolbox, read_tools
 from gateway.upstream.chat.turns import read_turns
@@ -41,6 +41,7 @@ _PERSONAL = re.compile(r".*@.*|\+?[\d\s()./-]{7,}")
 
 def prepare(order: Order, channel: Channel, served: Served, learned: Learned, signatures: Signatures) -> Prepared:
     """The request. Raises AttemptFailed (``client``, not sent) for what Anthropic has no counterpart of."""
+    order = opened(order)
     fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
     dropped = [name for name in learned.dropped if name in order.fields]
     row = row_of(served.upstream_name)

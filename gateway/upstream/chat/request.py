@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order
 from gateway.upstream.rawjson import NULL
 
 
@@ -171,6 +172,31 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def stops(self) -> list[str]:
         """The stop sequences, however they were given."""
         return [self.stop] if isinstance(self.stop, str) else self.stop or []
+
+
+_RESULTS = ("tool", "function")
+"""Roles of messages whose content may be JSON that a dialect looks into."""
+
+
+def opened(order: Order) -> Order:
+    """An order of a large request with those strings whole that a dialect looks into.
+
+    These are calls with their arguments, their results, and what the assistant is to go on with.
+    """
+    if not order.long.mark:
+        return order
+    try:
+        messages = rawjson.objects(order.fields.get("messages", rawjson.NULL))
+    except ValueError:
+        return order
+    roles = [rawjson.maybe(message.get("role")) for message in messages]
+    last = max((i for i, role in enumerate(roles) if role == "assistant"), default=-1)
+    for i, message in enumerate(messages):
+        names = ("tool_calls", "function_call", "tool_call_id")
+        for name in (*names, "content") if i == last or roles[i] in _RESULTS else names:
+            if order.long.hidden(message.get(name, rawjson.NULL)):
+                message[name] = msgspec.Raw(order.long.full(message[name]))
+    return msgspec.structs.replace(order, fields={**order.fields, "messages": rawjson.raw(messages)})
 
 
 T = TypeVar("T")

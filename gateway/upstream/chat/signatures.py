@@ -2,11 +2,14 @@
 
 Gemini signs each call, Anthropic the thinking before it; both want to see that again in the next request. Most clients
 drop fields they do not know, so it is kept here for them, by the call's id. Memory only, bounded, oldest first out.
+
+The event loop remembers and forgets; another thread may recall at any moment, so no step may depend on the one before.
 """
 
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -37,13 +40,14 @@ class Signatures:
         self._kept[call_id] = signature
         self._size += len(signature)
         while self._size > self._limit or len(self._kept) > self._entries:
-            self._forget(next(iter(self._kept)))
+            self._size -= len(self._kept.popitem(last=False)[1])
 
     def recall(self, call_id: str) -> bytes:
         """What belongs to the call; empty if nothing is known."""
-        if call_id in self._kept:
+        found = self._kept.get(call_id, b"")
+        with suppress(KeyError):
             self._kept.move_to_end(call_id)
-        return self._kept.get(call_id, b"")
+        return found
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Input tokens of what is kept for the tool calls in a request, at most: as often as a call stands in it."""

@@ -15,6 +15,8 @@ from gateway.upstream.chat.request import CalledFunction, Message, Part, ToolCal
 from gateway.upstream.rawjson import NULL
 
 _BLANK = re.compile(rb'"(?:[ ]|\\[nrt])*"')
+BLANK_LIMIT = 64 << 10
+"""Bytes of a text that is looked through for anything but blanks; a longer one is taken for a text."""
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +29,7 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def blank(self) -> bool:
         """Whether it has nothing but blanks, which some vendors refuse."""
-        return _BLANK.fullmatch(bytes(self.raw)) is not None
+        return len(memoryview(self.raw)) <= BLANK_LIMIT and _BLANK.fullmatch(bytes(self.raw)) is not None
 
     @property
     def value(self) -> str:

@@ -37,7 +37,8 @@ class Heads:
             if len(self._known) >= KEPT:
                 self._known.clear()
             lines = self._known[key] = _lines({**self._headers, **prepared.headers})
-        length = b"Content-Length: %d\r\n" % len(prepared.body) if prepared.body or method == "POST" else b""
+        size = sum(map(len, prepared.parts)) if prepared.parts else len(prepared.body)
+        length = b"Content-Length: %d\r\n" % size if size or method == "POST" else b""
         return b"%b %b\r\n%b%b\r\n" % (method.encode(), target.line, lines, length)
 
 

@@ -6,9 +6,10 @@ the rules of what may be reused are better seen than trusted (see ``wire``).
 
 import asyncio
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gateway.domain.channel import Channel
+from gateway.domain.long_strings import Buffer
 from gateway.domain.proxy import Proxy
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Prepared
@@ -68,7 +69,7 @@ class Pool:
         self.busy += 1
         try:
             target = target_of(prepared.url)
-            request = self._head(method, target, prepared), prepared.body
+            request = self._head(method, target, prepared), *prepared.content
             answer = await self._ask_living(target, request, head_s, began)
             return HttpReply(self._channel, answer, self._ended, began)
         except BaseException:
@@ -84,7 +85,7 @@ class Pool:
         except ValueError as exc:
             raise AttemptFailed(failures.unreachable(self._channel, str(exc), sent=False)) from exc
 
-    async def _ask_living(self, target: Target, request: tuple[bytes, bytes], head_s: float, began: float) -> Answer:
+    async def _ask_living(self, target: Target, request: Sequence[Buffer], head_s: float, began: float) -> Answer:
         """Asks, and over another connection if the first had been broken while it rested."""
         wire = self._places.rested()
         while True:
@@ -98,7 +99,7 @@ class Pool:
                     raise AttemptFailed(exchange_failure(self._channel, exc)) from exc
             wire = None
 
-    async def _ask(self, wire: Wire, request: tuple[bytes, bytes], head_s: float) -> Answer:
+    async def _ask(self, wire: Wire, request: Sequence[Buffer], head_s: float) -> Answer:
         answer = wire.ask(request, together=self.busy > 1)
         self._deadlines.note(answer, head_s)
         try:

@@ -5,12 +5,14 @@ close, and behind which nothing followed. Everything else is closed, so that no 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
+from gateway.domain.long_strings import Buffer
 from gateway.upstream.connection.answer import Answer
 from gateway.upstream.connection.broken import Broken, text_of
 from gateway.upstream.connection.parser import Parser
+from gateway.upstream.connection.upload import Upload, is_large
 
 READ_SIZE = 64 * 1024
 """Bytes that one read may bring: what waits for a reader who is slower is never more than a few of them."""
@@ -33,6 +35,8 @@ class Wire(asyncio.BufferedProtocol):
         self._parser = Parser()
         self._answer: Answer | None = None
         self._paused = False
+        self._upload: Upload | None = None
+        """Of the last request, if it was a large one."""
         self.used = False
         """It has served before."""
         self.idle_since = 0.0
@@ -42,8 +46,10 @@ class Wire(asyncio.BufferedProtocol):
         """Whether it is connected."""
         return self._transport is not None and not self._transport.is_closing()
 
-    def ask(self, request: tuple[bytes, bytes], *, together: bool = False) -> Answer:
+    def ask(self, request: Sequence[Buffer], *, together: bool = False) -> Answer:
         """Send a request, head and body. Raises Broken if the connection is closed.
+
+        A large one goes as the upstream takes it.
 
         ``together``: in the loop's next turn, with what others send then. To wake the receiver costs more than to send,
         and it is woken once for all of them.
@@ -52,7 +58,10 @@ class Wire(asyncio.BufferedProtocol):
             raise Broken("it closed the connection", sent=False)
         answer = self._answer = Answer(self)
         self._parser.begin(answer)
-        if together:
+        self._upload = None
+        if is_large(request):
+            self._upload = Upload(self._transport, request)
+        elif together:
             asyncio.get_running_loop().call_soon(self._send, request)
         else:
             self._transport.writelines(request)
@@ -101,17 +110,27 @@ class Wire(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio. A body of unknown length ends with its connection; any other one was cut."""
-        self._transport = None
+        self._transport = self._upload = None
         answer, self._answer = self._answer, None
         if answer is not None:
             if exc is None and self._parser.ends():
                 answer.finish()
             else:
-                answer.lose(self._loss(answer, exc))
+                answer.lose(_loss(answer, exc, spoke=self._parser.spoke))
         self._parser.close()
         self._gone(self)
 
-    def _send(self, request: tuple[bytes, bytes]) -> None:
+    def pause_writing(self) -> None:
+        """See asyncio."""
+        if self._upload is not None:
+            self._upload.pause()
+
+    def resume_writing(self) -> None:
+        """See asyncio."""
+        if self._upload is not None:
+            self._upload.resume()
+
+    def _send(self, request: Sequence[Buffer]) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(request)
 
@@ -119,18 +138,26 @@ class Wire(asyncio.BufferedProtocol):
         """The answer is whole, and nothing came behind it."""
         self._answer = None
         self.go_on()
-        if self._parser.reusable and self._transport is not None and not self._transport.get_write_buffer_size():
+        sent = self._upload is None or self._upload.complete
+        self._upload = None
+        if (
+            self._parser.reusable
+            and sent
+            and self._transport is not None
+            and not self._transport.get_write_buffer_size()
+        ):
             self.used = True
             self._idle(self)
         else:  # the upstream wants no more, or answered before it had the whole request
             self.abort()
-
-    def _loss(self, answer: Answer, exc: Exception | None) -> Broken:
-        text = "it broke off" if answer.status else "it closed the connection without an answer"
-        return Broken(text if exc is None else text_of(exc), spoke=self._parser.spoke)
 
     def _break(self, answer: Answer, broken: Broken) -> None:
         self._answer = None
         if not answer.complete:
             answer.lose(broken)
         self.abort()
+
+
+def _loss(answer: Answer, exc: Exception | None, *, spoke: bool) -> Broken:
+    text = "it broke off" if answer.status else "it closed the connection without an answer"
+    return Broken(text if exc is None else text_of(exc), spoke=spoke)

@@ -9,7 +9,7 @@ from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Learned, Order, Prepared
 from gateway.upstream.chat.refused import refused, unsupported
-from gateway.upstream.chat.request import Request, left_out, read_caps, read_request
+from gateway.upstream.chat.request import Request, left_out, opened, read_caps, read_request
 from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.chat.tools import read_tools
 from gateway.upstream.chat.turns import read_turns
@@ -47,6 +47,7 @@ _VERSION = re.compile(r"/v\d\w*\Z")
 
 def prepare(order: Order, channel: Channel, served: Served, learned: Learned, signatures: Signatures) -> Prepared:
     """The request. Raises AttemptFailed (``client``, not sent) for what Gemini has no counterpart of."""
+    order = opened(order)
     fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
     dropped = [name for name in learned.dropped if name in order.fields]
     try:

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.long_strings import NOTHING_LONG, LongStrings, holds
 from gateway.upstream import rawjson
 from gateway.upstream.redaction.search import Span, View, views
 
@@ -49,10 +50,12 @@ Fields = Mapping[str, msgspec.Raw]
 class Quotes:
     """The texts of one request."""
 
-    def __init__(self, fields: Fields) -> None:
-        self.comparable = sum(len(bytes(raw)) for raw in fields.values()) <= LIMIT
+    def __init__(self, fields: Fields, long: LongStrings = NOTHING_LONG) -> None:
+        """``long`` is what is missing in the fields."""
+        self.comparable = _fits(fields, long)
         """False: it is too long."""
-        self._fields = fields
+        self._fields = long.whole_fields(fields) if self.comparable else fields
+        self._whole = long.text
         self._text: bytes | None = None
         self._words: array[int] = array("Q")
         self._shorts: list[bytes] = []
@@ -67,7 +70,8 @@ class Quotes:
         """Whether an identifier is from the request; of one that is too long only as a whole."""
         if self.comparable:
             return bool(self.spans(word))
-        return len(word) >= SHORT and any(word.encode() in bytes(raw) for raw in self._fields.values())
+        texts = (self._whole,) if self._whole else map(bytes, self._fields.values())
+        return len(word) >= SHORT and any(holds(text, word.encode()) for text in texts)
 
     def _read(self) -> None:
         """Make the texts ready to be compared with."""
@@ -145,6 +149,11 @@ def kept_id(id: str, body: bytes) -> str:
     else:
         blocks = [id[start : start + LONG // 2] for start in range(0, size - LONG // 2 + 1, LONG // 2)]
     return "" if any(block.encode() in body for block in blocks) else id
+
+
+def _fits(fields: Fields, long: LongStrings) -> bool:
+    size = sum(len(memoryview(raw)) for raw in fields.values())
+    return size <= LIMIT and size + sum(map(long.hidden, fields.values())) <= LIMIT
 
 
 def _grown(message: bytes, start: int, text: bytes, place: int) -> Span:

@@ -10,13 +10,14 @@ added to the request is not for the client, and quotes of that are blanked for e
 import logging
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
+from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.upstream import rawjson
@@ -75,30 +76,16 @@ class Redaction:
 
     def error(self, failure: Failure, channel: Channel, fields: Fields = _NOTHING, token: str = "") -> UpstreamError:
         """What a failure is for client and record. ``fields`` is what the client asked for, ``token`` its key."""
-        search = self._search(channel, token)
-        quotes = Quotes(fields) if _repeats(failure) else Quotes(_NOTHING)
-        message = failure.text.cleared(partial(_cleared, search))
-        if channel.overrides:
-            message = blanked(message, Quotes(_added(channel)).spans(message))
-        message = plain(message, MESSAGE_LIMIT)
-        make = UpstreamTimeout if failure.code == TIMEOUT else UpstreamError
-        origin = _identifiers(failure.origin or Origin(), search, quotes)
-        param = origin.pop("param")
-        code = failure.code if failure.code != REJECTED else origin["code"] or REJECTED
-        error = make(
-            message,
-            code=REJECTED if failure.code == REJECTED and code.startswith("upstream_") else code,
-            param=failure.param or param,
-            retry_after_s=failure.retry_after_s,
-            details=dict(failure.details),
-            status=failure.status,
-            quoteless=_quoteless(message, quotes, failure, channel),
-        )
-        if failure.origin is not None:
-            status = failure.origin.status
-            error.details["upstream"] = {"name": channel.name, "status": status, **origin}
-        error.kind, error.sent = failure.kind, failure.sent
-        return error
+        return self.maker(failure, channel, fields, token)()
+
+    def maker(
+        self, failure: Failure, channel: Channel, fields: Fields, token: str, long: LongStrings = NOTHING_LONG
+    ) -> Callable[[], UpstreamError]:
+        """Makes the same error. Any thread may call it: nothing of this object is used then.
+
+        ``long`` is what is missing in the fields.
+        """
+        return partial(_error, failure, channel, fields, long, self._search(channel, token))
 
     @contextmanager
     def errors_of(self, channel: Channel) -> Iterator[None]:
@@ -112,10 +99,10 @@ class Redaction:
         """Any text without secrets."""
         return _cleared(self._search(channel, ""), text)
 
-    def trace(self, error: BaseException, fields: Fields) -> str:
+    def trace(self, error: BaseException, fields: Fields, long: LongStrings = NOTHING_LONG) -> str:
         """A bug's traceback for the log: without secrets, and without quotes of what the client asked for."""
         text = _cleared(self._search(None, ""), "".join(traceback.format_exception(error)))
-        quotes = Quotes(fields)
+        quotes = Quotes(fields, long)
         return blanked(text, quotes.spans(text)) if quotes.comparable else type(error).__name__
 
     def models(self, models: Iterable[Served], channel: Channel) -> list[Served]:
@@ -179,6 +166,34 @@ def _alike(one: Channel, other: Channel) -> bool:
 
 def _cleared(search: Iterable[Needles], text: str) -> str:
     return blanked(text, [span for one in search for span in one.spans(text)])
+
+
+def _error(
+    failure: Failure, channel: Channel, fields: Fields, long: LongStrings, search: Sequence[Needles]
+) -> UpstreamError:
+    quotes = Quotes(fields, long) if _repeats(failure) else Quotes(_NOTHING)
+    message = failure.text.cleared(partial(_cleared, search))
+    if channel.overrides:
+        message = blanked(message, Quotes(_added(channel)).spans(message))
+    message = plain(message, MESSAGE_LIMIT)
+    make = UpstreamTimeout if failure.code == TIMEOUT else UpstreamError
+    origin = _identifiers(failure.origin or Origin(), search, quotes)
+    param = origin.pop("param")
+    code = failure.code if failure.code != REJECTED else origin["code"] or REJECTED
+    error = make(
+        message,
+        code=REJECTED if failure.code == REJECTED and code.startswith("upstream_") else code,
+        param=failure.param or param,
+        retry_after_s=failure.retry_after_s,
+        details=dict(failure.details),
+        status=failure.status,
+        quoteless=_quoteless(message, quotes, failure, channel),
+    )
+    if failure.origin is not None:
+        status = failure.origin.status
+        error.details["upstream"] = {"name": channel.name, "status": status, **origin}
+    error.kind, error.sent = failure.kind, failure.sent
+    return error
 
 
 def _repeats(failure: Failure) -> bool:

@@ -14,6 +14,7 @@ from gateway.upstream.adapter import AttemptFailed, Unlimited
 from gateway.upstream.connection.answer import HIGH_WATER, Answer
 from gateway.upstream.connection.broken import Broken
 from gateway.upstream.connection.pool import Pool
+from gateway.upstream.connection.upload import AT_ONCE
 from gateway.upstream.connection.wire import READ_SIZE, Wire
 from tests.fakes.wire import Socket, chunked
 from tests.upstream.connection.makers import EMPTY, OK, Talk, hang, listening, pooled, question, saying, until
@@ -357,3 +358,74 @@ async def _echo(peer: Socket, nonce: bytes, rng: random.Random) -> None:
     else:
         peer.reset() if way < 0.95 else peer.close()
         await hang(peer)
+
+
+class TestLargeRequests:
+    """They go piece by piece, as the upstream takes them, and others have their turn in between."""
+
+    BODY = b"x" * (8 << 20)
+    HEAD = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(BODY)
+
+    @pytest.mark.parametrize("parts", [(BODY,), (BODY[:10], memoryview(BODY)[10:-10], BODY[-10:])], ids=["one", "many"])
+    async def test_they_arrive_whole_and_the_connection_serves_again(self, parts: tuple[bytes, ...]) -> None:
+        heard: list[bytes] = []
+
+        async def listen(peer: Socket) -> None:
+            for _ in range(2):
+                heard.append(await peer.read_body(await peer.read_head()))
+                await peer.write(EMPTY)
+
+        async with _wired(listen) as wired:
+            for _ in range(2):
+                answer = wired.wire.ask((self.HEAD, *parts))
+                await answer.head()
+                await _whole(answer)
+            assert wired.idle == 2
+        assert heard == [self.BODY] * 2
+
+    async def test_no_more_waits_than_two_pieces(self) -> None:
+        go_on = asyncio.Event()
+
+        async def listen(peer: Socket) -> None:
+            peer.stop_reading()
+            await go_on.wait()
+            peer.go_on_reading()
+            await peer.read_body(await peer.read_head())
+            await peer.write(EMPTY)
+
+        async with _wired(listen) as wired:
+            answer = wired.wire.ask((self.HEAD, self.BODY))
+            transport = wired.wire._transport  # noqa: SLF001 - what waits in it is what this is about
+            assert transport is not None
+            most = 0
+            for _ in range(100):
+                await asyncio.sleep(0.001)
+                most = max(most, transport.get_write_buffer_size())
+            assert 0 < most <= 2 * AT_ONCE
+            go_on.set()
+            await answer.head()
+            assert await _whole(answer) == b""
+
+    async def test_an_answer_before_the_end_of_the_request_ends_the_connection(self) -> None:
+        async def refuse(peer: Socket) -> None:
+            await peer.read_head()
+            peer.stop_reading()
+            await peer.write(EMPTY)
+            await peer.gone.wait()
+
+        async with _wired(refuse) as wired:
+            answer = wired.wire.ask((self.HEAD, self.BODY))
+            await answer.head()
+            assert await _whole(answer) == b""
+            await until(lambda: wired.gone)
+            assert wired.idle == 0
+
+    async def test_one_that_is_given_up_is_sent_no_further(self) -> None:
+        async def ignore(peer: Socket) -> None:
+            peer.stop_reading()
+            await peer.gone.wait()
+
+        async with _wired(ignore) as wired:
+            wired.wire.ask((self.HEAD, self.BODY)).abort()
+            await until(lambda: wired.gone)
+            await asyncio.sleep(0.01)

@@ -1,0 +1,229 @@
+"""Large requests: others have their turn while they are worked on, and nothing else is different about them."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.core.asked import Asked, asked_large
+from gateway.core.large_body import LARGE
+from gateway.domain.channel import Dialect
+from gateway.domain.errors import BadRequest, NotFound, Unavailable, UpstreamError
+from gateway.domain.overrides import Overrides
+from gateway.upstream.connection.heads import Heads, target_of
+from tests.core.ends import FakeReply, error_body, whole
+from tests.core.rig import Rig
+from tests.core.test_pipeline import until
+
+MIB = 1 << 20
+SHAPES = {
+    "surrogates": b'"' + b"\\ud800" * MIB + b'"',
+    "backslashes": b'"' + b"\\\\" * (3 * MIB) + b'"',
+    "quotation marks": b'"' + b'\\"' * (3 * MIB) + b'"',
+    "Chinese": b'"' + "你".encode() * (5 * MIB) + b'"',
+    "an image": b'[{"type":"image_url","image_url":{"url":"data:image/png;base64,' + b"QUJD" * (4 * MIB) + b'"}}]',
+}
+CHAT = b",".join([b'{"role":"user","content":"' + b"x" * 100 + b'"}'] * 40_000)
+
+
+def body(content: bytes, more: bytes = b"") -> bytes:
+    return b'{"model":"m","messages":[{"role":"user","content":' + content + b"}" + more + b"]}"
+
+
+BODIES = {**{name: body(content) for name, content in SHAPES.items()}, "a long chat": body(b'"hi"', b"," + CHAT)}
+
+
+class Turns:
+    """Counts the turns of the loop, while it is told to."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._loop = asyncio.get_running_loop()
+        self._on = True
+        self._turn()
+
+    def _turn(self) -> None:
+        self.count += 1
+        if self._on:
+            self._loop.call_later(0.001, self._turn)
+
+    def stop(self) -> int:
+        self._on = False
+        return self.count
+
+
+@pytest.fixture
+def up(rig: Rig) -> Iterator[Rig]:
+    rig.grant(10**15)
+    rig.upstreams.on("up", lambda: FakeReply(whole()))
+    yield rig
+    rig.worker.close()
+
+
+@pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI])
+@pytest.mark.parametrize("shape", BODIES)
+async def test_the_loop_turns_while_it_is_read_and_prepared(up: Rig, shape: str, dialect: Dialect) -> None:
+    """Each of these took the loop 20 to 500 ms when it was the loop that did it: it turned but a few times."""
+    up.channel(dialect=dialect, overrides=Overrides(system="Be brief."))
+    up.upstreams.on("up", lambda: FakeReply(error_body(), status=400))
+    turns = Turns()
+    with pytest.raises(Exception, match="it broke"):
+        await up.run(BODIES[shape])
+    assert turns.stop() >= 4
+
+
+@pytest.mark.parametrize("overrides", [None, Overrides(set={"temperature": 0.5})])
+@pytest.mark.parametrize("shape", BODIES)
+async def test_it_goes_out_whole(up: Rig, shape: str, overrides: Overrides | None) -> None:
+    up.channel(overrides=overrides)
+    await up.run(BODIES[shape])
+    prepared = up.upstreams.asked[0][1]
+    sent, wanted = json.loads(b"".join(prepared.content)), json.loads(BODIES[shape])
+    assert sent == (wanted if overrides is None else {**wanted, "temperature": 0.5})
+    head = Heads({}).head("POST", target_of(prepared.url), prepared)
+    assert f"Content-Length: {sum(map(len, prepared.content))}\r\n".encode() in head
+    assert (up.record.status, up.record.input) == (200, 9)
+
+
+async def test_a_long_string_is_never_copied(up: Rig) -> None:
+    """It goes out from where the body lies."""
+    up.channel(overrides=Overrides(set={"temperature": 0.5}))
+    data = BODIES["an image"]
+    await up.run(data)
+    largest = max(up.upstreams.asked[0][1].parts, key=len)
+    assert isinstance(largest, memoryview)
+    assert largest.obj is data
+
+
+async def test_errors_are_those_of_a_small_one(up: Rig) -> None:
+    up.channel()
+    for data, error in {
+        b"[" + body(SHAPES["an image"]) + b"]": BadRequest,
+        body(SHAPES["an image"])[:-1]: BadRequest,
+        body(SHAPES["an image"]).replace(b'"m"', b'"other"'): NotFound,
+        body(b'"' + b"x" * LARGE + b'\xff"'): BadRequest,
+    }.items():
+        with pytest.raises(error):
+            await up.run(data)
+    assert up.upstreams.asked == []
+
+
+class Held:
+    """The worker is busy until it is let go on."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.go_on = threading.Event()
+        self.busy = asyncio.ensure_future(rig.worker.run(lambda: self.go_on.wait(30)))
+
+    async def end(self) -> None:
+        self.go_on.set()
+        await self.busy
+
+
+async def test_who_leaves_while_it_is_read_is_not_waited_for(up: Rig) -> None:
+    up.channel()
+    held = Held(up)
+    task = asyncio.ensure_future(up.run(BODIES["an image"]))
+    await until(lambda: up.client.on_gone)
+    up.client.leave()
+    with pytest.raises(ConnectionError):
+        await task
+    await held.end()
+    assert (up.record.status, up.record.code, up.record.cost) == (499, "client_closed", 0)
+    assert not up.books.running
+    assert up.upstreams.asked == []
+
+
+async def test_a_gateway_that_stops_meanwhile_takes_it_no_more(up: Rig) -> None:
+    up.channel()
+    held = Held(up)
+    task = asyncio.ensure_future(up.run(BODIES["an image"]))
+    await until(lambda: up.client.on_gone)
+    up.pipeline.closed = Unavailable("stopping", code="gateway_stopping")
+    await held.end()
+    with pytest.raises(Unavailable, match="stopping"):
+        await task
+    assert up.upstreams.asked == []
+
+
+@pytest.mark.parametrize("size", [LARGE, LARGE + 1])
+async def test_an_ordinary_body_is_read_at_once(up: Rig, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def seen(data: bytes) -> Asked:
+        read.append(len(data))
+        return asked_large(data)
+
+    monkeypatch.setattr("gateway.core.pipeline.asked_large", seen)
+    up.channel()
+    data = body(b'"' + b"x" * (size - len(body(b'""'))) + b'"')
+    await up.run(data)
+    assert read == ([] if size == LARGE else [size])
+
+
+async def test_usage_that_is_not_reported_is_estimated_without_reading_it_again(up: Rig) -> None:
+    up.channel()
+    up.upstreams.on("up", lambda: FakeReply(whole(usage=None)))
+    await up.run(body(b'"' + b"word " * 100_000 + b'"'))
+    assert up.record.source == "estimated"
+    assert 90_000 < up.record.input < 110_000
+
+
+SECRET = "the plan is to meet at noon behind the old mill by the river"
+
+
+def hiding(size: int) -> bytes:
+    """A request with the secret in the middle of a long string."""
+    side = b"word " * (size // 10)
+    return body(b'"' + side + SECRET.encode() + side + b'"')
+
+
+@pytest.mark.parametrize("size", [LARGE, 3 * MIB])
+async def test_no_quote_of_it_is_kept(up: Rig, size: int) -> None:
+    """An upstream may repeat what was taken out of the middle of it, too."""
+    up.channel()
+    up.upstreams.on("up", lambda: FakeReply(error_body(f"bad: {SECRET}"), status=400))
+    with pytest.raises(UpstreamError) as refused:
+        await up.run(hiding(size))
+    assert SECRET in refused.value.message
+    assert "mill" not in up.record.error
+    assert "mill" not in up.record.attempts[0].reason
+    assert up.record.attempts[0].status == 400
+
+
+@pytest.mark.parametrize("size", [LARGE, 3 * MIB])
+async def test_no_identifier_from_it_is_passed_on(up: Rig, size: int) -> None:
+    up.channel()
+    plan = "plan-4711-at-noon-behind-the-mill"
+    error = {"message": "it broke", "type": "invalid_request_error", "param": None, "code": plan}
+    up.upstreams.on("up", lambda: FakeReply(json.dumps({"error": error}).encode(), status=400))
+    with pytest.raises(UpstreamError) as refused:
+        await up.run(hiding(size).replace(b"mill", plan.encode()))
+    assert refused.value.code == "upstream_rejected"
+    with pytest.raises(UpstreamError) as passed:
+        await up.run(hiding(size))
+    assert passed.value.code == plan
+
+
+async def test_an_attempt_is_noted_whose_client_leaves_while_its_error_is_read(up: Rig) -> None:
+    up.channel()
+    held: list[Held] = []
+    asked = asyncio.Event()
+    reply = FakeReply(error_body(), status=400)
+
+    def answer() -> FakeReply:
+        held.append(Held(up))
+        asked.set()
+        return reply
+
+    up.upstreams.on("up", answer)
+    task = asyncio.ensure_future(up.run(hiding(LARGE)))
+    await asyncio.wait_for(asked.wait(), 10)
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await held[0].end()
+    assert [attempt.reason for attempt in up.record.attempts] == ["abandoned"]
