@@ -50,10 +50,12 @@ _USUAL = frozenset(
 class Screen:
     """Keeps one channel's secrets out of its answers."""
 
-    __slots__ = ("_grams", "_harmless", "_needles", "_values")
+    __slots__ = ("_grams", "_harmless", "_needles", "_spaced", "_values")
 
     def __init__(self, needles: Needles) -> None:
         self._needles = needles
+        self._spaced = any(len(value.split()) > 1 for value in needles.values)
+        """One of the secrets has blanks in it."""
         self._harmless: set[bytes] = set()
         """Short values that were searched: chunk after chunk has the same."""
         self._grams = frozenset(gram for spelling in needles.long for gram in all_of(spelling, BLOCK))
@@ -68,7 +70,7 @@ class Screen:
         else:
             low, escaped = folded(text), has_escapes(text)
         blocks = _blocks_of(len(low))(low) if 2 * BLOCK <= len(low) <= SHORT else aligned(low)
-        if escaped or not self._grams.isdisjoint(blocks):
+        if escaped or (self._spaced and "++" in low) or not self._grams.isdisjoint(blocks):
             return bool(self._needles.spans(text))
         for short in self._needles.short:  # noqa: SIM110 - a generator would cost more than all this
             if short in low:

@@ -41,7 +41,9 @@ _UNSEEN = (
     r"\ufe00-\ufe0f\ufeff\ufffd]"
 )
 """What has no width, or is shown as one that has none."""
-_ESCAPE = re.compile(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}")
+_FURTHER_BLANKS = r"(?<=\s)\s+"
+_ESCAPE = re.compile(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}|{_FURTHER_BLANKS}")
+_BUT_BLANKS = re.compile(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}")
 _KINDS = tuple(map(re.compile, (_JSON, _PERCENT, _HTML)))
 _NAMED = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
 _CONTROLS = frozenset("bfnrt")
@@ -69,8 +71,8 @@ def views(text: str) -> Iterator[View]:
 
 
 def has_escapes(text: str) -> bool:
-    """Whether the text reads differently when it is decoded."""
-    return _ESCAPE.search(text) is not None
+    """Whether the text reads differently when it is decoded, runs of blanks aside."""
+    return _BUT_BLANKS.search(text) is not None
 
 
 def _decoded(view: View, kind: re.Pattern[str] = _ESCAPE) -> View | None:

@@ -37,6 +37,11 @@ def test_pieces_and_short_secrets_are_seen() -> None:
     assert SCREEN.shows("x-HUNTER2!X-y")
 
 
+@pytest.mark.parametrize("text", ["r-ysfbq finyx cqpag", "r-ysfbq  finyx\t\tcqpag", '{"a": "ysfbq  finyx   cqpag"}'])
+def test_blanks_of_any_number_are_one(text: str) -> None:
+    assert Screen(needles(["ysfbq finyx cqpag"])).shows(text)
+
+
 def test_headers_of_good_form_are_passed_on() -> None:
     good = {
         "retry-after": "Wed, 21 Oct 2026 07:28:00 GMT",

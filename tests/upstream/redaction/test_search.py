@@ -63,6 +63,8 @@ def test_a_secret_that_looks_escaped_itself_is_found(name: str, secret: str) -> 
         "ysfbq\\u00a0finyx\\u00a0cqpag",
         "ysfbq\tfinyx\ncqpag",
         "ysfbq%A0finyx%A0cqpag",
+        "ysfbq  finyx \t cqpag",
+        "ysfbq\0 \0 \0finyx\0 \0 \0cqpag",
     ],
 )
 def test_blanks_of_any_kind_are_one(written: str) -> None:
