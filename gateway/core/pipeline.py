@@ -149,7 +149,7 @@ class Pipeline:
         try:
             await self._good_answer(call, admission, first, ticket)
         except GatewayError as error:
-            call.error = error
+            call.error = error.with_traceback(None)  # its frames lead back to the call, and to all of its answer
         except asyncio.CancelledError:
             call.error = self._from_outside(call)
         except Exception as error:  # the outermost frame of a call: a bug must not tear the money
@@ -159,7 +159,7 @@ class Pipeline:
             trace = self._.attempts.redaction.trace(error, call.asked.fields, call.asked.long)
             _log.error("call %s failed by a bug\n%s", call.visit.id, trace)
             call.error = InternalError(f"the gateway failed by a bug of its own; the call is {call.visit.id}")
-            call.error.__cause__ = error
+            call.error.__cause__ = error.with_traceback(None)
         else:
             return
         finally:
@@ -169,7 +169,7 @@ class Pipeline:
             with suppress(Unavailable):  # a disk that refuses is no reason to keep the client waiting for its error
                 await self._.books.synced()
         if not call.client.begun:
-            raise _explained(call, call.error, self._.limiter)
+            raise _last_error(call, self._.limiter)
         call.writing_since = self._.clock.mono()
         await call.client.fail(call.error, call.late_facts())
 
@@ -297,6 +297,14 @@ class Pipeline:
             return Unavailable(msg, code="call_cancelled")
         msg = "the gateway was stopped before the call could end"
         return Unavailable(msg, code="gateway_stopping", retry_after_s=5)
+
+
+def _last_error(call: Call, limiter: Limiter) -> GatewayError:
+    """The call's error, to be raised. The call lets go of it: the two would keep each other alive, and an answer with
+    them, until the garbage collector looks.
+    """
+    error, call.error = call.error, None
+    return _explained(call, error or InternalError("the call failed without an error"), limiter)
 
 
 def _explained(call: Call, error: GatewayError, limiter: Limiter) -> GatewayError:

@@ -107,7 +107,7 @@ def maybe(data: bytes | msgspec.Raw | None) -> Any:
 
 def is_null(data: msgspec.Raw | None) -> bool:
     """Whether a value is absent or null."""
-    return data is None or bytes(data) == b"null"
+    return data is None or data == NULL
 
 
 def _load(data: bytes | msgspec.Raw) -> Any:

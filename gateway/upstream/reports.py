@@ -61,7 +61,7 @@ class Reports:
             self._output_sum += reading.usage.output
             usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
             reading = Reading(usage, reading.suspect, corrected=True)
-        self._last, self._reading = report, reading
+        self._last, self._reading = report.copy(), reading  # not a view, which would keep the whole answer
 
     def _limits(self) -> UsageLimits:
         """A token is at least a byte; media that are only named are few tokens more than their names."""

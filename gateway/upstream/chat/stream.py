@@ -12,7 +12,7 @@ from gateway.upstream.adapter import AttemptFailed, Failure, Order
 from gateway.upstream.chat.decoder import Decoder, transcribe, transcribe_end
 from gateway.upstream.chat.forms import Completion
 from gateway.upstream.failures import bad_response
-from gateway.upstream.openai.body import BEGINNINGS, BODY_LIMIT
+from gateway.upstream.openai.body import BEGINNINGS, Body
 from gateway.upstream.openai.stream import ChatStream
 from gateway.upstream.reports import SUSPECT
 from gateway.upstream.sse import BLANK, EventTooLong, Framer, has_comment, parse
@@ -30,7 +30,7 @@ class TranslatedStream:
         self._whole = whole
         self._chat = ChatStream(order, channel)
         self._framer = Framer()
-        self._body: bytearray | None = None
+        self._body: Body | None = None
         """If that is what comes instead of events."""
         self._sniffed = False
         self._suspect = False
@@ -73,13 +73,12 @@ class TranslatedStream:
                 block = self._framer.feed(data)
                 self.held = self._framer.held
                 return self._take(block)
+            self._body.add(data, self._channel)
+            self.held = self._body.size
         except EventTooLong as exc:
             self.failure = bad_response(self._channel, str(exc))
-            return b""
-        self._body += data
-        self.held = len(self._body)
-        if len(self._body) > BODY_LIMIT:
-            self.failure = bad_response(self._channel, f"it is longer than {BODY_LIMIT >> 20} MiB")
+        except AttemptFailed as exc:
+            self.failure = exc.failure
         return b""
 
     def end(self) -> bytes:
@@ -88,7 +87,8 @@ class TranslatedStream:
             return b""
         out = b""
         if self._body is not None:
-            out = self._read_body(bytes(self._body))
+            out = self._read_body(self._body.take())
+            self.held = 0
         else:
             rest = self._framer.end().strip(b"\n")
             event = parse(rest)
@@ -114,7 +114,7 @@ class TranslatedStream:
         """What comes first, blanks aside, tells events from a body; False if nothing came yet."""
         begin = data.lstrip()[:1]
         if begin in BEGINNINGS:
-            self._body = bytearray()
+            self._body = Body()
         self._sniffed = bool(begin)
         return self._sniffed
 

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Protocol
 
+from gateway.upstream.connection.broken import Broken
+
 HIGH_WATER = 32 * 1024
 """Bytes that may wait for their reader before the upstream is made to wait."""
 
@@ -126,7 +128,13 @@ class Answer:
 
     async def _wait(self) -> None:
         if self._error is not None:
-            raise self._error
+            # An error leads to the frames that it was raised in, and these to this answer and all that was gathered of
+            # it: if the error stayed in either place, nothing of that would be free before the garbage collector looks.
+            error, self._error = self._error, Broken("it had failed before")
+            try:
+                raise error
+            finally:
+                del error
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter

@@ -4,6 +4,8 @@ Order of looks, cheapest first: whole reads by a template, single events by a te
 a time. An event the upstream garbled is left out once; what follows it decides whether the answer was good.
 """
 
+from io import BytesIO
+
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
@@ -104,11 +106,7 @@ class ChatStream:
             out = self._take(_whole_event(self._framer.end()))
         else:
             self.events += 1
-            try:
-                chunks, self._doubts = self._body.read(self._order, self._channel)
-                out = b"".join(self._pass(chunk, b"") for chunk in chunks)
-            except AttemptFailed as exc:
-                self.failure = exc.failure
+            out = self._replay(self._body)
         if not (self.failure or self.finished):
             self._conclude(done=self._body is not None)
         return out
@@ -123,6 +121,18 @@ class ChatStream:
         if not self._order.include_usage:
             return DONE
         return b"data: " + self._chunks.usage_chunk(usage, estimated=estimated) + BLANK + DONE
+
+    def _replay(self, body: Body) -> bytes:
+        """The events of a body that came in their place. They are put together in one place, without a further copy."""
+        out = BytesIO()
+        try:
+            chunks, self._doubts = body.read(self._order, self._channel)
+            for chunk in chunks:
+                out.write(self._pass(chunk, b""))
+        except AttemptFailed as exc:
+            self.failure = exc.failure
+        self.held = body.size
+        return out.getvalue()
 
     def _take(self, block: bytes) -> bytes:
         """Complete events, but for the last one's blank line."""

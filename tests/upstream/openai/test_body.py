@@ -12,7 +12,7 @@ def test_pieces_become_chunks() -> None:
     for start in range(0, len(data), 10):
         body.add(data[start : start + 10], channel())
     chunks, marks = body.read(order(), channel())
-    assert (len(chunks), marks) == (2, ())
+    assert (len(list(chunks)), marks) == (2, ())
 
 
 def test_what_is_no_answer_fails() -> None:

@@ -1,5 +1,7 @@
 """Every recorded stream at every split gives the same answer, whether events are opened or put together."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from gateway.domain.usage import Source, Usage
 from gateway.upstream.openai.stream import ChatStream
 from tests.cases.answers import chunks_in, said_in
 from tests.cases.streams import GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
-from tests.fakes.replies import DONE, chunk, delta, event
+from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, usage, whole
 from tests.upstream.makers import channel, error_of, order
 
 
@@ -228,3 +230,20 @@ def _call() -> dict[str, object]:
 
 def _dumps(doc: object) -> bytes:
     return event(doc)[6:-2]
+
+
+def test_a_whole_answer_is_not_kept_once_it_was_told() -> None:
+    """Only the events that were made of it: while a slow client reads those, the answer takes no second place."""
+    stream, body = _stream(), dumps(whole("other", choice("a" * 5_000_000), spent=usage()))
+    tracemalloc.start()
+    try:
+        stream.feed(body[:100])
+        stream.feed(body[100:])
+        out = stream.end()
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (stream.finished, stream.held) == (True, 0)
+    size = len(out)
+    assert held < 1.2 * size
+    assert most < 2.8 * size

@@ -1,0 +1,95 @@
+"""What a call held is free when the call has ended, whatever its end: nothing is left for the garbage collector.
+
+The collector comes by after thousands of new objects, whatever their size: ten failed answers of 60 MB that wait for
+it are more than the gateway may use, and it would refuse calls for want of memory that nobody needs.
+"""
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.core.call import Call
+from gateway.domain.channel import Dialect, Timeouts
+from gateway.domain.errors import UpstreamError
+from gateway.upstream.chat.stream import TranslatedStream
+from gateway.upstream.connection.answer import Answer
+from gateway.upstream.connection.reply import HttpReply
+from gateway.upstream.openai.stream import ChatStream
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import EVENTS, Exchange, Provider, Script
+from tests.fakes.replies import chunk, cut, delta, event, fail, reply, silence, slam, stream, usage, whole
+
+HELD = (Call, ChatStream, TranslatedStream, HttpReply, Answer, UpstreamError)
+"""What leads to the bytes of an answer, or keeps what does."""
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """The garbage collector does not come."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+async def half(exchange: Exchange) -> None:
+    """A body that ends before its length."""
+    await exchange.begin(headers={"content-length": "1000"})
+    await exchange.write(b'{"id":')
+    await asyncio.sleep(0.02)
+    exchange.socket.close()
+
+
+async def stuck(exchange: Exchange) -> None:
+    """A begun stream that goes no further."""
+    await exchange.begin_stream()
+    await exchange.piece(event(chunk(delta("Hel"))))
+    await exchange.left(3600)
+
+
+ENDS: dict[str, Script] = {
+    "good": reply(whole("m", spent=usage())),
+    "refused": fail(400, "no"),
+    "failed": fail(500),
+    "limited": fail(429),
+    "no JSON": reply(b"{no"),
+    "a page": reply(b"<html>", kind="text/html"),
+    "no events": reply(b"{no", kind=EVENTS),
+    "an error within": stream(chunk(delta("Hel")), {"error": {"message": "it broke"}}),
+    "no end": stream(chunk(delta("Hel"))),
+    "a torn stream": cut(chunk(delta("Hel"))),
+    "half a body": half,
+    "no HTTP": slam,
+    "damaged": reply(b"no gzip", headers={"content-encoding": "gzip"}),
+    "packed unasked": reply(b"", headers={"content-encoding": "br"}),
+    "silence": silence,
+    "a stuck stream": stuck,
+}
+
+
+@pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC])
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.usefixtures("uncollected")
+async def test_a_call_that_has_ended_leaves_no_garbage(
+    gateway: Gateway, provider: Provider, end: str, dialect: Dialect, *, streamed: bool
+) -> None:
+    soon = Timeouts(head=0.3, idle=0.3, total=0.5)
+    gateway.channel(provider.base_url, dialect=dialect, timeouts=soon)
+    provider.other = ENDS[end]
+    provider.on("m", ENDS[end])
+    await gateway.client.chat(stream=streamed, max_tokens=10)
+    await gateway.settled(0)
+    for _ in range(50):
+        if not remains():
+            break
+        await asyncio.sleep(0.02)
+    assert remains() == {}
+
+
+def remains() -> Counter[str]:
+    """What there still is of calls, by class."""
+    return Counter(type(found).__name__ for found in gc.get_objects() if isinstance(found, HELD))
