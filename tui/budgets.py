@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from gateway.domain.human_values import brief_count
 from gateway.domain.limits import Window, window_start
 from gateway.domain.units import DOLLAR, Millis
 from gateway.domain.views import BudgetView
-from gateway.domain.written import brief_count
 from tui.alerts import NEARLY, used
 from tui.charts import gauge
 from tui.format import share

@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
+from gateway.domain.human_values import brief_count, brief_span
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.units import DOLLAR
-from gateway.domain.written import brief_count, brief_span
 
 NOTHING = "·"
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import count_of
 from gateway.domain.limits import Limits
-from gateway.domain.written import count_of
 from tui.parse import NO_MATTER, exact
 
 WITH_QUEUE = ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")

@@ -7,8 +7,8 @@ import json
 import shlex
 from typing import Any
 
+from gateway.domain.channel import Overrides
 from gateway.domain.errors import BadRequest
-from gateway.domain.overrides import Overrides
 
 DEFAULT, REMOVE = "?", "-"
 BREAK = "\\n"

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import brief_count, count_of, future_of
 from gateway.domain.limits import Window
 from gateway.domain.money import dollars, nanos_of
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
-from gateway.domain.written import brief_count, count_of, future_of
 from tui.quoted import listed
 
 T = TypeVar("T")

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
+from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
+from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.units import MILLION
-from gateway.domain.why import LimitView, PartyView, RouteView, Why
-from gateway.domain.written import brief_multiplier
 from tui import format as fmt
 from tui.alerts import used
 from tui.budgets import brief, tone

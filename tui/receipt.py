@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
+from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates
 from gateway.domain.units import MILLION
 from gateway.domain.views import CallView
-from gateway.domain.written import brief_multiplier
 from tui import format as fmt
 from tui.card import LABEL, Card
 from tui.glyphs import Glyphs

@@ -2,7 +2,7 @@
 
 from gateway.domain.call import Running
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.domain.views import CallView, iso
 from tui.calls import Known
 
@@ -50,7 +50,7 @@ def running_view(call: Running, now: Millis) -> RunningView:
         cache_write_tokens=0,
         output_tokens=call.output,
         reasoning_tokens=0,
-        usage_source=Source.ESTIMATED.value,
+        usage_source=UsageSource.ESTIMATED.value,
         cost_nanos=call.cost,
         rates=None,
         held_nanos=call.held,

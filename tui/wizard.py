@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError
-from gateway.domain.offered import PresetView
+from gateway.domain.upstream_views import PresetView
 from gateway.domain.views import ChannelView, NewToken
 from tui import wizard_plans as plans
 from tui.board import Board

@@ -9,8 +9,8 @@ import msgspec
 from gateway.domain.channel import Dialect, Served
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import dollars, nanos_of
-from gateway.domain.offered import PresetView
 from gateway.domain.units import Nanos
+from gateway.domain.upstream_views import PresetView
 from gateway.domain.urls import base_url_warning, checked_base_url
 from gateway.domain.views import ChannelView, NewToken, Offer
 from tui import format as fmt

@@ -13,7 +13,7 @@ URL_VARIABLE = "OPENAI_BASE_URL"
 PLACEHOLDER = "$" + KEY_VARIABLE
 
 
-class Card(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectCard(msgspec.Struct, frozen=True, kw_only=True):
     """The texts of one card."""
 
     environment: dict[Shell, str]
@@ -22,10 +22,10 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     curl: str
 
 
-def card(base_url: str, model: str, key: str = "") -> Card:
+def card(base_url: str, model: str, key: str = "") -> ConnectCard:
     """All texts for a base URL that ends in ``/v1``. ``key`` stands in the environment lines only, if it is known."""
     shells: tuple[Shell, ...] = ("sh", "fish", "powershell")
-    return Card(
+    return ConnectCard(
         environment={shell: environment(base_url, key, shell) for shell in shells},
         python=python(model),
         node=node(model),

@@ -9,12 +9,12 @@ from gateway.client.http import exchange
 from gateway.client.request import Body, Caller, error_of, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check, Served
-from gateway.domain.checkup import Checkup
-from gateway.domain.config_file import ExportView, ImportView, Origin
+from gateway.domain.config_views import ConfigOrigin, ExportView, ImportView
+from gateway.domain.diagnosis import Checkup, Why
 from gateway.domain.errors import InternalError
 from gateway.domain.events import AnyEvent
-from gateway.domain.offered import ListingView, PresetView, PriceProposal
 from gateway.domain.settings import Settings
+from gateway.domain.upstream_views import ListingView, PresetView, PriceProposal
 from gateway.domain.views import (
     AccountView,
     CallPage,
@@ -31,7 +31,6 @@ from gateway.domain.views import (
     TokenView,
     Verdict,
 )
-from gateway.domain.why import Why
 
 PROBE_S = 180.0
 """A test of a channel may wait for a slow model."""
@@ -59,7 +58,7 @@ class AccountRequests(Caller):
         return await self.get("/config", ExportView)
 
     async def import_config(
-        self, text: str, *, apply: bool = False, prune: bool = False, origin: Origin = Origin.OURS
+        self, text: str, *, apply: bool = False, prune: bool = False, origin: ConfigOrigin = ConfigOrigin.OURS
     ) -> ImportView:
         """What a text changes; with ``apply`` it is done, all or nothing. ``prune`` removes what it does not name."""
         body = {"text": text, "apply": apply, "prune": prune, "origin": origin}

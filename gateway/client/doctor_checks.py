@@ -17,13 +17,12 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.client.request import kind_of, status_of
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP, PublicApi, public_api
-from gateway.domain.checkup import Checkup
+from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, RouteView, Why
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
 from gateway.domain.views import Step, TokenView
-from gateway.domain.why import LimitView, Obstacle, RouteView, Why
 
 START = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
 NO_SERVER = "server_gone"

@@ -27,7 +27,7 @@ FULL_TABLE = (errno.EMFILE, errno.ENFILE)
 _READ = 64 * 1024
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Address(msgspec.Struct, frozen=True, kw_only=True):
     """Where a server listens: at the path of a Unix socket, or at a host and port."""
 
     socket: str = ""
@@ -45,7 +45,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request; ``path`` is already percent-encoded."""
 
     method: str
@@ -54,7 +54,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A whole answer; header names are lower-case."""
 
     status: int
@@ -65,7 +65,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Stream:
     """An answer whose head has come."""
 
-    def __init__(self, place: Place, status: int, headers: dict[str, str], reader: asyncio.StreamReader) -> None:
+    def __init__(self, place: Address, status: int, headers: dict[str, str], reader: asyncio.StreamReader) -> None:
         self.status = status
         self.headers = headers
         self._place = place
@@ -136,7 +136,7 @@ class Stream:
 
 
 @asynccontextmanager
-async def exchange(place: Place, ask: Ask, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Stream]:
+async def exchange(place: Address, ask: HttpRequest, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Stream]:
     """Ask, and give the answer once its head has come; the connection ends with the block.
 
     ``timeout_s`` is how long the head may take; the body of a stream may take as long as the caller likes.
@@ -154,14 +154,14 @@ async def exchange(place: Place, ask: Ask, *, timeout_s: float = TIMEOUT_S) -> A
         writer.transport.abort()
 
 
-async def request(place: Place, ask: Ask, *, timeout_s: float = TIMEOUT_S) -> Answer:
+async def request(place: Address, ask: HttpRequest, *, timeout_s: float = TIMEOUT_S) -> HttpAnswer:
     """One whole exchange within ``timeout_s`` seconds. Raises Unavailable."""
     async with _turned(place), asyncio.timeout(timeout_s), exchange(place, ask, timeout_s=timeout_s) as stream:
-        return Answer(status=stream.status, headers=stream.headers, body=await stream.read())
+        return HttpAnswer(status=stream.status, headers=stream.headers, body=await stream.read())
 
 
 @asynccontextmanager
-async def _turned(place: Place) -> AsyncIterator[None]:
+async def _turned(place: Address) -> AsyncIterator[None]:
     """Turns what a connection may raise into our errors."""
     try:
         yield
@@ -178,7 +178,7 @@ async def _turned(place: Place) -> AsyncIterator[None]:
         raise _strange("a line is too long") from exc
 
 
-async def listens(place: Place) -> bool:
+async def listens(place: Address) -> bool:
     """Whether a process listens there, whatever it would answer. Raises Unavailable if that cannot be found out."""
     try:
         async with _turned(place):
@@ -197,14 +197,14 @@ def too_many_files(exc: OSError) -> Unavailable:
     return Unavailable(text, code="too_many_files")
 
 
-async def _connect(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(place: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     async with asyncio.timeout(CONNECT_S):
         if place.socket:
             return await asyncio.open_unix_connection(place.socket, limit=HEAD_LIMIT)
         return await asyncio.open_connection(place.host, place.port, limit=HEAD_LIMIT)
 
 
-def _head_of(place: Place, ask: Ask) -> bytes:
+def _head_of(place: Address, ask: HttpRequest) -> bytes:
     lines = [f"{ask.method} {ask.path} HTTP/1.1", f"Host: {place.host_header}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in ask.headers.items()]
     if ask.body or ask.method in ("POST", "PUT", "PATCH"):

@@ -20,7 +20,7 @@ import msgspec
 import platformdirs
 
 from gateway.client.control import ControlClient
-from gateway.client.http import Place, listens, too_many_files
+from gateway.client.http import Address, listens, too_many_files
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain
@@ -161,7 +161,7 @@ POLL_S = 0.03
 ASK_S = 3.0
 
 
-class Sighting(msgspec.Struct, frozen=True, kw_only=True):
+class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     """What a look at a home found: a server that answers, one that does not, or neither."""
 
     endpoint: Endpoint | None = None
@@ -189,22 +189,22 @@ async def find(config: Config) -> Endpoint | None:
     return (await look(config)).endpoint
 
 
-async def look(config: Config) -> Sighting:
+async def look(config: Config) -> ServerState:
     """The server that runs on this home, or what is wrong with it. Raises Unavailable as ``find`` does."""
     try:
         endpoint = read(config.runfile)
     except OSError as exc:
         raise too_many_files(exc) from exc
     if endpoint is None:
-        return Sighting()
+        return ServerState()
     try:
         status = await ControlClient(endpoint, timeout_s=ASK_S).status()
     except GatewayError as error:
         if error.code == "too_many_files":
             raise
         silent = error.code in ("server_slow", "server_gone") and await _is_there(endpoint)
-        return Sighting(silent=_silent(config, endpoint, error) if silent else None)
-    return Sighting(endpoint=endpoint if status.instance == endpoint.instance else None)
+        return ServerState(silent=_silent(config, endpoint, error) if silent else None)
+    return ServerState(endpoint=endpoint if status.instance == endpoint.instance else None)
 
 
 async def answers(endpoint: Endpoint) -> bool:
@@ -304,7 +304,7 @@ async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:
 
 async def _is_there(endpoint: Endpoint) -> bool:
     """Whether somebody listens at the control socket. A TCP port may have another owner by now, and proves nothing."""
-    return bool(endpoint.socket) and await listens(Place(socket=endpoint.socket))
+    return bool(endpoint.socket) and await listens(Address(socket=endpoint.socket))
 
 
 def _silent(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavailable:

@@ -30,7 +30,7 @@ class ServiceFailed(GatewayError):
     default_code = "service_failed"
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     """How the service stands."""
 
     system: str
@@ -41,22 +41,22 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """The file that describes it; empty where there is none."""
 
 
-class Keeper(Protocol):
+class ServiceManager(Protocol):
     """One system's way."""
 
     system: str
 
-    def install(self, config: Config) -> State:
+    def install(self, config: Config) -> ServiceState:
         """Have the gateway started at every login, and now. Raises ServiceFailed."""
 
-    def remove(self) -> State:
+    def remove(self) -> ServiceState:
         """Stop it and forget it. Raises ServiceFailed."""
 
-    def state(self) -> State:
+    def state(self) -> ServiceState:
         """How it stands."""
 
 
-def keeper() -> Keeper:
+def service_manager() -> ServiceManager:
     """This system's way."""
     if sys.platform == "win32":
         return Scheduler()
@@ -72,23 +72,23 @@ class Systemd:
         base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
         self.file = Path(base).expanduser() / "systemd" / "user" / f"{NAME}.service"
 
-    def install(self, config: Config) -> State:
+    def install(self, config: Config) -> ServiceState:
         _write(self.file, unit(command(config)))
         self._ask("daemon-reload")
         self._ask("enable", "--now", NAME)
         return self.state()
 
-    def remove(self) -> State:
+    def remove(self) -> ServiceState:
         if self.file.exists():
             self._ask("disable", "--now", NAME)
             self.file.unlink()
             self._ask("daemon-reload")
         return self.state()
 
-    def state(self) -> State:
+    def state(self) -> ServiceState:
         installed = self.file.exists()
         running = installed and _run(["systemctl", "--user", "is-active", "--quiet", NAME]).returncode == 0
-        return State(system=self.system, installed=installed, running=running, file=str(self.file))
+        return ServiceState(system=self.system, installed=installed, running=running, file=str(self.file))
 
     def _ask(self, *words: str) -> None:
         done = _run(["systemctl", "--user", *words])
@@ -105,21 +105,21 @@ class Launchd:
     def __init__(self) -> None:
         self.file = Path("~/Library/LaunchAgents").expanduser() / f"{LABEL}.plist"
 
-    def install(self, config: Config) -> State:
+    def install(self, config: Config) -> ServiceState:
         _write(self.file, plist(command(config), config))
         self._ask("load", "-w")
         return self.state()
 
-    def remove(self) -> State:
+    def remove(self) -> ServiceState:
         if self.file.exists():
             self._ask("unload", "-w")
             self.file.unlink()
         return self.state()
 
-    def state(self) -> State:
+    def state(self) -> ServiceState:
         installed = self.file.exists()
         running = installed and _run(["launchctl", "list", LABEL]).returncode == 0
-        return State(system=self.system, installed=installed, running=running, file=str(self.file))
+        return ServiceState(system=self.system, installed=installed, running=running, file=str(self.file))
 
     def _ask(self, *words: str) -> None:
         done = _run(["launchctl", *words, str(self.file)])
@@ -132,22 +132,22 @@ class Scheduler:
 
     system = "task scheduler"
 
-    def install(self, config: Config) -> State:
+    def install(self, config: Config) -> ServiceState:
         line = subprocess.list2cmdline(command(config))
         self._ask("/Create", "/F", "/SC", "ONLOGON", "/RL", "LIMITED", "/TN", NAME, "/TR", line)
         self._ask("/Run", "/TN", NAME)
         return self.state()
 
-    def remove(self) -> State:
+    def remove(self) -> ServiceState:
         if self.state().installed:
             self._ask("/End", "/TN", NAME)
             self._ask("/Delete", "/F", "/TN", NAME)
         return self.state()
 
-    def state(self) -> State:
+    def state(self) -> ServiceState:
         done = _run(["schtasks", "/Query", "/TN", NAME, "/FO", "LIST"])
         running = b"Running" in done.stdout
-        return State(system=self.system, installed=done.returncode == 0, running=running, file="")
+        return ServiceState(system=self.system, installed=done.returncode == 0, running=running, file="")
 
     def _ask(self, *words: str) -> None:
         done = _run(["schtasks", *words])

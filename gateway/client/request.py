@@ -5,7 +5,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from gateway.client.http import TIMEOUT_S, Answer, Ask, Place, request
+from gateway.client.http import TIMEOUT_S, Address, HttpAnswer, HttpRequest, request
 from gateway.domain.errors import (
     AnswerMemoryFull,
     BadRequest,
@@ -71,7 +71,7 @@ class Caller:
 
     def __init__(self, endpoint: Endpoint, *, timeout_s: float = TIMEOUT_S) -> None:
         self.endpoint = endpoint
-        self.place = Place(socket=endpoint.socket, host=endpoint.host, port=endpoint.port)
+        self.place = Address(socket=endpoint.socket, host=endpoint.host, port=endpoint.port)
         self._timeout_s = timeout_s
 
     async def __aenter__(self) -> Self:
@@ -100,7 +100,7 @@ class Caller:
         """DELETE."""
         await self.send("DELETE", path + _query(parameters))
 
-    async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> Answer:
+    async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> HttpAnswer:
         """One request, within ``timeout_s`` seconds (0: the client's own timeout).
 
         Raises what the server refused it with, or Unavailable.
@@ -110,13 +110,15 @@ class Caller:
             raise error_of(answer.status, answer.body)
         return answer
 
-    def ask(self, method: str, path: str, body: Body | None = None) -> Ask:
+    def ask(self, method: str, path: str, body: Body | None = None) -> HttpRequest:
         """The request with its secret."""
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
-        return Ask(method=method, path="/control" + path, headers=headers, body=b"" if body is None else encoded(body))
+        return HttpRequest(
+            method=method, path="/control" + path, headers=headers, body=b"" if body is None else encoded(body)
+        )
 
     @staticmethod
-    def read(answer: Answer, wanted: type[Value]) -> Value:
+    def read(answer: HttpAnswer, wanted: type[Value]) -> Value:
         """The answer as the value it is. Raises InternalError when server and client do not fit."""
         try:
             return msgspec.json.decode(answer.body, type=wanted)

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.client.http import Answer, Ask, Place, exchange, request
+from gateway.client.http import Address, HttpAnswer, HttpRequest, exchange, request
 from gateway.client.request import error_of
 from gateway.domain.errors import Unavailable, UpstreamError
 
@@ -24,11 +24,11 @@ OUTPUT_CAP = 64
 class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
     """/v1 from outside: where it is, and the key to present. Every method raises what /v1 answers, or Unavailable."""
 
-    place: Place
+    place: Address
     base: str
     key: str = ""
 
-    async def ask(self, method: str, path: str, body: bytes = b"") -> Answer:
+    async def ask(self, method: str, path: str, body: bytes = b"") -> HttpAnswer:
         """One whole exchange."""
         answer = await request(self.place, self._ask(method, path, body), timeout_s=CALL_S)
         if answer.status != 200:
@@ -62,17 +62,17 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
             raise UpstreamError("the streamed answer broke off", code="upstream_cut")
         return stream.headers.get("x-request-id", "")
 
-    def _ask(self, method: str, path: str, body: bytes) -> Ask:
+    def _ask(self, method: str, path: str, body: bytes) -> HttpRequest:
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         if body:
             headers["Content-Type"] = "application/json"
-        return Ask(method=method, path=self.base + path, headers=headers, body=body)
+        return HttpRequest(method=method, path=self.base + path, headers=headers, body=body)
 
 
 def public_api(address: str, key: str = "") -> PublicApi:
     """The way to the base URL that a server's status tells."""
     parts = urlsplit(address)
-    return PublicApi(place=Place(host=parts.hostname or "127.0.0.1", port=parts.port or 80), base=parts.path, key=key)
+    return PublicApi(place=Address(host=parts.hostname or "127.0.0.1", port=parts.port or 80), base=parts.path, key=key)
 
 
 def _question(model: str, *, stream: bool) -> bytes:

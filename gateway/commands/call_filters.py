@@ -13,10 +13,10 @@ from gateway.client.control import ControlClient
 from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
 from gateway.commands.options import SINCE, SOME, UNTIL, now
 from gateway.commands.output import ProgressLine
+from gateway.domain.human_values import local_time
 from gateway.domain.query import Query, parse
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
-from gateway.domain.written import local_time
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,7 +24,7 @@ PAGE = 500
 """Calls asked for at a time."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which calls: by options, each None if not given, and by words."""
 
     token: str | None = None
@@ -66,17 +66,17 @@ def filter_options(command: F) -> F:
     return command
 
 
-def wanted_of(given: dict[str, Any]) -> Wanted:
+def wanted_of(given: dict[str, Any]) -> CallQuery:
     """The options by name as one value; raises BadRequest when a word makes no sense."""
     words = parse(" ".join(given.pop("words")), now())
     since = _only(max, given.pop("since"), words.since)
     until = _only(min, given.pop("until"), words.until)
     failed = given.pop("errors") or None
-    return Wanted(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
+    return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
 
 
 async def found(
-    client: ControlClient, wanted: Wanted, limit: int | None = None, progress: ProgressLine | None = None
+    client: ControlClient, wanted: CallQuery, limit: int | None = None, progress: ProgressLine | None = None
 ) -> AsyncIterator[CallView]:
     """The calls wanted, newest first; all of them if ``limit`` is None. ``progress`` tells how far the search came."""
     left, before = limit, None

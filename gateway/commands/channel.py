@@ -7,7 +7,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.channel_fields import There, channel_options, fields_of, overrides_shown, patch_of
+from gateway.commands.channel_fields import CurrentChannel, channel_options, fields_of, overrides_shown, patch_of
 from gateway.commands.channel_key import in_words, key
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
@@ -96,7 +96,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
                 click.get_current_context(),
             )
     body = {"name": name} | options.given(dialect=dialect)
-    body |= patch_of(fields_of(given), There())
+    body |= patch_of(fields_of(given), CurrentChannel())
     view = run(lambda client: client.add_channel(body))
     if as_json:
         out_json(view)
@@ -117,7 +117,7 @@ def edit_channel(ref: str, rename: str | None, *, as_json: bool, **given: Any) -
 
     async def work(client: ControlClient) -> ChannelView:
         view = await client.channel(ref)
-        patch = patch_of(fields_of(given), There.of(view))
+        patch = patch_of(fields_of(given), CurrentChannel.of(view))
         return await client.edit_channel(view.id, options.something(patch | options.given(name=rename)))
 
     _changed(run(work), as_json=as_json)

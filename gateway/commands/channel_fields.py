@@ -24,9 +24,8 @@ from gateway.commands.options import (
     once,
 )
 from gateway.commands.output import words
-from gateway.domain.channel import Served, Timeouts, TokenLimitField
+from gateway.domain.channel import Overrides, Served, Timeouts, TokenLimitField
 from gateway.domain.limits import Limits
-from gateway.domain.overrides import Overrides
 from gateway.domain.patterns import is_pattern
 from gateway.domain.views import ChannelView
 
@@ -37,7 +36,7 @@ Pairs = Sequence[tuple[str, str]]
 NO_PARAMS = naming("--no-overrides drops all that is set here")
 
 
-class Edits(msgspec.Struct, frozen=True, kw_only=True):
+class OverrideOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the options say; None and empty where nothing was said."""
 
     set_params: Pairs
@@ -48,12 +47,12 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True):
     no_overrides: bool
 
 
-def edits_of(given: dict[str, Any]) -> Edits:
+def edits_of(given: dict[str, Any]) -> OverrideOptions:
     """The options by name, taken out of the others."""
-    return Edits(**{name: given.pop(name) for name in Edits.__struct_fields__})
+    return OverrideOptions(**{name: given.pop(name) for name in OverrideOptions.__struct_fields__})
 
 
-def overrides_patch(edits: Edits, there: Overrides | None) -> Patch:
+def overrides_patch(edits: OverrideOptions, there: Overrides | None) -> Patch:
     """The overrides with what was said put over them, kind by kind; no field at all when nothing was said."""
     now = Overrides() if there is None or edits.no_overrides else there
     asked: dict[str, Any] = {}
@@ -121,7 +120,7 @@ NO_KEY = "without --key a new channel has none, 'tollkeeper channel key remove N
 NO_PROXY = f"for no proxy write --proxy {NO_MATTER}"
 
 
-class There(msgspec.Struct, frozen=True, kw_only=True):
+class CurrentChannel(msgspec.Struct, frozen=True, kw_only=True):
     """What a channel has so far that an option may be put over; nothing of a new one."""
 
     models: Sequence[Served] = ()
@@ -144,7 +143,7 @@ class There(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Fields(msgspec.Struct, frozen=True, kw_only=True):
+class ChannelOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the options say; None and empty where nothing was said."""
 
     base_url: str | None
@@ -159,7 +158,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     cost_factor: int | None
     headers: Pairs
     no_headers: bool
-    overrides: Edits
+    overrides: OverrideOptions
     proxy: str | None
     timeouts: Pairs
     knobs: Pairs
@@ -177,13 +176,13 @@ def channel_options(command: F) -> F:
     return command
 
 
-def fields_of(given: dict[str, Any]) -> Fields:
+def fields_of(given: dict[str, Any]) -> ChannelOptions:
     """The options by name, limits apart."""
     limits = {name: given.pop(name) for name in ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")}
-    return Fields(limits=limits, overrides=edits_of(given), **given)
+    return ChannelOptions(limits=limits, overrides=edits_of(given), **given)
 
 
-def patch_of(fields: Fields, there: There) -> Patch:
+def patch_of(fields: ChannelOptions, there: CurrentChannel) -> Patch:
     """The body for the control surface."""
     patch = options.given(
         base_url=fields.base_url,
@@ -216,7 +215,7 @@ def patch_of(fields: Fields, there: There) -> Patch:
     return patch | options.limits(there.limits, fields.limits)
 
 
-def _models(fields: Fields, there: There) -> Patch:
+def _models(fields: ChannelOptions, there: CurrentChannel) -> Patch:
     """``--models`` replaces names and patterns, ``--map`` alone adds to them."""
     listed = names(fields.models)
     patterns = [name for name in listed if is_pattern(name)]

@@ -12,13 +12,13 @@ from gateway.commands.options import Patch, json_option, now
 from gateway.commands.output import out, out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.channel import Served
+from gateway.domain.human_values import brief_count, brief_span
 from gateway.domain.money import dollars
-from gateway.domain.offered import ListedModel, ListingView
 from gateway.domain.patterns import matches
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
+from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.domain.views import ChannelView
-from gateway.domain.written import brief_count, brief_span
 
 
 class Offered(msgspec.Struct, frozen=True, kw_only=True):

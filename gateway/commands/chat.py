@@ -10,7 +10,7 @@ import msgspec
 
 from gateway import __version__
 from gateway.client.control import ControlClient
-from gateway.client.http import Ask, Stream, exchange, request
+from gateway.client.http import HttpRequest, Stream, exchange, request
 from gateway.client.request import encoded, error_of
 from gateway.client.test_call import PublicApi, public_api
 from gateway.commands import formatting, stdin
@@ -21,9 +21,9 @@ from gateway.commands.options import SOME
 from gateway.commands.output import harmless, on_terminal, out, words
 from gateway.commands.session import run
 from gateway.domain.errors import InternalError, NotFound, UpstreamError
+from gateway.domain.human_values import brief_span
 from gateway.domain.token import PREFIX
 from gateway.domain.views import CallView
-from gateway.domain.written import brief_span
 
 HEAD_S = 900.0
 """How long the answer may take to begin; the gateway's own deadlines are shorter."""
@@ -158,13 +158,13 @@ async def texts(stream: Stream) -> AsyncGenerator[str, None]:
     raise UpstreamError("the answer was cut before its end; ask again")
 
 
-def _asked(way: PublicApi, body: dict[str, Any]) -> Ask:
+def _asked(way: PublicApi, body: dict[str, Any]) -> HttpRequest:
     headers = {
         "Authorization": f"Bearer {way.key}",
         "Content-Type": "application/json",
         "User-Agent": f"tollkeeper-chat/{__version__}",
     }
-    return Ask(method="POST", path=f"{way.base}/chat/completions", headers=headers, body=encoded(body))
+    return HttpRequest(method="POST", path=f"{way.base}/chat/completions", headers=headers, body=encoded(body))
 
 
 def _say(text: str) -> None:

@@ -40,7 +40,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 
 
-class Line(msgspec.Struct):
+class ShellLine(msgspec.Struct):
     """A line up to the cursor, as far as it has been read."""
 
     breaks: str
@@ -81,9 +81,9 @@ class Line(msgspec.Struct):
         return re.sub(r'(["$`\\])' if self.quote else r"([^\w@%+=:,./-])", r"\\\1", text)
 
 
-def line_of(text: str, breaks: str) -> Line:
+def line_of(text: str, breaks: str) -> ShellLine:
     """The line, read."""
-    line = Line(breaks)
+    line = ShellLine(breaks)
     for char in text:
         line.take(char)
     return line
@@ -110,7 +110,7 @@ class BashComplete(shell_completion.BashComplete):
         kept = line.kept if whole.startswith(line.kept) else ""
         return f"{item.type},{line.quoted(whole.removeprefix(kept))}"
 
-    def _line(self) -> Line:
+    def _line(self) -> ShellLine:
         return line_of(os.environ.get("COMP_LINE", ""), os.environ.get("COMP_WORDBREAKS", ""))
 
 
@@ -122,14 +122,14 @@ def register() -> None:
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-class Named(Protocol):
+class HasName(Protocol):
     """What has a name."""
 
     @property
     def name(self) -> str: ...
 
 
-def names_of(ask: Callable[[ControlClient], Awaitable[Sequence[Named]]]) -> Completer:
+def names_of(ask: Callable[[ControlClient], Awaitable[Sequence[HasName]]]) -> Completer:
     """Completes the names of what a client is asked for; says nothing when it cannot."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -10,7 +10,7 @@ from gateway.commands.files import text_of, write_private
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import demand_stdout, harmless, json_text, out, out_json, out_once, words
 from gateway.commands.session import run
-from gateway.domain.config_file import Difference, ImportView, Origin
+from gateway.domain.config_views import ConfigOrigin, Difference, ImportView
 from gateway.domain.text import plain
 
 MARKS = {"added": "+", "changed": "~", "removed": "-"}
@@ -65,8 +65,8 @@ def export(file: str | None, *, as_json: bool) -> None:
 @click.option(
     "--from",
     "origin",
-    type=click.Choice([origin.value for origin in Origin]),
-    default=Origin.OURS.value,
+    type=click.Choice([origin.value for origin in ConfigOrigin]),
+    default=ConfigOrigin.OURS.value,
     show_default=True,
     help="Whose configuration it is: LiteLLM's config.yaml, or a list of channels of one-api or new-api as JSON.",
 )
@@ -82,9 +82,9 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
 
     Of another gateway's file that is taken over which has a meaning here; the rest is listed.
     """
-    whose = Origin(origin)
-    text = text_of(file, YAML_LIMIT if whose is Origin.LITELLM else LIMIT, "a configuration")
-    text = _as_json(text) if whose is Origin.LITELLM else text
+    whose = ConfigOrigin(origin)
+    text = text_of(file, YAML_LIMIT if whose is ConfigOrigin.LITELLM else LIMIT, "a configuration")
+    text = _as_json(text) if whose is ConfigOrigin.LITELLM else text
     found = run(lambda client: client.import_config(text, prune=prune, origin=whose))
     if not as_json:
         _print(found.differences)

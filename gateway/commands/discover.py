@@ -15,9 +15,9 @@ from gateway.commands.options import json_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import GatewayError
-from gateway.domain.offered import PresetView
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
+from gateway.domain.upstream_views import PresetView
 from gateway.domain.views import ChannelView, Offer
 
 COLUMNS = [
@@ -35,7 +35,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class DiscoverResult(msgspec.Struct, frozen=True, kw_only=True):
     """What there is, and what became of it."""
 
     offers: list[Offer]
@@ -66,7 +66,11 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
     if not as_json:
         out_list(offers, COLUMNS, as_json=False, empty="nothing was found; see: tollkeeper channel add --help")
     chosen = _chosen(offers, wanted, take_all=take_all, ask=not as_json)
-    found = run(lambda client: _add(client, offers, chosen)) if chosen else Found(offers=offers, added=[], failed=[])
+    found = (
+        run(lambda client: _add(client, offers, chosen))
+        if chosen
+        else DiscoverResult(offers=offers, added=[], failed=[])
+    )
     if as_json:
         out_json(found)
     for view in found.added:
@@ -106,9 +110,9 @@ def _chosen(offers: Sequence[Offer], wanted: Sequence[str], *, take_all: bool, a
     return [offer for offer in offers if click.confirm(f"add {plain(offer.name)}?", default=False, err=True)]
 
 
-async def _add(client: ControlClient, offers: list[Offer], chosen: list[Offer]) -> Found:
+async def _add(client: ControlClient, offers: list[Offer], chosen: list[Offer]) -> DiscoverResult:
     """One after the other; one that fails keeps no other from being added."""
-    found = Found(offers=offers, added=[], failed=[])
+    found = DiscoverResult(offers=offers, added=[], failed=[])
     taken = {channel.name for channel in await client.channels()}
     for offer in chosen:
         name = _free(offer.name, taken)

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from gateway.domain.channel import Told
+from gateway.domain.channel import UpstreamPrices
+from gateway.domain.human_values import brief_count, brief_multiplier, brief_span, local_time
 from gateway.domain.limits import Limits, Window
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
 from gateway.domain.views import BudgetView, CallView, PriceView, Status
-from gateway.domain.written import brief_count, brief_multiplier, brief_span, local_time
 
 UNPRICED = "unpriced"
 
@@ -85,7 +85,7 @@ def source(view: PriceView) -> str:
     return f"{view.source}{day}{', stale' if view.stale else ''}"
 
 
-def asked(view: PriceView | None, told: Told | None) -> str:
+def asked(view: PriceView | None, told: UpstreamPrices | None) -> str:
     """A price; of an unpriced model also what its upstream says it costs there."""
     there = f" (there {dollars(told.input)} / {dollars(told.output)})" if view is None and told is not None else ""
     return price(view) + there

@@ -8,9 +8,9 @@ from gateway.commands.completion import TOKENS
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out_list
 from gateway.commands.session import run
+from gateway.domain.human_values import brief_count
 from gateway.domain.money import brief_dollars
 from gateway.domain.text import plain, word
-from gateway.domain.written import brief_count
 
 COLUMNS = [
     ("Model", lambda m: m.name),

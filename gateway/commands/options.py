@@ -15,13 +15,12 @@ import msgspec
 from gateway.commands.completion import MODELS, several
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import count_of, future_of, multiplier_of, past_of, tier_of
 from gateway.domain.limits import Limits, Window
 from gateway.domain.money import nanos_of
 from gateway.domain.price import Tier
-from gateway.domain.tiers import tier_of
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
-from gateway.domain.written import count_of, future_of, multiplier_of, past_of
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -45,7 +44,7 @@ class Seconds(click.FloatRange):
         return seconds
 
 
-class Written(click.ParamType[T]):
+class Parsed(click.ParamType[T]):
     """A written value, read by a function of the domain; its BadRequest becomes a usage error."""
 
     def __init__(self, name: str, read: Callable[[str], T]) -> None:
@@ -113,7 +112,7 @@ def some(text: str) -> str:
     return text
 
 
-def naming(otherwise: str) -> Written[str]:
+def naming(otherwise: str) -> Parsed[str]:
     """Names for ``names``, at least one: an empty list, such as a variable that was not set, would mean all or none."""
 
     def read(text: str) -> str:
@@ -121,7 +120,7 @@ def naming(otherwise: str) -> Written[str]:
             raise BadRequest(f"{text!r} names nothing; {otherwise}")
         return text
 
-    return Written("names", read)
+    return Parsed("names", read)
 
 
 def once(pairs: Iterable[tuple[K, T]], option: str) -> dict[K, T]:
@@ -135,18 +134,18 @@ def once(pairs: Iterable[tuple[K, T]], option: str) -> dict[K, T]:
 
 
 NAMES = naming("leave the option out, or write '*' for all")
-SOME: Written[str] = Written("text", some)
-DOLLARS: Written[int] = Written("dollars", nanos_of)
-TIER: Written[Tier] = Written("tier", tier_of)
-BUDGET: Written[tuple[Window, int | None]] = Written("window=dollars", windowed(nanos_of))
-TOKENS_BUDGET: Written[tuple[Window, int | None]] = Written("window=count", windowed(count_of))
-LIMIT: Written[tuple[int | None]] = Written("count", or_none(count_of))
-MULTIPLIER: Written[int] = Written("factor", multiplier_of)
-EXPIRY: Written[tuple[Millis | None]] = Written("when", or_none(lambda text: future_of(text, now())))
-SINCE: Written[Millis] = Written("when", lambda text: past_of(text, now()))
-UNTIL: Written[Millis] = Written("when", lambda text: past_of(text, now(), end=True))
-PAIR: Written[tuple[str, str]] = Written("name=value", pair)
-RENAMING: Written[tuple[str, str]] = Written("public=upstream", renaming)
+SOME: Parsed[str] = Parsed("text", some)
+DOLLARS: Parsed[int] = Parsed("dollars", nanos_of)
+TIER: Parsed[Tier] = Parsed("tier", tier_of)
+BUDGET: Parsed[tuple[Window, int | None]] = Parsed("window=dollars", windowed(nanos_of))
+TOKENS_BUDGET: Parsed[tuple[Window, int | None]] = Parsed("window=count", windowed(count_of))
+LIMIT: Parsed[tuple[int | None]] = Parsed("count", or_none(count_of))
+MULTIPLIER: Parsed[int] = Parsed("factor", multiplier_of)
+EXPIRY: Parsed[tuple[Millis | None]] = Parsed("when", or_none(lambda text: future_of(text, now())))
+SINCE: Parsed[Millis] = Parsed("when", lambda text: past_of(text, now()))
+UNTIL: Parsed[Millis] = Parsed("when", lambda text: past_of(text, now(), end=True))
+PAIR: Parsed[tuple[str, str]] = Parsed("name=value", pair)
+RENAMING: Parsed[tuple[str, str]] = Parsed("public=upstream", renaming)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; field names are stable.")

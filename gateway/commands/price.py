@@ -10,9 +10,9 @@ from gateway.commands.options import DOLLARS, SOME, TIER, confirm, json_option, 
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.money import dollars
-from gateway.domain.offered import PriceProposal
 from gateway.domain.price import Tier
 from gateway.domain.text import plain
+from gateway.domain.upstream_views import PriceProposal
 
 IMPORT_COLUMNS = [
     ("Model", lambda p: p.model),

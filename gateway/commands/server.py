@@ -13,9 +13,9 @@ from gateway.commands.options import Seconds, json_option
 from gateway.commands.output import heard, out, out_json, out_pairs, words
 from gateway.commands.session import NO_SERVER, config, run
 from gateway.config import Config, load
+from gateway.domain.human_values import brief_span, local_time
 from gateway.domain.text import plain
 from gateway.domain.views import Status
-from gateway.domain.written import brief_span, local_time
 from gateway.runfile import Endpoint
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from gateway.client.login_service import State, keeper
+from gateway.client.login_service import ServiceState, service_manager
 from gateway.commands.base import Noun
 from gateway.commands.options import json_option
 from gateway.commands.output import out_json, out_pairs, words
@@ -19,7 +19,7 @@ def install() -> None:
     """Start the gateway now and at every login: a systemd user unit, a launchd agent or a Windows task."""
     where = config()
     where.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    state = keeper().install(where)
+    state = service_manager().install(where)
     words(f"the gateway is started by {state.system} at every login")
     _print(state)
 
@@ -27,21 +27,21 @@ def install() -> None:
 @service.command(examples=["tollkeeper service remove"])
 def remove() -> None:
     """Stop that service and forget it; the data stays."""
-    _print(keeper().remove())
+    _print(service_manager().remove())
 
 
 @service.command(examples=["tollkeeper service status --json"])
 @json_option
 def status(*, as_json: bool) -> None:
     """Show whether the gateway is started at login, and whether it runs as a service now."""
-    state = keeper().state()
+    state = service_manager().state()
     if as_json:
         out_json(state)
     else:
         _print(state)
 
 
-def _print(state: State) -> None:
+def _print(state: ServiceState) -> None:
     out_pairs(
         [
             ("system", state.system),

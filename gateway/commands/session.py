@@ -44,7 +44,7 @@ async def reach(config: Config, *, listen: bool = False, running: bool = False) 
         yield await stack.enter_async_context(ControlClient(endpoint))
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class CommandSession(msgspec.Struct, frozen=True, kw_only=True):
     """What the commands share; tests give one with a client of their own."""
 
     reach: Reach = reach
@@ -57,7 +57,7 @@ def config() -> Config:
 
 def run(work: Work[T], *, listen: bool = False, running: bool = False) -> T:
     """Do one piece of work with a client (see ``reach``)."""
-    session = click.get_current_context().find_object(Session) or Session()
+    session = click.get_current_context().find_object(CommandSession) or CommandSession()
     where = config()
 
     async def main() -> T:

@@ -22,10 +22,10 @@ from gateway.commands.options import SINCE, UNTIL, json_option, now
 from gateway.commands.output import ProgressLine, json_value, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_tail import tail
+from gateway.domain.human_values import brief_count, brief_span, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
 from gateway.domain.views import CallView, Summary, SumRow
-from gateway.domain.written import brief_count, brief_span, local_time
 
 MONTH_MS = 30 * 86_400_000
 

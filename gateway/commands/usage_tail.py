@@ -11,15 +11,15 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command
-from gateway.commands.call_filters import Wanted, filter_options, wanted_of
+from gateway.commands.call_filters import CallQuery, filter_options, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.output import MARGIN, NOTHING, fit, out, out_json_line, words
 from gateway.commands.session import run
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping
+from gateway.domain.human_values import brief_count
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
-from gateway.domain.written import brief_count
 
 Page = Callable[[int, int], Awaitable[Iterable[CallView]]]
 """Asks for so many ended calls, from a number on downwards."""
@@ -52,7 +52,7 @@ def tail(recent: int, *, as_json: bool, **given: Any) -> None:
     wanted = wanted_of(given)
 
     async def work(client: ControlClient) -> None:
-        feed = Feed(wanted, recent)
+        feed = EventFeed(wanted, recent)
 
         async def page(at: int, limit: int) -> list[CallView]:
             return await client.numbered_calls(at, limit)
@@ -71,7 +71,7 @@ def tail(recent: int, *, as_json: bool, **given: Any) -> None:
     run(work, running=True)
 
 
-async def _check(client: ControlClient, wanted: Wanted) -> None:
+async def _check(client: ControlClient, wanted: CallQuery) -> None:
     """Raises NotFound for a name that no call to come can have."""
     if wanted.token:
         await client.token(wanted.token)
@@ -99,7 +99,7 @@ async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:
             return
 
 
-async def caught_up(feed: "Feed", page: Page, newest: int) -> AsyncIterator[list[CallView]]:
+async def caught_up(feed: "EventFeed", page: Page, newest: int) -> AsyncIterator[list[CallView]]:
     """The calls that ended since those shown last, oldest first, up to the one numbered ``newest``; in pages."""
     tops = []
     for at in range(newest, max(0, newest - MOST_MISSED), -PAGE):
@@ -121,10 +121,10 @@ def _print(calls: Iterable[CallView], *, as_json: bool) -> None:
             out(line_of(call))
 
 
-class Feed:
+class EventFeed:
     """Turns events into calls that were not shown yet, oldest first."""
 
-    def __init__(self, wanted: Wanted, recent: int) -> None:
+    def __init__(self, wanted: CallQuery, recent: int) -> None:
         self._wanted = wanted
         self._recent = recent
         self._shown: dict[str, None] = {}

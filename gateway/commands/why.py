@@ -12,10 +12,10 @@ from gateway.commands.exit_codes import Quit, exit_for
 from gateway.commands.options import json_option, now
 from gateway.commands.output import out, out_json, out_pairs, table
 from gateway.commands.session import run
+from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
 from gateway.domain.views import BudgetView
-from gateway.domain.why import LimitView, PartyView, RouteView, Why
 
 
 def _state(route: RouteView) -> str:

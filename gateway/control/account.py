@@ -3,25 +3,25 @@
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, patched, required
 from gateway.control.views import account_view
 from gateway.core.ids import new_id
 from gateway.domain.account import Grant
-from gateway.domain.change import Change
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import dollars
+from gateway.domain.registry import Change
 from gateway.domain.views import AccountView
 
 EDITABLE = ("status", "budgets", "stop_when_empty")
 
 
-async def show_account(edits: Edits, _: web.Request) -> AccountView:
+async def show_account(edits: ConfigEdits, _: web.Request) -> AccountView:
     """GET /account."""
     return account_view(edits.engine)
 
 
-async def edit_account(edits: Edits, request: web.Request) -> AccountView:
+async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
     """PATCH /account."""
     account = patched(edits.registry.account, await request.read(), EDITABLE)
     validation.account(account)
@@ -29,12 +29,12 @@ async def edit_account(edits: Edits, request: web.Request) -> AccountView:
     return account_view(edits.engine)
 
 
-async def grants(edits: Edits, _: web.Request) -> list[Grant]:
+async def grants(edits: ConfigEdits, _: web.Request) -> list[Grant]:
     """GET /account/grants: oldest first."""
     return sorted(edits.registry.grants.values(), key=lambda grant: (grant.time, grant.id))
 
 
-async def add_grant(edits: Edits, request: web.Request) -> AccountView:
+async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
     """POST /account/grants {nanos, note}: a top-up, or with a negative amount a correction."""
     body = await request.read()
     required(body, "nanos")

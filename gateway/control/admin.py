@@ -6,9 +6,9 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, patched
-from gateway.domain.change import Change
+from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
 from gateway.domain.views import Status, Verdict
 from gateway.store.verify import check, take
@@ -21,34 +21,34 @@ class StopBody(msgspec.Struct, frozen=True, kw_only=True):
     """Do not wait for running calls."""
 
 
-async def status(edits: Edits, _: web.Request) -> Status:
+async def status(edits: ConfigEdits, _: web.Request) -> Status:
     """GET /status."""
     return edits.engine.status()
 
 
-async def stop(edits: Edits, request: web.Request) -> dict[str, str]:
+async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /stop {now}: answers at once; the server drains and goes away."""
     asked = StopBody(**fields(await request.read(), StopBody, ("now",)))
     edits.engine.stop_asked(asked.now)
     return {"done": "stopping now" if asked.now else "stopping when the running calls have ended"}
 
 
-async def verified(edits: Edits, _: web.Request) -> Verdict:
+async def verified(edits: ConfigEdits, _: web.Request) -> Verdict:
     """GET /verify: every balance and sum, recomputed from the call log."""
     return await asyncio.to_thread(check, take(edits.engine.store))
 
 
-async def undo(edits: Edits, _: web.Request) -> dict[str, str]:
+async def undo(edits: ConfigEdits, _: web.Request) -> dict[str, str]:
     """POST /undo."""
     return {"undone": edits.undo()}
 
 
-async def show_settings(edits: Edits, _: web.Request) -> Settings:
+async def show_settings(edits: ConfigEdits, _: web.Request) -> Settings:
     """GET /settings."""
     return edits.registry.settings
 
 
-async def edit_settings(edits: Edits, request: web.Request) -> Settings:
+async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     """PATCH /settings."""
     settings = patched(edits.registry.settings, await request.read(), Settings.__struct_fields__)
     validation.settings(settings)

@@ -26,7 +26,7 @@ from gateway.control import (
     usage,
     why,
 )
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, TooLarge
 from gateway.domain.text import plain
@@ -43,7 +43,7 @@ _NAME = re.compile(r"\{(\w+)\}")
 
 _log = logging.getLogger("tollkeeper")
 
-Handler = Callable[[Edits, web.Request], Awaitable[object]]
+Handler = Callable[[ConfigEdits, web.Request], Awaitable[object]]
 
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/status", admin.status),
@@ -107,7 +107,7 @@ def control_app(engine: Engine, secret: str) -> web.Application:
     """The application; ``secret`` is what the runfile tells the owner's front ends."""
     engine.upstreams.redaction.protect(secret)
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_border(secret)])
-    edits = Edits(engine)
+    edits = ConfigEdits(engine)
     for method, path, handler in ROUTES:
         app.router.add_route(method, "/control" + _NAME.sub(r"{\1:[^/]+}", path), _bound(handler, edits))
     app.on_shutdown.append(_end_of(engine))
@@ -127,7 +127,7 @@ def control_runner(app: web.Application) -> web.AppRunner:
     )
 
 
-def _bound(handler: Handler, edits: Edits) -> WebHandler:
+def _bound(handler: Handler, edits: ConfigEdits) -> WebHandler:
     async def handle(request: web.Request) -> web.StreamResponse:
         result = await handler(edits, request)
         if isinstance(result, web.StreamResponse):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.views import running_view
 from gateway.core.engine import Engine
@@ -21,7 +21,7 @@ from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallPage, CallView, call_view
 from gateway.store.calls import CallLog
-from gateway.store.search import CallFilter, Patience
+from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER
 
 PAGE = 100
@@ -49,7 +49,7 @@ _PARAMETERS: dict[str, type] = {
 }
 
 
-async def list_calls(edits: Edits, request: web.Request) -> web.Response:
+async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
     """GET /calls: a page, newest first, running calls before all others.
 
     ``before`` is the cursor of the page before, or the id of a call. ``words`` are those of a query. A page that takes
@@ -62,7 +62,7 @@ async def list_calls(edits: Edits, request: web.Request) -> web.Response:
     return web.Response(body=body, content_type="application/json")
 
 
-async def numbered(edits: Edits, request: web.Request) -> web.Response:
+async def numbered(edits: ConfigEdits, request: web.Request) -> web.Response:
     """GET /records: the ended calls numbered ``at`` and below; the oldest kept is 1, the newest ``status.records``."""
     asked = query(request.query, {"at": int, "limit": int})
     body = await asyncio.to_thread(_numbered, edits.engine.store.calls, asked.get("at", 0), _limit(asked))
@@ -76,13 +76,13 @@ def _limit(asked: dict[str, Any]) -> int:
     return limit
 
 
-async def _searched(edits: Edits, where: CallFilter, words: Query, before: str, limit: int) -> bytes:
+async def _searched(edits: ConfigEdits, where: CallFilter, words: Query, before: str, limit: int) -> bytes:
     engine = edits.engine
     running = list(islice(_running(engine, where, words, before, edits.now), limit))
     if len(running) == limit:
         return _encode(CallPage(calls=running, cursor=running[-1].id, left=engine.store.calls.count))
     after = "" if before in engine.store.books.running else before
-    patience = Patience(SEARCH_S)
+    patience = SearchDeadline(SEARCH_S)
     async with edits.searching:
         try:
             return await asyncio.to_thread(_search, engine.store.calls, where, words, (running, after, limit), patience)
@@ -91,7 +91,7 @@ async def _searched(edits: Edits, where: CallFilter, words: Query, before: str, 
 
 
 def _search(
-    calls: CallLog, where: CallFilter, words: Query, page: tuple[list[CallView], str, int], patience: Patience
+    calls: CallLog, where: CallFilter, words: Query, page: tuple[list[CallView], str, int], patience: SearchDeadline
 ) -> bytes:
     """The page as JSON: making it takes as long as finding it, and other threads may go on meanwhile."""
     running, after, limit = page
@@ -112,7 +112,7 @@ def _numbered(calls: CallLog, at: int, limit: int) -> bytes:
     return _encode([call_view(record) for record in calls.numbered(at, limit)])
 
 
-async def show_call(edits: Edits, request: web.Request) -> CallView:
+async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
     """GET /calls/{id}: running or ended."""
     call_id = CallId(request.match_info["id"])
     if (running := edits.engine.store.books.running.get(call_id)) is not None:
@@ -124,7 +124,7 @@ async def show_call(edits: Edits, request: web.Request) -> CallView:
     return call_view(record)
 
 
-async def cancel_call(edits: Edits, request: web.Request) -> dict[str, str]:
+async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /calls/{id}/cancel."""
     call_id = CallId(request.match_info["id"])
     if not edits.engine.cancel(call_id):
@@ -141,7 +141,7 @@ def newest(engine: Engine, limit: int) -> list[Record]:
     return (recent + [r for r in engine.store.calls.newest(limit) if r.id not in known])[:limit]
 
 
-def _filter(edits: Edits, asked: dict[str, Any]) -> CallFilter:
+def _filter(edits: ConfigEdits, asked: dict[str, Any]) -> CallFilter:
     """Names of tokens and channels become ids; removed ones are known by id only.
 
     Raises NotFound for a name that nothing has: no call can fit.

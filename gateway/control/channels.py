@@ -4,18 +4,18 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import model_lists, validation
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.probe import probe
 from gateway.control.request_bodies import fields, patched, required
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views
 from gateway.core.ids import new_id
 from gateway.core.lineup import chosen_by_hand, fixed
-from gateway.domain.change import Change
 from gateway.domain.channel import Channel, Check, Dialect, Served, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
-from gateway.domain.offered import ListingView
+from gateway.domain.registry import Change
 from gateway.domain.units import ChannelId
+from gateway.domain.upstream_views import ListingView
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
 from gateway.upstream import knobs
@@ -64,17 +64,17 @@ def default_base_url(dialect: Dialect, preset: str) -> str:
     return _HOMES.get(dialect, "")
 
 
-async def list_channels(edits: Edits, _: web.Request) -> list[ChannelView]:
+async def list_channels(edits: ConfigEdits, _: web.Request) -> list[ChannelView]:
     """GET /channels."""
     return channel_views(edits.engine, await tallies(edits.engine))
 
 
-async def show_channel(edits: Edits, request: web.Request) -> ChannelView:
+async def show_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """GET /channels/{ref}."""
     return await view(edits, found(edits, request))
 
 
-async def add_channel(edits: Edits, request: web.Request) -> ChannelView:
+async def add_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels: the fields of a channel; ``name`` is required, and either ``dialect`` or ``preset``.
 
     A preset implies dialect and ``base_url``, a dialect of one vendor the ``base_url``; without ``models`` and
@@ -93,7 +93,7 @@ async def add_channel(edits: Edits, request: web.Request) -> ChannelView:
     return await view(edits, edits.registry.channels[channel.id])
 
 
-async def edit_channel(edits: Edits, request: web.Request) -> ChannelView:
+async def edit_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """PATCH /channels/{ref}; what was held against it is forgotten, for it may be cured."""
     old = found(edits, request)
     asked = patched(old, await request.read(), EDITABLE)
@@ -108,7 +108,7 @@ async def edit_channel(edits: Edits, request: web.Request) -> ChannelView:
     return await view(edits, edits.registry.channels[channel.id])
 
 
-async def remove_channel(edits: Edits, request: web.Request) -> dict[str, str]:
+async def remove_channel(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /channels/{ref}."""
     channel = found(edits, request)
     changes = [Change("channels", channel.id, None)]
@@ -117,17 +117,17 @@ async def remove_channel(edits: Edits, request: web.Request) -> dict[str, str]:
     return edits.commit(f"removed channel '{channel.name}'", *changes)
 
 
-async def models(edits: Edits, request: web.Request) -> list[Served]:
+async def models(edits: ConfigEdits, request: web.Request) -> list[Served]:
     """GET /channels/{ref}/models: what the upstream lists now."""
     return await edits.engine.upstreams.fetch_models(found(edits, request))
 
 
-async def listing(edits: Edits, request: web.Request) -> ListingView:
+async def listing(edits: ConfigEdits, request: web.Request) -> ListingView:
     """GET /channels/{ref}/listing: what the upstream listed last; nobody is asked."""
     return model_lists.listing_view(found(edits, request), edits.registry, edits.now)
 
 
-async def refresh_listing(edits: Edits, request: web.Request) -> ListingView:
+async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
     """POST /channels/{ref}/refresh: what the upstream lists now, and what is new and gone.
 
     If it cannot be had, the last good list with the reason; without one the failure itself.
@@ -141,7 +141,7 @@ async def refresh_listing(edits: Edits, request: web.Request) -> ListingView:
     return model_lists.listing_view(found(edits, request), edits.registry, edits.now)
 
 
-async def test_channel(edits: Edits, request: web.Request) -> Check:
+async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     """POST /channels/{ref}/test {model?}: a free probe, and one tiny real call if a model is given.
 
     The result is kept on the channel; a good one ends its rest.
@@ -156,24 +156,24 @@ async def test_channel(edits: Edits, request: web.Request) -> Check:
     return check
 
 
-async def resume_channel(edits: Edits, request: web.Request) -> ChannelView:
+async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/clear: what the machine holds against it is forgotten."""
     channel = found(edits, request)
     edits.engine.health.clear(channel.id)
     return await view(edits, channel)
 
 
-def found(edits: Edits, request: web.Request) -> Channel:
+def found(edits: ConfigEdits, request: web.Request) -> Channel:
     """The channel a path names. Raises NotFound, naming those there are."""
     return edits.engine.catalog.channel(request.match_info["ref"])
 
 
-async def view(edits: Edits, channel: Channel) -> ChannelView:
+async def view(edits: ConfigEdits, channel: Channel) -> ChannelView:
     """The channel as it is told."""
     return channel_view(edits.engine, channel, await tallies(edits.engine))
 
 
-def _checked(channel: Channel, edits: Edits) -> Channel:
+def _checked(channel: Channel, edits: ConfigEdits) -> Channel:
     """The channel with its URL and its knobs in the usual form. Raises BadRequest or Conflict."""
     if channel.preset not in ("", *PRESETS):
         raise BadRequest(f"preset: must be one of {', '.join(sorted(PRESETS))}", param="preset")
@@ -185,7 +185,7 @@ def _checked(channel: Channel, edits: Edits) -> Channel:
     return msgspec.structs.replace(channel, base_url=url, options=knobs.spelt(channel.options))
 
 
-def _dated(channel: Channel, old: Channel | None, edits: Edits) -> Channel:
+def _dated(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Channel:
     """Every model says since when it is served here."""
     known = {model.name: model.created for model in old.models} if old is not None else {}
     dated = [msgspec.structs.replace(m, created=m.created or known.get(m.name) or edits.now) for m in channel.models]
@@ -198,27 +198,27 @@ class KeyBody(msgspec.Struct, frozen=True, kw_only=True):
     key: str
 
 
-async def add_key(edits: Edits, request: web.Request) -> ChannelView:
+async def add_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/keys {key}: one more, the last in number."""
     channel, key = found(edits, request), await _given(request)
     return await _keep(edits, channel, (*channel.all_keys, key), f"gave channel '{channel.name}' one more key")
 
 
-async def replace_key(edits: Edits, request: web.Request) -> ChannelView:
+async def replace_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """PATCH /channels/{ref}/keys/{number} {key}: another in its place."""
     channel, at, key = found(edits, request), _place(edits, request), await _given(request)
     keys = (*channel.all_keys[:at], key, *channel.all_keys[at + 1 :])
     return await _keep(edits, channel, keys, f"replaced key {at + 1} of channel '{channel.name}'")
 
 
-async def remove_key(edits: Edits, request: web.Request) -> ChannelView:
+async def remove_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """DELETE /channels/{ref}/keys/{number}: those after it move up."""
     channel, at = found(edits, request), _place(edits, request)
     keys = (*channel.all_keys[:at], *channel.all_keys[at + 1 :])
     return await _keep(edits, channel, keys, f"removed key {at + 1} of channel '{channel.name}'")
 
 
-async def resume_key(edits: Edits, request: web.Request) -> ChannelView:
+async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/keys/{number}/clear: what is held against it is forgotten."""
     channel, at = found(edits, request), _place(edits, request)
     edits.engine.health.clear(key_id(channel.id, at + 1) if channel.keys else channel.id)
@@ -234,7 +234,7 @@ async def _given(request: web.Request) -> str:
     return key
 
 
-def _place(edits: Edits, request: web.Request) -> int:
+def _place(edits: ConfigEdits, request: web.Request) -> int:
     """Where in the list the key of this number stands. Raises NotFound, naming the numbers there are."""
     channel, number = found(edits, request), request.match_info["number"]
     count = len(channel.all_keys)
@@ -244,7 +244,7 @@ def _place(edits: Edits, request: web.Request) -> int:
     return int(number) - 1
 
 
-async def _keep(edits: Edits, channel: Channel, keys: tuple[str, ...], sentence: str) -> ChannelView:
+async def _keep(edits: ConfigEdits, channel: Channel, keys: tuple[str, ...], sentence: str) -> ChannelView:
     changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
     validation.channel(changed, edits.registry)
     edits.commit(sentence, Change("channels", channel.id, changed))

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.channels import default_base_url
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.model_lists import parted
 from gateway.control.request_bodies import fields, required
 from gateway.core import litellm, oneapi
@@ -24,16 +24,13 @@ from gateway.core.ids import digest, hint, new_id, new_key
 from gateway.core.lineup import lined_up
 from gateway.core.references import REFERENCE, restored
 from gateway.core.taken import Taken
-from gateway.domain.change import Change, Entity, Table
 from gateway.domain.channel import Channel, Dialect
-from gateway.domain.config_file import Difference, ExportView, FieldDifference, ImportView, Origin
+from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, inline, misfit, read
+from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, FieldDifference, ImportView
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.form import misfit, read
-from gateway.domain.registry import Registry
-from gateway.domain.sections import FORMAT, INNER, SECTIONS, Section
+from gateway.domain.registry import Change, Entity, Registry, Table
 from gateway.domain.text import mask, plain, word
 from gateway.domain.token import Token
-from gateway.domain.toml import Value, inline
 from gateway.domain.units import ChannelId, Millis, TokenId
 from gateway.domain.urls import checked_base_url
 from gateway.upstream import knobs
@@ -42,7 +39,7 @@ from gateway.upstream.traits import PRESETS
 Document = Mapping[str, Any]
 
 
-class Plan:
+class ImportPlan:
     """Made step by step; ``registry`` is the configuration as it would be."""
 
     def __init__(self, registry: Registry, now: Millis) -> None:
@@ -277,16 +274,16 @@ class ImportBody(msgspec.Struct, frozen=True, kw_only=True):
     """Make the changes; else only tell them."""
     prune: bool = False
     """Remove what the text does not name."""
-    origin: Origin = Origin.OURS
+    origin: ConfigOrigin = ConfigOrigin.OURS
 
 
-async def export_config(edits: Edits, _: web.Request) -> ExportView:
+async def export_config(edits: ConfigEdits, _: web.Request) -> ExportView:
     """GET /config; in a thread, for a large one takes its time."""
     registry = edits.registry
     return ExportView(text=await asyncio.to_thread(exported, registry), notes=notes(registry))
 
 
-async def import_config(edits: Edits, request: web.Request) -> ImportView:
+async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
     """POST /config {text, apply?, prune?, origin?}.
 
     What a stranger's text says is put over what is there: it knows little of a thing's fields, and names no whole home.
@@ -294,7 +291,7 @@ async def import_config(edits: Edits, request: web.Request) -> ImportView:
     body = await request.read()
     required(body, "text")
     asked = ImportBody(**fields(body, ImportBody, ImportBody.__struct_fields__))
-    if asked.origin is Origin.OURS:
+    if asked.origin is ConfigOrigin.OURS:
         return await _followed(edits, _parsed(asked.text), asked, [])
     if asked.prune:
         raise BadRequest("only a configuration of Tollkeeper's own names everything: import it without prune")
@@ -302,9 +299,9 @@ async def import_config(edits: Edits, request: web.Request) -> ImportView:
     return await _followed(edits, merged(found.document, edits.registry), asked, found.notes)
 
 
-async def _followed(edits: Edits, document: Document, asked: ImportBody, told: list[str]) -> ImportView:
+async def _followed(edits: ConfigEdits, document: Document, asked: ImportBody, told: list[str]) -> ImportView:
     before = edits.registry
-    plan = Plan(before, edits.now)
+    plan = ImportPlan(before, edits.now)
     await asyncio.to_thread(plan.follow, document, prune=asked.prune)
     if asked.apply and edits.registry is not before:
         msg = "the configuration was changed meanwhile; look at the differences and try again"
@@ -334,15 +331,15 @@ def _loaded(text: str) -> Any:
         raise BadRequest(f"the file is no JSON: {plain(str(exc))}", code="bad_configuration", param="text") from exc
 
 
-def _taken(source: Any, origin: Origin) -> Taken:
-    if origin is not Origin.LITELLM:
-        return oneapi.taken(source, oneapi.ONE_API if origin is Origin.ONE_API else oneapi.NEW_API)
+def _taken(source: Any, origin: ConfigOrigin) -> Taken:
+    if origin is not ConfigOrigin.LITELLM:
+        return oneapi.taken(source, oneapi.ONE_API if origin is ConfigOrigin.ONE_API else oneapi.NEW_API)
     if not isinstance(source, Mapping) or not isinstance(source.get("model_list"), list):
         raise BadRequest("the file holds no model_list: it is no LiteLLM configuration", code="bad_configuration")
     return litellm.taken(source)
 
 
-def _to_do(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+def _to_do(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
     """What the owner has to do for what is new or changed."""
     for name in sorted(plan.keys):
         yield f"token '{plain(name)}' is new here and gets a key of its own"
@@ -351,7 +348,7 @@ def _to_do(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
             yield from _to_do_for(change.value, plan, environ)
 
 
-def _to_do_for(channel: Channel, plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+def _to_do_for(channel: Channel, plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
     name = plain(channel.name)
     for secret in (*channel.all_keys, *channel.headers.values(), channel.proxy):
         variable = secret.removeprefix(REFERENCE)

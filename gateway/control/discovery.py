@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from gateway.control.channels import default_base_url
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.domain.channel import Channel, Dialect, Served, Timeouts
 from gateway.domain.errors import UpstreamError
-from gateway.domain.offered import PresetView
 from gateway.domain.token import PREFIX
 from gateway.domain.units import ChannelId
+from gateway.domain.upstream_views import PresetView
 from gateway.domain.views import Offer
 from gateway.upstream import traits
 from gateway.upstream.traits import PRESETS
@@ -32,7 +32,7 @@ CONNECT_S = 0.5
 ANSWER_S = 2.0
 
 
-async def list_offers(edits: Edits, request: web.Request) -> list[Offer]:
+async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
     """GET /offers: local servers first. What is a channel already is not offered again."""
     query(request.query, {})
     taken = {channel.base_url for channel in edits.registry.channels.values()}
@@ -59,7 +59,7 @@ def keys(environ: Mapping[str, str]) -> list[Offer]:
     ]
 
 
-async def presets(_: Edits, request: web.Request) -> list[PresetView]:
+async def presets(_: ConfigEdits, request: web.Request) -> list[PresetView]:
     """GET /presets: the known vendors and model servers, in the order to offer them in."""
     query(request.query, {})
     return [

@@ -5,16 +5,15 @@ from collections import deque
 from collections.abc import Sequence
 
 from gateway.core.engine import Engine
-from gateway.domain.change import Change
 from gateway.domain.errors import Conflict, Unavailable
-from gateway.domain.registry import Registry
+from gateway.domain.registry import Change, Registry
 from gateway.domain.units import Millis
 
 UNDO_LIMIT = 50
 """Changes that can be taken back, in memory only."""
 
 
-class Edits:
+class ConfigEdits:
     """The engine, and the way back."""
 
     def __init__(self, engine: Engine) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control.calls import newest
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
 from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
@@ -48,7 +48,7 @@ RECENT = 200
 RECENT_LIMIT = 1000
 
 
-class Feed:
+class WatcherStream:
     """What one watcher is told, line by line. ``clock`` gives monotonic seconds."""
 
     def __init__(self, engine: Engine, recent: int, clock: Callable[[], float]) -> None:
@@ -161,7 +161,7 @@ class Feed:
         return self._encoder.encode(event) + b"\n"
 
 
-async def stream(edits: Edits, request: web.Request) -> web.StreamResponse:
+async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse:
     """GET /events?recent=N."""
     recent = query(request.query, {"recent": int}).get("recent", RECENT)
     if not 0 <= recent <= RECENT_LIMIT:
@@ -169,7 +169,7 @@ async def stream(edits: Edits, request: web.Request) -> web.StreamResponse:
     answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
     with edits.engine.bus.watch() as watcher:
         await answer.prepare(request)
-        feed = Feed(edits.engine, recent, edits.engine.clock.mono)
+        feed = WatcherStream(edits.engine, recent, edits.engine.clock.mono)
         await _write(request, answer, await feed.snapshot(), watcher)
         ended = False
         while not ended:

@@ -6,29 +6,28 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import patched, query, required
 from gateway.control.views import group_view, group_views
-from gateway.domain.change import Change
 from gateway.domain.errors import Conflict
 from gateway.domain.group import Group
-from gateway.domain.registry import Registry
+from gateway.domain.registry import Change, Registry
 from gateway.domain.views import GroupView
 
 EDITABLE = ("name", "models", "multiplier", "policy", "sticky", "fallbacks", "budgets", "limits", "note")
 
 
-async def list_groups(edits: Edits, _: web.Request) -> list[GroupView]:
+async def list_groups(edits: ConfigEdits, _: web.Request) -> list[GroupView]:
     """GET /groups."""
     return group_views(edits.engine)
 
 
-async def show_group(edits: Edits, request: web.Request) -> GroupView:
+async def show_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """GET /groups/{name}."""
     return group_view(edits.engine, _found(edits, request))
 
 
-async def add_group(edits: Edits, request: web.Request) -> GroupView:
+async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """POST /groups: the fields of a group; ``name`` is required."""
     body = await request.read()
     required(body, "name")
@@ -39,7 +38,7 @@ async def add_group(edits: Edits, request: web.Request) -> GroupView:
     return group_view(edits.engine, group)
 
 
-async def edit_group(edits: Edits, request: web.Request) -> GroupView:
+async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """PATCH /groups/{name}; with a new ``name``, tokens and channels follow in the same change."""
     old = _found(edits, request)
     group = patched(old, await request.read(), EDITABLE)
@@ -52,7 +51,7 @@ async def edit_group(edits: Edits, request: web.Request) -> GroupView:
     return group_view(edits.engine, group)
 
 
-async def remove_group(edits: Edits, request: web.Request) -> dict[str, str]:
+async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /groups/{name}[?move=OTHER]. Raises Conflict while it is in use, unless its users move to another."""
     group, registry = _found(edits, request), edits.registry
     target = query(request.query, {"move": str}).get("move", "")
@@ -70,7 +69,7 @@ async def remove_group(edits: Edits, request: web.Request) -> dict[str, str]:
     return edits.commit(f"removed group '{group.name}'", Change("groups", group.name, None), *moves)
 
 
-def _found(edits: Edits, request: web.Request) -> Group:
+def _found(edits: ConfigEdits, request: web.Request) -> Group:
     return edits.engine.catalog.group(request.match_info["name"])
 
 

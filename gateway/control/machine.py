@@ -12,7 +12,7 @@ from pathlib import Path
 from aiohttp import web
 
 from gateway.config import Config
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.core.open_files import OpenFiles, wanted
 from gateway.domain.text import plain, word
 from gateway.domain.views import Step
@@ -21,7 +21,7 @@ LEAST_FREE = 256 << 20
 """Bytes; with less there is soon no room for a day's calls."""
 
 
-async def list_machine_checks(edits: Edits, _: web.Request) -> list[Step]:
+async def list_machine_checks(edits: ConfigEdits, _: web.Request) -> list[Step]:
     """GET /machine: a line each, in a thread, for disks may be slow."""
     found = await asyncio.to_thread(look, edits.engine.config, edits.engine.address)
     return [*found, open_files(edits.engine.files, edits.registry.settings.connections)]

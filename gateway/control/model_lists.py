@@ -10,18 +10,16 @@ from contextlib import suppress
 import msgspec
 
 from gateway.control import validation
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.core.engine import Engine
 from gateway.core.lineup import lined_up, newly_listed
-from gateway.domain.change import Change
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, Served, UpstreamModels
 from gateway.domain.errors import BadRequest, GatewayError, UpstreamError
-from gateway.domain.listed import Listed
-from gateway.domain.offered import ListedModel, ListingView
 from gateway.domain.patterns import is_pattern
-from gateway.domain.registry import Registry
+from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
+from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.upstream.traits import traits_of
 
 ALL = ("*",)
@@ -36,7 +34,7 @@ SEARCH_S = 5.0
 _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 
 
-async def saved(channel: Channel, old: Channel | None, edits: Edits) -> list[Change]:
+async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
     """The edits that keep a new or changed channel, with the models its patterns let in.
 
     Raises BadRequest, saying what to do, if there is no list for new patterns, or those of a new place, to choose of.
@@ -124,7 +122,7 @@ def listing_view(channel: Channel, registry: Registry, now: Millis) -> ListingVi
     )
 
 
-def _rows(channel: Channel, listed: Listed) -> list[ListedModel]:
+def _rows(channel: Channel, listed: UpstreamModels) -> list[ListedModel]:
     """Those listed as they came, then those that are gone."""
     offered = {model.upstream_name: model for model in channel.models}
     there = {model.name for model in listed.models}
@@ -155,13 +153,15 @@ def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
     """The list says when it could not be had; where patterns wait for a first one, there is one without models."""
     listed = engine.catalog.registry.lists.get(channel.id)
     if listed is None and channel.patterns:
-        listed = Listed(channel=channel.id, time=Millis(0))
+        listed = UpstreamModels(channel=channel.id, time=Millis(0))
     if listed is not None and channel.id in engine.catalog.registry.channels:
         text = plain(error.message, 300)
         engine.change([Change("lists", channel.id, msgspec.structs.replace(listed, tried=engine.now(), error=text))])
 
 
-async def _asked(channel: Channel, before: Listed | None, edits: Edits, *, stays: bool) -> tuple[Channel, Listed]:
+async def _asked(
+    channel: Channel, before: UpstreamModels | None, edits: ConfigEdits, *, stays: bool
+) -> tuple[Channel, UpstreamModels]:
     """The channel at the root that was found, and its list; if it cannot be had now, the last good one.
 
     A channel that stays where it is, and has no list yet, goes on waiting for its first.
@@ -173,11 +173,13 @@ async def _asked(channel: Channel, before: Listed | None, edits: Edits, *, stays
         text = plain(exc.message, 500)
         if before is None and not stays:
             raise _no_list(channel, text) from exc
-        kept = before or Listed(channel=channel.id, time=Millis(0))
+        kept = before or UpstreamModels(channel=channel.id, time=Millis(0))
         return channel, msgspec.structs.replace(kept, tried=edits.now, error=text)
 
 
-async def _looked_for(channel: Channel, before: Listed | None, edits: Edits) -> tuple[Channel, Listed]:
+async def _looked_for(
+    channel: Channel, before: UpstreamModels | None, edits: ConfigEdits
+) -> tuple[Channel, UpstreamModels]:
     """Raises UpstreamError, and TimeoutError if there are models without the list."""
     async with asyncio.timeout(None if channel.patterns else SEARCH_S):
         root, found = await edits.engine.upstreams.discover_root(channel)
@@ -213,7 +215,7 @@ def _frozen(channel: Channel) -> Channel:
     return msgspec.structs.replace(channel, models=models, patterns=())
 
 
-def _good(listed: Listed | None) -> Listed | None:
+def _good(listed: UpstreamModels | None) -> UpstreamModels | None:
     return listed if listed is not None and listed.time else None
 
 

@@ -4,18 +4,18 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, query, required
 from gateway.control.usage import tallies
 from gateway.control.vendor_prices import load, proposed
 from gateway.control.views import model_views, price_view
 from gateway.core.price_change import change_of, differs, guard_of
-from gateway.domain.change import Change
 from gateway.domain.channel import Channel
 from gateway.domain.errors import NotFound
-from gateway.domain.offered import PriceProposal
 from gateway.domain.price import Price
+from gateway.domain.registry import Change
 from gateway.domain.text import plain
+from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView, PriceView
 from gateway.upstream.traits import traits_of
 
@@ -38,12 +38,12 @@ class PriceBody(msgspec.Struct, frozen=True, kw_only=True):
 EDITABLE = ("input", "output", "cached_input", "cache_write", "per_call", "tiers", "source")
 
 
-async def list_prices(edits: Edits, _: web.Request) -> list[PriceView]:
+async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
     """GET /prices."""
     return [price_view(price, edits.now) for _, price in sorted(edits.registry.prices.items())]
 
 
-async def put_price(edits: Edits, request: web.Request) -> PriceView:
+async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
     """PUT /prices/{model}: the whole price; ``input`` and ``output`` are required."""
     body, model = await request.read(), request.match_info["model"]
     required(body, "input", "output")
@@ -53,7 +53,7 @@ async def put_price(edits: Edits, request: web.Request) -> PriceView:
     return price_view(price, edits.now)
 
 
-async def import_prices(edits: Edits, request: web.Request) -> list[PriceProposal]:
+async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceProposal]:
     """POST /prices/import {apply, models?, channel?, accept}: what vendors charge for the models that are served.
 
     With ``apply`` those that differ are taken over in one change, but for prices that the owner set by hand, and,
@@ -78,7 +78,7 @@ def _is(channel: Channel, name: str) -> bool:
     return name in (channel.name, traits_of(channel.preset, channel.base_url).name)
 
 
-def _proposal(edits: Edits, channel: Channel, list_prices: Price, asked: PriceBody) -> PriceProposal:
+def _proposal(edits: ConfigEdits, channel: Channel, list_prices: Price, asked: PriceBody) -> PriceProposal:
     now = edits.registry.prices.get(list_prices.model)
     kept = now is not None and now.source == MANUAL
     changes, guard = differs(now, list_prices), guard_of(now, list_prices)
@@ -95,7 +95,7 @@ def _proposal(edits: Edits, channel: Channel, list_prices: Price, asked: PriceBo
     )
 
 
-async def remove_price(edits: Edits, request: web.Request) -> dict[str, str]:
+async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /prices/{model}: it is unpriced from now on."""
     model = request.match_info["model"]
     if model not in edits.registry.prices:
@@ -103,7 +103,7 @@ async def remove_price(edits: Edits, request: web.Request) -> dict[str, str]:
     return edits.commit(f"removed the price of '{model}'", Change("prices", model, None))
 
 
-async def list_models(edits: Edits, request: web.Request) -> list[ModelView]:
+async def list_models(edits: ConfigEdits, request: web.Request) -> list[ModelView]:
     """GET /models[?token=REF]: all of them, or those that one token sees."""
     ref = query(request.query, {"token": str}).get("token")
     token = edits.engine.catalog.token(ref) if ref else None

@@ -11,12 +11,12 @@ from email.utils import parsedate_to_datetime
 import msgspec
 from aiohttp import web
 
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.core.engine import Engine
 from gateway.domain.advice import advice
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Check, Served, key_id
-from gateway.domain.checkup import Checkup
+from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import NotFound, UpstreamError
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
@@ -125,7 +125,7 @@ NO_LIST = (404, 405, 501)
 """Answers of upstreams that take calls but list no models."""
 
 
-async def check_channel(edits: Edits, request: web.Request) -> Checkup:
+async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
     """GET /channels/{ref}/checkup."""
     found = edits.engine.catalog.channel(request.match_info["ref"])
     step, ahead = await _examined(edits.engine, found)

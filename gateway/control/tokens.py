@@ -4,13 +4,12 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import patched, required
 from gateway.control.views import token_view, token_views
 from gateway.core.ids import digest, hint, new_id, new_key
-from gateway.domain.change import Change
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.registry import Registry
+from gateway.domain.registry import Change, Registry
 from gateway.domain.token import Token
 from gateway.domain.units import TokenId
 from gateway.domain.views import NewToken, TokenView
@@ -19,17 +18,17 @@ EDITABLE = ("name", "group", "enabled", "expires", "budgets", "limits", "models"
 DEFAULT_GROUP = "default"
 
 
-async def list_tokens(edits: Edits, _: web.Request) -> list[TokenView]:
+async def list_tokens(edits: ConfigEdits, _: web.Request) -> list[TokenView]:
     """GET /tokens."""
     return token_views(edits.engine)
 
 
-async def show_token(edits: Edits, request: web.Request) -> TokenView:
+async def show_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     """GET /tokens/{ref}."""
     return token_view(edits.engine, _found(edits, request))
 
 
-async def add_token(edits: Edits, request: web.Request) -> NewToken:
+async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     """POST /tokens: the fields of a token; ``name`` is required."""
     body, key = await request.read(), new_key()
     required(body, "name")
@@ -47,7 +46,7 @@ async def add_token(edits: Edits, request: web.Request) -> NewToken:
     return NewToken(key=key, token=token_view(edits.engine, token))
 
 
-async def edit_token(edits: Edits, request: web.Request) -> TokenView:
+async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     """PATCH /tokens/{ref}."""
     old = _found(edits, request)
     token = patched(old, await request.read(), EDITABLE)
@@ -56,13 +55,13 @@ async def edit_token(edits: Edits, request: web.Request) -> TokenView:
     return token_view(edits.engine, token)
 
 
-async def remove_token(edits: Edits, request: web.Request) -> dict[str, str]:
+async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /tokens/{ref}; its calls and what they cost stay in the records."""
     token = _found(edits, request)
     return edits.commit(f"removed token '{token.name}'", Change("tokens", token.id, None))
 
 
-async def rotate_token(edits: Edits, request: web.Request) -> NewToken:
+async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     """POST /tokens/{ref}/rotate: a new key; the old one is refused from now on."""
     key = new_key()
     old = _found(edits, request)
@@ -71,12 +70,12 @@ async def rotate_token(edits: Edits, request: web.Request) -> NewToken:
     return NewToken(key=key, token=token_view(edits.engine, token))
 
 
-async def give_pass(edits: Edits, request: web.Request) -> dict[str, str]:
+async def give_pass(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /tokens/{ref}/pass: a key for a minute, so that the owner can make a call as this token."""
     return {"key": edits.engine.passes.issue(_found(edits, request).id, edits.now)}
 
 
-def _found(edits: Edits, request: web.Request) -> Token:
+def _found(edits: ConfigEdits, request: web.Request) -> Token:
     return edits.engine.catalog.token(request.match_info["ref"])
 
 

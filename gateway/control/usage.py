@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import msgspec
 from aiohttp import web
 
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest
@@ -45,7 +45,7 @@ async def tallies(engine: Engine) -> Tallies:
     return await asyncio.to_thread(_tallies, engine.store.calls)
 
 
-async def summary(edits: Edits, request: web.Request) -> Summary:
+async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     """GET /usage?by&since&until&step: ``since <= start < until`` in milliseconds."""
     asked = query(request.query, {"by": str, "since": int, "until": int, "step": str})
     by, step = asked.get("by", ""), asked.get("step", "")

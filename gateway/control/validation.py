@@ -4,21 +4,19 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from gateway.domain import overrides
 from gateway.domain.account import Account
-from gateway.domain.channel import Channel, Dialect, Served, Timeouts
+from gateway.domain.channel import Channel, Dialect, Served, Timeouts, check_overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Fallback, Group
 from gateway.domain.limits import Budget, Limits
 from gateway.domain.patterns import NOT
 from gateway.domain.price import Price, Tier
-from gateway.domain.proxy import proxy_of
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import MILLION, MOST_TIMES
-from gateway.domain.urls import checked_base_url
+from gateway.domain.urls import checked_base_url, proxy_of
 from gateway.upstream import knobs
 
 NAME_LIMIT = 64
@@ -136,7 +134,7 @@ def channel(value: Channel, registry: Registry) -> None:
     keys((value.key, *value.keys) if value.key or value.keys else ())
     headers(value.headers)
     if value.overrides is not None:
-        overrides.check(value.overrides)
+        check_overrides(value.overrides)
     proxy(value.proxy, value.dialect)
     mocks = value.dialect is Dialect.MOCK
     _demand(mocks or not value.options, "options", f"the {value.dialect} dialect has no knobs, only mock has")

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, Served, UpstreamModels
 from gateway.domain.errors import Unavailable
-from gateway.domain.listed import Listed
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 
@@ -34,7 +33,7 @@ async def load() -> Find:
 
 
 def proposed(
-    channels: Iterable[Channel], lists: Mapping[ChannelId, Listed], find: Find, now: Millis
+    channels: Iterable[Channel], lists: Mapping[ChannelId, UpstreamModels], find: Find, now: Millis
 ) -> list[tuple[Channel, Price]]:
     """The list price of every model that is served, from the first of its channels whose vendor is known.
 
@@ -48,7 +47,7 @@ def proposed(
     return [found[name] for name in sorted(found)]
 
 
-def told(channel: Channel, served: Served, lists: Mapping[ChannelId, Listed], now: Millis) -> Price | None:
+def told(channel: Channel, served: Served, lists: Mapping[ChannelId, UpstreamModels], now: Millis) -> Price | None:
     """The price that the upstream's own list of models tells."""
     if served.told is None:
         return None

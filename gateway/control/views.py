@@ -14,11 +14,11 @@ from gateway.domain.channel import Channel, Served, key_id
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, window_end, window_start
 from gateway.domain.price import Price
-from gateway.domain.proxy import shown
 from gateway.domain.text import mask
 from gateway.domain.token import Token, state_of
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.usage import Source
+from gateway.domain.urls import shown
+from gateway.domain.usage import UsageSource
 from gateway.domain.views import (
     AccountView,
     BudgetView,
@@ -266,7 +266,7 @@ def running_view(call: Running, now: Millis) -> CallView:
         cache_write_tokens=0,
         output_tokens=call.output,
         reasoning_tokens=0,
-        usage_source=Source.ESTIMATED.value,
+        usage_source=UsageSource.ESTIMATED.value,
         cost_nanos=call.cost,
         rates=None,
         held_nanos=call.held,

@@ -6,7 +6,7 @@ from functools import partial
 import msgspec
 from aiohttp import web
 
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, price_view
 from gateway.core.admission import group_of
@@ -21,20 +21,20 @@ from gateway.core.sight import Sight, sight
 from gateway.core.why import Rehearsal, Wanted, Ways, chances, needed, rehearse
 from gateway.domain.advice import advice
 from gateway.domain.channel import Channel
+from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
-from gateway.domain.why import LimitView, Obstacle, PartyView, RouteView, Why
 from gateway.web.errors import status_of
 
 PROMPT_TOKENS = 1000
 """Input tokens of the call that is thought of, if nothing else is said."""
 
 
-async def explain(edits: Edits, request: web.Request) -> Why:
+async def explain(edits: ConfigEdits, request: web.Request) -> Why:
     """GET /why?token&model[&prompt_tokens][&max_tokens][&stream]: the token by id, name or key, the model by name."""
     types = {"token": str, "model": str, "prompt_tokens": int, "max_tokens": int, "stream": bool}
     asked = query(request.query, types)

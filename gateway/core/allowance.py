@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from gateway.core.asked import Asked
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, result_names_bound, tool_calls_bound
-from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.units import Nanos
 from gateway.upstream.dialects import model_limit, output_limit

@@ -3,10 +3,10 @@
 from gateway.core.catalog import Catalog
 from gateway.core.ids import digest, new_key
 from gateway.domain.errors import InvalidToken
+from gateway.domain.human_values import zoned_time
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token, TokenState, state_of
 from gateway.domain.units import Millis, TokenId
-from gateway.domain.written import zoned_time
 
 PASS_MS = 60_000
 """How long a pass is good for."""

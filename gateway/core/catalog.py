@@ -12,7 +12,7 @@ from gateway.core.allowance import NO_EFFECTS, ChannelEffects, effects_of, with_
 from gateway.core.bounds import Bound, Gate, Terms, channel_bound, group_bound, terms_of, token_bound
 from gateway.core.fallback import models_after
 from gateway.core.policy import Offer, Rank, ranked
-from gateway.domain.channel import Channel, Served, Told, key_id
+from gateway.domain.channel import Channel, Served, UpstreamPrices, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches
@@ -63,7 +63,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Of a channel that is the only way: its rates bind as those of the token do."""
     effects: ChannelEffects = NO_EFFECTS
     """What its channels, without those of its fallbacks, make of a call's input and output."""
-    told: Told | None = None
+    told: UpstreamPrices | None = None
     """What the first channel whose upstream tells it is said to cost there."""
 
 

@@ -31,9 +31,9 @@ from gateway.core.ratelimit import Limiter
 from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
 from gateway.core.worker import Worker
-from gateway.domain.change import Change
 from gateway.domain.channel import Channel, key_id
 from gateway.domain.errors import Unavailable
+from gateway.domain.registry import Change
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.domain.views import Status
 from gateway.store.store import Store

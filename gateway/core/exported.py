@@ -6,11 +6,9 @@ import msgspec
 
 from gateway.core.references import hidden, variables
 from gateway.domain.channel import Channel
-from gateway.domain.form import written
+from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, table, written
 from gateway.domain.registry import Registry
-from gateway.domain.sections import FORMAT, INNER, SECTIONS, Section
 from gateway.domain.text import plain
-from gateway.domain.toml import Value, table
 
 HEAD = f"""\
 # The configuration of a Tollkeeper. What is not said here is as it comes. There are no secrets in it: keys are

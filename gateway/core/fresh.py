@@ -6,11 +6,10 @@ the server starts without any token, a first token.
 
 from gateway.core.ids import digest, hint
 from gateway.domain.account import Account, Grant
-from gateway.domain.change import Change
 from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.group import Group
 from gateway.domain.price import Price
-from gateway.domain.registry import Registry
+from gateway.domain.registry import Change, Registry
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
 

@@ -6,8 +6,7 @@ are never made up.
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
-from gateway.domain.listed import Listed
+from gateway.domain.channel import Channel, Served, UpstreamModels
 from gateway.domain.patterns import NOT, matches
 from gateway.domain.units import Millis
 
@@ -50,16 +49,18 @@ def fixed(channel: Channel) -> Channel:
     return msgspec.structs.replace(channel, models=models)
 
 
-def newly_listed(before: Listed | None, channel: Channel, models: tuple[Served, ...], now: Millis) -> Listed:
+def newly_listed(
+    before: UpstreamModels | None, channel: Channel, models: tuple[Served, ...], now: Millis
+) -> UpstreamModels:
     """The list that has just come, with what is new and gone since the last change. Nothing is new in a first list."""
     if before is None or not before.time:
-        return Listed(channel=channel.id, time=now, models=models)
+        return UpstreamModels(channel=channel.id, time=now, models=models)
     was, names = {model.name for model in before.models}, {model.name for model in models}
     new = tuple(model.name for model in models if model.name not in was)
     gone = tuple(model.name for model in before.models if model.name not in names)
     if not new and not gone:
         new, gone = before.new, before.gone
-    return Listed(channel=channel.id, time=now, models=models, new=new, gone=gone)
+    return UpstreamModels(channel=channel.id, time=now, models=models, new=new, gone=gone)
 
 
 def _told(model: Served, there: Served | None) -> Served:

@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.core.call import Call
 from gateway.domain.estimate import Calibration, prompt_tokens
-from gateway.domain.usage import NOTHING, Source, Usage, canonical
+from gateway.domain.usage import NOTHING, Usage, UsageSource, canonical
 from gateway.upstream.adapter import AnswerStream, Whole
 
 LEARN_FIRST = 8
@@ -42,7 +42,7 @@ class Meter:
         output = self._output(call, stream)
         reported = stream.reported
         if reported is None:
-            return canonical(Usage(input=self.prompt(call), output=output, source=Source.ESTIMATED))
+            return canonical(Usage(input=self.prompt(call), output=output, source=UsageSource.ESTIMATED))
         return canonical(
             Usage(
                 input=reported.input or self.prompt(call),
@@ -50,13 +50,13 @@ class Meter:
                 cache_write=reported.cache_write,
                 output=max(reported.output, output),
                 reasoning=reported.reasoning,
-                source=Source.PARTIAL,
+                source=UsageSource.PARTIAL,
             )
         )
 
     def unanswered(self, call: Call) -> Usage:
         """Of a plain call that was cancelled although its upstream was at work: the prompt was read there."""
-        return canonical(Usage(input=self.prompt(call), source=Source.ESTIMATED))
+        return canonical(Usage(input=self.prompt(call), source=UsageSource.ESTIMATED))
 
     def prompt(self, call: Call) -> int:
         """Input tokens by estimate."""
@@ -72,11 +72,11 @@ class Meter:
         """All zeros beside received output count as not reported (``wire.md`` U3)."""
         if reported is not None and (reported.total or answer.tally.empty):
             self._learn(call, reported)
-            if reported.source is Source.PARTIAL:
+            if reported.source is UsageSource.PARTIAL:
                 return canonical(msgspec.structs.replace(reported, output=self._output(call, answer)))
             return reported
         output = self._output(call, answer)
-        return canonical(Usage(input=self.prompt(call), output=output, source=Source.ESTIMATED))
+        return canonical(Usage(input=self.prompt(call), output=output, source=UsageSource.ESTIMATED))
 
     def _learn(self, call: Call, reported: Usage) -> None:
         self._seen += 1

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from gateway.core.taken import Taken, model_name, table, versioned, whole
 from gateway.domain.errors import BadRequest
-from gateway.domain.proxy import proxy_of
 from gateway.domain.text import plain
+from gateway.domain.urls import proxy_of
 from gateway.upstream.traits import PRESETS
 
 

@@ -43,9 +43,9 @@ from gateway.domain.errors import AnswerMemoryFull, GatewayError, InternalError,
 from gateway.domain.money import number
 from gateway.domain.settings import Durability
 from gateway.domain.token import Token
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.store.books import Books
-from gateway.store.records import refusal
+from gateway.store.inflight import refusal
 from gateway.upstream.adapter import AnswerStream, Order, Whole
 
 _log = logging.getLogger("tollkeeper")
@@ -321,7 +321,7 @@ def _is_strict(call: Call) -> bool:
 
 def _tail(call: Call, stream: AnswerStream) -> bytes:
     """The end of a stream, with what an early head has left out."""
-    return call.late_facts() + stream.tail(call.usage, estimated=call.usage.source is not Source.REPORTED)
+    return call.late_facts() + stream.tail(call.usage, estimated=call.usage.source is not UsageSource.REPORTED)
 
 
 async def _beside(worker: Worker, client: Client, work: Callable[[], Found]) -> Found:

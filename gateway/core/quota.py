@@ -15,12 +15,12 @@ from gateway.domain.account import Account, AccountStatus
 from gateway.domain.advice import advice
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
+from gateway.domain.human_values import zoned_time
 from gateway.domain.limits import Budget, window_end, window_start
 from gateway.domain.money import dollars
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import iso
-from gateway.domain.written import zoned_time
 
 Scope = tuple[Literal["account", "token", "group", "channel"], str]
 """Whose money: ``("account", "")``, ``("token", id)`` or ``("group", name)``."""

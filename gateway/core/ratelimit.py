@@ -14,7 +14,7 @@ import msgspec
 from gateway.core.bounds import Bound, Gate, Scope
 from gateway.core.lines import Lines
 from gateway.domain.errors import RateLimited
-from gateway.domain.limits import Reading, Readings
+from gateway.domain.limits import LimitReading, Readings
 
 MINUTE_S = 60.0
 
@@ -200,8 +200,8 @@ class Limiter:
     def readings(self, bounds: Iterable[Bound]) -> Readings:
         """The tightest requests limit and the tightest tokens limit, for ``x-ratelimit-*`` headers."""
         now = self._mono()
-        requests: list[Reading] = []
-        tokens: list[Reading] = []
+        requests: list[LimitReading] = []
+        tokens: list[LimitReading] = []
         for bound in bounds:
             limits = bound.limits
             _read_minute(requests, self._requests.get(bound.key), limits.rpm, now)
@@ -265,23 +265,23 @@ def _longer(one: Over, other: Over) -> bool:
     return one.wait_s > other.wait_s
 
 
-def _read_minute(into: list[Reading], log: _Log | None, limit: int | None, now: float) -> None:
+def _read_minute(into: list[LimitReading], log: _Log | None, limit: int | None, now: float) -> None:
     if limit is None:
         return
     if log is None:
-        into.append(Reading(limit, limit, 0.0))
+        into.append(LimitReading(limit, limit, 0.0))
         return
     log.expire(now)
     newest = log.entries[-1].at + MINUTE_S - now if log.entries else 0.0
-    into.append(Reading(limit, max(0, limit - log.total), newest))
+    into.append(LimitReading(limit, max(0, limit - log.total), newest))
 
 
-def _read_day(into: list[Reading], limit: int | None, used: int, reset_s: float) -> None:
+def _read_day(into: list[LimitReading], limit: int | None, used: int, reset_s: float) -> None:
     if limit is not None:
-        into.append(Reading(limit, max(0, limit - used), reset_s))
+        into.append(LimitReading(limit, max(0, limit - used), reset_s))
 
 
-def _tightest(readings: list[Reading]) -> Reading | None:
+def _tightest(readings: list[LimitReading]) -> LimitReading | None:
     return min(readings, key=lambda r: r.left / r.limit if r.limit else 0.0, default=None)
 
 

@@ -9,7 +9,7 @@ from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.price import cost, rates
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.upstream.redaction.quotes import kept_id
 
 GONE = 499
@@ -22,7 +22,7 @@ ERROR_TEXT = 300
 def record_of(call: Call, status: int, *, mono: float) -> Record:
     """The record of a call that has ended, its cost computed with one rounding."""
     usage, visit, error = call.usage, call.visit, call.error
-    charged = usage.source is not Source.NONE
+    charged = usage.source is not UsageSource.NONE
     priced = rates(call.price, usage.input, call.group.multiplier) if call.price is not None and charged else None
     channel = call.route.channel if call.route is not None else None
     return Record(

@@ -6,7 +6,7 @@ import msgspec
 
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 
 
 class Outcome(StrEnum):
@@ -104,7 +104,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     cache_write: int = 0
     output: int = 0
     reasoning: int = 0
-    source: Source = Source.NONE
+    source: UsageSource = UsageSource.NONE
     cost: Nanos = Nanos(0)
     rates: Rates | None = None
     """None: the model was unpriced, or nothing was used."""

@@ -1,12 +1,52 @@
-"""Channel: one upstream account that can answer calls."""
+"""A channel: one upstream account that can answer calls, what it overrides in requests, and its upstream's models."""
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
+from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
-from gateway.domain.overrides import Overrides
+from gateway.domain.text import plain
 from gateway.domain.units import MILLION, ChannelId, Millis, Nanos
+
+OURS = frozenset({"model", "messages", "stream", "stream_options"})
+"""Parameters the gateway itself lives by."""
+SYSTEM_LIMIT = 100_000
+
+
+class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """In this order: ``remove``, ``default``, ``set``; then the system prompt."""
+
+    set: dict[str, Any] = {}
+    """Parameters with the value they always have. Values are JSON of the owner's: nothing here reads them."""
+    default: dict[str, Any] = {}
+    """Parameters with the value they have where the client gives none, or null."""
+    remove: tuple[str, ...] = ()
+    """Parameters that never go out."""
+    system: str = ""
+    """A system prompt; empty: none."""
+    replace_system: bool = False
+    """It takes the place of the client's system messages, instead of standing before them."""
+
+    def __bool__(self) -> bool:
+        return bool(self.set or self.default or self.remove or self.system)
+
+
+def check_overrides(overrides: Overrides) -> None:
+    """Raises BadRequest for names that are none, or that are the gateway's own."""
+    for name in (*overrides.set, *overrides.default, *overrides.remove):
+        if not name or name != plain(name, 100) or name != name.strip():
+            raise BadRequest(f"overrides: '{plain(name, 100)}' is no parameter's name", param="overrides")
+        if name in OURS:
+            raise BadRequest(f"overrides: '{name}' is set by the gateway itself", param="overrides")
+    both = ", ".join(sorted(overrides.set.keys() & {*overrides.default, *overrides.remove}))
+    if both:
+        raise BadRequest(f"overrides: what is set has no default and is not removed: {both}", param="overrides")
+    if len(overrides.system) > SYSTEM_LIMIT:
+        raise BadRequest(f"overrides: the system prompt is longer than {SYSTEM_LIMIT} characters", param="overrides")
+    if overrides.replace_system and not overrides.system:
+        raise BadRequest("overrides: there is no system prompt to replace the client's with", param="overrides")
 
 
 class Dialect(StrEnum):
@@ -18,7 +58,7 @@ class Dialect(StrEnum):
     MOCK = "mock"
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UpstreamPrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an upstream says a model costs there, in nano-dollars per million tokens. Calls are booked at our Price."""
 
     input: Nanos
@@ -41,7 +81,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The most output tokens of one answer, where the upstream tells, or the context that no answer is longer than.
     A request's higher limit is lowered to it, so a wrong one makes answers shorter but lets nobody spend more than is
     held."""
-    told: Told | None = None
+    told: UpstreamPrices | None = None
     """Its price there, where the upstream tells."""
     live: bool = False
     """Let in by a pattern of the channel: it goes when the upstream lists it no more."""
@@ -142,3 +182,20 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def key_id(channel: ChannelId, number: int) -> ChannelId:
     """What one of several keys is called where its state is remembered."""
     return ChannelId(f"{channel}#{number}")
+
+
+class UpstreamModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The last good list of one channel's upstream."""
+
+    channel: ChannelId
+    time: Millis
+    """When the list came; 0: none ever came, and ``error`` says why."""
+    models: tuple[Served, ...] = ()
+    new: tuple[str, ...] = ()
+    """Upstream names that were not in the list before."""
+    gone: tuple[str, ...] = ()
+    """Upstream names that were in the list before."""
+    tried: Millis = Millis(0)
+    """When the upstream was asked in vain since; 0: it was not."""
+    error: str = ""
+    """Why that was in vain."""

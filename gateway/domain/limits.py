@@ -30,7 +30,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 NO_LIMITS = Limits()
 
 
-class Reading(msgspec.Struct, frozen=True, gc=False):
+class LimitReading(msgspec.Struct, frozen=True, gc=False):
     """A limit, what is left of it, and seconds until it is whole again."""
 
     limit: int
@@ -38,7 +38,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     reset_s: float
 
 
-Readings = tuple[Reading | None, Reading | None]
+Readings = tuple[LimitReading | None, LimitReading | None]
 """The tightest limit of requests and the tightest of tokens, of all that bind a call."""
 
 NO_READINGS: Readings = (None, None)

@@ -25,10 +25,10 @@ import msgspec
 
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import count_of, past_of, span_of
 from gateway.domain.money import nanos_of
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
-from gateway.domain.written import count_of, past_of, span_of
 
 TEXTS = ("id", "token", "group", "model", "upstream_model", "channel", "app", "outcome", "code", "error")
 """Fields of a call in which a bare word is looked for; and in its status."""

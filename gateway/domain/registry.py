@@ -1,11 +1,12 @@
-"""Registry: everything the owner has configured, as one immutable value."""
+"""Everything the owner has configured, as one immutable value, and one change of it that can be undone."""
+
+from typing import Literal
 
 import msgspec
 
 from gateway.domain.account import Account, Grant
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, UpstreamModels
 from gateway.domain.group import Group
-from gateway.domain.listed import Listed
 from gateway.domain.price import Price
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
@@ -22,10 +23,26 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
     channels: dict[ChannelId, Channel]
     prices: dict[str, Price]
     grants: dict[str, Grant]
-    lists: dict[ChannelId, Listed] = {}
+    lists: dict[ChannelId, UpstreamModels] = {}
     """What the channels' upstreams said they have."""
 
     @property
     def granted(self) -> Nanos:
         """Sum of all grants."""
         return Nanos(sum(g.nanos for g in self.grants.values()))
+
+
+Table = Literal["account", "settings", "tokens", "groups", "channels", "prices", "grants", "lists"]
+Entity = Account | Settings | Token | Group | Channel | Price | Grant | UpstreamModels
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Put (``value``) or delete (``value`` None) the entity ``key`` of a table.
+
+    Keys: tokens, channels and grants by id, lists by the channel's id, groups by name, prices by model, account and
+    settings by ``""``.
+    """
+
+    table: Table
+    key: str
+    value: Entity | None

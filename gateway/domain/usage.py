@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Source(StrEnum):
+class UsageSource(StrEnum):
     """How a usage is known."""
 
     REPORTED = "reported"
@@ -31,7 +31,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     output: int = 0
     """All output tokens, reasoning included."""
     reasoning: int = 0
-    source: Source = Source.NONE
+    source: UsageSource = UsageSource.NONE
 
     @property
     def total(self) -> int:

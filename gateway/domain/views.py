@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 import msgspec
 
 from gateway.domain.call import Attempt, Record
-from gateway.domain.channel import Check, Served, Timeouts, Told
+from gateway.domain.channel import Check, Overrides, Served, Timeouts, UpstreamPrices
 from gateway.domain.group import Fallback
 from gateway.domain.limits import Limits, Window
-from gateway.domain.overrides import Overrides
 from gateway.domain.price import Rates, Tier
 from gateway.domain.units import MILLION, Millis, Nanos
 
@@ -216,7 +215,7 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     price: PriceView | None
     calls: int
     spent_nanos: Nanos
-    told: Told | None = None
+    told: UpstreamPrices | None = None
     """What the upstream that is asked first says it costs there."""
 
 

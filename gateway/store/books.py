@@ -27,8 +27,8 @@ from gateway.store.entities import Entities
 from gateway.store.errors import StoreError, Trouble, unavailable
 from gateway.store.files import reason
 from gateway.store.holds import Holds
+from gateway.store.inflight import lost, withheld
 from gateway.store.recorder import Recorder
-from gateway.store.records import lost, withheld
 
 _FREE = nullcontext()
 

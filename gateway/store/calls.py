@@ -14,10 +14,10 @@ from gateway.domain.limits import Window, window_start
 from gateway.domain.query import EVERYTHING, Query
 from gateway.domain.units import CallId, Millis
 from gateway.store import sums
-from gateway.store.lines import body_of, fit, id_of, intact, pack
-from gateway.store.log import Line, Log
+from gateway.store.line_format import body_of, fit, id_of, intact, pack
+from gateway.store.log import Log, LogLine
 from gateway.store.rollup import Counts, Dimension
-from gateway.store.search import CallFilter, Patience, Search
+from gateway.store.search import CallFilter, LogSearch, SearchDeadline
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Bucket, Span, Sums
 
@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Record).decode
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a search found, and how far it came."""
 
     records: list[Record]
@@ -60,7 +60,7 @@ class CallLog:
     def append(self, records: Iterable[Record], *, in_new_file: bool = False) -> None:
         """All or none, by one write. Raises OSError as ``Log.append`` does."""
         first = self.log.last + 1
-        lines = [Line(i, pack(i, _encode(one)), one) for i, one in enumerate(records, first)]
+        lines = [LogLine(i, pack(i, _encode(one)), one) for i, one in enumerate(records, first)]
         self.log.append(lines, in_new_file=in_new_file)
 
     def amend(self, old: Record, new: Record) -> bool:
@@ -109,7 +109,7 @@ class CallLog:
         Calls lie in the order of their ends, so pages neither overlap nor leave anything out while calls come in.
         """
         below = FOREVER if before is None else self.place(before)
-        return self.search(where, limit=limit, below=below, patience=Patience()).records
+        return self.search(where, limit=limit, below=below, patience=SearchDeadline()).records
 
     def place(self, call_id: CallId) -> int:
         """The number below which a search finds the calls that ended before this one; 0 if there is no such call."""
@@ -123,15 +123,15 @@ class CallLog:
         *,
         limit: int,
         below: int = FOREVER,
-        patience: Patience,
-    ) -> Found:
+        patience: SearchDeadline,
+    ) -> SearchResult:
         """The calls that ended last among those wanted, newest first, until there are enough or the patience is over.
 
         ``below`` is the cursor of an earlier search.
         """
         records: list[Record] = []
         segments = self.log.segments[::-1]
-        for step in Search(where, query).steps(segments, below):
+        for step in LogSearch(where, query).steps(segments, below):
             for line in step.lines:
                 if not intact(line):
                     step.segment.damaged = True
@@ -144,7 +144,7 @@ class CallLog:
                 number, back_to = step.oldest()
                 if 0 < number < below:
                     return self._so_far(records, number, back_to)
-        return Found(records=records)
+        return SearchResult(records=records)
 
     def sums(self, by: Dimension, since: Millis, until: Millis, step: Literal["hour", "day", ""]) -> Sums:
         """Sums of calls that began in ``since <= ts < until``, in total, by value and over time.
@@ -182,9 +182,9 @@ class CallLog:
         needle = [b'"id":"%s"' % call_id.encode()]
         return next((line for segment in (*near, *far) for line in segment.newest(needle)), None)
 
-    def _so_far(self, records: list[Record], number: int, back_to: Millis) -> Found:
+    def _so_far(self, records: list[Record], number: int, back_to: Millis) -> SearchResult:
         left = sum(min(one.n, max(0, number - one.first)) for one in self.log.segments if one.n and not one.gone)
-        return Found(records=records, cursor=number, back_to=back_to, left=left)
+        return SearchResult(records=records, cursor=number, back_to=back_to, left=left)
 
 
 def _series(table: dict[str, dict[int, Counts]], start_of: Callable[[int], int]) -> list[Bucket]:

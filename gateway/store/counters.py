@@ -13,7 +13,7 @@ from gateway.domain.call import Record
 from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.store import sums
 from gateway.store.calls import CallLog
-from gateway.store.holds import ACCOUNT, Scope, Tally, scopes
+from gateway.store.holds import ACCOUNT, HeldSums, Scope, scopes
 from gateway.store.rollup import Counts, Dimension, is_refused
 from gateway.store.sums import Span
 
@@ -34,7 +34,7 @@ class Spent(msgspec.Struct, frozen=True, gc=False):
     calls: int = 0
 
 
-_NO_MOMENTS: dict[Millis, Tally] = {}
+_NO_MOMENTS: dict[Millis, HeldSums] = {}
 
 
 class Counters:
@@ -44,9 +44,9 @@ class Counters:
         self, calls: CallLog, backlog: Callable[[], list[Record]], lock: AbstractContextManager[object]
     ) -> None:
         self._calls, self.backlog, self.lock = calls, backlog, lock
-        self._spent: dict[Scope, dict[Millis, Tally]] = {}
+        self._spent: dict[Scope, dict[Millis, HeldSums]] = {}
         self._used: dict[str, int] | None = None
-        self._total: Tally | None = None
+        self._total: HeldSums | None = None
 
     def spent(self, scope: Scope, since: Millis = EVER) -> Spent:
         if scope == ACCOUNT and since == EVER:
@@ -114,18 +114,18 @@ class Counters:
         asked = [(scope, since) for scope, moments in self._spent.items() for since in moments]
         return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *asked]]
 
-    def _all(self) -> Tally:
+    def _all(self) -> HeldSums:
         """All calls there ever were: every call asks for what they cost."""
         if self._total is None:
             with self.lock:
                 self._total = self._count(ACCOUNT, EVER)
         return self._total
 
-    def _count(self, scope: Scope, since: Millis) -> Tally:
+    def _count(self, scope: Scope, since: Millis) -> HeldSums:
         kind, value = scope
         rows = sums.by_value(self._calls.log.segments, DIMENSION[kind], Span(since))
         counts = sums.total(rows.values()) if scope == ACCOUNT else rows.get(value, Counts())
-        tally = Tally(counts.cost, counts.input + counts.output, counts.admitted)
+        tally = HeldSums(counts.cost, counts.input + counts.output, counts.admitted)
         for record in self.backlog():
             if record.ts >= since and scope in scopes(record):
                 tally.nanos += record.cost

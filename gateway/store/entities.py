@@ -13,19 +13,16 @@ from typing import Any
 import msgspec
 
 from gateway.domain.account import Account, Grant
-from gateway.domain.change import Change, Entity, Table
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, UpstreamModels
 from gateway.domain.errors import InternalError
 from gateway.domain.group import Group
-from gateway.domain.listed import Listed
 from gateway.domain.price import Price
-from gateway.domain.registry import Registry
+from gateway.domain.registry import Change, Entity, Registry, Table
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.store import files
-from gateway.store.documents import AtomicStorage, Tables, layout
+from gateway.store.documents import NEWEST, AtomicStorage, Tables, layout, migrate
 from gateway.store.errors import StoreDamaged, StoreTooNew, unavailable
-from gateway.store.migrations import NEWEST, migrate
 
 _KINDS: dict[Table, tuple[type[Entity], str]] = {
     "account": (Account, ""),
@@ -35,7 +32,7 @@ _KINDS: dict[Table, tuple[type[Entity], str]] = {
     "channels": (Channel, "id"),
     "prices": (Price, "model"),
     "grants": (Grant, "id"),
-    "lists": (Listed, "channel"),
+    "lists": (UpstreamModels, "channel"),
 }
 """Table to the type of its entities and the field that is their key; the first two hold one entity each."""
 

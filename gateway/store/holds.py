@@ -29,7 +29,7 @@ KEPT = 1000
 """Sums that are kept up."""
 
 
-class Tally(msgspec.Struct, gc=False):
+class HeldSums(msgspec.Struct, gc=False):
     """Nano-dollars, tokens and calls while they change."""
 
     nanos: int = 0
@@ -58,7 +58,7 @@ class Holds:
 
     def __init__(self) -> None:
         self._running: dict[CallId, Running] = {}
-        self._held: dict[Scope, Tally] = {}
+        self._held: dict[Scope, HeldSums] = {}
         self.running: Mapping[CallId, Running] = MappingProxyType(self._running)
         self.nanos = 0
         """What all of them hold together."""
@@ -90,7 +90,7 @@ class Holds:
         if held is None:
             if len(self._held) >= KEPT:
                 self._held.clear()
-            held = self._held[scope] = Tally()
+            held = self._held[scope] = HeldSums()
             for call in self._running.values():
                 if scope in scopes(call):
                     held.count(call, 1)

@@ -1,8 +1,12 @@
-"""Inflight: the calls that are running, in a file, so that after a crash they are known instead of forgotten.
+"""The calls that are running, in a file, so that after a crash they are known, and the records made for such calls.
 
-A line when a call begins (all that is known of it) and a line when it has ended (its id); the latter not before its
+One line when a call begins (all that is known of it) and one when it has ended (its id); the latter not before its
 record is safe from a power cut, so that at any moment one of the two files knows of it. The file is emptied whenever
-nothing runs, and written anew when it has grown.
+nothing runs, and rewritten when it has grown.
+
+An answer is released after its record. If the disk refuses the record, the answer is withheld: the client gets an
+error, and the record, should the disk take it later, says the same and charges nothing. So does the record of a call
+that a crash cut off before its record was written.
 """
 
 import errno
@@ -11,12 +15,16 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from gateway.domain.call import Running
-from gateway.domain.units import CallId
+from gateway.domain.call import Outcome, Record, Running
+from gateway.domain.errors import Unavailable
+from gateway.domain.units import CallId, Nanos
+from gateway.domain.usage import UsageSource
 from gateway.store import files
+from gateway.store.errors import RETRY_AFTER_S
 
 LIMIT = 4 << 20
 """Bytes after which the file is written anew with what still runs."""
@@ -175,3 +183,62 @@ class Inflight:
             else:
                 self.running.pop(CallId(found), None)
         return unreadable
+
+
+WITHHELD: Final = "store_failed"
+"""Code of a call whose answer was withheld."""
+
+STATUS: Final = 503
+"""What its client gets."""
+
+
+def lost(call: Running) -> Record:
+    """The record of a call that a crash cut off: it costs the user nothing, its channel may have billed it."""
+    return Record(
+        id=call.id,
+        ts=call.ts,
+        token=call.token,
+        token_name=call.token_name,
+        group=call.group,
+        model=call.model,
+        upstream_model=call.upstream_model,
+        channel=call.channel,
+        channel_name=call.channel_name,
+        app=call.app,
+        outcome=Outcome.LOST,
+        code="gateway_stopped",
+        error="the gateway stopped while this call was running",
+        stream=call.stream,
+        held=call.held,
+        possible=call.held,
+    )
+
+
+def withheld(record: Record, reason: str) -> Record:
+    """The record of a call whose answer is withheld: what it would have cost is possible cost of its channel."""
+    return msgspec.structs.replace(
+        record,
+        status=STATUS,
+        outcome=Outcome.ERROR,
+        code=WITHHELD,
+        error=(
+            f"the gateway could not keep the record of this call ({reason}), so its answer is withheld and nothing is "
+            "charged. Try again; calls are refused until the store works again"
+        ),
+        finish="",
+        input=0,
+        cached=0,
+        cache_write=0,
+        output=0,
+        reasoning=0,
+        source=UsageSource.NONE,
+        cost=Nanos(0),
+        rates=None,
+        balance=record.balance if record.balance is None else Nanos(record.balance + record.cost),
+        possible=record.cost,
+    )
+
+
+def refusal(record: Record) -> Unavailable:
+    """What the client is told whose answer is withheld: the record's own words."""
+    return Unavailable(record.error or "the answer is withheld", code=record.code, retry_after_s=RETRY_AFTER_S)

@@ -1,13 +1,21 @@
-"""Log: all calls that ended, in segments. Appending costs the same at any size, opening reads the open segment only.
+"""The call log: all calls that ended, in segments, and the number of the newest record known to be safe.
 
-A segment is closed at the end of a day (UTC) or when it is big, and the next one begun at once. Closed segments are
-sealed later: their sums enter the ledger. Calls come from one thread; ``sync`` and ``seal`` may come from another.
+Appending costs the same at any size, and opening reads the open segment only. A segment is closed at the end of a day
+(UTC) or when it is big, and the next one begun at once. Closed segments are sealed later: their sums enter the ledger.
+Calls come from one thread; ``sync`` and ``seal`` may come from another.
+
+Records are numbered without a gap, so one that is missing in the middle shows. That the end is missing, because the
+newest file was deleted or cut, shows only from outside: ``HighWater`` keeps how far the numbers went, in a file of its
+own. It is written after each sync, by the thread that syncs and never on a call's path. It is not synced itself: a
+power cut may leave a smaller number than there was, never a larger one.
 """
 
 import calendar
+import os
 import re
 import threading
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,12 +23,52 @@ from typing import NamedTuple
 
 from gateway.store import files
 from gateway.store.errors import StoreError
-from gateway.store.high_water import HighWater
 from gateway.store.ledger import Ledger, check_complete
-from gateway.store.repair import reseal, restore
 from gateway.store.rollup import DAY, Countable
 from gateway.store.segment import EMPTY, Segment
-from gateway.store.tail import Mark, PartlyWritten, Tail
+from gateway.store.tail import Mark, PartlyWritten, Tail, reseal, restore
+
+_SLOT = 32
+"""Bytes of one number. There are two places, written in turn, so that a torn write leaves the other one."""
+
+
+class HighWater:
+    """``last`` is what the file says when it is opened, and then what was put last; 0 if nothing is known."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+        self._slot = 0
+        data = files.read(path)
+        found = [_number(data[at : at + _SLOT]) for at in (0, _SLOT)]
+        self.last = max(found)
+        self._slot = found.index(min(found))
+
+    def put(self, last: int) -> None:
+        """Note that all records up to this number are safe. What the disk refuses is tried again the next time."""
+        if last <= self.last:
+            return
+        with suppress(OSError):
+            if self._fd < 0:
+                self._fd = files.open_file(self._path, os.O_RDWR | os.O_CREAT)
+            files.write_at(self._fd, _line(last), self._slot * _SLOT)
+            self.last, self._slot = last, 1 - self._slot
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _line(number: int) -> bytes:
+    digits = b"%022d" % number
+    return b"%s %08x\n" % (digits, zlib.crc32(digits))
+
+
+def _number(line: bytes) -> int:
+    digits = line[:22]
+    return int(digits) if digits.isdigit() and line == _line(int(digits)) else 0
+
 
 LIMIT = 32 << 20
 """Bytes of a segment, about 60,000 calls: bounds what is read at start, and what stock TinyDB must hold."""
@@ -34,7 +82,7 @@ _LAST_MOMENT = 253_402_300_799_999
 """The end of the year 9999 in milliseconds."""
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One call on its way into the log."""
 
     doc_id: int
@@ -85,7 +133,7 @@ class Log:
             files.make_folder(folder)
         self._load()
 
-    def append(self, lines: Sequence[Line], *, in_new_file: bool = False) -> None:
+    def append(self, lines: Sequence[LogLine], *, in_new_file: bool = False) -> None:
         """Add calls with growing ids, all or none, by one write; on request in a file that holds none yet.
 
         Raises OSError, and PartlyWritten if the first of them were added and cannot be taken back.
@@ -174,9 +222,9 @@ class Log:
                     tail.close()
             self._closed, self._tail = [], None
 
-    def _count(self, segment: Segment, lines: Sequence[Line]) -> None:
+    def _count(self, segment: Segment, lines: Sequence[LogLine]) -> None:
         for line in lines:
-            segment.saw(line.doc_id, line.call)
+            segment.observe(line.doc_id, line.call)
         self.last = lines[-1].doc_id
 
     def _sync(self, tail: Tail, mark: Mark) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.domain.call import Attempt, FailureKind, Record
 from gateway.domain.query import INFINITE
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 
 DENSE = 1 << 10
 """Bytes of a block for each hit: if there are more hits, decoding all lines is faster than cutting out each."""
@@ -28,7 +28,7 @@ FIXED = (
     b'"finish":"stop"',
     b'"finish":"tool_calls"',
     b'"upstream_id":"chatcmpl-',
-    *(b'"source":"%s"' % source.encode() for source in Source),
+    *(b'"source":"%s"' % source.encode() for source in UsageSource),
     *(b'"kind":"%s"' % kind.encode() for kind in FailureKind),
     *(b'"%s":' % field.encode() for field in sorted({*Record.__struct_fields__, *Attempt.__struct_fields__})),
 )

@@ -24,7 +24,7 @@ Dimension = Literal["token", "model", "channel", "group", "app", "token|model"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 
-class Entry(msgspec.Struct, gc=False):
+class RollupEntry(msgspec.Struct, gc=False):
     """What sums need to know of one call; a line of the log decodes to it, and a Record will do as well."""
 
     id: str = ""

@@ -14,7 +14,7 @@ import msgspec
 from gateway.domain.call import Outcome
 from gateway.domain.query import EVERYTHING, SUCCESS, FailureCondition, NumberCondition, Query, StateCondition
 from gateway.domain.units import Millis
-from gateway.store.lines import body_of, id_of, intact, split
+from gateway.store.line_format import body_of, id_of, intact, split
 from gateway.store.prefilter import (
     FIELDS,
     ExactCondition,
@@ -57,7 +57,7 @@ class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
     failed: bool | None = None
 
 
-class Patience:
+class SearchDeadline:
     """How long a search may go on. It rests now and then, so that it holds no other thread up."""
 
     def __init__(self, seconds: float = float("inf")) -> None:
@@ -78,7 +78,7 @@ class Patience:
         return self._cancelled or now > self._end
 
 
-class Step(msgspec.Struct, frozen=True):
+class SearchStep(msgspec.Struct, frozen=True):
     """One block of lines that was searched, or a segment that was passed over."""
 
     lines: list[bytes]
@@ -97,7 +97,7 @@ class Step(msgspec.Struct, frozen=True):
         return 0, Millis(0)
 
 
-class Search:
+class LogSearch:
     """The conditions of a filter and of a query, and what follows from them."""
 
     def __init__(self, where: CallFilter, query: Query = EVERYTHING) -> None:
@@ -109,7 +109,7 @@ class Search:
         self._inside = _Sieve(self._conditions)
         self._across = _Sieve([NumberCondition("time_ms", self._since, self._until - 1), *self._conditions])
 
-    def steps(self, segments: Iterable[Segment], top: int) -> Iterator[Step]:
+    def steps(self, segments: Iterable[Segment], top: int) -> Iterator[SearchStep]:
         """What there is in the segments, newest first, of calls with smaller ids than ``top``."""
         if self._impossible:
             return
@@ -120,9 +120,9 @@ class Search:
                 inside = self._since <= segment.t0 and segment.t1 < self._until
                 sieve = self._inside if inside else self._across
                 for block in segment.blocks(top if top <= segment.last else None):
-                    yield Step(sieve.lines(block), segment, block)
+                    yield SearchStep(sieve.lines(block), segment, block)
             else:
-                yield Step([], segment)
+                yield SearchStep([], segment)
 
     def _may_hold(self, segment: Segment) -> bool:
         if segment.t1 < self._since or segment.t0 >= self._until:

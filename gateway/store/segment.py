@@ -9,8 +9,8 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import StoreTooNew
-from gateway.store.lines import CRC, FORMAT, TAIL, body_of, canonical, format_of, head, id_of, intact, pack, split
-from gateway.store.rollup import Countable, Entry, Rollup, Sealed, Summed, tables_of, totals_of
+from gateway.store.line_format import CRC, FORMAT, TAIL, body_of, canonical, format_of, head, id_of, intact, pack, split
+from gateway.store.rollup import Countable, Rollup, RollupEntry, Sealed, Summed, tables_of, totals_of
 
 HEAD = head("calls")
 EMPTY = HEAD + TAIL
@@ -21,7 +21,7 @@ BLOCK = 1 << 17
 AHEAD = 1 << 20
 """Bytes the system is told to fetch before they are read: by itself it expects files to be read forwards."""
 
-decode_entry = msgspec.json.Decoder(Entry).decode
+decode_entry = msgspec.json.Decoder(RollupEntry).decode
 _decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
 
 
@@ -45,7 +45,7 @@ class Segment:
         self.t0, self.t1 = (sealed.t0, sealed.t1) if sealed else (0, 0)
         self.end = sealed.end if sealed else len(HEAD)
 
-    def saw(self, doc_id: int, call: Countable) -> None:
+    def observe(self, doc_id: int, call: Countable) -> None:
         """Count one more call: its line lies behind those counted so far."""
         ts = call.ts
         if not self.n:
@@ -88,7 +88,7 @@ class Segment:
                 fine = fine and not suspect and not self.foreign and comma == (self.n > 0) and doc_id > self.last
                 suspect, end = False, at + len(raw.rstrip(b"\n"))
                 if doc_id > self.last:  # ids only grow: an older one is a repeat
-                    self.saw(doc_id, decode_entry(body_of(line)))
+                    self.observe(doc_id, decode_entry(body_of(line)))
             elif line:
                 suspect = True  # the closing braces, or damage if an intact line follows
             at += len(raw)

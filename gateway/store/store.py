@@ -16,15 +16,14 @@ from pathlib import Path
 from gateway.config import Config
 from gateway.domain.units import Millis
 from gateway.store import files
-from gateway.store.ballast import Ballast
 from gateway.store.books import Books
 from gateway.store.calls import CallLog
+from gateway.store.disk_reserve import DiskReserve
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreError
-from gateway.store.high_water import HighWater
 from gateway.store.inflight import Inflight
 from gateway.store.lock import Lock
-from gateway.store.log import LIMIT, Log
+from gateway.store.log import LIMIT, HighWater, Log
 from gateway.store.recorder import Recorder
 from gateway.store.rollup import DAY
 
@@ -111,7 +110,7 @@ class Store:
             ending.callback(log.close)
             self.calls = CallLog(log)
             inflight = Inflight(self._home / "inflight.log", moment=now())
-            recorder = Recorder(self.calls, inflight, Ballast(log.folder / "ballast"), sync_s=sync_s)
+            recorder = Recorder(self.calls, inflight, DiskReserve(log.folder / "ballast"), sync_s=sync_s)
             ending.callback(recorder.close)
             self.books = Books(self.entities, self.calls, recorder)
             self._tell(inflight, self.books.recover(dict(inflight.running)))

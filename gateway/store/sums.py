@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from gateway.store.lines import body_of
-from gateway.store.rollup import Counts, Dimension, Entry, Table
+from gateway.store.line_format import body_of
+from gateway.store.rollup import Counts, Dimension, RollupEntry, Table
 from gateway.store.segment import Segment, decode_entry
 
 FOREVER = 1 << 62
@@ -71,12 +71,12 @@ def total(rows: Iterable[Counts]) -> Counts:
     return whole
 
 
-def value_of(call: Entry, by: Dimension) -> str:
+def value_of(call: RollupEntry, by: Dimension) -> str:
     """The call's value of a dimension."""
     return f"{call.token}|{call.model}" if by == "token|model" else str(getattr(call, by))
 
 
-def entries(segment: Segment, span: Span) -> Iterator[Entry]:
+def entries(segment: Segment, span: Span) -> Iterator[RollupEntry]:
     """The calls of a segment that began in the span."""
     for line in segment.newest([b'"ts":%s' % _common_digits(span).encode()]):
         call = decode_entry(body_of(line))

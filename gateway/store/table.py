@@ -10,8 +10,8 @@ from tinydb.storages import Storage
 from tinydb.table import Table
 
 from gateway.store.errors import StoreError
-from gateway.store.lines import body_of, id_of, pack
-from gateway.store.log import Line, Log
+from gateway.store.line_format import body_of, id_of, pack
+from gateway.store.log import Log, LogLine
 from gateway.store.segment import decode_entry
 
 Document = dict[str, Any]
@@ -40,7 +40,7 @@ class SegmentStorage(Storage, Mapping[str, Document]):
         lines = []
         for doc_id, document in documents.items():
             body = _encode(document)
-            lines.append(Line(doc_id, pack(doc_id, body), _entry(body)))
+            lines.append(LogLine(doc_id, pack(doc_id, body), _entry(body)))
         self.log.append(lines)
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class CallTable(Table):
         _refuse()
 
 
-class Calls(TinyDB):
+class CallRows(TinyDB):
     """``Calls("usage")`` is a TinyDB with the one table ``calls``."""
 
     table_class = CallTable  # type: ignore[assignment]

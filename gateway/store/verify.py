@@ -11,14 +11,14 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import Verdict
 from gateway.store.counters import DIMENSION, Spent
 from gateway.store.holds import ACCOUNT, Scope
-from gateway.store.lines import body_of, id_of
+from gateway.store.line_format import body_of, id_of
 from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, Summed, by_day
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.store import Store
 from gateway.store.sums import total
 
 
-class Part(NamedTuple):
+class VerifiedPart(NamedTuple):
     """A segment as it was when the snapshot was taken: to be read up to the document ``last``."""
 
     segment: Segment
@@ -27,10 +27,10 @@ class Part(NamedTuple):
     sums: Summed
 
 
-class Snapshot(NamedTuple):
+class BooksSnapshot(NamedTuple):
     """What the gateway goes by."""
 
-    parts: list[Part]
+    parts: list[VerifiedPart]
     backlog: list[Record]
     counters: list[tuple[Scope, Millis, Spent]]
     granted: Nanos
@@ -46,7 +46,7 @@ def verify(store: Store) -> Verdict:
     return check(take(store))
 
 
-def take(store: Store) -> Snapshot:
+def take(store: Store) -> BooksSnapshot:
     """The present state, by value."""
     books = store.books
     balance = books.balance()
@@ -54,13 +54,13 @@ def take(store: Store) -> Snapshot:
     with books.counters.lock:
         for segment in store.calls.log.segments:
             sums = segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums
-            parts.append(Part(segment, segment.n, segment.last, sums))
+            parts.append(VerifiedPart(segment, segment.n, segment.last, sums))
         backlog, last = books.counters.backlog(), store.calls.log.last
     damage = list(store.calls.log.damage)
-    return Snapshot(parts, backlog, books.counters.known(), store.entities.granted, balance, damage, last)
+    return BooksSnapshot(parts, backlog, books.counters.known(), store.entities.granted, balance, damage, last)
 
 
-def check(snapshot: Snapshot) -> Verdict:
+def check(snapshot: BooksSnapshot) -> Verdict:
     """Compare everything; the first difference is told, and all the damage."""
     audit, difference = _Audit(snapshot), ""
     for found in audit.differences():
@@ -80,7 +80,7 @@ def check(snapshot: Snapshot) -> Verdict:
 class _Audit:
     """Everything summed anew; ``checks`` counts the comparisons."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: BooksSnapshot) -> None:
         self.checks, self.calls, self.cost = 0, 0, 0
         self.damage = list(snapshot.damage)
         self._snapshot = snapshot
@@ -104,7 +104,7 @@ class _Audit:
         balance = self._snapshot.granted - self.cost
         yield from self._same("the balance", self._snapshot.balance, balance)
 
-    def _part(self, part: Part) -> Iterator[str]:
+    def _part(self, part: VerifiedPart) -> Iterator[str]:
         """A segment against its file, unless that is gone or damaged: then the sums are all there is."""
         name = part.segment.name
         if part.segment.gone or part.segment.partial:
@@ -162,7 +162,7 @@ class _Audit:
             missing = f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
             self.damage.append(f"{missing} missing from the end, and what was charged there is in no sum")
 
-    def _believe(self, part: Part) -> None:
+    def _believe(self, part: VerifiedPart) -> None:
         """The sums of a segment, without its calls."""
         segment = part.segment
         self.damage += self._before(segment.name, segment.first, segment.last)

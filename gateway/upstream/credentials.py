@@ -6,7 +6,7 @@ from gateway import __version__
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest
-from gateway.domain.proxy import Proxy, proxy_of
+from gateway.domain.urls import Proxy, proxy_of
 from gateway.upstream.adapter import AttemptFailed, Failure, UpstreamText
 from gateway.upstream.traits import Auth, traits_of
 

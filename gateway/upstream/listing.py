@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from gateway.domain.channel import Served, Told
+from gateway.domain.channel import Served, UpstreamPrices
 from gateway.domain.text import plain
 from gateway.domain.units import DOLLAR, MILLION, Millis, Nanos
 from gateway.upstream import rawjson
@@ -69,7 +69,7 @@ def _size(holders: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None
     return next((value for value in found if type(value) is int and 0 < value < 1_000_000_000), None)
 
 
-def _told(entry: dict[str, Any]) -> Told | None:
+def _told(entry: dict[str, Any]) -> UpstreamPrices | None:
     """The price; None if there is none for input and output, or one that makes no sense."""
     pricing = entry.get("pricing")
     if not isinstance(pricing, dict):
@@ -77,7 +77,7 @@ def _told(entry: dict[str, Any]) -> Told | None:
     for *names, factor in _PRICES:
         first, second, cached, write = (_per_million(pricing.get(name), factor) for name in names)
         if first is not None and second is not None:
-            return Told(input=first, output=second, cached_input=cached, cache_write=write)
+            return UpstreamPrices(input=first, output=second, cached_input=cached, cache_write=write)
     return None
 
 

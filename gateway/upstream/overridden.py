@@ -7,7 +7,7 @@ where the client gives neither. Else the client's other name would go out beside
 
 import msgspec
 
-from gateway.domain.overrides import Overrides
+from gateway.domain.channel import Overrides
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.output_limit import CAPS

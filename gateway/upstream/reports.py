@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.output_limit import read_limit
 from gateway.upstream.rawjson import Fields
@@ -80,7 +80,7 @@ class Reports:
         reading = self._reading or self._timed
         if reading is None or not (reading.usage.total or tally.empty):
             return None
-        if reading.usage.source is Source.PARTIAL:
+        if reading.usage.source is UsageSource.PARTIAL:
             return msgspec.structs.replace(reading.usage, output=tally.tokens())
         return reading.usage
 
@@ -91,7 +91,7 @@ class Reports:
 
     def as_sent(self) -> msgspec.Raw | None:
         """The upstream's own object with its counts corrected; None if there is none to pass on, or it is suspect."""
-        if self._last is None or self._reading is None or self._reading.usage.source is Source.PARTIAL:
+        if self._last is None or self._reading is None or self._reading.usage.source is UsageSource.PARTIAL:
             return None
         if self._reading.suspect:
             return None

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.usage import Source, Usage, canonical
+from gateway.domain.usage import Usage, UsageSource, canonical
 
 PLAUSIBLE = 20_000_000
 """Tokens: ten times the largest context on offer. No call has more."""
@@ -124,7 +124,7 @@ def reading_of(found: RegularUsage) -> Reading | None:
             cache_write=write,
             output=outputs,
             reasoning=reasoning,
-            source=Source.REPORTED,
+            source=UsageSource.REPORTED,
         )
     )
 
@@ -215,7 +215,7 @@ def _usage(inputs: int, cached: int, write: int, outputs: int | None, reasoning:
             cache_write=write,
             output=outputs or 0,
             reasoning=reasoning,
-            source=Source.PARTIAL if outputs is None else Source.REPORTED,
+            source=UsageSource.PARTIAL if outputs is None else UsageSource.REPORTED,
         )
     )
 

@@ -21,7 +21,7 @@ from gateway.config import Config
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.store.rollup import DAY
 from gateway.store.store import Store
 
@@ -151,7 +151,7 @@ def _usual(rng: random.Random, ts: Millis) -> Record:
         input=rng.randrange(20, 8000),
         cached=rng.randrange(20) if ok else 0,
         output=rng.randrange(1, 2000) if ok else 0,
-        source=Source.REPORTED if ok else Source.NONE,
+        source=UsageSource.REPORTED if ok else UsageSource.NONE,
         cost=Nanos(rng.randrange(1, 50_000_000)) if ok else Nanos(0),
         rates=Rates(150, 75, 150, 600, 0, 1_000_000) if ok else None,
         held=Nanos(12_000_000) if served else Nanos(0),

@@ -25,14 +25,14 @@ from gateway.config import Config
 from gateway.domain.call import Attempt, Record, Running
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.store.calls import CallLog
 from gateway.store.holds import ACCOUNT, Scope
 from gateway.store.log import Log
 from gateway.store.rollup import DAY
 from gateway.store.search import CallFilter
 from gateway.store.store import Store
-from gateway.store.table import Calls
+from gateway.store.table import CallRows
 
 T0 = 1_760_000_000_000 // DAY * DAY
 DAYS = 60
@@ -67,7 +67,7 @@ def calls(count: int, *, start: int = T0, days: float = DAYS) -> Iterator[Record
             overhead=rng.randrange(300, 2000),
             input=rng.randrange(20, 8000),
             output=rng.randrange(1, 2000) if ok else 0,
-            source=Source.REPORTED if ok else Source.NONE,
+            source=UsageSource.REPORTED if ok else UsageSource.NONE,
             cost=Nanos(rng.randrange(10_000_000)) if ok else Nanos(0),
             rates=Rates(150, 75, 150, 600, 0, 1_000_000),
             held=Nanos(12_000_000),
@@ -197,7 +197,7 @@ def store_at(home: Path, sync_s: float) -> Store:
 
 def hot_path(root: Path) -> None:
     """The rest of S3, and S4."""
-    store, db = store_at(root / "hot", 0), Calls(root / "tinydb")
+    store, db = store_at(root / "hot", 0), CallRows(root / "tinydb")
     store.books.open(Running(id=CallId("req_" + "f" * 26), ts=Millis(T0)))
 
     def whole(call: Record) -> None:
@@ -248,7 +248,7 @@ def reading(root: Path, most: int) -> None:
     goal("S5", "200 of a token, ms", some[1] * 1000, 10)
     glances(large, end)
     filtered = timed(partial(large.find, token, limit=most))
-    table = Calls(large.log).table("calls")
+    table = CallRows(large.log).table("calls")
     searched = timed(lambda: table.search((where("token") == "tok_03") & (where("ts") >= month)))
     goal("S7", "Table.search / 30-day filter, all hits", searched / filtered, 3, least=True)
     for log in (small, large):

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from gateway.client.http import Place
+from gateway.client.http import Address
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def talking(talk: Talk) -> AsyncIterator[Place]:
+async def talking(talk: Talk) -> AsyncIterator[Address]:
     """Listens on loopback; every connection is one talk."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -23,11 +23,11 @@ async def talking(talk: Talk) -> AsyncIterator[Place]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
-        yield Place(port=server.sockets[0].getsockname()[1])
+        yield Address(port=server.sockets[0].getsockname()[1])
 
 
 @asynccontextmanager
-async def saying(*parts: bytes, seen: list[bytes] | None = None) -> AsyncIterator[Place]:
+async def saying(*parts: bytes, seen: list[bytes] | None = None) -> AsyncIterator[Address]:
     """Reads a head, says the parts one by one, and hangs up properly."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from gateway.client import http
-from gateway.client.http import Ask, Place, exchange, request
+from gateway.client.http import Address, HttpRequest, exchange, request
 from gateway.domain.errors import BadRequest, GatewayError, TooLarge, Unavailable
 from tests.client.scripted import saying, talking
 
-GET = Ask(method="GET", path="/x")
+GET = HttpRequest(method="GET", path="/x")
 
 ANSWERS = {
     "by length": (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello"),
@@ -47,7 +47,7 @@ async def test_status_and_headers_are_told() -> None:
 async def test_the_request_is_well_formed() -> None:
     seen: list[bytes] = []
     async with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", seen=seen) as place:
-        await request(place, Ask(method="POST", path="/a?b=c", headers={"X-A": "b"}, body=b"{}"))
+        await request(place, HttpRequest(method="POST", path="/a?b=c", headers={"X-A": "b"}, body=b"{}"))
     assert seen == [
         b"POST /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\nX-A: b\r\nContent-Length: 2\r\n\r\n"
         % place.port
@@ -61,7 +61,7 @@ async def test_a_unix_socket_will_do(tmp_path: Path) -> None:
         writer.close()
 
     async with await asyncio.start_unix_server(serve, tmp_path / "s"):
-        assert (await request(Place(socket=str(tmp_path / "s")), GET)).body == b"Host: localhost"
+        assert (await request(Address(socket=str(tmp_path / "s")), GET)).body == b"Host: localhost"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ async def test_an_answer_that_makes_no_sense_is_an_error(answer: bytes) -> None:
 
 async def test_nobody_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as caught:
-        await request(Place(socket=str(tmp_path / "nothing")), GET)
+        await request(Address(socket=str(tmp_path / "nothing")), GET)
     assert caught.value.code == "server_gone"
 
 
@@ -164,7 +164,7 @@ async def test_an_endless_body_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_headers_cannot_be_smuggled_in() -> None:
     async with saying(b"") as place:
         with pytest.raises(BadRequest):
-            await request(place, Ask(method="GET", path="/", headers={"A": "b\r\nC: d"}))
+            await request(place, HttpRequest(method="GET", path="/", headers={"A": "b\r\nC: d"}))
 
 
 async def test_what_breaks_off_is_said_plainly() -> None:
@@ -174,7 +174,7 @@ async def test_what_breaks_off_is_said_plainly() -> None:
 
 
 async def test_a_full_disk_of_the_caller_is_not_the_servers_fault() -> None:
-    async def printed(place: Place) -> None:
+    async def printed(place: Address) -> None:
         async with exchange(place, GET) as stream:
             async for _ in stream.lines():
                 raise OSError(28, "full")

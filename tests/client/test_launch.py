@@ -18,7 +18,7 @@ from gateway.client import launch
 from gateway.client.control import ControlClient
 from gateway.client.launch import (
     Server,
-    Sighting,
+    ServerState,
     answers,
     command,
     ensure,
@@ -222,7 +222,7 @@ async def test_a_server_that_does_not_answer_is_not_taken_for_none(
         "server_slow",
         True,
     )
-    assert await look(config) == Sighting()
+    assert await look(config) == ServerState()
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])

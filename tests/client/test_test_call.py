@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.client.http import Place
+from gateway.client.http import Address
 from gateway.client.test_call import PublicApi, public_api
 from gateway.domain.errors import InvalidToken, NotFound, UpstreamError
 from tests.client.scripted import saying
@@ -24,7 +24,7 @@ def front(gateway: Gateway, provider: Provider) -> PublicApi:
     ],
 )
 def test_an_address_becomes_a_door(address: str, host: str, port: int, base: str) -> None:
-    assert public_api(address) == PublicApi(place=Place(host=host, port=port), base=base)
+    assert public_api(address) == PublicApi(place=Address(host=host, port=port), base=base)
 
 
 async def test_a_key_sees_its_models(front: PublicApi) -> None:

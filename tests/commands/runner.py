@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 import cli
 from gateway.client.control import ControlClient
-from gateway.client.http import Answer
+from gateway.client.http import HttpAnswer
 from gateway.client.request import Body
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.session import Session
+from gateway.commands.session import CommandSession
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, NotFound
 from gateway.runfile import Endpoint
@@ -66,21 +66,21 @@ class _Client(ControlClient):
         super().__init__(Endpoint(instance="test", secret="test"))
         self._control = control
 
-    async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 30) -> Answer:
+    async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 30) -> HttpAnswer:
         self._control.asked.append((f"{method} {path}", msgspec.to_builtins(body)))
         found = self._control.answers.get(f"{method} {path.partition('?')[0]}", NotFound(f"nothing at {path}"))
         if isinstance(found, Iterator):
             found = next(found)
         if isinstance(found, GatewayError):
             raise found
-        return Answer(status=200, headers={}, body=msgspec.json.encode(found))
+        return HttpAnswer(status=200, headers={}, body=msgspec.json.encode(found))
 
 
 def run(
     *args: str, control: Control | None = None, stdin: str | bytes = "", env: Mapping[str, str] | None = None
 ) -> Ran:
     """One command line in this process, against the table or (None) the real thing; its stdin is no terminal."""
-    session = Session(reach=control.reach) if control else Session()
+    session = CommandSession(reach=control.reach) if control else CommandSession()
     clean = dict.fromkeys(("TOLLKEEPER_TOKEN", "OPENAI_API_KEY", "TOLLKEEPER_HOME", "NO_COLOR", *PROXIES))
     with CliRunner().isolation(input=stdin, env={**clean, **(env or {})}) as (out, err, _):
         try:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gateway.commands.call_filters import Wanted
+from gateway.commands.call_filters import CallQuery
 from gateway.commands.exit_codes import Exit
 from gateway.domain.query import parse
 from gateway.domain.views import CallPage
@@ -90,7 +90,7 @@ def test_a_word_that_makes_no_sense_is_a_usage_error() -> None:
 
 
 def test_the_same_pick_can_be_made_without_the_server() -> None:
-    assert Wanted(token="tok_1", group="default", failed=None, query=parse("st:ok", NOW)).fits(CALL)
-    assert not Wanted(token="phone").fits(CALL)
-    assert not Wanted(failed=True).fits(CALL)
-    assert not Wanted(status=500).fits(CALL)
+    assert CallQuery(token="tok_1", group="default", failed=None, query=parse("st:ok", NOW)).fits(CALL)
+    assert not CallQuery(token="phone").fits(CALL)
+    assert not CallQuery(failed=True).fits(CALL)
+    assert not CallQuery(status=500).fits(CALL)

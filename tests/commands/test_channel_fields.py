@@ -5,8 +5,7 @@ from msgspec.structs import replace
 
 from gateway.commands.channel_fields import knob_of, served, value_of
 from gateway.commands.exit_codes import Exit
-from gateway.domain.channel import Served
-from gateway.domain.overrides import Overrides
+from gateway.domain.channel import Overrides, Served
 from tests.commands.runner import Control, Ran, run
 from tests.commands.samples import CHANNEL
 

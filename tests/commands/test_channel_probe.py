@@ -8,15 +8,15 @@ from msgspec.structs import replace
 from gateway.commands.channel_probe import merged
 from gateway.commands.exit_codes import Exit
 from gateway.commands.options import now
-from gateway.domain.channel import Check, Served, Told
-from gateway.domain.offered import ListedModel, ListingView, PresetView
+from gateway.domain.channel import Check, Served, UpstreamPrices
 from gateway.domain.units import Millis, Nanos
+from gateway.domain.upstream_views import ListedModel, ListingView, PresetView
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, NOW
 
 GOOD = Check(time=NOW, ok=True, ms=Millis(85), text="2 models")
 BAD = Check(time=NOW, ok=False, ms=Millis(85), text="401: key refused")
-TOLD = Told(input=Nanos(2_500_000_000), output=Nanos(10_000_000_000))
+TOLD = UpstreamPrices(input=Nanos(2_500_000_000), output=Nanos(10_000_000_000))
 LISTED = [
     ListedModel(name="gpt-4o", state="offered", served=True, public="gpt-4o", context=128_000, told=TOLD),
     ListedModel(name="gpt-4o-mini", state="offered", served=True, public="fast", context=None, told=None),

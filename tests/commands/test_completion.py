@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS, BashComplete, Completer, line_of, several
-from gateway.commands.session import Session
+from gateway.commands.session import CommandSession
 from gateway.domain.errors import Unavailable
 from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
@@ -135,7 +135,7 @@ PARAM = click.Argument(["ref"])
 
 
 def completed(completer: Completer, incomplete: str, control: Control) -> list[str]:
-    return completer(click.Context(Command("x"), obj=Session(reach=control.reach)), PARAM, incomplete)
+    return completer(click.Context(Command("x"), obj=CommandSession(reach=control.reach)), PARAM, incomplete)
 
 
 @pytest.mark.parametrize(

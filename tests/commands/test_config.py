@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
-from gateway.domain.config_file import Difference, ExportView, FieldDifference, ImportView
+from gateway.domain.config_views import Difference, ExportView, FieldDifference, ImportView
 from gateway.domain.errors import BadRequest
 from tests.commands.runner import Control, run
 from tests.commands.samples import HOSTILE

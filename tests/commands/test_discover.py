@@ -7,7 +7,7 @@ from gateway.commands import discover
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import Served
 from gateway.domain.errors import UpstreamError
-from gateway.domain.offered import PresetView
+from gateway.domain.upstream_views import PresetView
 from gateway.domain.views import Offer
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, HOSTILE

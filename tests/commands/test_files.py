@@ -11,7 +11,7 @@ from gateway.commands import files
 from gateway.commands.config import LIMIT, YAML_LIMIT
 from gateway.commands.exit_codes import Exit
 from gateway.commands.stdin import PROMPT_LIMIT, SECRET_LIMIT
-from gateway.domain.config_file import ExportView, ImportView
+from gateway.domain.config_views import ExportView, ImportView
 from tests.commands.program import tollkeeper
 from tests.commands.runner import Control, Ran, run
 from tests.commands.samples import CHANNEL

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gateway.domain.channel import Told
+from gateway.domain.channel import UpstreamPrices
 from gateway.domain.units import Nanos
 from tests.commands.runner import Control, run
 from tests.commands.samples import MODEL
@@ -15,7 +15,7 @@ def test_models_are_listed_with_their_price() -> None:
 
 
 def test_what_an_upstream_asks_stands_beside_an_unpriced_model() -> None:
-    told = Told(input=Nanos(150_000_000), output=Nanos(600_000_000))
+    told = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
     ran = run("model", "list", control=Control({"GET /models": [replace(MODEL, price=None, told=told)]}))
     assert "unpriced (there $0.15 / $0.60)" in ran.out
 

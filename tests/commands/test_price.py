@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
-from gateway.domain.channel import Told
-from gateway.domain.offered import PriceProposal
+from gateway.domain.channel import UpstreamPrices
 from gateway.domain.units import Millis, Nanos
+from gateway.domain.upstream_views import PriceProposal
 from tests.commands.runner import Control, run
 from tests.commands.samples import MODEL, PRICE
 
@@ -65,7 +65,7 @@ def test_a_list_price_tells_its_day_and_whether_it_is_old() -> None:
 
 
 def test_models_without_a_price_are_in_one_place() -> None:
-    told = Told(input=Nanos(10**9), output=Nanos(2 * 10**9))
+    told = UpstreamPrices(input=Nanos(10**9), output=Nanos(2 * 10**9))
     control = Control({"GET /models": [MODEL, replace(MODEL, name="odd", price=None, told=told)]})
     ran = run("price", "list", "--unpriced", control=control)
     assert [line.split()[0] for line in ran.out.splitlines()] == ["Model", "odd"]

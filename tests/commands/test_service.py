@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gateway.client.login_service import State
+from gateway.client.login_service import ServiceState
 from gateway.commands import service
 from tests.commands.runner import run
 
@@ -15,16 +15,18 @@ class Stand:
     def __init__(self) -> None:
         self.installed = False
 
-    def install(self, _config: object) -> State:
+    def install(self, _config: object) -> ServiceState:
         self.installed = True
         return self.state()
 
-    def remove(self) -> State:
+    def remove(self) -> ServiceState:
         self.installed = False
         return self.state()
 
-    def state(self) -> State:
-        return State(system="systemd", installed=self.installed, running=self.installed, file="/u/tollkeeper.service")
+    def state(self) -> ServiceState:
+        return ServiceState(
+            system="systemd", installed=self.installed, running=self.installed, file="/u/tollkeeper.service"
+        )
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from gateway.commands.exit_codes import Exit
 from gateway.commands.output import json_value
 from gateway.commands.usage import FIELDS, csv_line
+from gateway.domain.human_values import local_time
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage, Point
-from gateway.domain.written import local_time
 from tests.commands.runner import Control, run
 from tests.commands.samples import CALL, HOSTILE, NOW, SUMMARY, sum_row
 

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
 from gateway.commands import usage_tail
-from gateway.commands.call_filters import Wanted
+from gateway.commands.call_filters import CallQuery
 from gateway.commands.exit_codes import Exit
-from gateway.commands.usage_tail import Feed, line_of
+from gateway.commands.usage_tail import EventFeed, line_of
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import Beat, CallSettled, Snapshot
 from gateway.domain.views import CallView
@@ -43,19 +43,19 @@ def ids(calls: list[CallView]) -> list[str]:
 
 
 def test_it_begins_with_some_earlier_calls_oldest_first() -> None:
-    assert ids(Feed(Wanted(), 2).fresh(snapshot(call(3), call(2), call(1)))) == ["req_2", "req_3"]
-    assert Feed(Wanted(), 0).fresh(snapshot(call(1))) == []
+    assert ids(EventFeed(CallQuery(), 2).fresh(snapshot(call(3), call(2), call(1)))) == ["req_2", "req_3"]
+    assert EventFeed(CallQuery(), 0).fresh(snapshot(call(1))) == []
 
 
 def test_calls_follow_as_they_end() -> None:
-    feed = Feed(Wanted(), 0)
+    feed = EventFeed(CallQuery(), 0)
     feed.fresh(snapshot(call(5)))
     assert ids(feed.fresh(CallSettled(seq=2, call=call(4)))) == ["req_4"]
     assert feed.fresh(Beat(seq=3, time_ms=NOW)) == []
 
 
 def test_after_falling_behind_nothing_is_shown_twice_and_nothing_missed() -> None:
-    feed = Feed(Wanted(), 0)
+    feed = EventFeed(CallQuery(), 0)
     feed.fresh(snapshot(call(1)))
     feed.fresh(CallSettled(seq=2, call=call(2)))
     assert ids(feed.fresh(snapshot(call(4), call(3), call(2), call(1)))) == ["req_3", "req_4"]
@@ -64,7 +64,7 @@ def test_after_falling_behind_nothing_is_shown_twice_and_nothing_missed() -> Non
 async def caught_up_after(shown: int, ended: int) -> tuple[list[str], int]:
     """What is shown of a log that grew meanwhile, and how many pages were asked for."""
     log = [call(number) for number in range(1, ended + 1)]
-    feed, asked = Feed(Wanted(), 0), []
+    feed, asked = EventFeed(CallQuery(), 0), []
 
     async def page(at: int, limit: int) -> list[CallView]:
         asked.append(at)
@@ -93,7 +93,7 @@ async def test_a_log_that_grew_too_much_is_not_read_in_silence(
 
 
 def test_only_a_snapshot_that_meets_nothing_shown_means_a_gap() -> None:
-    feed = Feed(Wanted(), 0)
+    feed = EventFeed(CallQuery(), 0)
     first, met, gap = snapshot(call(1)), snapshot(call(3), call(2), call(1)), snapshot(call(9))
     assert not feed.missed(first)
     feed.fresh(first)
@@ -120,11 +120,11 @@ async def test_a_reader_that_was_given_up_asks_again(monkeypatch: pytest.MonkeyP
 
 
 def test_only_what_was_asked_for_is_shown() -> None:
-    assert Feed(Wanted(token="phone"), 10).fresh(snapshot(call(1))) == []
+    assert EventFeed(CallQuery(token="phone"), 10).fresh(snapshot(call(1))) == []
 
 
 def test_memory_is_bounded() -> None:
-    feed = Feed(Wanted(), 0)
+    feed = EventFeed(CallQuery(), 0)
     for number in range(5_000):
         feed.fresh(CallSettled(seq=number, call=call(number)))
     assert len(feed._shown) == 2_000  # noqa: SLF001 - its bound is what is tested

@@ -1,8 +1,8 @@
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
+from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.why import LimitView, PartyView, RouteView, Why
 from tests.commands.runner import Control, run
 from tests.commands.samples import BUDGET, HOSTILE
 

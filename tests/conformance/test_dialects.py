@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.channel import Channel, Dialect, Served
-from gateway.domain.overrides import Overrides
+from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.units import ChannelId
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE
 from tests.cases.gemini import streams as gemini
 from tests.cases.same import PLAIN, STREAMED
@@ -194,7 +193,7 @@ async def test_61_a_cut_stream_is_an_error_and_books_what_is_known(
     answer = await gateway.client.chat(stream=True)
     assert stream_faults(answer.body, error=True) == []
     assert answer.chunks[-1]["error"]["code"] == "upstream_stream_truncated"
-    assert (gateway.record.input, gateway.record.source) == (30, Source.PARTIAL)
+    assert (gateway.record.input, gateway.record.source) == (30, UsageSource.PARTIAL)
     assert gateway.record.output >= 2
 
 

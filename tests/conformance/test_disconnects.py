@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Timeouts
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import error_faults, stream_faults
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
@@ -36,7 +36,7 @@ async def test_49_leaving_in_mid_stream_ends_the_upstream_and_is_booked_once(
     left_at = asyncio.get_running_loop().time()
     assert await provider.last.left() - left_at < SOON_S
     (record,) = await gateway.settled()
-    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, Source.ESTIMATED)
+    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, UsageSource.ESTIMATED)
     assert record.input > 0
     assert record.output > 0
     assert record.cost == record.input * 2_500 + record.output * 10_000
@@ -72,7 +72,7 @@ async def test_49_an_abandoned_plain_call_is_finished_and_charged(gateway: Gatew
     await asyncio.sleep(0.02)
     heard.set()
     (record,) = await gateway.settled()
-    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, Source.REPORTED)
+    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, UsageSource.REPORTED)
     assert (record.input, record.output) == (7, 5)
 
 
@@ -88,7 +88,7 @@ async def test_49_an_abandoned_plain_call_is_cancelled_where_the_channel_wants_i
     left_at = asyncio.get_running_loop().time()
     assert await exchange.left() - left_at < SOON_S
     (record,) = await gateway.settled()
-    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, Source.ESTIMATED)
+    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, UsageSource.ESTIMATED)
     assert record.input > 0
     assert record.output == 0
 

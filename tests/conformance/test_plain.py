@@ -11,7 +11,7 @@ import psutil
 import pytest
 from openai import InternalServerError, RateLimitError
 
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.conformance.sdk import MESSAGES, openai, raised
 from tests.conformance.shapes import completion_faults, error_faults
 from tests.fakes.gateway import Gateway
@@ -28,7 +28,7 @@ async def test_16_a_completion_passes_as_the_upstream_sent_it(gateway: Gateway, 
     assert completion_faults(got) == []
     assert raw.parse().choices[0].message.content == "Hello"
     record = gateway.record
-    assert (record.input, record.output, record.source) == (9, 12, Source.REPORTED)
+    assert (record.input, record.output, record.source) == (9, 12, UsageSource.REPORTED)
     assert record.cost == 9 * 2_500 + 12 * 10_000
     assert raw.headers["x-gateway-cost"] == "0.0001425"
 
@@ -105,7 +105,7 @@ async def test_20_an_error_in_a_good_status_is_an_error(
         error = await raised(client)
     assert isinstance(error, kind)
     assert "late" in error.message
-    assert (gateway.record.cost, gateway.record.source) == (0, Source.NONE)
+    assert (gateway.record.cost, gateway.record.source) == (0, UsageSource.NONE)
 
 
 @pytest.mark.parametrize("body", [b"<html><title>Welcome</title></html>", b"", b'{"foo":1}', b"[]", b'{"choices":[]}'])

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.core.live import Patience
 from gateway.domain.channel import Timeouts
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.conformance.sdk import gathered, openai
 from tests.conformance.shapes import stream_faults
 from tests.fakes.client import Answer
@@ -47,7 +47,7 @@ async def test_24_a_stream_has_the_promised_form(gateway: Gateway, provider: Pro
     assert answer.head.get("content-type") == "text/event-stream; charset=utf-8"
     assert answer.head.get("cache-control") == "no-cache"
     assert answer.head.get("content-encoding") == ""
-    assert (gateway.record.input, gateway.record.output, gateway.record.source) == (9, 12, Source.REPORTED)
+    assert (gateway.record.input, gateway.record.output, gateway.record.source) == (9, 12, UsageSource.REPORTED)
 
 
 async def test_24_each_chunk_arrives_before_the_next_is_sent(gateway: Gateway, provider: Provider) -> None:
@@ -131,7 +131,7 @@ async def test_26_usage_is_read_wherever_it_is_and_told_once(
     answer = await streamed(gateway, provider, stream(*docs), **(ASKED if asked else {}))
     assert stream_faults(answer.body, usage="yes" if asked else "no") == []
     record = gateway.record
-    assert (record.input, record.output, record.source) == (9, 12, Source.REPORTED)
+    assert (record.input, record.output, record.source) == (9, 12, UsageSource.REPORTED)
     if asked:
         told = answer.chunks[-1]["usage"]
         assert (told["prompt_tokens"], told["completion_tokens"], told["total_tokens"]) == (9, 12, 21)
@@ -263,7 +263,7 @@ async def test_30_silence_is_cut_at_the_idle_limit(gateway: Gateway, provider: P
     answer = await streamed(gateway, provider, stall)
     assert stream_faults(answer.body, error=True) == []
     assert answer.chunks[-1]["error"]["code"] == "upstream_timeout"
-    assert (gateway.record.outcome, gateway.record.source) == ("timeout", Source.ESTIMATED)
+    assert (gateway.record.outcome, gateway.record.source) == ("timeout", UsageSource.ESTIMATED)
 
 
 def _long_event(size: int) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 from openai import APIError, RateLimitError
 
 from gateway.domain.call import Outcome
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.conformance.sdk import gathered, openai, raised
 from tests.conformance.shapes import error_faults, stream_faults
 from tests.fakes.client import Answer, read_answer
@@ -50,7 +50,7 @@ async def test_39_a_missing_done_is_added(gateway: Gateway, provider: Provider, 
     assert stream_faults(answer.body, usage="yes") == []
     record = gateway.record
     assert (record.outcome, record.marks) == (Outcome.DONE, ("no_done",))
-    assert record.source is (Source.REPORTED if reported else Source.ESTIMATED)
+    assert record.source is (UsageSource.REPORTED if reported else UsageSource.ESTIMATED)
 
 
 async def ends_mid_air(exchange: Exchange) -> None:
@@ -85,14 +85,14 @@ async def test_40_a_truncated_answer_ends_in_an_error(gateway: Gateway, provider
     assert stream_faults(answer.body, error=True) == []
     assert answer.chunks[-1]["error"]["code"] == "upstream_stream_truncated"
     record = gateway.record
-    assert (record.outcome, record.source) == (Outcome.UPSTREAM_CUT, Source.ESTIMATED)
+    assert (record.outcome, record.source) == (Outcome.UPSTREAM_CUT, UsageSource.ESTIMATED)
     assert record.output > 0
     assert record.cost > 0
 
 
 async def test_40_usage_that_came_early_makes_it_partial(gateway: Gateway, provider: Provider) -> None:
     await streamed(gateway, provider, stream(*({**doc, "usage": usage(9, 1)} for doc in BEGUN), done=False))
-    assert (gateway.record.input, gateway.record.source) == (9, Source.PARTIAL)
+    assert (gateway.record.input, gateway.record.source) == (9, UsageSource.PARTIAL)
 
 
 async def test_40_the_sdk_raises(gateway: Gateway, provider: Provider) -> None:

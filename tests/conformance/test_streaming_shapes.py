@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.conformance.sdk import MESSAGES, openai
 from tests.conformance.shapes import stream_faults
 from tests.fakes.client import Answer
@@ -104,7 +104,7 @@ async def test_35_an_answer_without_a_finish_reason_is_truncated(
     answer = await streamed(gateway, provider, [ROLE, chunk(delta("a")), last])
     assert stream_faults(answer.body, error=True) == []
     assert answer.chunks[-1]["error"]["code"] == "upstream_stream_truncated"
-    assert gateway.record.source is Source.ESTIMATED
+    assert gateway.record.source is UsageSource.ESTIMATED
 
 
 @pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import stream_faults
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
@@ -81,7 +81,7 @@ async def test_69_every_wording_means_the_same(gateway: Gateway, provider: Provi
     assert answer.status == 200
     record = gateway.record
     assert (record.input, record.cached, record.cache_write, record.output, record.reasoning) == told.means
-    assert record.source is Source.REPORTED
+    assert record.source is UsageSource.REPORTED
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ async def test_69_what_is_no_usage_counts_as_none(gateway: Gateway, provider: Pr
     provider.on("m", reply({**whole("m"), "usage": odd}))
     answer = await gateway.client.chat()
     assert answer.json["usage"]["estimated"] is True
-    assert gateway.record.source is Source.ESTIMATED
+    assert gateway.record.source is UsageSource.ESTIMATED
     assert gateway.record.output > 0
 
 

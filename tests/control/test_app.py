@@ -4,10 +4,10 @@ import errno
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.client.http import Ask, Place, request
+from gateway.client.http import Address, HttpRequest, request
 from gateway.control import account
 from gateway.control.app import BODY_LIMIT
-from gateway.control.edits import Edits
+from gateway.control.edits import ConfigEdits
 from gateway.domain.errors import GatewayError, NotFound, TooLarge
 from tests.control.conftest import SECRET, Surface
 from tests.fakes.client import Client
@@ -128,10 +128,10 @@ async def test_two_changes_at_once_are_both_made(owner: ControlClient) -> None:
 
 
 async def test_a_full_disk_is_told_as_such(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: Edits, *__: object) -> None:
+    def full(_: ConfigEdits, *__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Edits, "change", full)
+    monkeypatch.setattr(ConfigEdits, "change", full)
     with pytest.raises(GatewayError):
         await owner.add_group({"name": "x"})
 
@@ -142,4 +142,4 @@ async def test_closing_ends_the_server_at_once(surface: Surface, owner: ControlC
     await surface.runner.cleanup()
     assert asyncio.get_running_loop().time() - began < 1.0
     with pytest.raises(GatewayError):
-        await request(Place(socket=surface.unix.socket), Ask(method="GET", path="/"))
+        await request(Address(socket=surface.unix.socket), HttpRequest(method="GET", path="/"))

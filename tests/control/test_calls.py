@@ -10,8 +10,8 @@ from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.text import plain
 from gateway.domain.views import call_view
-from gateway.store.calls import CallLog, Found
-from gateway.store.search import Patience
+from gateway.store.calls import CallLog, SearchResult
+from gateway.store.search import SearchDeadline
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, silence, speak
@@ -115,12 +115,12 @@ async def test_a_search_holds_nothing_up_and_ends_when_its_client_leaves(
     ended, begun = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def endless(*_: object, patience: Patience, **__: object) -> Found:
+    def endless(*_: object, patience: SearchDeadline, **__: object) -> SearchResult:
         loop.call_soon_threadsafe(begun.set)
         while not patience.over():
             pass
         loop.call_soon_threadsafe(ended.set)
-        return Found(records=[])
+        return SearchResult(records=[])
 
     monkeypatch.setattr("gateway.control.calls.SEARCH_S", 30.0)
     monkeypatch.setattr(CallLog, "search", endless)

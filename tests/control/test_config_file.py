@@ -4,7 +4,7 @@ import json
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.domain.config_file import Origin
+from gateway.domain.config_views import ConfigOrigin
 from gateway.domain.errors import BadRequest, Conflict
 from tests.fakes.gateway import Gateway
 
@@ -104,12 +104,12 @@ LITELLM = {
 async def test_litellm_s_models_are_put_beside_what_is_there(owner: ControlClient, gateway: Gateway) -> None:
     gateway.group("default", note="mine")
     text = json.dumps(LITELLM)
-    done = await owner.import_config(text, apply=True, origin=Origin.LITELLM)
+    done = await owner.import_config(text, apply=True, origin=ConfigOrigin.LITELLM)
     assert "not taken over: litellm_settings.num_retries" in done.notes
     group = gateway.engine.catalog.group("default")
     assert (group.note, group.fallbacks[0].to) == ("mine", ("m",))
     assert gateway.engine.catalog.channel("litellm-127.0.0.1-9").key == "sk-x"
-    again = await owner.import_config(text, apply=True, origin=Origin.LITELLM)
+    again = await owner.import_config(text, apply=True, origin=ConfigOrigin.LITELLM)
     assert {difference.what for difference in again.differences} == {"kept"}
 
 
@@ -117,10 +117,10 @@ async def test_what_the_owner_added_to_an_imported_channel_stays(owner: ControlC
     text = json.dumps(
         [{"type": 1, "name": "theirs", "models": "a,b", "key": "sk-1\nsk-2", "base_url": "http://127.0.0.1:9"}]
     )
-    await owner.import_config(text, apply=True, origin=Origin.NEW_API)
+    await owner.import_config(text, apply=True, origin=ConfigOrigin.NEW_API)
     await owner.edit_channel("theirs", {"note": "mine", "limits": {"rpm": 5}})
     changed = text.replace("a,b", "a,c")
-    done = await owner.import_config(changed, apply=True, origin=Origin.NEW_API)
+    done = await owner.import_config(changed, apply=True, origin=ConfigOrigin.NEW_API)
     assert [field.field for d in done.differences if d.what == "changed" for field in d.fields] == ["models"]
     found = gateway.engine.catalog.channel("theirs")
     assert (found.note, found.limits.rpm, found.all_keys) == ("mine", 5, ("sk-1", "sk-2"))
@@ -129,17 +129,17 @@ async def test_what_the_owner_added_to_an_imported_channel_stays(owner: ControlC
 @pytest.mark.parametrize(
     ("text", "origin", "said"),
     [
-        ("{", Origin.LITELLM, "no JSON"),
-        ("[]", Origin.LITELLM, "no model_list"),
-        ('{"model_list": 5}', Origin.LITELLM, "no model_list"),
-        ("{}", Origin.ONE_API, "no list of channels"),
-        ("[" * 100_000, Origin.NEW_API, "no JSON"),
-        ('[{"type": 1, "name": "x", "base_url": "ftp://h"}]', Origin.ONE_API, "channels.x.base_url"),
-        ('[{"type": 1, "name": "x", "models": "a", "key": "\\u0007x"}]', Origin.ONE_API, "channels.x.key"),
+        ("{", ConfigOrigin.LITELLM, "no JSON"),
+        ("[]", ConfigOrigin.LITELLM, "no model_list"),
+        ('{"model_list": 5}', ConfigOrigin.LITELLM, "no model_list"),
+        ("{}", ConfigOrigin.ONE_API, "no list of channels"),
+        ("[" * 100_000, ConfigOrigin.NEW_API, "no JSON"),
+        ('[{"type": 1, "name": "x", "base_url": "ftp://h"}]', ConfigOrigin.ONE_API, "channels.x.base_url"),
+        ('[{"type": 1, "name": "x", "models": "a", "key": "\\u0007x"}]', ConfigOrigin.ONE_API, "channels.x.key"),
     ],
 )
 async def test_a_stranger_s_text_that_makes_no_sense(
-    owner: ControlClient, gateway: Gateway, text: str, origin: Origin, said: str
+    owner: ControlClient, gateway: Gateway, text: str, origin: ConfigOrigin, said: str
 ) -> None:
     before = gateway.engine.catalog.registry
     with pytest.raises(BadRequest, match=said):
@@ -149,4 +149,4 @@ async def test_a_stranger_s_text_that_makes_no_sense(
 
 async def test_a_stranger_s_text_never_removes(owner: ControlClient) -> None:
     with pytest.raises(BadRequest, match="without prune"):
-        await owner.import_config(json.dumps(LITELLM), prune=True, origin=Origin.LITELLM)
+        await owner.import_config(json.dumps(LITELLM), prune=True, origin=ConfigOrigin.LITELLM)

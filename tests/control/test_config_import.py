@@ -7,15 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.control.config_import import Plan
+from gateway.control.config_import import ImportPlan
 from gateway.core.exported import exported
 from gateway.domain.account import Account
-from gateway.domain.channel import Check, Dialect, Served, Timeouts, TokenLimitField
-from gateway.domain.config_file import FieldDifference
+from gateway.domain.channel import Check, Dialect, Served, Timeouts, TokenLimitField, UpstreamModels
+from gateway.domain.config_views import FieldDifference
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Limits, Window
-from gateway.domain.listed import Listed
 from gateway.domain.price import Price, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Durability, Settings
@@ -26,13 +25,13 @@ NOW = Millis(1_795_000_000_000)
 OWN = kit.registry(kit.channel("up", "m", groups=("home",)), tokens=(kit.token(),))
 
 
-def followed(text: str, registry: Registry = OWN, *, prune: bool = False) -> Plan:
-    plan = Plan(registry, NOW)
+def followed(text: str, registry: Registry = OWN, *, prune: bool = False) -> ImportPlan:
+    plan = ImportPlan(registry, NOW)
     plan.follow(tomllib.loads(text), prune=prune)
     return plan
 
 
-def told(plan: Plan) -> list[tuple[str, str, str]]:
+def told(plan: ImportPlan) -> list[tuple[str, str, str]]:
     return [(d.what, d.noun, d.name) for d in plan.differences]
 
 
@@ -147,7 +146,7 @@ def live(registry: Registry) -> list[tuple[str, bool]]:
 
 def test_patterns_choose_of_the_list_there_is_and_another_upstream_has_none() -> None:
     channel = kit.channel("up", groups=("home",))
-    lists = {channel.id: Listed(channel=channel.id, time=NOW, models=LISTED)}
+    lists = {channel.id: UpstreamModels(channel=channel.id, time=NOW, models=LISTED)}
     registry = msgspec.structs.replace(kit.registry(channel), lists=lists)
     text = exported(registry).replace("[channels.up]", '[channels.up]\npatterns = ["gpt-*"]')
     plan = followed(text, registry)
@@ -168,7 +167,7 @@ def test_patterns_that_stand_among_the_models_go_where_they_belong() -> None:
 
 def test_the_list_of_a_channel_goes_with_it() -> None:
     channel = kit.channel("up", groups=("home",))
-    lists = {channel.id: Listed(channel=channel.id, time=NOW)}
+    lists = {channel.id: UpstreamModels(channel=channel.id, time=NOW)}
     registry = msgspec.structs.replace(kit.registry(channel), lists=lists)
     assert followed("format = 1\n[groups.home]", registry, prune=True).registry.lists == {}
 

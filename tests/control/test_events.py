@@ -9,7 +9,7 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.client.http import exchange
 from gateway.control import events as module
-from gateway.control.events import BALANCE_GAP_S, BEAT_S, SUMS_GAP_S, TABLES_GAP_S, Feed
+from gateway.control.events import BALANCE_GAP_S, BEAT_S, SUMS_GAP_S, TABLES_GAP_S, WatcherStream
 from gateway.core.bus import QUEUE_LIMIT, Batch, Notice, Progress, Settled, Started, StoreState
 from gateway.core.bus import Stopping as Stops
 from gateway.domain.call import Record, Running
@@ -52,8 +52,8 @@ def hand() -> Hand:
 
 
 @pytest.fixture
-def feed(gateway: Gateway, hand: Hand) -> Feed:
-    return Feed(gateway.engine, 10, hand)
+def feed(gateway: Gateway, hand: Hand) -> WatcherStream:
+    return WatcherStream(gateway.engine, 10, hand)
 
 
 def said(lines: bytes) -> list[AnyEvent]:
@@ -85,7 +85,7 @@ async def until(stream: AsyncIterator[AnyEvent], kind: type[AnyEvent]) -> list[A
     raise AssertionError(f"the stream ended with {seen[-1:]}")
 
 
-async def test_a_snapshot_is_the_whole_present_state(feed: Feed, gateway: Gateway, provider: Provider) -> None:
+async def test_a_snapshot_is_the_whole_present_state(feed: WatcherStream, gateway: Gateway, provider: Provider) -> None:
     (snapshot,) = said(await feed.snapshot())
     assert isinstance(snapshot, Snapshot)
     assert [token.name for token in snapshot.tokens] == ["laptop"]
@@ -96,7 +96,7 @@ async def test_a_snapshot_is_the_whole_present_state(feed: Feed, gateway: Gatewa
     assert snapshot.status.instance == gateway.engine.instance
 
 
-async def test_calls_are_told_at_once_in_order_and_numbered(feed: Feed) -> None:
+async def test_calls_are_told_at_once_in_order_and_numbered(feed: WatcherStream) -> None:
     notices: list[Notice] = [Started(running(1)), Progress(running(1)), Settled(record(1)), Stops(Millis(9))]
     first, second, third, fourth = (
         said(await feed.tell(Batch(notices=notices[:2])))[:2] + said(await feed.tell(Batch(notices=notices[2:])))[:2]
@@ -107,7 +107,7 @@ async def test_calls_are_told_at_once_in_order_and_numbered(feed: Feed) -> None:
     assert fourth == Stopping(seq=fourth.seq, until_ms=Millis(9), running=[])
 
 
-async def test_a_store_that_fails_is_told_with_the_reason(feed: Feed, gateway: Gateway) -> None:
+async def test_a_store_that_fails_is_told_with_the_reason(feed: WatcherStream, gateway: Gateway) -> None:
     gateway.engine.store.books.trouble.say(write="the disk is full")
     (event,) = said(await feed.tell(Batch(notices=[StoreState()])))
     gateway.engine.store.books.trouble.say(write="")
@@ -115,7 +115,7 @@ async def test_a_store_that_fails_is_told_with_the_reason(feed: Feed, gateway: G
     assert (event.status.state, event.status.store_error) == ("store_failed", "the disk is full")
 
 
-async def test_money_is_told_at_most_four_times_a_second(feed: Feed, gateway: Gateway, hand: Hand) -> None:
+async def test_money_is_told_at_most_four_times_a_second(feed: WatcherStream, gateway: Gateway, hand: Hand) -> None:
     await feed.snapshot()
     told = 0
     for tick in range(100):
@@ -125,7 +125,9 @@ async def test_money_is_told_at_most_four_times_a_second(feed: Feed, gateway: Ga
     assert 3 <= told <= 4
 
 
-async def test_the_last_movement_of_money_is_told_when_its_time_comes(feed: Feed, gateway: Gateway, hand: Hand) -> None:
+async def test_the_last_movement_of_money_is_told_when_its_time_comes(
+    feed: WatcherStream, gateway: Gateway, hand: Hand
+) -> None:
     await feed.snapshot()
     gateway.grant(5)
     first = said(await feed.tell(Batch(notices=[Settled(record())])))
@@ -136,14 +138,14 @@ async def test_the_last_movement_of_money_is_told_when_its_time_comes(feed: Feed
     assert hand.now - 1000.0 <= BALANCE_GAP_S
 
 
-async def test_money_that_did_not_move_is_not_told(feed: Feed, hand: Hand) -> None:
+async def test_money_that_did_not_move_is_not_told(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
     await feed.tell(Batch(notices=[Settled(record())]))
     hand.now += BALANCE_GAP_S
     assert await feed.tell(Batch()) == b""
 
 
-async def test_tables_are_told_after_a_change_but_not_for_each(feed: Feed, hand: Hand) -> None:
+async def test_tables_are_told_after_a_change_but_not_for_each(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
     told = 0
     for tick in range(1000):
@@ -152,7 +154,7 @@ async def test_tables_are_told_after_a_change_but_not_for_each(feed: Feed, hand:
     assert 3 <= told <= 4
 
 
-async def test_a_lone_change_is_told_soon(feed: Feed, hand: Hand) -> None:
+async def test_a_lone_change_is_told_soon(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
     hand.now += 60
     (changed,) = said(await feed.tell(Batch(changed=True)))
@@ -160,7 +162,7 @@ async def test_a_lone_change_is_told_soon(feed: Feed, hand: Hand) -> None:
     assert feed.patience() > TABLES_GAP_S
 
 
-async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: Feed, hand: Hand) -> None:
+async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
     await feed.tell(Batch(notices=[Settled(record())]))
     hand.now += SUMS_GAP_S
@@ -168,7 +170,7 @@ async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: Feed, han
     assert await feed.tell(Batch()) == b""
 
 
-async def test_silence_is_broken_by_a_beat(feed: Feed, hand: Hand) -> None:
+async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
     assert feed.patience() == BEAT_S
     assert await feed.tell(Batch()) == b""
@@ -177,7 +179,7 @@ async def test_silence_is_broken_by_a_beat(feed: Feed, hand: Hand) -> None:
     assert feed.patience() == BEAT_S
 
 
-async def test_one_who_fell_behind_is_told_everything_anew(feed: Feed) -> None:
+async def test_one_who_fell_behind_is_told_everything_anew(feed: WatcherStream) -> None:
     await feed.snapshot()
     await feed.tell(Batch(notices=[Started(running())]))
     (snapshot,) = said(await feed.tell(Batch(behind=True)))
@@ -334,7 +336,7 @@ async def test_a_bug_while_telling_ends_the_stream_and_is_logged(
     assert "insides" in caplog.text
 
 
-async def test_amounts_stay_integers(feed: Feed, gateway: Gateway) -> None:
+async def test_amounts_stay_integers(feed: WatcherStream, gateway: Gateway) -> None:
     gateway.grant(Nanos(10**15 + 1))
     (snapshot,) = said(await feed.snapshot())
     assert isinstance(snapshot, Snapshot)

@@ -7,9 +7,8 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.control.model_lists import HOUR_MS, RETRY_MS, due, refresh_due
-from gateway.domain.channel import Dialect, Served
+from gateway.domain.channel import Dialect, Served, UpstreamModels
 from gateway.domain.errors import BadRequest, UpstreamError
-from gateway.domain.listed import Listed
 from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId, Millis
 from tests.core import kit
@@ -255,7 +254,7 @@ DAY = 24 * HOUR_MS
 )
 def test_what_is_due(more: dict[str, Any], listed: dict[str, Any] | None, asked: bool) -> None:
     channel = msgspec.structs.replace(LIVE, **more)
-    there = {} if listed is None else {channel.id: Listed(channel=channel.id, **listed)}
+    there = {} if listed is None else {channel.id: UpstreamModels(channel=channel.id, **listed)}
     registry = msgspec.structs.replace(kit.registry(channel), lists=there)
     assert due(registry, NOW) == ([channel] if asked else [])
     never = msgspec.structs.replace(registry, settings=Settings(refresh_models_h=0))

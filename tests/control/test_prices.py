@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.domain.channel import Served, Told
+from gateway.domain.channel import Served, UpstreamPrices
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.units import DOLLAR, Nanos
 from tests.fakes.gateway import INPUT, Gateway
@@ -129,7 +129,7 @@ async def test_what_is_of_one_channel_or_vendor_is_asked_for_by_its_name(
 
 
 async def test_what_is_in_no_list_costs_what_its_upstream_tells(owner: ControlClient, gateway: Gateway) -> None:
-    told = Told(input=Nanos(DOLLAR), output=Nanos(2 * DOLLAR), cached_input=Nanos(DOLLAR // 10))
+    told = UpstreamPrices(input=Nanos(DOLLAR), output=Nanos(2 * DOLLAR), cached_input=Nanos(DOLLAR // 10))
     gateway.channel("http://127.0.0.1:9/v1", name="router", models=(Served(name="rare", told=told),))
     (proposal,) = await owner.import_prices(apply=True)
     assert (proposal.model, proposal.listed.source, proposal.applied) == ("rare", "the list of router", True)

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from gateway.control import account, channels, groups, prices, request_bodies, tokens, validation
 from gateway.domain.account import Account
-from gateway.domain.channel import Channel, Dialect, Served, Timeouts
+from gateway.domain.channel import Channel, Dialect, Overrides, Served, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Limits, Window
-from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings

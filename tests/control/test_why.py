@@ -5,11 +5,11 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
+from gateway.domain.diagnosis import Why
 from gateway.domain.errors import BadRequest, InvalidToken, NotFound
 from gateway.domain.group import Fallback
 from gateway.domain.limits import Budget, Limits, Window
 from gateway.domain.units import ChannelId, Nanos
-from gateway.domain.why import Why
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Provider
 from tests.faults.test_races import walled

@@ -33,9 +33,9 @@ from gateway.core.tasks import Tasks
 from gateway.core.worker import Worker
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
-from gateway.domain.change import Change, Entity, Table
 from gateway.domain.channel import Channel
 from gateway.domain.group import Group
+from gateway.domain.registry import Change, Entity, Table
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.store.store import Store

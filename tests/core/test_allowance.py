@@ -24,15 +24,14 @@ from gateway.core.room import Rooms
 from gateway.core.settlement import record_of
 from gateway.core.sticky import Sticky
 from gateway.core.worker import Worker
-from gateway.domain.channel import Channel, Dialect, Served, TokenLimitField
+from gateway.domain.channel import Channel, Dialect, Overrides, Served, TokenLimitField
 from gateway.domain.errors import BadRequest, QuotaExceeded, UpstreamError
 from gateway.domain.estimate import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
 from gateway.domain.group import Fallback, Group
-from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, Tier
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.upstream import dialects
 from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.dialects import output_limit
@@ -415,7 +414,7 @@ class StorelessGateway(GenerousUpstream):
         got = await self.attempts.answer(call, admission.entry, order, first)
         assert isinstance(got, Whole)
         call.usage = self.meter.whole(call, got)
-        assert call.usage.source is Source.REPORTED
+        assert call.usage.source is UsageSource.REPORTED
         return admission.grip.nanos, record_of(call, 200, mono=self.clock.mono()).cost
 
 

@@ -14,7 +14,7 @@ from gateway.core.answer_memory import LARGEST, POCKET, AnswerMemory, AnswerShar
 from gateway.domain.errors import AnswerMemoryFull, UpstreamError
 from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.core.ends import DONE, FakeReply, counts, ends, error_body, says, whole
 from tests.core.rig import Rig
 from tests.core.test_pipeline import until
@@ -216,7 +216,7 @@ async def test_an_answer_that_was_given_up_is_charged_its_prompt_and_tried_nowhe
     with pytest.raises(AnswerMemoryFull):
         await small.call(stream=stream)
     record = small.record
-    assert (record.status, record.code, record.source) == (503, "answer_memory_full", Source.ESTIMATED)
+    assert (record.status, record.code, record.source) == (503, "answer_memory_full", UsageSource.ESTIMATED)
     assert (record.input > 0, record.output, record.cost > 0) == (True, 0, True)
     assert [(attempt.channel, attempt.billed) for attempt in record.attempts] == [("a", True)]
     assert small.health.state(small.catalog.registry.channels[ChannelId("ch_a")]).name == "ok"
@@ -232,7 +232,7 @@ async def test_a_stream_that_was_given_up_in_the_middle_is_charged_what_was_rece
     assert small.client.error.code == "answer_memory_full"
     assert DONE not in small.client.body
     record = small.record
-    assert (record.status, record.source) == (503, Source.ESTIMATED)
+    assert (record.status, record.source) == (503, UsageSource.ESTIMATED)
     assert (record.input > 0, 0 < record.output < 10) == (True, True)
     assert small.answers.used == 0
 

@@ -9,9 +9,9 @@ import pytest
 
 from gateway import __version__
 from gateway.domain.call import FailureKind
-from gateway.domain.change import Change
 from gateway.domain.channel import Channel, Check
 from gateway.domain.errors import InternalError
+from gateway.domain.registry import Change
 from gateway.domain.units import CallId, Millis
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider

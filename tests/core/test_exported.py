@@ -5,7 +5,7 @@ import pytest
 
 from gateway.core.exported import exported, form, notes
 from gateway.domain.channel import Channel, Served
-from gateway.domain.sections import INNER, SECTIONS, Section
+from gateway.domain.config_codec import INNER, SECTIONS, Section
 from gateway.domain.settings import Settings
 from tests.core import kit
 from tests.domain.samples import whole

@@ -9,9 +9,8 @@ import pytest
 
 from gateway.core.asked import Asked, asked_large
 from gateway.core.large_body import LARGE
-from gateway.domain.channel import Dialect
+from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import BadRequest, NotFound, Unavailable, UpstreamError
-from gateway.domain.overrides import Overrides
 from gateway.upstream.connection.heads import Heads, target_of
 from tests.core.ends import FakeReply, error_body, whole
 from tests.core.rig import Rig

@@ -3,8 +3,7 @@
 from msgspec.structs import replace
 
 from gateway.core.lineup import chosen_by_hand, fixed, lined_up, newly_listed
-from gateway.domain.channel import Channel, Served, Told
-from gateway.domain.listed import Listed
+from gateway.domain.channel import Channel, Served, UpstreamModels, UpstreamPrices
 from gateway.domain.units import Millis, Nanos
 from tests.core import kit
 
@@ -46,7 +45,7 @@ def test_a_model_keeps_the_time_it_was_first_served() -> None:
 
 
 def test_what_the_upstream_tells_stands_beside_a_mapped_name() -> None:
-    told = Told(input=Nanos(1), output=Nanos(2))
+    told = UpstreamPrices(input=Nanos(1), output=Nanos(2))
     before = up(models=(Served(name="fast", upstream="o3", context=1),))
     (found,) = lined_up(before, (Served(name="o3", context=200, told=told),), NOW).models
     assert (found.name, found.context, found.told, found.live) == ("fast", 200, told, False)
@@ -79,7 +78,7 @@ def test_a_model_that_was_mapped_by_hand_is_the_owner_s() -> None:
 
 def test_a_list_tells_what_is_new_and_gone_until_it_changes_again() -> None:
     first = newly_listed(None, up(), LIST, NOW)
-    assert first == Listed(channel=up().id, time=NOW, models=LIST)
+    assert first == UpstreamModels(channel=up().id, time=NOW, models=LIST)
     second = newly_listed(replace(first, error="down", tried=NOW), up(), (LIST[0], Served(name="x")), Millis(10_000))
     assert (second.new, second.gone, second.error) == (("x",), ("gpt-5-preview", "o3"), "")
     third = newly_listed(second, up(), second.models, Millis(11_000))

@@ -12,7 +12,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.domain.group import Group
 from gateway.domain.units import MILLION, CallId
-from gateway.domain.usage import NOTHING, Source, Usage
+from gateway.domain.usage import NOTHING, Usage, UsageSource
 from gateway.upstream.adapter import AnswerStream, Order, Whole
 from gateway.upstream.dialects import adapter
 from gateway.upstream.tally import Tally
@@ -22,7 +22,7 @@ from tests.core.ends import FakeClient, counts, says
 
 UP = kit.channel()
 SAID = estimate("Hello there.")
-REPORTED = Usage(input=9, output=12, source=Source.REPORTED)
+REPORTED = Usage(input=9, output=12, source=UsageSource.REPORTED)
 
 
 def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Call:
@@ -54,21 +54,21 @@ def test_what_was_reported_counts() -> None:
 
 
 def test_reported_zeros_are_true_if_nothing_came() -> None:
-    zeros = Usage(source=Source.REPORTED)
+    zeros = Usage(source=UsageSource.REPORTED)
     assert Meter().whole(call(), answer("", zeros)) == zeros
 
 
-@pytest.mark.parametrize("reported", [None, Usage(source=Source.REPORTED)])
+@pytest.mark.parametrize("reported", [None, Usage(source=UsageSource.REPORTED)])
 def test_what_was_not_reported_is_estimated(reported: Usage | None) -> None:
     found = Meter().whole(call(), answer("Hello there.", reported))
-    assert found.source is Source.ESTIMATED
+    assert found.source is UsageSource.ESTIMATED
     assert (found.input, found.output) == (prompt_tokens(call().asked.fields), SAID)
 
 
 def test_a_stream_is_the_same() -> None:
     made = call()
     assert Meter().stream(made, stream(says("Hello"), counts(9, 12))).output == 12
-    assert Meter().stream(made, stream(says("Hello there."))).source is Source.ESTIMATED
+    assert Meter().stream(made, stream(says("Hello there."))).source is UsageSource.ESTIMATED
 
 
 def test_a_broken_call_of_which_nothing_came_used_nothing() -> None:
@@ -86,18 +86,18 @@ def broken(*events: bytes) -> Usage:
 
 def test_a_broken_stream_is_charged_for_prompt_and_received_output() -> None:
     found = broken(says("Hello there."))
-    assert found == Usage(input=prompt_tokens(call().asked.fields), output=SAID, source=Source.ESTIMATED)
+    assert found == Usage(input=prompt_tokens(call().asked.fields), output=SAID, source=UsageSource.ESTIMATED)
 
 
 @pytest.mark.parametrize(("reported", "output"), [(1, SAID), (700, 700)])
 def test_a_broken_stream_is_charged_at_least_what_was_reported(reported: int, output: int) -> None:
     found = broken(says("Hello there."), counts(1000, reported))
-    assert (found.input, found.output, found.source) == (1000, output, Source.PARTIAL)
+    assert (found.input, found.output, found.source) == (1000, output, UsageSource.PARTIAL)
 
 
 def test_a_call_given_up_at_work_is_charged_its_prompt() -> None:
     found = Meter().unanswered(call())
-    assert (found.input, found.output, found.source) == (prompt_tokens(call().asked.fields), 0, Source.ESTIMATED)
+    assert (found.input, found.output, found.source) == (prompt_tokens(call().asked.fields), 0, UsageSource.ESTIMATED)
 
 
 def test_estimates_are_corrected_by_what_that_channel_reports() -> None:
@@ -122,7 +122,7 @@ def test_after_the_first_calls_few_are_learned_from(monkeypatch: pytest.MonkeyPa
 LONG = "Hello there, all of you. " * 20
 
 
-@pytest.mark.parametrize("reported", [None, Usage(input=9, output=400, source=Source.PARTIAL)])
+@pytest.mark.parametrize("reported", [None, Usage(input=9, output=400, source=UsageSource.PARTIAL)])
 def test_no_estimate_is_above_the_cap_that_the_upstream_was_given(reported: Usage | None) -> None:
     assert estimate(LONG) > 50
     assert Meter().whole(call(max_tokens=50), answer(LONG, reported)).output == 50

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.channel import Dialect
 from gateway.domain.estimate import estimate, prompt_tokens
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import completion_faults, stream_faults
 from tests.core import kit
 from tests.core.ends import DONE, FakeReply, ends, says
@@ -64,7 +64,7 @@ def streamed(dialect: Dialect, number: str) -> bytes:
 
 def check(rig: Rig) -> None:
     record = rig.record
-    assert (record.status, record.source, record.marks) == (200, Source.ESTIMATED, ("suspect_usage",))
+    assert (record.status, record.source, record.marks) == (200, UsageSource.ESTIMATED, ("suspect_usage",))
     assert (record.input, record.output) == (prompt_tokens(kit.ask().fields), estimate(TEXT))
     assert record.cost > 0
 
@@ -108,7 +108,7 @@ async def test_a_stream_to_a_plain_call_is_the_same(rig: Rig, dialect: Dialect) 
     rig.upstreams.on("up", lambda: FakeReply(streamed(dialect, "NaN")))
     assert json.loads((await rig.call()).body)["choices"][0]["message"]["content"] == TEXT
     record = rig.record
-    assert (record.source, "suspect_usage" in record.marks) == (Source.ESTIMATED, True)
+    assert (record.source, "suspect_usage" in record.marks) == (UsageSource.ESTIMATED, True)
 
 
 async def test_an_odd_number_elsewhere_does_no_harm_to_the_usage(rig: Rig) -> None:
@@ -141,5 +141,5 @@ async def test_a_report_that_contradicts_itself_is_charged_by_its_plausible_read
     await rig.call(stream=stream, **options)
     record = rig.record
     assert (record.input, record.output, record.cached, record.marks) == (input, output, cached, ("suspect_usage",))
-    assert (record.source, record.cost) == (Source.REPORTED, 9 * 2500 + 12 * 10_000)
+    assert (record.source, record.cost) == (UsageSource.REPORTED, 9 * 2500 + 12 * 10_000)
     assert f'"total_tokens":{input + output}'.encode() in (rig.client.body if stream else rig.client.whole.body)

@@ -11,7 +11,6 @@ import pytest
 
 from gateway.domain.account import Account
 from gateway.domain.call import Outcome, Record
-from gateway.domain.change import Change
 from gateway.domain.errors import (
     BadRequest,
     GatewayError,
@@ -25,9 +24,10 @@ from gateway.domain.errors import (
 )
 from gateway.domain.limits import Budget, Limits
 from gateway.domain.price import cost
+from gateway.domain.registry import Change
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.units import DOLLAR, Nanos
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.core import kit
 from tests.core.ends import (
     DONE,
@@ -81,7 +81,7 @@ async def test_a_plain_call_is_answered_recorded_and_charged(up: Rig) -> None:
     answer = await up.call()
     record = up.record
     assert b"Hello there." in answer.body
-    assert (record.status, record.outcome, record.source) == (200, Outcome.DONE, Source.REPORTED)
+    assert (record.status, record.outcome, record.source) == (200, Outcome.DONE, UsageSource.REPORTED)
     assert (record.input, record.output, record.cost) == (9, 12, GOOD_COST)
     assert record.balance == DOLLAR - GOOD_COST == up.books.balance()
 
@@ -270,7 +270,7 @@ async def test_unreported_usage_is_estimated_charged_and_filled_in(up: Rig) -> N
     up.upstreams.on("up", lambda: FakeReply(whole(usage=None)))
     answer = await up.call()
     record = up.record
-    assert record.source is Source.ESTIMATED
+    assert record.source is UsageSource.ESTIMATED
     assert record.output > 0
     assert record.rates is not None
     assert record.cost == cost(record.usage, record.rates) > 0
@@ -305,7 +305,7 @@ async def test_a_call_that_brings_nothing_costs_nothing(
     up.upstreams.on("up", behaviour)
     error = await caught(up.call(stream=stream))
     assert (type(error) is kind or isinstance(error, kind), error.code) == (True, error.code)
-    assert (up.record.cost, up.record.source, up.record.error != "") == (0, Source.NONE, True)
+    assert (up.record.cost, up.record.source, up.record.error != "") == (0, UsageSource.NONE, True)
     assert not up.client.begun
     if not stream:
         assert error.code == code
@@ -324,14 +324,14 @@ async def test_a_stream_that_breaks_is_charged_for_what_came_and_ends_in_an_erro
     assert up.client.error is not None
     assert DONE not in up.client.body
     record = up.record
-    assert (record.outcome, record.status, record.source) == (Outcome.UPSTREAM_CUT, 502, Source.ESTIMATED)
+    assert (record.outcome, record.status, record.source) == (Outcome.UPSTREAM_CUT, 502, UsageSource.ESTIMATED)
     assert record.cost > 0
 
 
 async def test_a_broken_stream_that_reported_is_charged_at_least_that(up: Rig) -> None:
     streams(up, says("Hello"), counts(1000, 700), unreachable(kit.channel(), sent=True))
     await up.call(stream=True)
-    assert (up.record.source, up.record.input, up.record.output) == (Source.PARTIAL, 1000, 700)
+    assert (up.record.source, up.record.input, up.record.output) == (UsageSource.PARTIAL, 1000, 700)
 
 
 async def test_a_truncated_stream_is_no_success(up: Rig) -> None:
@@ -375,7 +375,7 @@ async def test_a_stream_whose_client_leaves_in_the_middle_is_charged_for_what_it
     with pytest.raises(asyncio.CancelledError):
         await task
     record = up.record
-    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, Source.ESTIMATED)
+    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, UsageSource.ESTIMATED)
     assert record.output >= 1
     assert up.upstreams.replies[0].end == "aborted"
 
@@ -411,7 +411,7 @@ async def test_a_plain_call_is_finished_without_its_client(up: Rig) -> None:
     await task
     record = up.record
     assert (record.status, record.outcome, record.cost) == (499, Outcome.CLIENT_CLOSED, GOOD_COST)
-    assert record.source is Source.REPORTED
+    assert record.source is UsageSource.REPORTED
 
 
 async def test_a_plain_call_may_be_given_up_with_its_client_and_costs_its_prompt(rig: Rig) -> None:
@@ -424,7 +424,7 @@ async def test_a_plain_call_may_be_given_up_with_its_client_and_costs_its_prompt
         await task
     record = rig.record
     assert (record.status, record.outcome, record.output) == (499, Outcome.CLIENT_CLOSED, 0)
-    assert (record.input > 0, record.cost > 0, record.source) == (True, True, Source.ESTIMATED)
+    assert (record.input > 0, record.cost > 0, record.source) == (True, True, UsageSource.ESTIMATED)
     assert rig.upstreams.replies[0].end == "aborted"
 
 
@@ -443,7 +443,7 @@ async def test_an_upstreams_failure_costs_nothing_after_the_client_left(
     up.upstreams.on("up", lambda: leave)
     await caught(up.call())
     assert (up.record.status, up.record.outcome) == (499, Outcome.CLIENT_CLOSED)
-    assert (up.record.cost, up.record.source, up.record.code) == (0, Source.NONE, code)
+    assert (up.record.cost, up.record.source, up.record.code) == (0, UsageSource.NONE, code)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -523,7 +523,7 @@ async def test_money_that_is_gone_with_the_last_word_stops_nothing(up: Rig) -> N
     up.grant(-DOLLAR + 200_000)
     streams(up, says("word " * 1000) + ends() + counts(9, 1000) + DONE)
     await up.call(stream=True)
-    assert (up.record.outcome, up.record.source, up.record.output) == (Outcome.DONE, Source.REPORTED, 1000)
+    assert (up.record.outcome, up.record.source, up.record.output) == (Outcome.DONE, UsageSource.REPORTED, 1000)
 
 
 async def test_a_disk_that_refuses_the_hold_refuses_the_call(up: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

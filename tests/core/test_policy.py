@@ -9,7 +9,7 @@ from gateway.core.health import Health
 from gateway.core.policy import is_local
 from gateway.core.routing import Choice, choose
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, Served, Told
+from gateway.domain.channel import Channel, Dialect, Served, UpstreamPrices
 from gateway.domain.group import Group, Policy
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price
@@ -86,7 +86,7 @@ def test_a_channel_may_ask_less_than_the_price() -> None:
 
 
 def test_what_an_upstream_tells_of_its_price_goes_first() -> None:
-    told = Served(name="m", told=Told(input=Nanos(DOLLAR), output=Nanos(DOLLAR)))
+    told = Served(name="m", told=UpstreamPrices(input=Nanos(DOLLAR), output=Nanos(DOLLAR)))
     prices = (price("m", 2),)
     assert House(Policy.CHEAPEST, up("a"), replace(up("b"), models=(told,)), prices=prices).order == ["b", "a"]
 

@@ -13,11 +13,10 @@ from gateway.core.asked import Asked, asked, asked_large
 from gateway.core.body import unmask
 from gateway.core.large_body import read_large
 from gateway.core.preparation import prepare_large
-from gateway.domain.channel import Channel, Dialect
+from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.estimate import prompt_bound, prompt_tokens
 from gateway.domain.long_strings import HEAD, TAIL
-from gateway.domain.overrides import Overrides
 from gateway.domain.units import MILLION
 from gateway.upstream import dialects
 from gateway.upstream.adapter import AttemptFailed, Learned, Order

@@ -11,7 +11,7 @@ from gateway.core.bounds import Bound, Scope, Terms, channel_bound, group_bound,
 from gateway.core.ratelimit import Limiter, Ticket, Used, duration, headers_of
 from gateway.domain.errors import RateLimited
 from gateway.domain.group import Group
-from gateway.domain.limits import Limits, Reading
+from gateway.domain.limits import LimitReading, Limits
 from gateway.domain.settings import Settings
 from tests.core import kit
 from tests.core.clocks import Mono
@@ -195,13 +195,13 @@ def test_the_tightest_limits_are_read(limiter: Limiter, mono: Mono, days: Days) 
     days[tight.key] = Used(0, 950, 7.0)
     spend(limiter, wide, tight, tokens=10)
     mono.now += 15
-    assert limiter.readings([wide, tight]) == (Reading(4, 3, 45.0), Reading(1000, 50, 7.0))
+    assert limiter.readings([wide, tight]) == (LimitReading(4, 3, 45.0), LimitReading(1000, 50, 7.0))
 
 
 def test_debt_reads_as_nothing_left(limiter: Limiter) -> None:
     one = bound(tpm=100)
     spend(limiter, one, tokens=10, real=500)
-    assert limiter.readings([one]) == (None, Reading(100, 0, 60.0))
+    assert limiter.readings([one]) == (None, LimitReading(100, 0, 60.0))
 
 
 def test_what_is_taken_without_a_check_is_forgotten_as_well(limiter: Limiter, mono: Mono) -> None:
@@ -213,7 +213,7 @@ def test_what_is_taken_without_a_check_is_forgotten_as_well(limiter: Limiter, mo
 
 
 def test_an_unused_limit_reads_whole(limiter: Limiter) -> None:
-    assert limiter.readings([bound(rpm=5)]) == (Reading(5, 5, 0.0), None)
+    assert limiter.readings([bound(rpm=5)]) == (LimitReading(5, 5, 0.0), None)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_who_waits_as_told_is_admitted_and_not_before(seed: int) -> None:
 
 
 def test_what_binds_is_told_in_headers() -> None:
-    assert headers_of((Reading(60, 59, 1.25), None)) == {
+    assert headers_of((LimitReading(60, 59, 1.25), None)) == {
         "x-ratelimit-limit-requests": "60",
         "x-ratelimit-remaining-requests": "59",
         "x-ratelimit-reset-requests": "1.2s",

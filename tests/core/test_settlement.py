@@ -9,7 +9,7 @@ from gateway.domain.errors import GatewayError, InternalError, UpstreamError, Up
 from gateway.domain.group import Group
 from gateway.domain.price import Price, Rates, Tier
 from gateway.domain.units import MILLION, CallId, Nanos
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from tests.core import kit
 from tests.core.clocks import NOON
 from tests.core.ends import FakeClient
@@ -25,7 +25,7 @@ def call(**fields: object) -> Call:
     return made
 
 
-USAGE = Usage(input=1000, cached=600, output=200, reasoning=50, source=Source.REPORTED)
+USAGE = Usage(input=1000, cached=600, output=200, reasoning=50, source=UsageSource.REPORTED)
 
 
 def test_a_record_keeps_what_is_known() -> None:

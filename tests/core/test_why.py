@@ -13,11 +13,11 @@ from gateway.core.routing import Choice, Passed
 from gateway.core.why import TICKETS, Rehearsal, Wanted, Ways, chances, rehearse
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.call import FailureKind
-from gateway.domain.change import Change
+from gateway.domain.channel import Overrides
 from gateway.domain.errors import GatewayError, InvalidToken, Unavailable
 from gateway.domain.group import Fallback, Group, Policy
 from gateway.domain.limits import Budget, Limits, Window
-from gateway.domain.overrides import Overrides
+from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 from tests.core import kit

@@ -15,7 +15,7 @@ from gateway.domain.errors import Unavailable
 from gateway.domain.limits import Limits
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.units import DOLLAR
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.core import kit
 from tests.core.ends import DONE, GOOD_STREAM, FakeClient, FakeReply, ends, says, unreachable, whole
 from tests.core.rig import Rig
@@ -63,7 +63,7 @@ def withheld(record: Record) -> tuple[object, ...]:
     return (record.status, record.outcome, record.code, record.cost, record.source, record.possible)
 
 
-WITHHELD = (503, Outcome.ERROR, "store_failed", 0, Source.NONE, GOOD_COST)
+WITHHELD = (503, Outcome.ERROR, "store_failed", 0, UsageSource.NONE, GOOD_COST)
 
 
 @pytest.mark.parametrize("reason", REASONS)

@@ -14,7 +14,7 @@ import msgspec
 from gateway.config import Config
 from gateway.domain.account import Grant
 from gateway.domain.call import Record
-from gateway.domain.change import Change
+from gateway.domain.registry import Change
 from gateway.domain.units import Millis, Nanos
 from gateway.store.inflight import Inflight
 from gateway.store.store import Store

@@ -6,7 +6,7 @@ import pytest
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record, Running
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 
 FULL = Record(
     id=CallId("req_1"),
@@ -18,7 +18,7 @@ FULL = Record(
     cached=4,
     output=7,
     reasoning=2,
-    source=Source.PARTIAL,
+    source=UsageSource.PARTIAL,
     cost=Nanos(123),
     rates=Rates(1, 2, 3, 4, 5, 6),
     balance=Nanos(-7),
@@ -43,7 +43,7 @@ def test_what_has_its_default_takes_no_room() -> None:
 
 
 def test_the_usage_of_a_record_is_one_value() -> None:
-    assert FULL.usage == Usage(input=10, cached=4, output=7, reasoning=2, source=Source.PARTIAL)
+    assert FULL.usage == Usage(input=10, cached=4, output=7, reasoning=2, source=UsageSource.PARTIAL)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Changes are values that can be kept and compared."""
 
-from gateway.domain.change import Change
 from gateway.domain.group import Group
+from gateway.domain.registry import Change
 
 
 def test_a_change_puts_or_deletes() -> None:

@@ -1,6 +1,6 @@
 import msgspec
 
-from gateway.domain.checkup import Checkup
+from gateway.domain.diagnosis import Checkup
 from gateway.domain.views import Step
 
 

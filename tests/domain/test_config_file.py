@@ -1,6 +1,6 @@
 import msgspec
 
-from gateway.domain.config_file import Difference, ExportView, FieldDifference, ImportView
+from gateway.domain.config_views import Difference, ExportView, FieldDifference, ImportView
 
 
 def test_every_key_is_always_there() -> None:

@@ -6,16 +6,14 @@ import msgspec
 import pytest
 
 from gateway.domain.account import Account
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, Overrides, Served
+from gateway.domain.config_codec import read, table, written
 from gateway.domain.errors import BadRequest
-from gateway.domain.form import read, written
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Window
-from gateway.domain.overrides import Overrides
 from gateway.domain.price import Price, Tier
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
-from gateway.domain.toml import table
 from gateway.domain.units import Millis, Nanos
 from tests.domain.samples import whole
 

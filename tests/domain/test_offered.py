@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gateway.domain.offered import ListedModel, ListingView, PresetView
+from gateway.domain.upstream_views import ListedModel, ListingView, PresetView
 
 
 def test_every_field_of_a_view_is_in_its_json() -> None:

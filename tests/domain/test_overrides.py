@@ -2,8 +2,8 @@
 
 import pytest
 
+from gateway.domain.channel import SYSTEM_LIMIT, Overrides, check_overrides
 from gateway.domain.errors import BadRequest
-from gateway.domain.overrides import SYSTEM_LIMIT, Overrides, check
 
 
 @pytest.mark.parametrize(
@@ -23,11 +23,13 @@ from gateway.domain.overrides import SYSTEM_LIMIT, Overrides, check
 )
 def test_senseless_overrides_are_refused(bad: Overrides) -> None:
     with pytest.raises(BadRequest) as caught:
-        check(bad)
+        check_overrides(bad)
     assert caught.value.param == "overrides"
 
 
 def test_good_ones_are_not() -> None:
-    check(Overrides(set={"a": None}, default={"b": [1]}, remove=("b", "c"), system="Be brief.", replace_system=True))
+    check_overrides(
+        Overrides(set={"a": None}, default={"b": [1]}, remove=("b", "c"), system="Be brief.", replace_system=True)
+    )
     assert not Overrides()
     assert Overrides(system="x")

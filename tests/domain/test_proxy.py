@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.proxy import Proxy, proxy_of, shown
+from gateway.domain.urls import Proxy, proxy_of, shown
 
 
 @pytest.mark.parametrize(

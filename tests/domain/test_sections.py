@@ -1,5 +1,5 @@
+from gateway.domain.config_codec import INNER, SECTIONS
 from gateway.domain.registry import Registry
-from gateway.domain.sections import INNER, SECTIONS
 
 NO_CONFIGURATION = {"grants", "lists"}
 """Money, and what was learned."""

@@ -1,8 +1,8 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import tier_of, tiers_of, written_tier
 from gateway.domain.price import Tier
-from gateway.domain.tiers import tier_of, tiers_of, written_tier
 from gateway.domain.units import DOLLAR, Nanos
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.usage import NOTHING, Source, Usage, canonical
+from gateway.domain.usage import NOTHING, Usage, UsageSource, canonical
 
 COUNTS = st.integers(-(10**18), 10**18)
 USAGES = st.builds(
@@ -13,7 +13,7 @@ USAGES = st.builds(
     cache_write=COUNTS,
     output=COUNTS,
     reasoning=COUNTS,
-    source=st.sampled_from(Source),
+    source=st.sampled_from(UsageSource),
 )
 
 
@@ -32,7 +32,7 @@ def test_a_canonical_usage_stays_so(usage: Usage) -> None:
 
 
 def test_a_sound_usage_is_not_touched() -> None:
-    sound = Usage(input=100, cached=60, cache_write=40, output=7, reasoning=7, source=Source.REPORTED)
+    sound = Usage(input=100, cached=60, cache_write=40, output=7, reasoning=7, source=UsageSource.REPORTED)
     assert canonical(sound) == sound
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.domain.call import Attempt, Outcome, Record
 from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.domain.views import CallView, call_view, iso
 
 RECORD = Record(
@@ -25,7 +25,7 @@ RECORD = Record(
     overhead=321,
     input=10,
     output=7,
-    source=Source.REPORTED,
+    source=UsageSource.REPORTED,
     cost=Nanos(123),
     attempts=(Attempt(channel="up", status=200),),
     marks=("no_done",),

@@ -1,6 +1,6 @@
 import msgspec
 
-from gateway.domain.why import LimitView, Obstacle, PartyView, RouteView, Why
+from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
 
 
 def test_every_field_is_told_also_where_there_is_nothing() -> None:

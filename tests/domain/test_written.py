@@ -7,8 +7,7 @@ from datetime import datetime
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.units import MOST, Millis
-from gateway.domain.written import (
+from gateway.domain.human_values import (
     brief_count,
     brief_multiplier,
     brief_span,
@@ -21,6 +20,7 @@ from gateway.domain.written import (
     span_of,
     zoned_time,
 )
+from gateway.domain.units import MOST, Millis
 
 NOW = Millis(1_763_500_000_000)
 

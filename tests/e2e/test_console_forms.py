@@ -12,7 +12,7 @@ from textual.widgets import Input
 from gateway.client import launch
 from gateway.client.control import ControlClient
 from gateway.config import Config
-from gateway.domain.tiers import tier_of
+from gateway.domain.human_values import tier_of
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply
 from tests.tui.owner import press, said, until

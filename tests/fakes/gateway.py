@@ -16,10 +16,10 @@ from gateway.core.ids import digest, hint, new_id, new_key
 from gateway.core.live import Patience
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
-from gateway.domain.change import Change
 from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.group import Group
 from gateway.domain.price import Price
+from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId

@@ -14,7 +14,7 @@ from gateway.config import Config
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.store.store import Store
 from gateway.store.verify import verify
 from tests.fakes.gateway import Gateway
@@ -89,7 +89,7 @@ def _cost(record: Record) -> int:
 def _witness(records: list[Record], bills: list[Bill]) -> Iterator[str]:
     billed = {bill.id: bill for bill in bills}
     for record in records:
-        if record.source is Source.REPORTED and (bill := billed.get(record.upstream_id)) is not None:
+        if record.source is UsageSource.REPORTED and (bill := billed.get(record.upstream_id)) is not None:
             yield from _differ(f"usage of {record.id}", (record.input, record.output), (bill.input, bill.output))
     recorded = {record.upstream_id for record in records}
     unfinished = any(record.outcome in UNFINISHED for record in records)

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.core.live import Patience
 from gateway.domain.call import Outcome
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import stream_faults
 from tests.fakes.client import read_answer
 from tests.fakes.gateway import Gateway
@@ -80,7 +80,7 @@ async def test_c3_gone_after_some_chunks(gateway: Gateway, provider: Provider, c
         left_at = leave(answer.socket, how)
         assert await provider.last.left() - left_at < SOON_S
     (record,) = await gateway.settled()
-    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, Source.ESTIMATED)
+    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, UsageSource.ESTIMATED)
     assert record.input > 0
     assert (record.output > 0) == (chunks > 1)
 
@@ -90,7 +90,7 @@ async def test_c4_gone_after_done_is_a_good_call(gateway: Gateway, provider: Pro
     async with gateway.client.streaming() as answer:
         answer.socket.stop_reading()
         (record,) = await gateway.settled()
-    assert (record.status, record.outcome, record.source) == (200, Outcome.DONE, Source.REPORTED)
+    assert (record.status, record.outcome, record.source) == (200, Outcome.DONE, UsageSource.REPORTED)
 
 
 @pytest.mark.parametrize("how", ["fin", "rst", "half"])
@@ -110,7 +110,7 @@ async def test_c5_gone_on_a_plain_call(gateway: Gateway, provider: Provider, how
     go_on.set()
     (record,) = await gateway.settled()
     assert (record.status, record.outcome) == (499, Outcome.CLIENT_CLOSED)
-    assert (record.input, record.output, record.source) == (9, 12, Source.REPORTED)
+    assert (record.input, record.output, record.source) == (9, 12, UsageSource.REPORTED)
     peer.reset()
 
 
@@ -146,7 +146,7 @@ class TestStall:
             answer.socket.stop_reading()
             await provider.last.left()
             (record,) = await gateway.settled()
-        assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, Source.ESTIMATED)
+        assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, UsageSource.ESTIMATED)
         assert record.output > 0
 
     async def test_c7_a_slow_reader_is_not(self, gateway: Gateway, provider: Provider) -> None:

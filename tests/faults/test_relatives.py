@@ -7,7 +7,7 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Timeouts
 from gateway.domain.limits import Limits
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import error_faults, stream_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
@@ -97,7 +97,7 @@ async def test_r6_what_follows_the_usage_does_not_lose_it(gateway: Gateway, prov
     provider.on("m", stream(*story("Hel", "lo"), chunk(usage=usage(9, 12)), chunk(), chunk(usage=None)))
     answer = await gateway.client.chat(stream=True, stream_options={"include_usage": True})
     assert stream_faults(answer.body, usage="yes") == []
-    assert (gateway.record.input, gateway.record.output, gateway.record.source) == (9, 12, Source.REPORTED)
+    assert (gateway.record.input, gateway.record.output, gateway.record.source) == (9, 12, UsageSource.REPORTED)
 
 
 SILENT: dict[str, list[dict[str, object]]] = {
@@ -120,7 +120,7 @@ async def test_r7_output_that_is_no_text_is_counted(
         doc["choices"][0]["message"] |= {"content": None, **SILENT[name][0]}
         provider.on("m", reply(doc))
     assert (await gateway.client.chat(stream=streamed)).status == 200
-    assert gateway.record.source is Source.ESTIMATED
+    assert gateway.record.source is UsageSource.ESTIMATED
     assert gateway.record.output >= 5
 
 

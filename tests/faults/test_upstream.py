@@ -13,7 +13,7 @@ import pytest
 
 from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.channel import Timeouts
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import completion_faults, error_faults, stream_faults
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import EVENTS, JSON, Exchange, Provider, Script
@@ -221,7 +221,7 @@ async def test_u20_u21_broken_http_is_a_failed_attempt(
     assert answer.status == 502, answer.body
     assert error_faults(answer.json) == []
     assert answer.error["code"].startswith("upstream_")
-    assert (gateway.record.cost, gateway.record.source) == (0, Source.NONE)
+    assert (gateway.record.cost, gateway.record.source) == (0, UsageSource.NONE)
     provider.on("m", speak())
     gateway.engine.health.clear(gateway.engine.catalog.channel("up").id)
     assert (await gateway.client.chat(stream=stream)).text == "Hello"
@@ -363,7 +363,7 @@ async def test_u28_absurd_usage_never_becomes_an_absurd_bill(
     assert (await gateway.client.chat()).status == 200
     record = gateway.record
     assert 0 <= record.cost < 10**9
-    assert (record.source is Source.REPORTED) >= known
+    assert (record.source is UsageSource.REPORTED) >= known
     if known:
         assert record.output == 12
 

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.channel import Timeouts
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.upstream.connection import reply as incoming
 from gateway.upstream.sse import EVENT_LIMIT
 from tests.conformance.shapes import error_faults, stream_faults
@@ -56,7 +56,7 @@ def booked_as_cut(gateway: Gateway, answer: Answer, outcome: Outcome, code: str)
     assert answer.chunks[-1]["error"]["code"] == code
     assert answer.text.split() == [word.strip() for word in WORDS[:40]]
     record = gateway.record
-    assert (record.outcome, record.source, record.possible) == (outcome, Source.ESTIMATED, 0)
+    assert (record.outcome, record.source, record.possible) == (outcome, UsageSource.ESTIMATED, 0)
     assert 40 <= record.output <= 130
     assert record.cost == (record.input * INPUT + record.output * OUTPUT) // 1_000_000
     assert [a.kind for a in record.attempts] == [FailureKind.CUT]
@@ -95,7 +95,10 @@ async def test_u12_a_missing_done_is_added(gateway: Gateway, provider: Provider,
     assert (answer.status, stream_faults(answer.body)) == (200, [])
     assert answer.body.endswith(DONE)
     record = gateway.record
-    assert (record.outcome, record.source) == (Outcome.DONE, Source.REPORTED if reported else Source.ESTIMATED)
+    assert (record.outcome, record.source) == (
+        Outcome.DONE,
+        UsageSource.REPORTED if reported else UsageSource.ESTIMATED,
+    )
     assert "no_done" in record.marks
 
 
@@ -176,7 +179,7 @@ async def test_u16_odd_streams_are_understood_at_any_split(
     provider.on("m", stream_bytes(ODD[name], size=size))
     answer = await gateway.client.chat(stream=True)
     assert (answer.status, answer.text, stream_faults(answer.body)) == (200, "Grüße 🌍!", [])
-    assert (gateway.record.source, gateway.record.outcome) == (Source.REPORTED, Outcome.DONE)
+    assert (gateway.record.source, gateway.record.outcome) == (UsageSource.REPORTED, Outcome.DONE)
 
 
 GARBAGE = {
@@ -196,7 +199,7 @@ async def test_u16_garbage_before_anything_good_is_a_failed_attempt(
     answer = await gateway.client.chat(stream=True)
     assert (answer.status, error_faults(answer.json)) == (502, [])
     assert answer.error["code"] in ("upstream_bad_response", "upstream_stream_truncated")
-    assert (gateway.record.cost, gateway.record.source) == (0, Source.NONE)
+    assert (gateway.record.cost, gateway.record.source) == (0, UsageSource.NONE)
 
 
 async def test_u16_one_malformed_event_is_dropped_and_noted(gateway: Gateway, provider: Provider) -> None:
@@ -223,7 +226,7 @@ async def test_u17_an_error_with_status_200_is_an_error(
     answer = await gateway.client.chat(stream=streamed)
     assert (answer.status, error_faults(answer.json)) == (status, [])
     assert code is None or answer.error["code"] == code
-    assert (gateway.record.cost, gateway.record.source) == (0, Source.NONE)
+    assert (gateway.record.cost, gateway.record.source) == (0, UsageSource.NONE)
     gateway.channel(provider.base_url, "m=good", name="other", priority=-1)
     provider.on("good", speak())
     gateway.engine.health.clear(gateway.engine.catalog.channel("up").id)
@@ -238,7 +241,7 @@ async def test_u22_an_error_inside_a_stream_is_told_and_not_charged(gateway: Gat
     assert "overloaded" in answer.chunks[-1]["error"]["message"]
     assert b"[DONE]" not in answer.body
     record = gateway.record
-    assert (record.outcome, record.source) == (Outcome.UPSTREAM_CUT, Source.ESTIMATED)
+    assert (record.outcome, record.source) == (Outcome.UPSTREAM_CUT, UsageSource.ESTIMATED)
     assert 40 <= record.output <= 130
 
 
@@ -269,7 +272,7 @@ async def test_u25_an_endless_stream_is_cut(
     answer = await gateway.client.chat(stream=True)
     assert stream_faults(answer.body, error=True) == []
     assert "longer than 2 MiB" in answer.chunks[-1]["error"]["message"]
-    assert (gateway.record.outcome, gateway.record.source) == (Outcome.UPSTREAM_CUT, Source.ESTIMATED)
+    assert (gateway.record.outcome, gateway.record.source) == (Outcome.UPSTREAM_CUT, UsageSource.ESTIMATED)
     assert gateway.record.cost > 0
 
 
@@ -278,7 +281,7 @@ async def test_u36_the_upstreams_clock_does_not_matter(gateway: Gateway, provide
     body = {**whole("m", spent=usage()), "created": 5}
     provider.on("m", reply(body, headers={"date": date, "expires": date} if date else {}))
     answer = await gateway.client.chat()
-    assert (answer.status, gateway.record.source) == (200, Source.REPORTED)
+    assert (answer.status, gateway.record.source) == (200, UsageSource.REPORTED)
     assert abs(gateway.record.ts - time.time() * 1000) < 60_000
 
 

@@ -14,7 +14,7 @@ import trustme
 
 from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.channel import Timeouts
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.upstream.connection import heads, names
 from tests.conformance.shapes import error_faults
 from tests.fakes.client import Answer
@@ -33,7 +33,7 @@ def refused_unbilled(gateway: Gateway, answer: Answer, reason: str, code: str = 
     assert error_faults(answer.json) == []
     assert reason in answer.error["message"]
     record = gateway.records[-1]
-    assert (record.cost, record.possible, record.source) == (0, 0, Source.NONE)
+    assert (record.cost, record.possible, record.source) == (0, 0, UsageSource.NONE)
     assert record.outcome is (Outcome.TIMEOUT if code == "upstream_timeout" else Outcome.ERROR)
     assert {(a.kind, a.billed) for a in record.attempts} == {(FailureKind.NETWORK, False)}
     assert gateway.engine.store.books.held(("account", "")).nanos == 0

@@ -10,10 +10,10 @@ from tinydb import TinyDB
 from gateway.config import Config
 from gateway.domain.account import Grant
 from gateway.domain.call import Record, Running
-from gateway.domain.change import Change
+from gateway.domain.registry import Change
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos, TokenId
 from gateway.store.calls import CallLog
-from gateway.store.lines import TAIL
+from gateway.store.line_format import TAIL
 from gateway.store.log import Log
 from gateway.store.rollup import Dimension
 from gateway.store.segment import EMPTY, HEAD

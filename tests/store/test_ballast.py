@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.ballast import Ballast
+from gateway.store.disk_reserve import DiskReserve
 
 
 def test_it_takes_space_and_gives_it_up_once(tmp_path: Path) -> None:
-    ballast = Ballast(tmp_path / "ballast", 100_000)
+    ballast = DiskReserve(tmp_path / "ballast", 100_000)
     ballast.take()
     assert (tmp_path / "ballast").stat().st_blocks * 512 >= 100_000
     assert (ballast.give_up(), ballast.give_up()) == (True, False)
@@ -17,8 +17,8 @@ def test_it_takes_space_and_gives_it_up_once(tmp_path: Path) -> None:
 
 
 def test_it_is_taken_again_and_found_again(tmp_path: Path) -> None:
-    Ballast(tmp_path / "ballast", 100_000).take()
-    ballast = Ballast(tmp_path / "ballast", 100_000)
+    DiskReserve(tmp_path / "ballast", 100_000).take()
+    ballast = DiskReserve(tmp_path / "ballast", 100_000)
     ballast.take()
     ballast.give_up()
     ballast.take()
@@ -27,7 +27,7 @@ def test_it_is_taken_again_and_found_again(tmp_path: Path) -> None:
 
 def test_without_room_there_is_none_and_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "posix_fallocate", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
-    ballast = Ballast(tmp_path / "ballast")
+    ballast = DiskReserve(tmp_path / "ballast")
     with pytest.raises(OSError, match="full"):
         ballast.take()
     assert (ballast.there, (tmp_path / "ballast").stat().st_size) == (False, 0)

@@ -20,7 +20,7 @@ from gateway.store.books import BACKLOG
 from gateway.store.counters import Spent
 from gateway.store.errors import StoreError
 from gateway.store.holds import ACCOUNT, Held
-from gateway.store.records import lost, refusal, withheld
+from gateway.store.inflight import lost, refusal, withheld
 from gateway.store.store import Store
 from gateway.store.verify import verify
 from tests.store.samples import T0, grant, record, running, segments, settle, stock, store_of, token

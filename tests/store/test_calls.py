@@ -10,7 +10,7 @@ import pytest
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.store.calls import CallLog
 from gateway.store.rollup import DAY, HOUR
 from gateway.store.search import CallFilter
@@ -26,7 +26,7 @@ FULL = Record(
     status=200,
     outcome=Outcome.UPSTREAM_CUT,
     error='it said "status":200, \\ and\nmore',
-    source=Source.PARTIAL,
+    source=UsageSource.PARTIAL,
     ttft=Millis(0),
     rates=Rates(1, 2, 3, 4, 5, 6),
     balance=Nanos(-5),

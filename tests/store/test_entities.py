@@ -8,20 +8,19 @@ import pytest
 from tinydb import TinyDB, where
 
 from gateway.domain.account import Account, AccountStatus, Grant
-from gateway.domain.change import Change, Entity
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, Served, UpstreamModels
 from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Limits, Window
-from gateway.domain.listed import Listed
 from gateway.domain.price import Price, Tier
+from gateway.domain.registry import Change, Entity
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.store import files
+from gateway.store.documents import NEWEST
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreDamaged, StoreTooNew
-from gateway.store.migrations import NEWEST
 from tests.store.samples import token
 
 CHANNEL = Channel(
@@ -50,7 +49,11 @@ ALL: list[Change] = [
     Change("groups", "default", Group(name="default")),
     Change("channels", "ch_1", CHANNEL),
     Change("prices", "m", PRICE),
-    Change("lists", "ch_1", Listed(channel=ChannelId("ch_1"), time=Millis(5), models=(Served(name="m"),), new=("m",))),
+    Change(
+        "lists",
+        "ch_1",
+        UpstreamModels(channel=ChannelId("ch_1"), time=Millis(5), models=(Served(name="m"),), new=("m",)),
+    ),
     Change("grants", "g1", Grant(id="g1", nanos=Nanos(10**15), time=Millis(1))),
 ]
 

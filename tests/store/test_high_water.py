@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.units import DOLLAR
-from gateway.store.high_water import HighWater
+from gateway.store.log import HighWater
 from gateway.store.store import Store
 from gateway.store.verify import verify
 from tests.store.samples import grant, record, segments, settle, store_of

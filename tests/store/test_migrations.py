@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.store.documents import Tables
-from gateway.store.migrations import NEWEST, STEPS, migrate
+from gateway.store.documents import NEWEST, STEPS, Tables, migrate
 
 
 def format_1() -> Tables:
@@ -29,6 +28,6 @@ def test_one_budget_becomes_a_list() -> None:
 def test_only_the_steps_that_are_needed_are_taken(found: int, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     steps: Any = [lambda _, n=n: taken.append(n) for n in range(len(STEPS))]
-    monkeypatch.setattr("gateway.store.migrations.STEPS", steps)
+    monkeypatch.setattr("gateway.store.documents.STEPS", steps)
     migrate({}, found)
     assert taken == list(range(found - 1, NEWEST - 1))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.call import Record
-from gateway.store.ballast import Ballast
 from gateway.store.calls import CallLog
+from gateway.store.disk_reserve import DiskReserve
 from gateway.store.inflight import Inflight
 from gateway.store.log import Log
 from gateway.store.recorder import Recorder
@@ -68,7 +68,7 @@ def recorder(tmp_path: Path, disk: Disk) -> Recorder:
 
 def recorder_of(home: Path) -> Recorder:
     inflight = Inflight(home / "inflight.log")
-    return Recorder(CallLog(Log(home / "usage")), inflight, Ballast(home / "ballast", 10_000), sync_s=0)
+    return Recorder(CallLog(Log(home / "usage")), inflight, DiskReserve(home / "ballast", 10_000), sync_s=0)
 
 
 def end(recorder: Recorder, i: int) -> None:
@@ -126,11 +126,11 @@ def test_the_first_record_that_finds_no_room_takes_that_of_the_ballast(
     recorder.begin(running(1))
     disk.full = True
 
-    def give_up(_: Ballast) -> bool:
+    def give_up(_: DiskReserve) -> bool:
         disk.full = False
         return True
 
-    monkeypatch.setattr(Ballast, "give_up", give_up)
+    monkeypatch.setattr(DiskReserve, "give_up", give_up)
     end(recorder, 1)
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(1).id], [])
     assert "full" in recorder.trouble.text
@@ -386,7 +386,7 @@ async def test_waiting_without_a_thread_syncs_at_once(recorder: Recorder, disk: 
 async def test_with_a_thread_it_syncs_there(disk: Disk, tmp_path: Path) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     calls = CallLog(Log(tmp_path / "usage"))
-    recorder = Recorder(calls, inflight, Ballast(tmp_path / "ballast"), sync_s=60.0)
+    recorder = Recorder(calls, inflight, DiskReserve(tmp_path / "ballast"), sync_s=60.0)
     recorder.begin(running(0))
     end(recorder, 0)
     await recorder.synced()

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from tinydb import TinyDB
 
-from gateway.store.lines import TAIL
-from gateway.store.repair import restore
+from gateway.store.line_format import TAIL
 from gateway.store.segment import EMPTY, HEAD, Segment
+from gateway.store.tail import restore
 from tests.store.samples import log_of, segments, stock
 
 

@@ -11,8 +11,8 @@ from gateway.store.rollup import (
     HOUR,
     Counts,
     Dimension,
-    Entry,
     Rollup,
+    RollupEntry,
     Sealed,
     coarse,
     tables_of,
@@ -21,7 +21,7 @@ from gateway.store.rollup import (
 from gateway.store.sums import value_of
 from tests.store.samples import T0, busy, record
 
-CALLS = [msgspec.convert(msgspec.to_builtins(call), Entry) for call in busy(1, 400, days=3)]
+CALLS = [msgspec.convert(msgspec.to_builtins(call), RollupEntry) for call in busy(1, 400, days=3)]
 
 
 def rollup() -> Rollup:
@@ -95,7 +95,7 @@ def test_a_copy_does_not_grow_with_the_original() -> None:
     assert added_rows(copied.totals("app").values()) == added(CALLS)
 
 
-def added(calls: list[Entry]) -> Counts:
+def added(calls: list[RollupEntry]) -> Counts:
     counts = Counts()
     for call in calls:
         counts.book(call)

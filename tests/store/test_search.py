@@ -19,13 +19,13 @@ from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.errors import BadRequest
 from gateway.domain.query import Query, parse
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
 from gateway.store import needles, prefilter, segment
-from gateway.store.calls import CallLog, Found
+from gateway.store.calls import CallLog, SearchResult
 from gateway.store.needles import TextNeedle, digits_of
 from gateway.store.rollup import HOUR
-from gateway.store.search import CallFilter, Patience
+from gateway.store.search import CallFilter, SearchDeadline
 from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, stock
 
 NOW = Millis(T0 + HOUR)
@@ -76,7 +76,7 @@ def record_lists(draw: st.DrawFn) -> list[Record]:
             "input": numbers,
             "output": numbers,
             "cost": numbers.map(Nanos),
-            "source": st.sampled_from(Source),
+            "source": st.sampled_from(UsageSource),
             "attempts": st.lists(attempts, max_size=2).map(tuple),
         }
     )
@@ -149,7 +149,7 @@ def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> Non
         if data.draw(st.booleans()):
             seal(log)
         expected = plainly(calls, query)
-        assert log.search(CallFilter(), query, limit=99, patience=Patience()).records == expected, words
+        assert log.search(CallFilter(), query, limit=99, patience=SearchDeadline()).records == expected, words
         assert list(chain(*paged(log, query, data.draw(st.integers(1, 4))))) == expected, words
         log.log.close()
 
@@ -161,7 +161,7 @@ ODD = [
     record(4, outcome=Outcome.LOST, ttft=None, token_name="stra\xdfe", status=0, ms=0, input=0, output=0),
     record(5, outcome=Outcome.DONE, token_name="\u212a2", upstream_model="STRASSE", ttft=1, cost=0),
     record(6, token_name="", app="", model="", group="", channel="", token="", code='"status":200,"ms":7'),
-    record(7, token="reported", finish="stop", source=Source.REPORTED, status=204, upstream_id="chatcmpl-tok_1"),
+    record(7, token="reported", finish="stop", source=UsageSource.REPORTED, status=204, upstream_id="chatcmpl-tok_1"),
 ]
 """Calls in which a word is easily missed, or found where it is not."""
 
@@ -234,7 +234,7 @@ def test_odd_calls_are_neither_missed_nor_mistaken(
     log = log_of(tmp_path)
     log.append(ODD)
     query = parse(words, NOW)
-    assert log.search(CallFilter(), query, limit=99, patience=Patience()).records == plainly(ODD, query)
+    assert log.search(CallFilter(), query, limit=99, patience=SearchDeadline()).records == plainly(ODD, query)
 
 
 @pytest.mark.parametrize("dense", [1, 1 << 20])
@@ -256,14 +256,14 @@ def test_a_call_that_was_amended_is_found_as_it_is_now(
     news.append(record(3, status=500, **short, cost=0, ms=0))
     assert all(log.amend(old, new) for old, new in zip(olds, news, strict=True))
     query = parse(words, NOW)
-    assert log.search(CallFilter(), query, limit=99, patience=Patience()).records == plainly(news, query)
+    assert log.search(CallFilter(), query, limit=99, patience=SearchDeadline()).records == plainly(news, query)
 
 
 def paged(log: CallLog, query: Query, limit: int, seconds: float = 99) -> Iterator[list[Record]]:
     """Page after page, each from where the one before ended."""
-    found = Found(records=[], cursor=1 << 60)
+    found = SearchResult(records=[], cursor=1 << 60)
     while found.cursor is not None:
-        found = log.search(CallFilter(), query, limit=limit, below=found.cursor, patience=Patience(seconds))
+        found = log.search(CallFilter(), query, limit=limit, below=found.cursor, patience=SearchDeadline(seconds))
         yield found.records
 
 
@@ -285,19 +285,19 @@ def test_a_search_without_patience_goes_on_where_it_ended(
 def test_it_is_known_how_far_a_search_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "BLOCK", 2_000)
     log = log_of(tmp_path, 100, limit=9_000)
-    found = log.search(CallFilter(), parse("nothing", NOW), limit=5, patience=Patience(0))
+    found = log.search(CallFilter(), parse("nothing", NOW), limit=5, patience=SearchDeadline(0))
     assert found.cursor is not None
     assert (found.left, found.back_to) == (found.cursor - 1, T0 + found.cursor - 1)
     assert 90 < found.left < 100
-    page = log.search(CallFilter(), limit=10, patience=Patience())
+    page = log.search(CallFilter(), limit=10, patience=SearchDeadline())
     assert (page.left, page.back_to) == (90, T0 + 90)
-    assert log.search(CallFilter(), limit=1_000, patience=Patience()).cursor is None
+    assert log.search(CallFilter(), limit=1_000, patience=SearchDeadline()).cursor is None
 
 
 def test_a_cancelled_search_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "BLOCK", 2_000)
     log = log_of(tmp_path, 100)
-    patience = Patience()
+    patience = SearchDeadline()
     patience.cancel()
     assert log.search(CallFilter(), parse("nothing", NOW), limit=5, patience=patience).left > 90
 
@@ -307,7 +307,7 @@ def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkey
     seal(log)
     read = reads(monkeypatch)
     for words in ("app:wget", "model:*-huge", "grp:none", "!app:*", "st:running", "app:wget tok:laptop*"):
-        assert log.search(CallFilter(), parse(words, NOW), limit=9, patience=Patience()).records == []
+        assert log.search(CallFilter(), parse(words, NOW), limit=9, patience=SearchDeadline()).records == []
     for where in (CallFilter(token="tok_none"), CallFilter(channel="ch_9"), CallFilter(app="wget")):
         assert log.find(where, limit=9) == []
     assert read == []
@@ -320,7 +320,7 @@ def test_failures_are_not_looked_for_where_the_sums_tell_of_none(
     log.append([record(i, status=200) for i in range(1, 9)])
     read = reads(monkeypatch)
     for words in ("st:err", "!st:ok", "st:5xx", "st:<200"):
-        assert log.search(CallFilter(), parse(words, NOW), limit=9, patience=Patience()).records == []
+        assert log.search(CallFilter(), parse(words, NOW), limit=9, patience=SearchDeadline()).records == []
     assert read == []
 
 
@@ -349,7 +349,7 @@ def test_a_call_that_something_else_changed_in_a_sealed_segment_is_found(tmp_pat
     assert documents != stock(path)
     for _ in range(2):  # it is known also to the next start
         again = log_of(tmp_path, limit=4_000)
-        (found,) = again.search(CallFilter(), parse("app:changed", NOW), limit=9, patience=Patience()).records
+        (found,) = again.search(CallFilter(), parse("app:changed", NOW), limit=9, patience=SearchDeadline()).records
         assert found.id == documents[2]["id"]
         again.log.close()
 
@@ -361,7 +361,7 @@ def test_damaged_lines_hide_no_others(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data.replace(b',"12":{', b',"13":{').replace(b'"cost":1020', b'"cost":1"20'))
     for words in ("in:<120", "!zzz", "dur:>1ms", "laptop", "st:<500"):
-        found = log.search(CallFilter(), parse(words, NOW), limit=99, patience=Patience()).records
+        found = log.search(CallFilter(), parse(words, NOW), limit=99, patience=SearchDeadline()).records
         calls = [record(i) for i in range(30) if i not in (11, 20)]
         assert found == plainly(calls, parse(words, NOW)), words
 
@@ -373,7 +373,7 @@ def test_a_search_begins_anywhere_without_reading_what_is_newer(
     monkeypatch.setattr(segment, "BLOCK", 1_000)
     log = log_of(tmp_path, 200)
     (one,) = log.log.segments
-    found = log.search(CallFilter(), limit=5, below=top, patience=Patience())
+    found = log.search(CallFilter(), limit=5, below=top, patience=SearchDeadline())
     assert [call.id for call in found.records] == [record(i - 1).id for i in range(min(top, 201) - 1, 0, -1)][:5]
     newest = next(one.blocks(top), b"")
     assert newest.count(b"\n") < 10

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config
-from gateway.domain.change import Change
+from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, Millis
 from gateway.store.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.store.lines import TAIL, pack
+from gateway.store.line_format import TAIL, pack
 from gateway.store.segment import EMPTY, Segment
 from gateway.store.tail import PartlyWritten, Tail
 

@@ -20,7 +20,7 @@ from tinydb.operations import decrement, delete, increment
 from tinydb.table import Document
 
 from gateway.store.documents import AtomicStorage
-from gateway.store.table import Calls
+from gateway.store.table import CallRows
 
 CHARS = [{"int": 1, "char": char} for char in "abc"]
 
@@ -31,7 +31,7 @@ def atomic(folder: Path) -> TinyDB:
 
 
 def calls(folder: Path) -> TinyDB:
-    return Calls(folder)
+    return CallRows(folder)
 
 
 @pytest.fixture(params=[atomic, calls], ids=["atomic", "calls"])
@@ -293,7 +293,7 @@ CACHE = "not cache and not caching and not test_search"
 """Tests that look into the cache of queries; results of a log are too big to keep."""
 
 
-class Renewable(Calls):
+class Renewable(CallRows):
     """A log for tests that begin with dropping all tables: it goes on in a new folder."""
 
     folder: Path

@@ -13,11 +13,11 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from gateway.domain.channel import Check, Served
-from gateway.domain.checkup import Checkup
+from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import BadRequest
 from gateway.domain.events import Changed, Snapshot
-from gateway.domain.offered import ListedModel, ListingView, PresetView, PriceProposal
 from gateway.domain.units import Millis, Nanos
+from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal
 from gateway.domain.views import (
     AccountView,
     CallView,
@@ -32,7 +32,6 @@ from gateway.domain.views import (
     TokenView,
     Verdict,
 )
-from gateway.domain.why import LimitView, PartyView, RouteView, Why
 from tests.tui.stage import (
     ADDRESS,
     DOLLAR,

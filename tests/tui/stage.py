@@ -25,7 +25,7 @@ from gateway.domain.price import Price, cost, rates
 from gateway.domain.query import parse
 from gateway.domain.settings import Settings
 from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.domain.views import (
     AccountView,
     BudgetView,
@@ -129,7 +129,7 @@ def _done(record: Record, inputs: int, outputs: int, first: int, each: float) ->
         cached=usage.cached,
         output=usage.output,
         reasoning=usage.reasoning,
-        source=Source.REPORTED,
+        source=UsageSource.REPORTED,
         cost=nanos,
         rates=at,
         held=Nanos(nanos * 3),

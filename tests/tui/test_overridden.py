@@ -1,7 +1,7 @@
 import pytest
 
+from gateway.domain.channel import Overrides
 from gateway.domain.errors import BadRequest
-from gateway.domain.overrides import Overrides
 from tui.overridden import parameters, prompt, twin, written, written_prompt
 
 FOUND = Overrides(

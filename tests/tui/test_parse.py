@@ -3,8 +3,8 @@ from collections.abc import Callable
 import pytest
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import count_of
 from gateway.domain.limits import Window
-from gateway.domain.written import count_of
 from tests.tui.stage import DOLLAR, NOW, budget
 from tui import parse
 

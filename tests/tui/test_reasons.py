@@ -1,6 +1,6 @@
 from msgspec.structs import replace
 
-from gateway.domain.why import Why
+from gateway.domain.diagnosis import Why
 from tests.tui.owner import refused
 from tests.tui.stage import NOW
 from tui.glyphs import UNICODE

@@ -3,7 +3,7 @@
 import json
 
 from gateway.domain.call import FailureKind
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import AttemptFailed, Failure, UpstreamText, Whole, as_object
 from gateway.upstream.tally import Tally
 
@@ -32,7 +32,7 @@ def test_usage_as_clients_read_it() -> None:
 
 
 def test_a_reported_usage_stands() -> None:
-    whole = _whole(Usage(input=1, source=Source.REPORTED))
+    whole = _whole(Usage(input=1, source=UsageSource.REPORTED))
     assert whole.parts(USAGE) == (whole.body,)
 
 

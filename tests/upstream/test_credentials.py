@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.proxy import Proxy
+from gateway.domain.urls import Proxy
 from gateway.upstream.credentials import headers_of, proxy_to
 from tests.upstream.makers import attempt_fails, channel
 

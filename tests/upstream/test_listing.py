@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gateway.domain.channel import Served, Told
+from gateway.domain.channel import Served, UpstreamPrices
 from gateway.domain.units import Millis, Nanos
 from gateway.upstream.listing import MODELS_LIMIT, read_models
 
@@ -84,7 +84,7 @@ def test_what_is_no_list_is_none(body: bytes) -> None:
     assert read_models(body) is None
 
 
-CHEAP = Told(input=Nanos(150_000_000), output=Nanos(600_000_000))
+CHEAP = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ CHEAP = Told(input=Nanos(150_000_000), output=Nanos(600_000_000))
         ({"hourly": 0, "input": 0.15, "output": 0.6, "base": 0}, CHEAP),
         ({"input": "0.15", "output": "0.60"}, CHEAP),
         ({"input": "0.00000015", "output": "0.0000006"}, CHEAP),
-        ({"prompt": "0", "completion": "0"}, Told(input=Nanos(0), output=Nanos(0))),
+        ({"prompt": "0", "completion": "0"}, UpstreamPrices(input=Nanos(0), output=Nanos(0))),
         (
             {"prompt": "0.000003", "completion": "0.000015", "input_cache_read": "0.0000003"},
-            Told(input=Nanos(3 * 10**9), output=Nanos(15 * 10**9), cached_input=Nanos(3 * 10**8)),
+            UpstreamPrices(input=Nanos(3 * 10**9), output=Nanos(15 * 10**9), cached_input=Nanos(3 * 10**8)),
         ),
         ({"prompt": "-1", "completion": "-1"}, None),
         ({"prompt": "0.15"}, None),
@@ -108,5 +108,5 @@ CHEAP = Told(input=Nanos(150_000_000), output=Nanos(600_000_000))
         (None, None),
     ],
 )
-def test_the_price_is_read_where_the_upstream_tells_it(pricing: object, told: Told | None) -> None:
+def test_the_price_is_read_where_the_upstream_tells_it(pricing: object, told: UpstreamPrices | None) -> None:
     assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [Served(name="m", told=told)]

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.overrides import Overrides
+from gateway.domain.channel import Overrides
 from gateway.upstream import rawjson
 from gateway.upstream.overridden import overridden
 from tests.upstream.makers import order

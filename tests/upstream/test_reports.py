@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.reports import Reports
 from gateway.upstream.tally import Tally
@@ -25,7 +25,7 @@ def _tally(text: str = "") -> Tally:
 
 
 def _reported(inputs: int, output: int) -> Usage:
-    return Usage(input=inputs, output=output, source=Source.REPORTED)
+    return Usage(input=inputs, output=output, source=UsageSource.REPORTED)
 
 
 def test_nothing_is_reported_at_first() -> None:
@@ -70,7 +70,7 @@ def test_zeros_beside_text_are_no_report() -> None:
 
 def test_an_answer_without_output_stands_in_with_its_tally() -> None:
     usage_ = _seen({"usage": {"prompt_tokens": 9}}).usage(_tally("Hello there"))
-    assert usage_ == Usage(input=9, output=2, source=Source.PARTIAL)
+    assert usage_ == Usage(input=9, output=2, source=UsageSource.PARTIAL)
 
 
 def test_the_upstreams_object_is_passed_on() -> None:
@@ -155,7 +155,7 @@ def test_thoughts_that_nobody_names_are_believed_as_far_as_the_request_allows(
 def test_thoughts_that_are_named_are_believed() -> None:
     reports = _seen({"usage": _with(9, 12, 521, reasoning_tokens=500)}, max_tokens=20)
     assert (reports.usage(_tally("x")), reports.marks) == (
-        Usage(input=9, output=512, reasoning=500, source=Source.REPORTED), ()
+        Usage(input=9, output=512, reasoning=500, source=UsageSource.REPORTED), ()
     )  # fmt: skip
 
 
@@ -164,5 +164,7 @@ def test_a_missing_part_is_not_worked_out_of_a_total_that_cannot_be_true(missing
     report = {name: count for name, count in _with(9, 12, 19_000_000).items() if name != missing}
     reports = _seen({"usage": report})
     found = reports.usage(_tally("Hello there"))
-    assert found is None if missing == "prompt_tokens" else found == Usage(input=9, output=2, source=Source.PARTIAL)
+    assert (
+        found is None if missing == "prompt_tokens" else found == Usage(input=9, output=2, source=UsageSource.PARTIAL)
+    )
     assert reports.marks == ("suspect_usage",)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.usage import PLAUSIBLE, read, read_regular, read_timings
 
 Doc = dict[str, Any]
@@ -20,7 +20,7 @@ def _openai(prompt: object, completion: object, total: object = None, **more: An
 
 def _usage(inputs: int, output: int, cached: int = 0, write: int = 0, reasoning: int = 0) -> Usage:
     return Usage(
-        input=inputs, output=output, cached=cached, cache_write=write, reasoning=reasoning, source=Source.REPORTED
+        input=inputs, output=output, cached=cached, cache_write=write, reasoning=reasoning, source=UsageSource.REPORTED
     )
 
 
@@ -174,7 +174,7 @@ def test_what_cannot_be_true_is_not_believed(value: object) -> None:
     assert read(_openai(value, 2)) is None
     reading = read(_openai(9, value))
     assert reading is not None
-    assert (reading.usage.input, reading.usage.source, reading.suspect) == (9, Source.PARTIAL, True)
+    assert (reading.usage.input, reading.usage.source, reading.suspect) == (9, UsageSource.PARTIAL, True)
 
 
 @pytest.mark.parametrize("report", [{}, {"total_tokens": 5}, {"completion_tokens": 5}, _openai(None, None)])

@@ -7,11 +7,10 @@ import msgspec
 
 from gateway.domain.channel import Dialect, Timeouts
 from gateway.domain.errors import BadRequest
-from gateway.domain.offered import PresetView
-from gateway.domain.proxy import proxy_of
-from gateway.domain.urls import base_url_warning, checked_base_url
+from gateway.domain.human_values import brief_multiplier, multiplier_of
+from gateway.domain.upstream_views import PresetView
+from gateway.domain.urls import base_url_warning, checked_base_url, proxy_of
 from gateway.domain.views import ChannelView
-from gateway.domain.written import brief_multiplier, multiplier_of
 from tui import quoted, twins
 from tui.limits import WITH_QUEUE, reader, written
 from tui.pages import header_field, knob_field, override_fields

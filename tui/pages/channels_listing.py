@@ -5,11 +5,11 @@ from collections.abc import Hashable, Iterator, Sequence
 import msgspec
 from textual.content import Content
 
+from gateway.domain.channel import Overrides
+from gateway.domain.human_values import brief_multiplier, brief_span
 from gateway.domain.money import dollars
-from gateway.domain.overrides import Overrides
 from gateway.domain.units import MILLION
 from gateway.domain.views import ChannelView, SumRow
-from gateway.domain.written import brief_multiplier, brief_span
 from tui import format as fmt
 from tui.card import Card
 from tui.charts import spark

@@ -5,7 +5,7 @@ from typing import Any
 
 from gateway.domain.channel import Check
 from gateway.domain.errors import GatewayError
-from gateway.domain.offered import ListingView, PresetView
+from gateway.domain.upstream_views import ListingView, PresetView
 from gateway.domain.views import ChannelView
 from tui import format as fmt
 from tui.pages import channel_keys, discovery, offering

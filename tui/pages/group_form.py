@@ -8,10 +8,10 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Fallback, Policy
+from gateway.domain.human_values import brief_multiplier, multiplier_of
 from gateway.domain.limits import Limits
 from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
-from gateway.domain.written import brief_multiplier, multiplier_of
 from tui import quoted, twins
 from tui.pages import budget_fields
 from tui.parse import (

@@ -6,9 +6,9 @@ import msgspec
 from textual.content import Content
 
 from gateway.domain.group import Policy
+from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.views import GroupView
-from gateway.domain.written import brief_multiplier
 from tui import format as fmt
 from tui.alerts import used
 from tui.budgets import brief, forecast, tightest, tone

@@ -6,8 +6,8 @@ from typing import Any
 from textual.widgets import Input
 
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.human_values import past_of
 from gateway.domain.units import Millis
-from gateway.domain.written import past_of
 from tui.pages.base import Verb
 from tui.rows import RunningView, failed
 from tui.safe import safe

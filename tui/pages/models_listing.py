@@ -5,13 +5,12 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 import msgspec
 from textual.content import Content
 
+from gateway.domain.human_values import brief_multiplier, written_tier
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates, cost
-from gateway.domain.tiers import written_tier
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage
 from gateway.domain.views import ModelView, PriceView
-from gateway.domain.written import brief_multiplier
 from tui import format as fmt
 from tui.card import Card
 from tui.charts import spark

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.human_values import tiers_of, written_tier
 from gateway.domain.money import dollars, nanos_of
-from gateway.domain.tiers import tiers_of, written_tier
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.views import ModelView, PriceView
 from tui import format as fmt

@@ -8,8 +8,8 @@ import msgspec
 
 from gateway.domain.channel import Served
 from gateway.domain.errors import BadRequest
-from gateway.domain.offered import ListedModel, ListingView
 from gateway.domain.patterns import NOT, is_pattern
+from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.domain.views import ChannelView
 from tui import format as fmt
 from tui.quoted import bare, quoted, sides, words

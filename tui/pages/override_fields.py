@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from gateway.domain.channel import Overrides
 from gateway.domain.errors import BadRequest
-from gateway.domain.overrides import Overrides
 from tui import overridden
 from tui.widgets.form import Field, Values
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from gateway.domain.offered import PriceProposal
+from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import PriceView
 from tui import format as fmt
 from tui.safe import safe

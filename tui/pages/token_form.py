@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from gateway.domain.human_values import local_time
 from gateway.domain.limits import Limits
 from gateway.domain.patterns import matches
 from gateway.domain.views import TokenView
-from gateway.domain.written import local_time
 from tui import quoted, twins
 from tui.pages import budget_fields
 from tui.parse import (

@@ -13,8 +13,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from gateway.domain.diagnosis import Why
 from gateway.domain.errors import GatewayError
-from gateway.domain.why import Why
 from tui.clipboard import copy
 from tui.reasons import reasons
 from tui.safe import safe, safe_lines

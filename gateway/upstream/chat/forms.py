@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import as_object
 
 Json = dict[str, Any]
@@ -70,6 +70,6 @@ def completion(id: str, choices: list[tuple[Json, str]], usage: Usage | None) ->
 def report(usage: Usage) -> Json:
     """The usage as clients read it; what was not reported stays out, so that it is estimated."""
     out = as_object(usage)
-    if usage.source is Source.PARTIAL:
+    if usage.source is UsageSource.PARTIAL:
         del out["completion_tokens"], out["total_tokens"]
     return out

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from gateway.domain.proxy import Proxy
+from gateway.domain.urls import Proxy
 from gateway.upstream.connection.broken import text_of
 from gateway.upstream.connection.dial import Dialer, Place
 from gateway.upstream.connection.heads import target_of

@@ -10,7 +10,7 @@ from typing import TypeVar
 import aiohappyeyeballs
 import msgspec
 
-from gateway.domain.proxy import Proxy
+from gateway.domain.urls import Proxy
 from gateway.upstream.connection.broken import text_of
 from gateway.upstream.connection.names import Address, Names
 from gateway.upstream.connection.tunnel import tunnel

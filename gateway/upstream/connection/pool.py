@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from gateway.domain.channel import Channel
 from gateway.domain.long_strings import Buffer
-from gateway.domain.proxy import Proxy
+from gateway.domain.urls import Proxy
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Prepared
 from gateway.upstream.connection.answer import Answer

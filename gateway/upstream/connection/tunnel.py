@@ -7,7 +7,7 @@ import asyncio
 import re
 import socket
 
-from gateway.domain.proxy import Proxy
+from gateway.domain.urls import Proxy
 
 HEAD_LIMIT = 16 * 1024
 

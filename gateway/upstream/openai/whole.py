@@ -1,7 +1,7 @@
 """Whole: a plain chat completion, checked, and mended where clients would stumble; the rest passes as it came."""
 
 from gateway.domain.channel import Channel
-from gateway.domain.usage import Source
+from gateway.domain.usage import UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
 from gateway.upstream.failures import bad_response
@@ -58,7 +58,7 @@ def _finished(answer: Fields, finish: str, order: Order, tally: Tally) -> Whole:
     if reported is None:
         answer.pop("usage", None)
     elif reports.corrected:
-        estimated = reported.source is Source.PARTIAL
+        estimated = reported.source is UsageSource.PARTIAL
         answer["usage"] = reports.as_sent() or rawjson.raw(as_object(reported, estimated=estimated))
     if reported is not None and order.screen.hides(answer.get("usage", rawjson.NULL)):
         answer["usage"] = rawjson.raw(as_object(reported))

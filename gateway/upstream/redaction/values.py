@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
-from gateway.domain.proxy import proxy_of
+from gateway.domain.urls import proxy_of
 from gateway.upstream.credentials import REFERENCE
 
 PLACEHOLDERS = frozenset(

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from gateway.domain.errors import BadRequest, UpstreamError
-from gateway.domain.offered import ListingView
+from gateway.domain.upstream_views import ListingView
 from tests.tui.owner import Owner, listed, listing, press, said, screen, shown
 from tests.tui.stage import words
 from tui.widgets.take import Take

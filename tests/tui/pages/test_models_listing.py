@@ -1,6 +1,6 @@
 import msgspec
 
-from gateway.domain.tiers import tier_of
+from gateway.domain.human_values import tier_of
 from gateway.domain.units import Nanos
 from gateway.domain.views import ModelView
 from tests.tui.stage import FakeClient, console, model

@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.domain.channel import Served, Told
+from gateway.domain.channel import Served, UpstreamPrices
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Nanos
 from tests.tui.owner import listed, listing
@@ -65,7 +65,7 @@ def test_what_the_upstream_lists_no_more_can_stay() -> None:
 
 
 def test_what_is_new_and_gone_comes_first_with_what_is_known_of_it() -> None:
-    told = Told(input=Nanos(250_000_000), output=Nanos(2_000_000_000))
+    told = UpstreamPrices(input=Nanos(250_000_000), output=Nanos(2_000_000_000))
     seen = listing(
         listed("z"),
         listed("k", state="kept_out", served=False, public=""),

@@ -1,4 +1,4 @@
-from gateway.domain.overrides import Overrides
+from gateway.domain.channel import Overrides
 from tests.tui.pages.test_channel_form import form
 from tests.tui.stage import channel
 from tui.pages.channel_form import body, edit_twin

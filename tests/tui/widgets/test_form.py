@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from textual.widgets import Input, Static
 
 from gateway.domain.errors import BadRequest, Unavailable
-from gateway.domain.written import count_of
+from gateway.domain.human_values import count_of
 from tests.tui.widgets.stage import WidgetStage
 from tui.parse import required
 from tui.widgets.form import BACK, Field, Form, Plan, Values

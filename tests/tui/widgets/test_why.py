@@ -1,5 +1,5 @@
+from gateway.domain.diagnosis import Why
 from gateway.domain.errors import NotFound
-from gateway.domain.why import Why
 from tests.tui.owner import Owner, press, screen, shown, until
 from tests.tui.stage import call, words
 from tui.widgets.why import WhyScreen

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.anthropic.usage import Report
 
@@ -17,12 +17,12 @@ def _seen(*reports: Any) -> tuple[Usage | None, bool]:
 
 
 def test_input_is_what_was_fresh_and_what_was_cached() -> None:
-    usage = Usage(input=33, cached=20, cache_write=3, output=1, source=Source.REPORTED)
+    usage = Usage(input=33, cached=20, cache_write=3, output=1, source=UsageSource.REPORTED)
     assert _seen(START) == (usage, False)
 
 
 def test_later_numbers_replace_earlier_ones_and_nulls_do_not() -> None:
-    usage = Usage(input=33, cached=20, cache_write=3, output=55, reasoning=30, source=Source.REPORTED)
+    usage = Usage(input=33, cached=20, cache_write=3, output=55, reasoning=30, source=UsageSource.REPORTED)
     later = {"input_tokens": None, "output_tokens": 55, "output_tokens_details": {"thinking_tokens": 30}}
     assert _seen(START, later) == (usage, False)
 
@@ -30,7 +30,7 @@ def test_later_numbers_replace_earlier_ones_and_nulls_do_not() -> None:
 def test_iterations_are_summed() -> None:
     steps = [{"input_tokens": 100, "output_tokens": 10}, {"input_tokens": 5, "output_tokens": 2}, "odd"]
     usage, _ = _seen({"input_tokens": 5, "output_tokens": 2, "iterations": steps})
-    assert usage == Usage(input=105, output=12, source=Source.REPORTED)
+    assert usage == Usage(input=105, output=12, source=UsageSource.REPORTED)
 
 
 def test_odd_iterations_are_passed_over() -> None:

@@ -1,9 +1,9 @@
 """Answers have every field that chat completions must have."""
 
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.chat.forms import arguments_delta, chunk, completion, delta, message, report, tool_call
 
-USAGE = Usage(input=9, cached=4, output=5, source=Source.REPORTED)
+USAGE = Usage(input=9, cached=4, output=5, source=UsageSource.REPORTED)
 
 
 def test_a_chunk() -> None:
@@ -37,5 +37,5 @@ def test_a_completion() -> None:
 
 def test_an_output_count_that_is_missing_stays_missing() -> None:
     assert report(USAGE)["completion_tokens"] == 5
-    partial = report(Usage(input=9, source=Source.PARTIAL))
+    partial = report(Usage(input=9, source=UsageSource.PARTIAL))
     assert (partial["prompt_tokens"], "completion_tokens" in partial, "total_tokens" in partial) == (9, False, False)

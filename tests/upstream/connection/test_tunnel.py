@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trustme
 
-from gateway.domain.proxy import Proxy
+from gateway.domain.urls import Proxy
 from gateway.upstream.connection.dial import Dialer, Place
 from gateway.upstream.connection.tunnel import HEAD_LIMIT
 from tests.fakes.wire import Socket

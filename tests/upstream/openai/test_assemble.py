@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.openai.assemble import assemble, is_stream
 from gateway.upstream.openai.whole import read_whole
 from tests.cases.streams import DONE_AND_USAGE, GOOD, STREAMS, Case
@@ -37,7 +37,7 @@ def test_fails_as_the_stream_failed(case: Case) -> None:
 
 def test_usage_is_kept() -> None:
     whole = assemble(DONE_AND_USAGE, order(), channel())
-    assert whole.reported == Usage(input=9, output=2, source=Source.REPORTED)
+    assert whole.reported == Usage(input=9, output=2, source=UsageSource.REPORTED)
     assert json.loads(whole.body)["usage"]["total_tokens"] == 11
 
 

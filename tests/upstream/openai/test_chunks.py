@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.openai.chunks import Chunks, Step
 from tests.fakes.replies import chunk, delta, dumps, usage
@@ -78,7 +78,7 @@ def test_cutting_short_ends_what_is_open() -> None:
 def test_the_usage_chunk_has_the_same_head_and_the_upstreams_figures() -> None:
     chunks = _begun()
     _take(chunks, chunk(usage={**usage(9, 2), "odd": 1}))
-    doc = json.loads(chunks.usage_chunk(Usage(source=Source.REPORTED), estimated=False))
+    doc = json.loads(chunks.usage_chunk(Usage(source=UsageSource.REPORTED), estimated=False))
     assert (doc["id"], doc["choices"], doc["usage"]) == ("chatcmpl-1", [], {**usage(9, 2), "odd": 1})
 
 

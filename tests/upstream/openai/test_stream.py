@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.openai.stream import ChatStream
 from tests.cases.answers import chunks_in, said_in
 from tests.cases.streams import GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
@@ -144,7 +144,7 @@ def test_fields_that_are_not_known_pass() -> None:
 
 
 def test_the_usage_chunk_comes_only_if_asked_for() -> None:
-    spent = Usage(input=9, output=2, source=Source.REPORTED)
+    spent = Usage(input=9, output=2, source=UsageSource.REPORTED)
     assert _stream().tail(spent, estimated=False) == DONE
 
 
@@ -168,7 +168,7 @@ def test_an_estimate_is_marked_in_the_usage_chunk() -> None:
 def test_a_partial_report_is_completed_by_what_came() -> None:
     stream = _stream()
     stream.feed(ROLE + event(chunk(delta("Hi"), usage={"prompt_tokens": 9, "completion_tokens": None})))
-    assert stream.reported == Usage(input=9, output=1, source=Source.PARTIAL)
+    assert stream.reported == Usage(input=9, output=1, source=UsageSource.PARTIAL)
 
 
 def test_comments_and_events_are_counted() -> None:
@@ -200,7 +200,7 @@ def test_a_json_answer_becomes_a_stream() -> None:
     out, finished, _, reported, _ = _outcome(body)
     said = said_in(out)
     assert (said.text, said.calls, said.finish) == ({0: "Hi"}, {0: [("a", "f", "{}")]}, {0: "tool_calls"})
-    assert (finished, reported) == (True, Usage(input=9, output=2, source=Source.REPORTED))
+    assert (finished, reported) == (True, Usage(input=9, output=2, source=UsageSource.REPORTED))
 
 
 def test_a_json_error_fails_the_attempt() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
-from gateway.domain.usage import Source, Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import Whole
 from gateway.upstream.openai.regular import whole_of_regular
 from gateway.upstream.openai.whole import read_whole
@@ -149,14 +149,14 @@ def test_a_lone_surrogate_passes() -> None:
 
 def test_usage_is_reported() -> None:
     answer = _read(whole("m", choice("Hi"), spent=usage(9, 2)))
-    assert answer.reported == Usage(input=9, output=2, source=Source.REPORTED)
+    assert answer.reported == Usage(input=9, output=2, source=UsageSource.REPORTED)
     assert answer.parts(Usage()) == (answer.body,)
 
 
 def test_usage_that_leaves_thoughts_out_is_corrected() -> None:
     spent = {"prompt_tokens": 20, "completion_tokens": 151, "total_tokens": 553}
     answer = _read(whole("m", choice("Hi"), spent=spent))
-    assert answer.reported == Usage(input=20, output=533, reasoning=382, source=Source.REPORTED)
+    assert answer.reported == Usage(input=20, output=533, reasoning=382, source=UsageSource.REPORTED)
     assert json.loads(answer.body)["usage"] == {
         "prompt_tokens": 20, "completion_tokens": 533, "total_tokens": 553,
         "completion_tokens_details": {"reasoning_tokens": 382},
@@ -173,13 +173,13 @@ def test_without_usage_there_is_an_estimate(spent: Any) -> None:
 
 def test_half_a_report_is_completed_and_marked() -> None:
     answer = _read(whole("m", choice("Hello there"), spent={"prompt_tokens": 9}))
-    assert answer.reported == Usage(input=9, output=2, source=Source.PARTIAL)
+    assert answer.reported == Usage(input=9, output=2, source=UsageSource.PARTIAL)
     assert json.loads(answer.body)["usage"]["estimated"] is True
 
 
 def test_llama_cpps_timings_are_usage() -> None:
     answer = _read(whole("m", choice("Hi"), timings={"cache_n": 4, "prompt_n": 5, "predicted_n": 2}))
-    assert answer.reported == Usage(input=9, cached=4, output=2, source=Source.REPORTED)
+    assert answer.reported == Usage(input=9, cached=4, output=2, source=UsageSource.REPORTED)
     assert json.loads(answer.body)["usage"]["total_tokens"] == 11
 
 

@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, Overrides, Served
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
-from gateway.domain.overrides import Overrides
 from gateway.domain.units import ChannelId
 from gateway.upstream.failures import bad_response, classify, too_slow, unreachable
 from gateway.upstream.redaction.quotes import LIMIT

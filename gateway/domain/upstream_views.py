@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gateway.domain.channel import Told
+from gateway.domain.channel import UpstreamPrices
 from gateway.domain.units import Millis
 from gateway.domain.views import PriceView
 
@@ -32,7 +32,7 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     public: str
     """The name clients know it by; empty if it is not offered."""
     context: int | None
-    told: Told | None
+    told: UpstreamPrices | None
     max_output: int | None = None
 
 

@@ -1,9 +1,9 @@
-"""Why: what the gateway would do with a call and by which rules, as front ends are told. See ``domain.views``."""
+"""What the gateway would do with a call and by which rules, and what the doctor found of a channel, as views."""
 
 import msgspec
 
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import BudgetView, PriceView
+from gateway.domain.views import BudgetView, PriceView, Step
 
 
 class LimitView(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,3 +100,11 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     routes: list[RouteView]
     """The channels in the order in which they are asked, those of fallbacks after them; then those of the group that do
     not offer the model, and others that do."""
+
+
+class Checkup(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the doctor, and the time there."""
+
+    step: Step
+    ahead_ms: Millis | None
+    """How much later it is by this machine's clock than by the upstream's, to a second; None: it did not tell."""

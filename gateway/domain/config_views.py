@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Origin(StrEnum):
+class ConfigOrigin(StrEnum):
     """Whose configuration a text is."""
 
     OURS = "tollkeeper"

@@ -1,28 +1,84 @@
-"""Form: how the owner's structs stand in a configuration file, and back. Read off the structs: a new field is there.
+"""The owner's structs as a configuration file and back, in TOML written in one way only.
 
-Fields with their default are left out. Money is in dollars (``"2.50"``, per million tokens where the field is a rate),
-moments are ISO 8601, multipliers are factors; a struct that says no more than its ``name`` is just that name.
+The same values are the same bytes; reading is the standard library's job. What a file holds is read off the structs: a
+new field is there by itself. Fields with their default are left out. Money is in dollars (``"2.50"``, per million
+tokens where the field is a rate), moments are ISO 8601, multipliers are factors; a struct that says no more than its
+``name`` is just that name.
 """
 
 import enum
+import json
+import re
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from gateway.domain.channel import Channel
+from gateway.domain.account import Account
+from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
+from gateway.domain.human_values import brief_multiplier, multiplier_of
 from gateway.domain.limits import Budget
 from gateway.domain.money import nanos_of, number
+from gateway.domain.price import Price
+from gateway.domain.settings import Settings
 from gateway.domain.text import plain
-from gateway.domain.toml import Value
+from gateway.domain.token import Token
 from gateway.domain.units import MOST, Millis, Nanos
 from gateway.domain.views import iso
-from gateway.domain.written import brief_multiplier, multiplier_of
+
+Value = str | int | float | bool | Sequence["Value"] | Mapping[str, "Value"]
+Table = Mapping[str, Value]
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+
+
+def table(path: Sequence[str], values: Table) -> str:
+    """One table with its header; a value a line, in the order given. A list of several values has one of them a line.
+
+    Inner tables stand on one line, as TOML demands of those that are no sections.
+    """
+    lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(name)} = {_block(value)}" for name, value in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _block(value: Value) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 1:
+        return "[\n" + "".join(f"    {inline(item)},\n" for item in value) + "]"
+    return inline(value)
+
+
+def inline(value: Value) -> str:
+    """One value on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_key(name)} = {inline(item)}" for name, item in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    return f"[{', '.join(map(inline, value))}]"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    """JSON's escapes are TOML's, too. What cannot be shown is escaped as well, so that a file is safe to look at."""
+    return "".join(_shown(json.dumps(text, ensure_ascii=False)))
+
+
+def _shown(quoted: str) -> Iterator[str]:
+    for char in quoted:
+        yield char if plain(char) == char else f"\\U{ord(char):08x}"
+
 
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 
@@ -224,3 +280,34 @@ _UNITS: dict[Any, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     Millis: (iso, _moment),
 }
 """How values of a unit are written, and read."""
+
+FORMAT = 1
+"""Of the file; a program refuses one it does not know."""
+
+Name = Literal["settings", "account", "groups", "channels", "tokens", "prices"]
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """One table of the configuration."""
+
+    name: Name
+    noun: str
+    kind: type[msgspec.Struct]
+    title: str = ""
+    """The field that names an entity, its heading in the file; empty: there is one entity."""
+    omit: tuple[str, ...] = ()
+    """Fields that are this home's own, besides the title: identities, digests, dates, results."""
+
+
+SECTIONS: tuple[Section, ...] = (
+    Section(name="settings", noun="settings", kind=Settings),
+    Section(name="account", noun="account", kind=Account, omit=("created",)),
+    Section(name="groups", noun="group", kind=Group, title="name", omit=("created",)),
+    Section(name="channels", noun="channel", kind=Channel, title="name", omit=("id", "created", "last_check")),
+    Section(name="tokens", noun="token", kind=Token, title="name", omit=("id", "digest", "hint", "created")),
+    Section(name="prices", noun="price", kind=Price, title="model", omit=("updated",)),
+)
+"""In the order of the file. What is granted and spent, and what upstreams list, is no configuration: it stays here."""
+
+INNER: Mapping[type, Collection[str]] = {Served: ("created", "told", "live")}
+"""What is this home's own of the structs inside."""

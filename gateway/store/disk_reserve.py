@@ -10,7 +10,7 @@ SIZE = 1 << 20
 """Bytes: the records of two thousand calls."""
 
 
-class Ballast:
+class DiskReserve:
     """A file of zeros that is given up when space is needed, and taken again before new calls are admitted."""
 
     def __init__(self, path: Path, size: int = SIZE) -> None:
