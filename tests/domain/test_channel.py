@@ -1,9 +1,40 @@
-"""A channel and the models it serves."""
+"""What an owner may change in every request."""
 
+import msgspec
 import pytest
 
-from gateway.domain.channel import Channel, Dialect, Served
-from gateway.domain.units import ChannelId
+from gateway.domain.channel import SYSTEM_LIMIT, Channel, Dialect, Overrides, Served, UpstreamModels, check_overrides
+from gateway.domain.errors import BadRequest
+from gateway.domain.units import ChannelId, Millis
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Overrides(set={"model": "x"}),
+        Overrides(default={"stream": True}),
+        Overrides(remove=("messages",)),
+        Overrides(set={"": 1}),
+        Overrides(set={" a": 1}),
+        Overrides(set={"a\x1b": 1}),
+        Overrides(set={"seed": 1}, default={"seed": 2}),
+        Overrides(set={"seed": 1}, remove=("seed",)),
+        Overrides(system="x" * (SYSTEM_LIMIT + 1)),
+        Overrides(replace_system=True),
+    ],
+)
+def test_senseless_overrides_are_refused(bad: Overrides) -> None:
+    with pytest.raises(BadRequest) as caught:
+        check_overrides(bad)
+    assert caught.value.param == "overrides"
+
+
+def test_good_ones_are_not() -> None:
+    check_overrides(
+        Overrides(set={"a": None}, default={"b": [1]}, remove=("b", "c"), system="Be brief.", replace_system=True)
+    )
+    assert not Overrides()
+    assert Overrides(system="x")
 
 
 @pytest.mark.parametrize(("upstream", "asked"), [("", "fast"), ("gpt-4o-mini", "gpt-4o-mini")])
@@ -25,3 +56,10 @@ def test_two_channels_share_no_dictionary() -> None:
     one, other = (Channel(id=ChannelId(i), name=i, dialect=Dialect.MOCK) for i in "ab")
     assert one.headers is not other.headers
     assert one.options is not other.options
+
+
+def test_a_list_that_is_fresh_says_nothing_of_failures() -> None:
+    listed = UpstreamModels(channel=ChannelId("ch_1"), time=Millis(5), models=(Served(name="m"),))
+    data = msgspec.json.encode(listed)
+    assert data == b'{"channel":"ch_1","time":5,"models":[{"name":"m"}]}'
+    assert msgspec.json.decode(data, type=UpstreamModels) == listed

@@ -4,18 +4,57 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.domain.account import Account
 from gateway.domain.channel import Channel, Overrides, Served
-from gateway.domain.config_codec import read, table, written
+from gateway.domain.config_codec import INNER, SECTIONS, inline, read, table, written
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.limits import Budget, Window
 from gateway.domain.price import Price, Tier
+from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
+from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from tests.domain.samples import whole
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+VALUES = st.recursive(
+    TEXTS | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=3), st.dictionaries(TEXTS, VALUES, max_size=5))
+def test_every_value_is_read_back_as_it_was(path: list[str], values: dict[str, object]) -> None:
+    found = tomllib.loads(table(path, values))  # type: ignore[arg-type]
+    for name in path:
+        found = found[name]
+    assert found == values
+
+
+@given(TEXTS)
+def test_a_line_is_safe_to_look_at(text: str) -> None:
+    line = inline(text)
+    assert plain(line, len(line)) == line or max(map(ord, line)) > 127  # combining marks may be many
+
+
+def test_lists_of_several_have_a_value_a_line() -> None:
+    text = table(["groups", "a b"], {"models": ["x"], "hosts": ["x", "y"], "limits": {"rpm": 5}, "on": True})
+    assert text == (
+        '[groups."a b"]\nmodels = ["x"]\nhosts = [\n    "x",\n    "y",\n]\nlimits = { rpm = 5 }\non = true\n'
+    )
+
+
+@pytest.mark.parametrize("text", ["\x1b]0;x\x07", "\u202e", "\x7f", "\ue000", "\U000e0001"])
+def test_what_cannot_be_shown_is_escaped(text: str) -> None:
+    assert inline(text).isprintable()
+    assert tomllib.loads(f"x = {inline(text)}") == {"x": text}
+
 
 KINDS = (Settings, Account, Group, Channel, Token, Price)
 
@@ -114,3 +153,19 @@ def test_what_a_home_knows_by_itself_is_neither_written_nor_read() -> None:
     assert "created" not in written(entity, ("created",))
     with pytest.raises(BadRequest, match="created: is not known"):
         read(Account, {"created": "2026-01-01"}, "x", {"created": Millis(5)})
+
+
+NO_CONFIGURATION = {"grants", "lists"}
+"""Money, and what was learned."""
+
+
+def test_every_table_of_the_registry_is_a_section_or_no_configuration() -> None:
+    """A new table must be one or the other."""
+    assert {section.name for section in SECTIONS} | NO_CONFIGURATION == set(Registry.__struct_fields__)
+
+
+def test_what_is_left_out_are_fields() -> None:
+    for section in SECTIONS:
+        assert {*section.omit, section.title} - {""} <= set(section.kind.__struct_fields__)
+    for kind, names in INNER.items():
+        assert set(names) <= set(getattr(kind, "__struct_fields__", ()))
