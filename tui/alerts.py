@@ -10,7 +10,7 @@ from gateway.domain.units import DOLLAR
 from gateway.domain.views import BudgetView
 from tui import format as fmt
 from tui.board import Board
-from tui.safe import safe
+from tui.text import safe
 
 Level = Literal["bad", "warn"]
 

@@ -1,12 +1,12 @@
-"""App: the console itself: header, one page at a time, footer. It joins the parts; what they do is theirs.
+"""The console: header, one page at a time, footer. It connects the parts; each page is made when it is first opened.
 
-Events are applied to the board as they come; the screen is renewed from it five times a second at most.
+Events are applied to the board as they arrive; the screen is refreshed from it at most five times a second.
 """
 
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -20,23 +20,39 @@ from gateway.config import Config
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import Snapshot
 from gateway.domain.units import Millis
-from tui import plainly, state, terminal, themes, verbs, wizard
+from tui import global_actions, plain_mode, saved_state, terminal, themes, wizard
 from tui.actions import PAGES, Action, bindings, key_text, of
-from tui.asciify import Asciify
-from tui.crash import CrashSafe, report
-from tui.farewell import Farewell
+from tui.exit_status import CrashSafe, Farewell, report
 from tui.feed import Feed
-from tui.glyphs import ASCII, UNICODE, wants_ascii
-from tui.keys import OPENING
-from tui.link import Launcher, Link
+from tui.global_actions import Things
+from tui.glyphs import ASCII, UNICODE, Asciify, wants_ascii
+from tui.key_queue import OPENING
+from tui.pages.account import Account
 from tui.pages.base import Page
-from tui.pages.registry import MAKERS
-from tui.palette import Things
-from tui.session import Session
+from tui.pages.channels import Channels
+from tui.pages.doctor import Doctor
+from tui.pages.groups import Groups
+from tui.pages.live import Live
+from tui.pages.models import Models
+from tui.pages.tokens import Tokens
+from tui.pages.usage import Usage
+from tui.session import Launcher, Link, Session
 from tui.style import CSS as STYLE
+from tui.widgets.dialogs import tell
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
-from tui.widgets.toast import tell
+
+MAKERS: Mapping[str, Callable[[Session], Page]] = {
+    "live": Live,
+    "tokens": Tokens,
+    "groups": Groups,
+    "channels": Channels,
+    "models": Models,
+    "account": Account,
+    "usage": Usage,
+    "doctor": Doctor,
+}
+
 
 REMEMBER_S = 3.0
 """Between two looks whether something is to be written down."""
@@ -86,13 +102,13 @@ class Console(CrashSafe[Farewell]):
         yield Footer()
 
     async def on_mount(self) -> None:
-        verbs.wear(self, self.session.remembered.theme or themes.NAMES[0])
+        global_actions.wear(self, self.session.remembered.theme or themes.NAMES[0])
         self.set_keymap(self.session.remembered.keys)
         page = self.session.remembered.page
         await self.action_page(page if page in MAKERS else PAGES[0].id)
         self.run_worker(self.feed.run(), name="feed", exit_on_error=True)
         self.set_interval(RENEW_S, self.renew, name="renew")
-        self.set_interval(REMEMBER_S, lambda: verbs.remember(self), name="remember")
+        self.set_interval(REMEMBER_S, lambda: global_actions.remember(self), name="remember")
         if not self.is_headless:
             terminal.watch(self)
         if self.note:
@@ -125,7 +141,7 @@ class Console(CrashSafe[Farewell]):
 
     def action_act(self, verb: str) -> None:
         """Do one of the app's verbs."""
-        self.page.do(lambda _page: verbs.VERBS[verb](self))
+        self.page.do(lambda _page: global_actions.VERBS[verb](self))
 
     def renew(self) -> None:
         """Draw what changed; once a second in any case, for ages and countdowns; running calls move all the time."""
@@ -148,7 +164,7 @@ class Console(CrashSafe[Farewell]):
         for event in events:
             self.session.board.apply(event, now_)
         if any(isinstance(event, Snapshot) for event in events):
-            self.run_worker(verbs.count_today(self), name="today", group="today", exclusive=True)
+            self.run_worker(global_actions.count_today(self), name="today", group="today", exclusive=True)
             wizard.offer_once(self)
 
     def on_feed_lost(self, event: Feed.Lost) -> None:
@@ -182,7 +198,7 @@ class Console(CrashSafe[Farewell]):
 def offered(page: Page) -> list[Action]:
     """What can be done on a page, its own actions first."""
     own = [action for scope in page.scopes for action in of(scope) if action.verb in page.verbs]
-    return [*own, *(action for action in of("app") if action.verb in verbs.VERBS)]
+    return [*own, *(action for action in of("app") if action.verb in global_actions.VERBS)]
 
 
 def run(config: Config) -> int:
@@ -193,13 +209,13 @@ def run(config: Config) -> int:
 def show(config: Config, link: Link) -> int:
     """The same in front of the server that a link gives."""
     if reason := terminal.plain_reason(os.environ):
-        return plainly.run(link, reason)
-    remembered, note = state.load(config.home)
+        return plain_mode.run(link, reason)
+    remembered, note = saved_state.load(config.home)
     ascii_only = wants_ascii(os.environ) if remembered.ascii is None else remembered.ascii
     session = Session(config, ASCII if ascii_only else UNICODE, now, remembered)
     app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"))
     farewell = app.run(mouse=remembered.mouse) or Farewell()
-    verbs.remember(app)
+    global_actions.remember(app)
     if app.failure is not None:
         raise app.failure
     if app.crash is not None:

@@ -17,7 +17,7 @@ from gateway.domain.units import Millis
 from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, SumRow, TokenView
 from tui.calls import Calls
 from tui.incidents import Incidents
-from tui.pulse import Pulse
+from tui.trends import Pulse
 
 UNTOLD = Millis(0)
 """No moment."""

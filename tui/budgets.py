@@ -1,4 +1,4 @@
-"""Budgets: how a budget is shown: a gauge with its percentage, amounts, and when it will be empty at this pace."""
+"""Budgets: the gauge with its percentage and amounts, the forecast, and the form fields of tokens and groups."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,11 +6,13 @@ from datetime import datetime
 from gateway.domain.human_values import brief_count
 from gateway.domain.limits import Window, window_start
 from gateway.domain.units import DOLLAR, Millis
-from gateway.domain.views import BudgetView
+from gateway.domain.views import BudgetView, GroupView, TokenView
 from tui.alerts import NEARLY, used
 from tui.charts import gauge
+from tui.field_values import budgets, limits_reader, limits_text, token_budgets, written_budgets, written_token_budgets
 from tui.format import share
 from tui.glyphs import Glyphs
+from tui.widgets.form import Field
 
 EARLY = 0.02
 """Share of a window before which a pace says nothing yet."""
@@ -98,3 +100,30 @@ def _dollars(nanos: int) -> str:
     if nanos and tenths < 10:
         return f"{nanos / DOLLAR:.2f}"
     return f"{tenths // 10}" if tenths % 10 == 0 or tenths >= 1000 else f"{tenths // 10}.{tenths % 10}"
+
+
+def budget_fields(view: TokenView | GroupView | None) -> list[Field]:
+    """The fields, filled from what there is."""
+    return [
+        Field(
+            id="budgets",
+            label="Budget, dollars",
+            value=written_budgets(view.budgets) if view else "",
+            hint="none, or day=5 week=20 month=50 ever=100",
+            parse=budgets,
+        ),
+        Field(
+            id="token_budgets",
+            label="Budget, tokens",
+            value=written_token_budgets(view.budgets) if view else "",
+            hint="none, or day=1M",
+            parse=token_budgets,
+        ),
+        Field(
+            id="limits",
+            label="Limits",
+            value=limits_text(view.limits) if view else "",
+            hint="none, or rpm=60 tpm=200k rpd= tpd= concurrent=8",
+            parse=limits_reader(),
+        ),
+    ]

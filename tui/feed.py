@@ -12,7 +12,7 @@ from textual.message import Message
 from gateway.client.control import ControlClient
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import AnyEvent, Snapshot
-from tui.link import Attached, Link
+from tui.session import Attached, Link
 
 RECENT = 1000
 """Calls asked for with a snapshot."""

@@ -1,18 +1,185 @@
-"""Listing: what a page of entities shows of its rows, as pure functions of the board: columns, lead, detail, words.
+"""Listing: what a table page shows: its columns, rows, lead line and detail pane, as functions of the board.
 
-Everything it returns is safe text: foreign strings went through ``tui/safe.py``.
+Columns that matter least are dropped first when the width runs out. A Source holds the rows, first on top; rows have
+keys, so the cursor stays on its row. A RowCache keeps a row the same object until something in it changes, because a
+table repaints only rows that are new objects; so ages and countdowns belong into the row. All text returned is safe:
+foreign strings passed ``tui/text.py``.
 """
 
-from collections.abc import Hashable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
 from textual.content import Content
 
-from tui.columns import Column
 from tui.session import Session
-from tui.tones import content
+from tui.text import content
 
 R = TypeVar("R")
+
+Tone = str
+"""What a cell means: ``ok``, ``bad``, ``warn``, ``live``, ``dim``, or empty."""
+
+
+class Column(msgspec.Struct, Generic[R], frozen=True):
+    """One column. ``text`` gives safe text; it is cut and padded to the width."""
+
+    id: str
+    title: str
+    width: int
+    text: Callable[[R], str]
+    tone: Callable[[R], Tone] | None = None
+    rank: int = 0
+    """0: never leaves; else the highest leaves first when it gets narrow."""
+    right: bool = False
+    flex: bool = False
+    """Takes what width is left over."""
+    sort: Callable[[R], Any] | None = None
+    """What it sorts by; None: it does not sort."""
+    extra: bool = False
+    """Shown only if it was chosen."""
+
+
+class Placed(msgspec.Struct, Generic[R], frozen=True):
+    """A column with the width it got."""
+
+    column: Column[R]
+    width: int
+
+
+def fit(columns: Sequence[Column[R]], width: int, chosen: Collection[str] = ()) -> list[Placed[R]]:
+    """The columns that fit side by side with one cell between them, and the widths they get.
+
+    ``chosen``: the ids to show; if empty, all but the extra ones.
+    """
+    shown = [c for c in columns if (c.id in chosen if chosen else not c.extra)]
+    while sum(c.width + 1 for c in shown) > width + 1:
+        worst = max(shown, key=lambda c: c.rank)
+        if worst.rank == 0:
+            break
+        shown.remove(worst)
+    spare = width + 1 - sum(c.width + 1 for c in shown)
+    flexible = [c for c in shown if c.flex]
+    extra = {c.id: spare // len(flexible) if spare > 0 else 0 for c in flexible}
+    return [Placed(c, c.width + extra.get(c.id, 0)) for c in shown]
+
+
+def sorting(columns: Sequence[Column[R]]) -> list[Column[R]]:
+    """Those that can be sorted by, in order."""
+    return [c for c in columns if c.sort is not None]
+
+
+class Source(Protocol[R]):
+    """Rows by index, keys by index, indexes by key."""
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def row(self, index: int) -> R | None:
+        """The row; None while it is not here yet."""
+        ...
+
+    def key(self, index: int) -> Hashable:
+        """What names the row, whatever its index is at another time."""
+        ...
+
+    def index(self, key: Hashable) -> int | None:
+        """Where the row is now; None if it is gone."""
+        ...
+
+    def order(self, column: Column[R] | None, *, reverse: bool) -> None:
+        """Sort by a column, or by none."""
+        ...
+
+    def keep(self, keys: Collection[Hashable] | None) -> None:
+        """Show only the rows with these keys; None: all again."""
+        ...
+
+
+class ListSource(Generic[R]):
+    """A list of rows, filtered and sorted."""
+
+    def __init__(self, key: Callable[[R], Hashable]) -> None:
+        self._key = key
+        self._all: Sequence[R] = ()
+        self._shown: list[R] = []
+        self._index: dict[Hashable, int] = {}
+        self.wanted: Callable[[R], bool] | None = None
+        self._kept: Collection[Hashable] | None = None
+        self._sort: Column[R] | None = None
+        self._reverse = False
+
+    @property
+    def count(self) -> int:
+        return len(self._shown)
+
+    @property
+    def hidden(self) -> int:
+        """How many rows the filter leaves out."""
+        return len(self._all) - len(self._shown)
+
+    def row(self, index: int) -> R | None:
+        return self._shown[index]
+
+    def key(self, index: int) -> Hashable:
+        return self._key(self._shown[index])
+
+    def index(self, key: Hashable) -> int | None:
+        return self._index.get(key)
+
+    def keep(self, keys: Collection[Hashable] | None) -> None:
+        self._kept = keys
+        self.arrange()
+
+    def order(self, column: Column[R] | None, *, reverse: bool) -> None:
+        self._sort, self._reverse = column, reverse
+        self.arrange()
+
+    def put(self, rows: Sequence[R]) -> None:
+        """These are the rows now."""
+        self._all = rows
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Filter and sort anew."""
+        self._shown = [row for row in self._all if self.wanted is None or self.wanted(row)]
+        if self._kept is not None:
+            self._shown = [row for row in self._shown if self._key(row) in self._kept]
+        if self._sort is not None and self._sort.sort is not None:
+            self._shown.sort(key=self._sort.sort, reverse=self._reverse)
+        self._index = {self._key(row): i for i, row in enumerate(self._shown)}
+
+
+class RowCache(Generic[R]):
+    """Keeps the rows of the last time; rows are compared by value."""
+
+    def __init__(self, key: Callable[[R], Hashable]) -> None:
+        self._key = key
+        self._known: dict[Hashable, R] = {}
+
+    def keep(self, rows: Iterable[R]) -> list[R]:
+        """The same rows; those that are equal to what they were are what they were."""
+        kept = []
+        for row in rows:
+            known = self._known.get(self._key(row))
+            kept.append(known if known is not None and known == row else row)
+        self._known = {self._key(row): row for row in kept}
+        return kept
+
+
+def row_filter(text: str) -> Callable[[str], bool]:
+    """Whether a row's words fit; case does not matter."""
+    words = text.casefold().split()
+    there = [word for word in words if not word.startswith("!")]
+    missing = [word[1:] for word in words if len(word) > 1 and word.startswith("!")]
+
+    def fits(row: str) -> bool:
+        row = row.casefold()
+        return all(word in row for word in there) and not any(word in row for word in missing)
+
+    return fits
 
 
 class Listing(Generic[R]):

@@ -10,11 +10,9 @@ from gateway.domain.price import Rates
 from gateway.domain.units import MILLION
 from gateway.domain.views import CallView
 from tui import format as fmt
-from tui.card import LABEL, Card
+from tui.calls import RunningView, failed, speed
 from tui.glyphs import Glyphs
-from tui.rows import RunningView, failed, speed
-from tui.safe import safe
-from tui.tones import Part
+from tui.text import LABEL, Card, Part, safe
 
 BAR = 60
 """Cells of the timing bar at most."""

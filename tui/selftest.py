@@ -6,13 +6,11 @@ from contextlib import suppress
 from textual.pilot import Pilot
 
 from gateway.config import Config
-from tui.app import Console, now
-from tui.farewell import Farewell
+from tui.app import MAKERS, Console, now
+from tui.exit_status import Farewell
 from tui.glyphs import UNICODE
-from tui.link import Launcher
-from tui.pages.registry import MAKERS
-from tui.session import Session
-from tui.state import Remembered
+from tui.saved_state import Remembered
+from tui.session import Launcher, Session
 
 SIZE = (100, 30)
 PATIENCE_S = 20.0

@@ -1,15 +1,21 @@
-"""Session: what all parts of one console share: the server's client, the board, the clock, and what is remembered."""
+"""Session: what all parts of one console share: the server's client, the board, the clock, saved state; and the Link.
+
+A Link finds the server that runs on this home, or starts one.
+"""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 
+import msgspec
+
+from gateway.client import launch
 from gateway.client.control import ControlClient
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import Millis
 from tui.board import Board
 from tui.glyphs import Glyphs
-from tui.state import Remembered
+from tui.saved_state import Remembered
 
 Linked = Literal["starting", "attached", "gone"]
 
@@ -52,3 +58,37 @@ class Session:
     def lose(self, reason: str) -> None:
         """The server is gone; what it said last stays on the board."""
         self.link, self.reason = "gone", reason
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """A server that answered."""
+
+    client: ControlClient
+    started_here: bool
+
+
+class Link(Protocol):
+    """Finds and starts servers; tests have their own."""
+
+    async def find(self) -> Attached | None:
+        """The running server, if there is one."""
+        ...
+
+    async def ensure(self) -> Attached:
+        """The running server, or a new one. Raises Unavailable."""
+        ...
+
+
+class Launcher:
+    """The real one."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    async def find(self) -> Attached | None:
+        endpoint = await launch.find(self._config)
+        return None if endpoint is None else Attached(ControlClient(endpoint), started_here=False)
+
+    async def ensure(self) -> Attached:
+        server = await launch.ensure(self._config)
+        return Attached(ControlClient(server.endpoint), started_here=server.started_here)

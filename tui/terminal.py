@@ -1,9 +1,15 @@
-"""Terminal: what can happen to it: it vanishes, a signal ends us, or it is none that a screen can be drawn on."""
+"""Terminal: it may vanish, a signal may end us, it may not support a screen; and the clipboard, which goes through it.
+
+Copying uses the escape sequence OSC 52, which works over ssh and in tmux but not in every terminal (not in macOS'
+Terminal), and also the system's own program, which works only on this machine.
+"""
 
 import asyncio
 import os
 import select
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -11,7 +17,7 @@ from typing import Any
 
 from textual.app import App
 
-from tui.farewell import terminated
+from tui.exit_status import terminated
 
 HANGUP_CODE = 129
 """128 and SIGHUP."""
@@ -61,3 +67,46 @@ def plain_reason(environ: Mapping[str, str]) -> str:
     if environ.get("TERM") == "dumb":
         return "the terminal is dumb"
     return ""
+
+
+LIMIT = 70_000
+"""Bytes of text that terminals take in one sequence."""
+
+WAIT_S = 2.0
+
+
+def copy(app: App[object], text: str) -> None:
+    """Put a text into the clipboard, as far as anybody lets us."""
+    if len(text.encode()) <= LIMIT:
+        app.copy_to_clipboard(text)
+    command = program(os.environ)
+    if command:
+        app.run_worker(lambda: _hand_over(command, text), thread=True, exit_on_error=False, group="clipboard")
+
+
+def program(environ: Mapping[str, str], platform: str = sys.platform) -> list[str]:
+    """The command that takes a text on its standard input; empty if there is none, or no screen it could serve."""
+    candidates: list[list[str]] = []
+    if platform == "darwin":
+        candidates = [["pbcopy"]]
+    elif platform == "win32" or "WSL_DISTRO_NAME" in environ:
+        candidates = [["clip.exe"]]
+    elif environ.get("WAYLAND_DISPLAY"):
+        candidates = [["wl-copy"]]
+    elif environ.get("DISPLAY"):
+        candidates = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
+    return next((command for command in candidates if shutil.which(command[0])), [])
+
+
+def _hand_over(command: list[str], text: str) -> None:
+    try:
+        subprocess.run(
+            command,
+            input=text.encode(),
+            timeout=WAIT_S,
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return  # the terminal's own way may have worked

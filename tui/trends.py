@@ -1,12 +1,14 @@
-"""Trends: the sums of the last days or hours, by one dimension, as rows of numbers that can be drawn."""
+"""Trends: sums of the last days or hours by one dimension, and the calls, errors and latency of the last hour."""
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 
 import msgspec
 
 from gateway.domain.limits import Window, window_start
 from gateway.domain.units import Millis
-from gateway.domain.views import Summary, SumRow
+from gateway.domain.views import CallView, Summary, SumRow
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -50,3 +52,44 @@ def hours(count: int, now: Millis) -> list[Millis]:
     """The first moments of so many hours, the running one last; hours are those of UTC."""
     last = now // HOUR_MS * HOUR_MS
     return [Millis(last - back * HOUR_MS) for back in reversed(range(count))]
+
+
+MINUTE = 60_000
+MINUTES = 60
+SAMPLES = 200
+"""Calls that the share of errors and the median are taken over."""
+
+
+class Pulse:
+    """Counts by the minute in which a call began; the clock is given."""
+
+    def __init__(self) -> None:
+        self._minutes: dict[int, int] = {}
+        self._failed: deque[bool] = deque(maxlen=SAMPLES)
+        self._first: deque[int] = deque(maxlen=SAMPLES)
+
+    def add(self, call: CallView) -> None:
+        """Count one ended call."""
+        minute = call.time_ms // MINUTE
+        self._minutes[minute] = self._minutes.get(minute, 0) + 1
+        if len(self._minutes) > 2 * MINUTES:
+            newest = max(self._minutes)
+            self._minutes = {at: n for at, n in self._minutes.items() if at > newest - MINUTES}
+        self._failed.append(not 200 <= call.status < 300)
+        if call.first_byte_ms is not None:
+            self._first.append(call.first_byte_ms)
+
+    def minutes(self, now: int, count: int) -> list[int]:
+        """Calls in each of the last minutes, the running one last."""
+        last = now // MINUTE
+        return [self._minutes.get(minute, 0) for minute in range(last - count + 1, last + 1)]
+
+    @property
+    def failed(self) -> float | None:
+        """Share of errors among the newest calls; None if there were none."""
+        return sum(self._failed) / len(self._failed) if self._failed else None
+
+    @property
+    def first_byte_ms(self) -> int | None:
+        """Median time to the first byte of the newest calls."""
+        return round(median(self._first)) if self._first else None

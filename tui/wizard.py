@@ -1,27 +1,234 @@
-"""Wizard: the first steps, four at most: a purse, a channel, its models, a token; at the end a call that works.
+"""Wizard: the first steps, four at most: balance, channel, models, token; then a test call.
 
-It comes by itself when nothing was ever done here, and only once; esc leaves it at any step, and nothing is lost by
-that. Each step is a form as everywhere, with the command that does the same, and can be gone back to: what was made
-there is then made anew only if something else is asked for.
+It opens by itself once, on a fresh home; esc leaves it at any step, and nothing is lost. Each step is a normal form,
+with the command that does the same. Going back and changing an answer recreates what that step had created.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
-from gateway.domain.channel import Dialect
-from gateway.domain.errors import GatewayError
+import msgspec
+
+from gateway.domain.channel import Dialect, Served
+from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.money import dollars, nanos_of
+from gateway.domain.units import Nanos
 from gateway.domain.upstream_views import PresetView
-from gateway.domain.views import ChannelView, NewToken
-from tui import wizard_plans as plans
+from gateway.domain.urls import base_url_warning, checked_base_url
+from gateway.domain.views import ChannelView, NewToken, Offer
+from tui import format as fmt
 from tui.board import Board
-from tui.safe import safe
+from tui.cli_commands import command
+from tui.field_values import required
 from tui.session import Session
-from tui.twins import command
-from tui.widgets.busy import Busy
+from tui.text import safe
+from tui.widgets.choices import MultiSelect
 from tui.widgets.connect import Connect
-from tui.widgets.form import BACK, Form, Values
-from tui.widgets.take import Take
-from tui.widgets.toast import tell
+from tui.widgets.dialogs import BACK, Busy, tell
+from tui.widgets.form import Field, Form, Plan, Values
+
+DEMO = "the built-in demo, without a key"
+ADDRESS = "another address"
+NEXT = "Next"
+
+Body = dict[str, Any]
+Known = Mapping[str, PresetView]
+"""Vendors and model servers by name."""
+Choose = Callable[[Values, Body | None], Awaitable[ChannelView]]
+"""Makes the channel of such a body; without one it is the demo."""
+
+
+def purse_plan(session: Session, balance: Nanos) -> Plan:
+    """Step 1: what may be spent."""
+
+    async def save(values: Values) -> bool:
+        if values["balance"] != balance:
+            await session.client.grant(values["balance"] - balance, "first steps")
+        return True
+
+    def twin(values: Mapping[str, str]) -> str:
+        try:
+            more = nanos_of(values["balance"]) - balance
+        except BadRequest:
+            return ""
+        return command("account", "grant", _plain(more)) if more else "account show"
+
+    return Plan(
+        title="First steps, 1 of 4: what may be spent",
+        intro="Every call draws on one purse, by the prices you set. No money moves: it is your own limit.",
+        fields=[
+            Field(id="balance", label="Purse, dollars", value=_plain(balance), parse=_amount),
+        ],
+        save=save,
+        twin=twin,
+        live=lambda values: f"the purse will hold {dollars(values['balance'])}; page 6 tops it up and sets budgets",
+        verb=NEXT,
+    )
+
+
+def channel_plan(offers: Sequence[Offer], choose: Choose, typed: Values, presets: Sequence[PresetView] = ()) -> Plan:
+    """Step 2: who answers. What was found on this machine comes first; ``typed`` is what stood there before."""
+    known = {preset.name: preset for preset in presets}
+    found = {_offered(offer): offer for offer in offers}
+    sources = [*found, DEMO, ADDRESS]
+    before = {name: typed.get(name, "") for name in ("source", "base_url", "key", "name")}
+
+    async def save(values: Values) -> ChannelView:
+        body = None if values["source"] == DEMO else _body(values, found, known)
+        return await choose(values, body)
+
+    return Plan(
+        title="First steps, 2 of 4: a channel, where answers come from",
+        intro="An upstream account: its address and key. What was found on this machine can be chosen as it is.",
+        fields=[
+            Field(id="source", label="Channel", value=before["source"] or sources[0], options=sources),
+            Field(
+                id="base_url",
+                label="Address",
+                value=before["base_url"],
+                hint="https://api.openai.com/v1, or openrouter, groq ...",
+                suggest=list(known),
+                parse=lambda text: text.strip() if text.strip() in known else _url(text),
+            ),
+            Field(
+                id="key",
+                label="Key",
+                value=before["key"],
+                hint="the key, or env:NAME; kept here, never shown",
+                secret=True,
+            ),
+            Field(id="name", label="Name", value=before["name"], hint="openai; found by the address if it is empty"),
+        ],
+        save=save,
+        twin=lambda values: _channel_twin(values, found, known),
+        live=lambda values: _about(values, found, known),
+        verb=NEXT,
+        back=True,
+        waits="asking it for its models ...",
+    )
+
+
+def token_plan(session: Session) -> Plan:
+    """Step 4: the key that clients present."""
+    taken = {token.name for token in session.board.tokens}
+    name = next(name for name in ("laptop", *(f"laptop-{i}" for i in range(2, 100))) if name not in taken)
+
+    async def save(values: Values) -> NewToken:
+        return await session.client.add_token({"name": values["name"]})
+
+    return Plan(
+        title="First steps, 4 of 4: a token, the key that clients present",
+        intro="Each program or person gets a token. Its key is shown once; then a test call is made with it.",
+        fields=[Field(id="name", label="Name", value=name, parse=required)],
+        save=save,
+        twin=lambda values: command("token", "add", values["name"] or "NAME"),
+        verb="Make it, and call",
+        back=True,
+    )
+
+
+async def made(session: Session, body: Body | None) -> ChannelView:
+    """The channel of such a body; without one the demo that is there, or a new one. Raises GatewayError."""
+    if body is None:
+        mocks = [one for one in session.board.channels if one.dialect == Dialect.MOCK]
+        there = next((one for one in mocks if one.name == "demo"), mocks[0] if mocks else None)
+        return there or await session.client.add_channel({"name": "demo", "dialect": Dialect.MOCK.value})
+    return await session.client.add_channel(body)
+
+
+def only(models: Sequence[Served]) -> Body:
+    """The change after which just these are offered, whatever else the upstream comes to list."""
+    named = [msgspec.structs.replace(model, live=False) for model in models]
+    return {"models": msgspec.to_builtins(named), "patterns": []}
+
+
+def model_options(session: Session, channel: ChannelView) -> list[tuple[str, str]]:
+    """Step 3: the models of a channel, and what is said of each."""
+    priced = {model.name for model in session.board.models if model.price is not None}
+    return [(model.name, _option(model.name, model.context, priced)) for model in channel.models]
+
+
+def _body(values: Values, found: Mapping[str, Offer], known: Known) -> Body:
+    offer = found.get(values["source"])
+    if offer is not None:
+        body = {"name": values["name"] or offer.name, "dialect": offer.dialect, "base_url": offer.base_url}
+        given = {"key": values["key"] or offer.key, "preset": offer.preset, "models": msgspec.to_builtins(offer.models)}
+        return body | {name: value for name, value in given.items() if value}
+    if not values["base_url"]:
+        raise BadRequest("the address is needed; for OpenAI it is https://api.openai.com/v1", param="base_url")
+    if (preset := known.get(values["base_url"])) is not None:
+        body = {"name": values["name"] or preset.name, "preset": preset.name}
+        return body | ({"key": values["key"]} if values["key"] else {})
+    name = values["name"] or _name_of(values["base_url"])
+    body = {"name": name, "dialect": Dialect.OPENAI.value, "base_url": values["base_url"]}
+    return body | ({"key": values["key"]} if values["key"] else {})
+
+
+def _channel_twin(values: Mapping[str, str], found: Mapping[str, Offer], known: Known) -> str:
+    offer = found.get(values["source"])
+    if values["source"] == DEMO:
+        return "channel show demo"
+    if (preset := known.get(values["base_url"].strip())) is not None and values["source"] == ADDRESS:
+        name = values["name"] or preset.name
+        return command("channel", "add", name, preset=preset.name, key="-" if values["key"] else None)
+    url = offer.base_url if offer else values["base_url"] or "URL"
+    key = (offer.key if offer else "") or ("-" if values["key"] else None)
+    name = values["name"] or (offer.name if offer else _name_of(url) or "NAME")
+    return command("channel", "add", name, base_url=url, key=key or None)
+
+
+def _about(values: Values, found: Mapping[str, Offer], known: Known) -> str:
+    offer = found.get(values["source"])
+    if offer is not None:
+        told = f"its key stays in the environment, as {offer.key}" if offer.key else "it needs no key"
+        return f"{safe(offer.name)} at {safe(offer.base_url)}: {told}"
+    if values["source"] == DEMO:
+        return "it answers by itself, with no network: three models that echo, tell a story, and fail when asked"
+    if (preset := known.get(values["base_url"])) is not None:
+        key = f"; its key is usually env:{safe(preset.key_variable)}" if preset.key_variable else ""
+        return f"{preset.name} is at {safe(preset.base_url) or 'an address of yours: type it'}{key}"
+    warning = base_url_warning(values["base_url"]) if values["base_url"] else ""
+    return warning or "the gateway asks it for its models; that is free"
+
+
+def _offered(offer: Offer) -> str:
+    if offer.key:
+        return safe(f"{offer.name}, by {offer.key.removeprefix('env:')} of the environment", 60)
+    count = f"{len(offer.models)} model{'' if len(offer.models) == 1 else 's'}"
+    return safe(f"{offer.name} on this machine, {count}", 60)
+
+
+def _option(name: str, context: int | None, priced: set[str]) -> str:
+    length = f"   {fmt.short(context)} tokens" if context else ""
+    return f"{name}{length}{'' if name in priced else '   no price yet'}"
+
+
+def _name_of(url: str) -> str:
+    """A name for a channel: ``openai`` of ``https://api.openai.com/v1``, else the host."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+    parts = host.split(".")
+    return parts[-2] if len(parts) > 1 and not parts[-1].isdigit() else host or "upstream"
+
+
+def _plain(nanos: int) -> str:
+    """Dollars as they are typed."""
+    return dollars(nanos).replace("$", "").replace(",", "")
+
+
+def _url(text: str) -> str:
+    return checked_base_url(text.strip()) if text.strip() else ""
+
+
+def _amount(text: str) -> int:
+    nanos = nanos_of(text)
+    if nanos < 0:
+        raise BadRequest("a purse holds nothing or more")
+    return nanos
+
 
 Console = Any
 """The app; it imports this file."""
@@ -87,7 +294,7 @@ class Steps:
     async def purse(self) -> Any:
         """Step 1: what may be spent."""
         account = await self._session.client.account()
-        return await self._app.push_screen_wait(Form(plans.purse_plan(self._session, account.balance_nanos)))
+        return await self._app.push_screen_wait(Form(purse_plan(self._session, account.balance_nanos)))
 
     async def channel(self) -> Any:
         """Step 2: who answers."""
@@ -95,7 +302,7 @@ class Steps:
         look = Busy("Looking what is on this machine", session.client.offers, session.now)
         offers = await self._app.push_screen_wait(look)
         found = [] if offers is None or isinstance(offers, GatewayError) else offers
-        plan = plans.channel_plan(found, self._choose, self._typed, await self._presets())
+        plan = channel_plan(found, self._choose, self._typed, await self._presets())
         return await self._app.push_screen_wait(Form(plan))
 
     async def models(self) -> Any:
@@ -109,27 +316,29 @@ class Steps:
             f"{channel.name} has {len(names)}; those that are on are offered to clients. Models without a price are "
             f"counted and not charged: page 5 sets prices.\n\n$ tollkeeper {twin}"
         )
-        options = plans.model_options(session, channel)
-        on = await self._app.push_screen_wait(Take("First steps, 3 of 4: models", about, options, names, back=True))
+        options = model_options(session, channel)
+        on = await self._app.push_screen_wait(
+            MultiSelect("First steps, 3 of 4: models", about, options, names, back=True)
+        )
         if on is None or on is BACK:
             return on
         kept = [model for model in channel.models if model.name in on] or channel.models
         there = await session.client.channel(channel.id)
         if [model.name for model in kept] != [model.name for model in there.models]:
-            await session.client.edit_channel(channel.id, plans.only(kept))
+            await session.client.edit_channel(channel.id, only(kept))
         self.model = kept[0].name if kept else ""
         return True
 
     async def token(self) -> Any:
         """Step 4: the key that clients present."""
-        found: NewToken | None = await self._app.push_screen_wait(Form(plans.token_plan(self._session)))
+        found: NewToken | None = await self._app.push_screen_wait(Form(token_plan(self._session)))
         return found
 
-    async def _choose(self, values: Values, body: plans.Body | None) -> ChannelView:
+    async def _choose(self, values: Values, body: Body | None) -> ChannelView:
         """The channel that was asked for: the demo, the one made just now, or a new one. Raises GatewayError."""
         if self._made is None or values != self._typed:
             await self._drop()
-            self._made = await plans.made(self._session, body)
+            self._made = await made(self._session, body)
             self._new = body is not None
             self._typed = values
         return self._made

@@ -18,11 +18,10 @@ from tests.fakes.replies import reply
 from tests.tui.owner import press, said, until
 from tests.tui.stage import words
 from tui.app import Console, now
-from tui.farewell import Farewell
+from tui.exit_status import Farewell
 from tui.glyphs import UNICODE
-from tui.link import Launcher
-from tui.session import Session
-from tui.state import Remembered, View
+from tui.saved_state import Remembered, View
+from tui.session import Launcher, Session
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,7 +7,7 @@ from gateway.config import Config
 from tests.tui.hostile import owner, strings
 from tests.tui.stage import FakeClient, FakeLink, calls
 from tui.app import show
-from tui.link import Attached
+from tui.session import Attached
 
 
 class Broken(FakeLink):

@@ -46,9 +46,9 @@ from tests.tui.stage import (
     token,
 )
 from tui.app import Console
-from tui.farewell import Farewell
+from tui.exit_status import Farewell
 from tui.glyphs import UNICODE, Glyphs
-from tui.state import Remembered
+from tui.saved_state import Remembered
 
 KEY = "sk-tk-" + "k" * 43
 

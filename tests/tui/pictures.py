@@ -17,7 +17,7 @@ from tests.house import ROOT
 from tests.tui.owner import Owner
 from tests.tui.stage import NOW, call, console
 from tests.tui.test_looks import doing
-from tui.state import Remembered
+from tui.saved_state import Remembered
 
 FOLDER = ROOT / "tui" / "pictures"
 FONT = "DejaVu Sans Mono"

@@ -45,9 +45,8 @@ from gateway.domain.views import (
 from gateway.runfile import Endpoint
 from tui.app import Console
 from tui.glyphs import UNICODE, Glyphs
-from tui.link import Attached
-from tui.session import Session
-from tui.state import Remembered
+from tui.saved_state import Remembered
+from tui.session import Attached, Session
 
 NOW = Millis(1_790_000_000_000)
 

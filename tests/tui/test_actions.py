@@ -4,7 +4,7 @@ from textual.binding import Binding
 
 from tests.tui.stage import console
 from tui.actions import ACTIONS, PAGES, bindings, key_text, of
-from tui.pages.registry import MAKERS
+from tui.app import MAKERS
 
 
 def keys(*scopes: str) -> list[str]:

@@ -13,11 +13,10 @@ from gateway.domain.settings import Settings
 from gateway.domain.units import Millis
 from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLink, call, calls, console, sums, words
 from tui.actions import PAGES
-from tui.app import Console, offered
-from tui.farewell import Farewell
+from tui.app import MAKERS, Console, offered
+from tui.exit_status import Farewell
 from tui.glyphs import ASCII
-from tui.pages.registry import MAKERS
-from tui.state import Remembered
+from tui.saved_state import Remembered
 from tui.widgets.header import Header
 
 

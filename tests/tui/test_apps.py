@@ -1,4 +1,4 @@
-from tui.apps import APPS, guide
+from tui.widgets.connect import APPS, guide
 
 
 def test_each_program_has_a_line_with_the_address() -> None:

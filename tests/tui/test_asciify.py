@@ -3,7 +3,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from tui.asciify import Asciify, ascii_of
+from tui.glyphs import Asciify, ascii_of
 
 
 def test_lines_keep_their_widths() -> None:

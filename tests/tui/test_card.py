@@ -1,4 +1,4 @@
-from tui.card import Card
+from tui.text import Card
 
 
 def test_labels_stand_in_front() -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.clipboard import program
+from tui.terminal import program
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-from tui.columns import Column, fit, sorting
+from tui.listing import Column, fit, sorting
 
 COLUMNS = [
     Column[str]("name", "Name", 10, str, flex=True),

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.crash import REPORT, CrashSafe, report
+from tui.exit_status import REPORT, CrashSafe, report
 
 
 class Failing(CrashSafe[None]):

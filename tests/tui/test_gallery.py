@@ -22,8 +22,8 @@ from gateway.domain.views import Offer
 from tests.tui.owner import Owner, press, settle, until
 from tests.tui.stage import console
 from tui.app import Console
-from tui.farewell import Farewell
-from tui.state import Remembered
+from tui.exit_status import Farewell
+from tui.saved_state import Remembered
 
 SIZES = ((80, 24), (100, 30), (200, 50))
 MODES = ("dark", "light", "plain")

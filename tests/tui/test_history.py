@@ -1,5 +1,5 @@
 from tests.tui.stage import calls
-from tui.history import Ask, History
+from tui.pages.live_source import Ask, History
 
 
 def test_what_is_missing_is_asked_for_a_page_at_a_time() -> None:

@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
-from tui.keys import OPENING, InOrder
+from tui.key_queue import OPENING, InOrder
 
 
 class Ask(ModalScreen[str]):

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from gateway.config import Config
-from tui.link import Launcher
+from tui.session import Launcher
 
 
 async def test_on_an_empty_home_no_server_is_found(tmp_path: Path) -> None:

@@ -4,11 +4,10 @@ import pytest
 
 from gateway.config import Config
 from tests.tui.stage import NOW
-from tui.columns import Column
 from tui.glyphs import UNICODE
-from tui.listing import Listing
+from tui.listing import Column, Listing
+from tui.saved_state import Remembered
 from tui.session import Session
-from tui.state import Remembered
 
 
 class Fruits(Listing[str]):

@@ -6,9 +6,9 @@ from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
 
-from tui.columns import Column
 from tui.glyphs import UNICODE
-from tui.livetable import LiveTable
+from tui.listing import Column
+from tui.live_table import LiveTable
 from tui.themes import DARK
 
 COLUMNS = [Column[int]("name", "Name", 8, lambda row: f"row {row}", flex=True)]

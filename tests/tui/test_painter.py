@@ -1,9 +1,9 @@
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.columns import Column, fit
 from tui.glyphs import UNICODE
-from tui.painter import Look, Painter, selected, text_of
+from tui.listing import Column, fit
+from tui.live_table import Look, Painter, selected, text_of
 
 COLUMNS = [
     Column[tuple[str, int]]("name", "Name", 6, lambda row: row[0], flex=True),

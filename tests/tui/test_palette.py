@@ -5,7 +5,7 @@ from textual.widgets import Input
 from tests.tui.owner import Owner
 from tests.tui.stage import console, token
 from tests.tui.test_app import shown, until
-from tui.palette import places
+from tui.global_actions import places
 
 
 def test_everything_with_a_name_is_found() -> None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from gateway.domain.events import AnyEvent, CallSettled, Stopping, StoreChanged
 from tests.tui.stage import NOW, FakeClient, FakeLink, call, calls, status
-from tui.plainly import call_line, follow, told
+from tui.plain_mode import call_line, console_line, follow
 
 
 class Ending(FakeClient):
@@ -34,16 +34,16 @@ def test_a_line_is_one_line_whatever_is_in_it() -> None:
 
 
 def test_a_stopping_server_says_so() -> None:
-    assert list(told(Stopping(seq=1, until_ms=NOW, running=[]))) == ["the server is stopping"]
+    assert list(console_line(Stopping(seq=1, until_ms=NOW, running=[]))) == ["the server is stopping"]
 
 
 def test_a_store_that_fails_says_so_and_when_it_works_again() -> None:
-    assert list(told(StoreChanged(seq=1, status=status(0, store_error="the disk is full")))) == [
+    assert list(console_line(StoreChanged(seq=1, status=status(0, store_error="the disk is full")))) == [
         "the store has failed, and no calls are taken: the disk is full"
     ]
-    assert list(told(StoreChanged(seq=2, status=status(0)))) == ["the store works again"]
+    assert list(console_line(StoreChanged(seq=2, status=status(0)))) == ["the store works again"]
 
 
 def test_a_store_that_has_failed_before_is_told_at_the_start() -> None:
     snapshot = replace(FakeClient(calls(0)).snapshot(), status=status(0, store_error="the disk is full"))
-    assert "the store has failed, and no calls are taken: the disk is full" in list(told(snapshot))
+    assert "the store has failed, and no calls are taken: the disk is full" in list(console_line(snapshot))

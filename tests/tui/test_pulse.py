@@ -1,5 +1,5 @@
 from tests.tui.stage import NOW, call
-from tui.pulse import MINUTE, Pulse
+from tui.trends import MINUTE, Pulse
 
 
 def test_calls_count_in_the_minute_of_their_beginning() -> None:

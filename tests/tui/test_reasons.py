@@ -4,7 +4,7 @@ from gateway.domain.diagnosis import Why
 from tests.tui.owner import refused
 from tests.tui.stage import NOW
 from tui.glyphs import UNICODE
-from tui.reasons import reasons
+from tui.widgets.why import reasons
 
 
 def told(found: Why, width: int = 100) -> str:

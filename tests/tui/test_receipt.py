@@ -6,9 +6,9 @@ from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.price import Rates
 from gateway.domain.units import Millis
 from tests.tui.stage import DOLLAR, NOW, call, running
+from tui.calls import running_view
 from tui.glyphs import ASCII, UNICODE
 from tui.receipt import arithmetic, mark_of, receipt, tone_of
-from tui.rows import running_view
 
 
 def text(width: int = 100, **changes: Any) -> str:

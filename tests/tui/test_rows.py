@@ -1,6 +1,6 @@
 from gateway.domain.units import Millis
 from tests.tui.stage import NOW, call, running
-from tui.rows import RunningView, as_view, failed, running_view, speed
+from tui.calls import RunningView, as_view, failed, running_view, speed
 
 
 def test_a_running_call_reads_like_a_settled_one() -> None:

@@ -1,6 +1,6 @@
 from rich.cells import cell_len
 
-from tui.safe import cell, cut, safe, safe_lines
+from tui.text import cell, cut, safe, safe_lines
 
 
 def test_control_characters_do_not_pass() -> None:

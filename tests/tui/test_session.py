@@ -6,8 +6,8 @@ from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from tests.tui.stage import ADDRESS, NOW, FakeClient
 from tui.glyphs import UNICODE
+from tui.saved_state import Remembered
 from tui.session import Session
-from tui.state import Remembered
 
 
 def session() -> Session:

@@ -1,5 +1,4 @@
-from tui.columns import Column
-from tui.source import ListSource
+from tui.listing import Column, ListSource
 
 
 def made() -> ListSource[str]:

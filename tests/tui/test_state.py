@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.state import NAME, Remembered, View, load, save
+from tui.saved_state import NAME, Remembered, View, load, save
 
 
 def test_what_is_saved_is_read_back(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
-from tui.steady import Steady
+from tui.listing import RowCache
 
 
 def test_equal_rows_are_the_same_object_as_before() -> None:
-    steady = Steady[tuple[str, int]](lambda row: row[0])
+    steady = RowCache[tuple[str, int]](lambda row: row[0])
     first = steady.keep([("a", 1), ("b", 1)])
     second = steady.keep([("a", int("1")), ("b", 2)])
     assert second == [("a", 1), ("b", 2)]
@@ -11,7 +11,7 @@ def test_equal_rows_are_the_same_object_as_before() -> None:
 
 
 def test_rows_that_are_gone_are_forgotten() -> None:
-    steady = Steady[tuple[str, int]](lambda row: row[0])
+    steady = RowCache[tuple[str, int]](lambda row: row[0])
     first = steady.keep([("a", 1)])
     steady.keep([])
     assert steady.keep([("a", int("1"))])[0] is not first[0]

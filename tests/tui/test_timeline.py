@@ -5,8 +5,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.units import Millis
 from tests.tui.stage import NOW
 from tui.glyphs import UNICODE
-from tui.incidents import Incident
-from tui.timeline import brief, timeline
+from tui.incidents import Incident, brief, timeline
 
 
 def incident(**changes: Any) -> Incident:

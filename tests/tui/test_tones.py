@@ -1,4 +1,4 @@
-from tui.tones import TONES, content, lines
+from tui.text import TONES, content, lines
 
 
 def test_texts_are_put_together_with_their_styles() -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from gateway.domain.errors import GatewayError
 from tests.tui.owner import Owner, public, shown
-from tui.trial import trial
+from tui.widgets.connect import trial
 
 
 async def test_a_known_key_is_used_as_it_is() -> None:

@@ -4,8 +4,8 @@ from tests.tui.stage import FakeClient, calls, console, words
 from tests.tui.test_app import everything, shown
 from tui import themes
 from tui.actions import of
-from tui.state import NAME, load
-from tui.verbs import VERBS, remember, start, wear
+from tui.global_actions import VERBS, remember, start, wear
+from tui.saved_state import NAME, load
 from tui.widgets.help import Help
 
 

@@ -7,8 +7,8 @@ from gateway.domain.views import ChannelView, Offer
 from tests.tui.owner import preset
 from tests.tui.stage import channel, console
 from tui.widgets.form import Values
-from tui.wizard_plans import ADDRESS, DEMO, Body, channel_plan, purse_plan
-from tui.wizard_plans import _name_of as name_of
+from tui.wizard import ADDRESS, DEMO, Body, channel_plan, purse_plan
+from tui.wizard import _name_of as name_of
 
 OFFER = Offer(
     name="ollama",

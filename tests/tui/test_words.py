@@ -1,6 +1,6 @@
 import pytest
 
-from tui.words import wanted_by
+from tui.listing import row_filter
 
 
 @pytest.mark.parametrize(
@@ -15,8 +15,8 @@ from tui.words import wanted_by
     ],
 )
 def test_all_words_must_be_there_and_negated_ones_not(text: str, fits: bool) -> None:
-    assert wanted_by(text)("Laptop default active") == fits
+    assert row_filter(text)("Laptop default active") == fits
 
 
 def test_an_exclamation_mark_alone_is_nothing_yet() -> None:
-    assert wanted_by("!")("anything")
+    assert row_filter("!")("anything")

@@ -1,29 +1,139 @@
-"""Account: the purse: what is left and for how long, budgets, and what was put in."""
+"""Account page: the balance and how long it lasts, budgets, and grants; add money, suspend and resume, edit budgets."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.content import Content
 
 from gateway.domain.account import Grant
-from gateway.domain.errors import GatewayError
-from gateway.domain.money import dollars
+from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.money import dollars, nanos_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView
+from tui import cli_commands
 from tui import format as fmt
 from tui.actions import bindings
 from tui.alerts import LOW, used
 from tui.budgets import brief, forecast, lasting, tone
-from tui.card import Card
 from tui.charts import spark
-from tui.pages import account_verbs
+from tui.cli_commands import command
+from tui.field_values import budget_bodies, budgets, token_budgets, written_budgets, written_token_budgets
 from tui.pages.base import Page, Verb
-from tui.safe import safe
 from tui.session import Session
-from tui.tones import content, lines
+from tui.text import Card, content, lines, safe
 from tui.trends import DAY_MS, Trends, days, trends
-from tui.widgets.drawn import Drawn
+from tui.widgets.dialogs import tell
+from tui.widgets.form import Field, Form, Plan, Values
+from tui.widgets.text_block import TextBlock
+
+AccountPage = Any
+"""The page; it imports this file."""
+
+USUAL = "10"
+"""Dollars of a top-up if nothing else is typed."""
+
+WHEN_EMPTY = ("let them finish", "stop running streams")
+
+
+async def grant(page: AccountPage) -> None:
+    """Top up; a negative amount corrects."""
+    session = page.session
+
+    def live(values: Values) -> str:
+        there = session.board.account
+        return f"the balance will be {dollars((there.balance_nanos if there else 0) + values['nanos'])}"
+
+    plan = Plan(
+        title="Add money",
+        fields=[
+            Field(id="nanos", label="Dollars", value=USUAL, hint="10, or -2.50 to correct", parse=_amount),
+            Field(id="note", label="Note", hint="why"),
+        ],
+        save=lambda values: session.client.grant(values["nanos"], values["note"]),
+        twin=lambda values: command("account", "grant", values["nanos"], note=values["note"].strip() or None),
+        live=live,
+        verb="Add",
+    )
+    found: AccountView | None = await page.ask(Form(plan))
+    if found is not None:
+        tell(page, f"the balance is {dollars(found.balance_nanos)}; u takes it back")
+
+
+async def suspend(page: AccountPage) -> None:
+    """Refuse all calls, or take them again."""
+    account: AccountView | None = page.session.board.account
+    if account is None:
+        return
+    if account.status != "active":
+        await page.session.client.set_account({"status": "active"})
+        tell(page, "the account is active: calls are taken again")
+    elif await page.sure(
+        "Suspend the account?", "Every call is refused until it is resumed; running ones end.", "Suspend"
+    ):
+        await page.session.client.set_account({"status": "suspended"})
+        tell(page, "the account is suspended: space resumes it")
+
+
+async def edit(page: AccountPage) -> None:
+    """Budgets of everything together, and what happens to streams when the money is gone."""
+    session, account = page.session, page.session.board.account
+    if account is None:
+        return
+    stops = WHEN_EMPTY[account.stop_when_empty]
+    plan = Plan(
+        title="Account",
+        fields=[
+            Field(
+                id="budgets",
+                label="Budget, dollars",
+                value=written_budgets(account.budgets),
+                hint="none, or day=5 week=20 month=50",
+                parse=budgets,
+            ),
+            Field(
+                id="token_budgets",
+                label="Budget, tokens",
+                value=written_token_budgets(account.budgets),
+                hint="none, or day=1M",
+                parse=token_budgets,
+            ),
+            Field(id="stop_when_empty", label="When it is empty", value=stops, options=WHEN_EMPTY, parse=_stops),
+        ],
+        save=lambda values: session.client.set_account(body(values)),
+        twin=lambda values: twin(account, values),
+    )
+    if await page.ask(Form(plan)) is not None:
+        tell(page, "the account was changed; u takes it back")
+
+
+def body(values: Values) -> dict[str, Any]:
+    """What the server takes."""
+    found = budget_bodies(values["budgets"], values["token_budgets"])
+    return {"budgets": found, "stop_when_empty": values["stop_when_empty"]}
+
+
+def twin(account: AccountView, values: Mapping[str, str]) -> str:
+    """The command that does the same."""
+    text = "account set" + cli_commands.budgets(values, account.budgets)
+    if _stops(values["stop_when_empty"]) != account.stop_when_empty:
+        text += " --stop-when-empty" if _stops(values["stop_when_empty"]) else " --finish-when-empty"
+    return text
+
+
+def _stops(text: str) -> bool:
+    return text == WHEN_EMPTY[1]
+
+
+def _amount(text: str) -> int:
+    nanos = nanos_of(text)
+    if nanos == 0:
+        raise BadRequest("nothing would change")
+    return nanos
+
+
+VERBS: Mapping[str, Verb] = {"grant": grant, "suspend": suspend, "edit": edit}
+
 
 GAUGE = 20
 PACE_DAYS = 7
@@ -33,9 +143,9 @@ PACE_DAYS = 7
 class Account(Page):
     """Status, balance, budgets, grants."""
 
-    DEFAULT_CSS = "Account Drawn { padding: 1 0 0 0; }"
+    DEFAULT_CSS = "Account TextBlock { padding: 1 0 0 0; }"
     scopes = ("account",)
-    verbs: ClassVar[Mapping[str, Verb]] = account_verbs.VERBS
+    verbs: ClassVar[Mapping[str, Verb]] = VERBS
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
 
     def __init__(self, session: Session) -> None:
@@ -46,10 +156,10 @@ class Account(Page):
         """What was granted when the grants were asked for, and the day."""
 
     def compose(self) -> ComposeResult:
-        yield Drawn()
+        yield TextBlock()
 
     def take_focus(self) -> None:
-        self.query_one(Drawn).focus()
+        self.query_one(TextBlock).focus()
 
     def renew(self) -> None:
         account = self.session.board.account
@@ -59,7 +169,7 @@ class Account(Page):
         if self._asked != due and self.session.link == "attached":
             self._asked = due
             self.run_worker(self._ask(), group="account", exclusive=True, exit_on_error=True)
-        self.query_one(Drawn).show(lambda width, _: self.draw(account, width))
+        self.query_one(TextBlock).show(lambda width, _: self.draw(account, width))
 
     def draw(self, account: AccountView, width: int) -> Content:
         """All of it, in so many cells."""

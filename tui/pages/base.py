@@ -13,10 +13,9 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from gateway.domain.errors import GatewayError
-from tui.keys import OPENING
+from tui.key_queue import OPENING
 from tui.session import Session
-from tui.widgets.confirm import Confirm
-from tui.widgets.toast import tell
+from tui.widgets.dialogs import Confirm, tell
 
 Verb = Callable[[Any], Awaitable[None] | None]
 

@@ -11,16 +11,13 @@ from gateway.domain.human_values import brief_multiplier, multiplier_of
 from gateway.domain.upstream_views import PresetView
 from gateway.domain.urls import base_url_warning, checked_base_url, proxy_of
 from gateway.domain.views import ChannelView
-from tui import quoted, twins
-from tui.limits import WITH_QUEUE, reader, written
-from tui.pages import header_field, knob_field, override_fields
-from tui.pages.offering import Offering, of_channel, offering
-from tui.pages.offering import twin as offering_twin
-from tui.pages.offering import written as written_offering
-from tui.parse import KEEP, line, line_like, required, whole
-from tui.safe import safe
+from tui import cli_commands, field_values
+from tui.cli_commands import changed, command
+from tui.field_values import KEEP, WITH_QUEUE, limits_reader, limits_text, line, line_like, required, whole
+from tui.pages import channel_fields
+from tui.pages.channel_fields import Offering, models_command, offering_of, offering_text, read_offering
 from tui.session import Session
-from tui.twins import changed, command
+from tui.text import safe
 from tui.widgets.form import Field, Values
 
 REFERENCE = "env:"
@@ -67,16 +64,16 @@ def fields(
         Field(
             id="models",
             label="Models",
-            value=written_offering(of_channel(view)) if view else "",
+            value=offering_text(offering_of(view)) if view else "",
             hint="a, name=upstream-name, gpt-*, !*-preview; empty: all that it lists",
-            parse=lambda text: offering(text, view.models if view else ()),
+            parse=lambda text: read_offering(text, view.models if view else ()),
         ),
         Field(
             id="groups",
             label="Groups",
-            value=quoted.written(view.groups if view else [_default_group(session)]),
+            value=field_values.names_text(view.groups if view else [_default_group(session)]),
             hint="none: nobody can use it",
-            parse=quoted.listed,
+            parse=field_values.names_of,
         ),
         *_order_fields(view),
         *_way_fields(view, copy=copy),
@@ -128,9 +125,9 @@ def _order_fields(view: ChannelView | None) -> list[Field]:
         Field(
             id="limits",
             label="Limits",
-            value=written(view.limits) if view else "",
+            value=limits_text(view.limits) if view else "",
             hint="none, or rpm=60 tpm=200k concurrent=4 queue_s=30",
-            parse=reader(WITH_QUEUE),
+            parse=limits_reader(WITH_QUEUE),
         ),
     ]
 
@@ -145,8 +142,8 @@ def _way_fields(view: ChannelView | None, *, copy: bool = False) -> list[Field]:
             hint=f"as usual: {_written_timeouts(Timeouts(), whole=True)}",
             parse=_timeouts,
         ),
-        *override_fields.fields(view.overrides if view else None),
-        header_field.field(view.headers if view else {}, copy=copy),
+        *channel_fields.override_fields(view.overrides if view else None),
+        channel_fields.headers_field(view.headers if view else {}, copy=copy),
         Field(
             id="proxy",
             label="Proxy",
@@ -154,7 +151,7 @@ def _way_fields(view: ChannelView | None, *, copy: bool = False) -> list[Field]:
             hint="none, or http://host:3128, or env:NAME",
             parse=lambda text: KEEP if view and text.strip() == view.proxy else _proxy(text),
         ),
-        knob_field.field(view.options if view else {}),
+        channel_fields.mock_field(view.options if view else {}),
         Field(
             id="strict",
             label="A parameter refused",
@@ -191,7 +188,7 @@ def body(values: Values, view: ChannelView | None = None) -> dict[str, Any]:
         made.pop("base_url", None)
     if not made["key"]:
         made.pop("key")
-    found = override_fields.value(values)
+    found = channel_fields.overrides_of(values)
     for name in ("parameters", "system", "replace_system"):
         made.pop(name)
     if found or (view is not None and view.overrides):
@@ -230,11 +227,11 @@ def edit_twin(view: ChannelView, values: Mapping[str, str]) -> str:
 
 def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelView | None) -> str:
     before = {field.id: field.value for field in (*_order_fields(view), *_way_fields(view))}
-    other = changed(values["models"], written_offering(of_channel(view)) if view else "")
+    other = changed(values["models"], offering_text(offering_of(view)) if view else "")
     known = view.models if view else ()
-    models, maps = (None, "") if other is None else offering_twin(offering(other, known), known)
-    groups = changed(values["groups"], quoted.written(view.groups if view else ["default"]))
-    groups = groups if groups is None else twins.joined(quoted.listed(groups))
+    models, maps = (None, "") if other is None else models_command(read_offering(other, known), known)
+    groups = changed(values["groups"], field_values.names_text(view.groups if view else ["default"]))
+    groups = groups if groups is None else cli_commands.joined(field_values.names_of(groups))
     text = command(
         *words,
         rename=changed(values["name"], view.name) if view else None,
@@ -254,11 +251,11 @@ def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelVie
     )
     text += " --no-groups" if groups == "" else ""
     text += maps
-    text += twins.limits(values["limits"], view.limits if view else None)
-    text += twins.pairs("timeout", _all_timeouts(values["timeouts"]), _all_timeouts(before["timeouts"]))
-    text += knob_field.twin(values["options"], before["options"])
-    text += header_field.twin(values["headers"], before["headers"])
-    text += override_fields.twin(values, view.overrides if view else None)
+    text += cli_commands.limits(values["limits"], view.limits if view else None)
+    text += cli_commands.pairs("timeout", _all_timeouts(values["timeouts"]), _all_timeouts(before["timeouts"]))
+    text += channel_fields.mock_command(values["options"], before["options"])
+    text += channel_fields.headers_command(values["headers"], before["headers"])
+    text += channel_fields.overrides_command(values, view.overrides if view else None)
     if values["strict"] != before["strict"]:
         text += " --strict" if values["strict"] == REFUSED[1] else " --lenient"
     if values["finish_abandoned"] != before["finish_abandoned"]:

@@ -1,21 +1,309 @@
-"""Channels: the upstream accounts that answer, how they do, and what they offer."""
+"""Channels page: the upstream accounts: health with a countdown, speed, errors, models. A key is never shown."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
+import msgspec
+from textual.content import Content
+
+from gateway.domain.channel import Overrides
+from gateway.domain.human_values import brief_multiplier, brief_span
+from gateway.domain.money import dollars
+from gateway.domain.units import MILLION
+from gateway.domain.views import ChannelView, SumRow
+from tui import format as fmt
 from tui.actions import bindings
-from tui.pages import channels_verbs, list_verbs
+from tui.charts import spark
+from tui.cli_commands import command
+from tui.field_values import limits_words
+from tui.glyphs import Glyphs
+from tui.incidents import brief
+from tui.listing import Column, RowCache
+from tui.pages import channel_actions, list_page
 from tui.pages.base import Verb
-from tui.pages.channels_listing import ChannelListing, ChannelRow
-from tui.pages.trendpage import TrendPage
+from tui.pages.list_page import TrendListing, TrendPage
 from tui.session import Session
+from tui.text import Card, content, cut, lines, safe
+
+SPARK = 12
+SHOWN = 10
+"""Model names in the pane."""
+
+BAD_SHARE = 0.05
+"""Share of failed calls that is worth a colour."""
+
+
+class ChannelRow(msgspec.Struct, frozen=True):
+    """A channel, what changes by itself, and its last 24 hours."""
+
+    view: ChannelView
+    left: str
+    """Until it is asked again; empty if it does not rest."""
+    day: SumRow | None
+    waits: tuple[float, ...]
+    """Milliseconds to the first byte, an hour."""
+
+    @property
+    def first_byte_ms(self) -> int | None:
+        """Mean over the calls that had one; None if there were none."""
+        if self.day is None or not self.day.first_byte_ms:
+            return None
+        return self.day.first_byte_ms // max(1, self.day.calls - self.day.errors)
+
+    @property
+    def errors(self) -> float | None:
+        """Share of calls that failed; None if there were no calls."""
+        return None if self.day is None or not self.day.calls else self.day.errors / self.day.calls
+
+
+class ChannelListing(TrendListing[ChannelRow]):
+    """Channels, in the order in which they are asked."""
+
+    noun = "channel"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._steady = RowCache[ChannelRow](self.key)
+
+    def columns(self) -> Sequence[Column[ChannelRow]]:
+        return [*_name_columns(self.session.glyphs), *_health_columns(self.session.glyphs)]
+
+    def rows(self) -> Sequence[ChannelRow]:
+        ordered = sorted(self.session.board.channels, key=lambda c: (-c.priority, c.name))
+        return self._steady.keep(map(self._row, ordered))
+
+    def key(self, row: ChannelRow) -> Hashable:
+        return row.view.id
+
+    def name(self, row: ChannelRow) -> str:
+        return row.view.name
+
+    def twin(self, row: ChannelRow) -> str:
+        return "tollkeeper " + command("channel", "show", safe(row.view.name))
+
+    def lead(self, width: int) -> Content:
+        channels = self.session.board.channels
+        counts: dict[str, int] = {}
+        for channel in channels:
+            counts[channel.state] = counts.get(channel.state, 0) + 1
+        dot = self.session.glyphs.dot
+        told = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
+        resting = next((c for c in channels if c.state in ("cooling", "attention")), None)
+        parts = [(f" {len(channels)} channel{'' if len(channels) == 1 else 's'} {dot} {told}", "")]
+        if resting is not None:
+            ends = [("   z", "key"), (" clears it", "dim")]
+            room = width - sum(len(text) for text, _ in (*parts, *ends)) - 3
+            why = cut(f"{safe(resting.name, 24)}: {reason(resting)}", max(10, room))
+            parts += [(f"   {why}", "bad" if resting.state == "attention" else "warn"), *ends]
+        return content(*parts)
+
+    def detail(self, row: ChannelRow, width: int) -> Content:
+        channel, session = row.view, self.session
+        card, now = Card(width), session.now()
+        where = safe(channel.base_url) or "answers by itself"
+        key = f"key {safe(channel.key)}" if channel.key else "no key"
+        card.line((safe(channel.name), "bold"), f"   {safe(channel.dialect)}   {where}   ", (key, "dim"))
+        _health(card, row, session.glyphs)
+        if (check := channel.last_check) is not None:
+            mark, tone = (session.glyphs.ok, "ok") if check.ok else (session.glyphs.failed, "bad")
+            told = f" {fmt.seconds(check.ms)}, {fmt.ago(now, check.time)} ago: {safe(check.text)}"
+            card.row("test", (mark, tone), told)
+        else:
+            card.row("test", ("never; t tests it", "dim"))
+        if lately := session.board.incidents.newest(channel.name)[:1]:
+            card.row("lately", brief(lately[0], now, session.glyphs), ("   i", "key"), (" all incidents", "dim"))
+        for one in channel.keys if len(channel.keys) > 1 else ():
+            rest = f" {fmt.left(now, one.until_ms)}" if one.until_ms is not None else ""
+            state = "" if one.state == "ok" else f"   {state_word(one.state)}{rest} {safe(one.reason)}"
+            label = "keys" if one.number == 1 else ""
+            hint = "   A changes them" if label else ""
+            card.row(label, f"{one.number} {safe(one.key)}", (state, "warn"), (hint, "dim"))
+        card.row("models", *_models(channel, session.glyphs))
+        groups = ", ".join(map(safe, channel.groups)) or "none: nobody can use it"
+        card.row("groups", f"{groups}   priority {channel.priority}   weight {channel.weight}")
+        card.row("24 h", *self._day(row))
+        spent = f"{channel.calls:,} calls, {channel.errors:,} errors, {dollars(channel.spent_nanos)}"
+        maybe = f"; perhaps billed and not charged {dollars(channel.possible_nanos)}" if channel.possible_nanos else ""
+        card.row("ever", f"{spent}{maybe}")
+        _rest(card, channel)
+        return card.content()
+
+    def empty(self) -> Content:
+        return lines(
+            content(("No channels yet: nobody can answer.", "bold")),
+            content(""),
+            content("A channel is an upstream account: a base URL, a key, and the models it offers."),
+            content(
+                ("n", "key"), " makes one; what is found on this machine is offered   ", (":", "key"), " First steps"
+            ),
+        )
+
+    def words(self, row: ChannelRow) -> str:
+        c = row.view
+        models = " ".join(model.name for model in c.models)
+        return safe(f"{c.name} {c.dialect} {c.state} {c.base_url} {' '.join(c.groups)} {c.note} {models}", 20_000)
+
+    def _row(self, channel: ChannelView) -> ChannelRow:
+        left = fmt.left(self.session.now(), channel.until_ms) if channel.until_ms is not None else ""
+        waits = self.trends.values(channel.id, _first_byte)
+        return ChannelRow(channel, left, self.trends.totals.get(channel.id), tuple(waits))
+
+    def _day(self, row: ChannelRow) -> Iterator[tuple[str, str]]:
+        if row.day is None:
+            yield "no calls", "dim"
+            return
+        yield spark(row.waits, 24, self.session.glyphs), "live"
+        yield f" first byte {fmt.seconds(row.first_byte_ms)}", ""
+        yield f", errors {fmt.share(row.errors or 0)} of {row.day.calls:,} calls, {fmt.purse(row.day.cost_nanos)}", ""
+
+
+def reason(channel: ChannelView) -> str:
+    """Why it is not asked, without the name that stands beside it anyway."""
+    return safe(channel.reason.removeprefix(f"channel '{channel.name}': "))
+
+
+def state_word(state: str) -> str:
+    """The state as it is written everywhere."""
+    return safe(state.replace("_", " "), 12)
+
+
+def _first_byte(row: SumRow) -> float:
+    return row.first_byte_ms / max(1, row.calls - row.errors)
+
+
+def _health(card: Card, row: ChannelRow, glyphs: Glyphs) -> None:
+    channel = row.view
+    parts = [(f"{_mark(channel, glyphs)} {state_word(channel.state)}", _tone(row))]
+    if channel.reason:
+        parts.append((f"   {reason(channel)}", ""))
+    if row.left:
+        parts.append((f"   asked again in {row.left}, z clears it now", "warn"))
+    if channel.in_flight:
+        parts.append((f"   {channel.in_flight} running", "live"))
+    if channel.waiting:
+        parts.append((f"   {channel.waiting} waiting for a place", "warn"))
+    card.row("state", *parts)
+
+
+def _models(channel: ChannelView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
+    if not channel.models:
+        yield "none: L asks the upstream for its list", "warn"
+        return
+    named = [
+        f"{safe(m.name)} {glyphs.right} {safe(m.upstream)}" if m.upstream else safe(m.name)
+        for m in channel.models[:SHOWN]
+    ]
+    more = f" {glyphs.ellipsis} {len(channel.models) - SHOWN} more" if len(channel.models) > SHOWN else ""
+    yield f"{len(channel.models)}: {', '.join(named)}{more}", ""
+    if channel.patterns:
+        yield f"   by {safe(', '.join(channel.patterns), 80)}", "dim"
+    if channel.list_error:
+        yield f"   the last good list: {safe(channel.list_error)}", "warn"
+    yield "   L fetches the list", "dim"
+
+
+def _rest(card: Card, channel: ChannelView) -> None:
+    if limits := limits_words(channel.limits):
+        card.row("limits", limits)
+    ways = [f"preset {safe(channel.preset)}"] if channel.preset else []
+    ways += [f"{safe(name)}={safe(str(value))}" for name, value in channel.options.items()]
+    ways += [f"header {safe(name)}" for name in channel.headers]
+    ways += [f"through {safe(channel.proxy)}"] if channel.proxy else []
+    ways += [f"asks {brief_multiplier(channel.cost_factor)} of the price"] if channel.cost_factor != MILLION else []
+    ways += _overrides(channel.overrides) if channel.overrides else []
+    ways += ["parameters are never dropped"] if channel.strict else []
+    ways += [] if channel.finish_abandoned else ["abandoned calls are cancelled"]
+    times = channel.timeouts
+    ways.append(f"head {brief_span(round(times.head * 1000))}, idle {brief_span(round(times.idle * 1000))}")
+    card.row("ways", (", ".join(ways), "dim"))
+    if channel.note:
+        card.row("note", safe(channel.note))
+
+
+def _overrides(found: Overrides) -> Iterator[str]:
+    yield from (f"always {safe(name)}={safe(str(value), 40)}" for name, value in found.set.items())
+    yield from (f"else {safe(name)}={safe(str(value), 40)}" for name, value in found.default.items())
+    yield from (f"never {safe(name)}" for name in found.remove)
+    if found.system:
+        yield f"system prompt {'instead' if found.replace_system else 'first'}: {safe(found.system, 60)}"
+
+
+def _name_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
+    yield Column("state", "State", 11, lambda r: f"{_mark(r.view, glyphs)} {state_word(r.view.state)}", tone=_tone)
+    yield Column("name", "Name", 11, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
+    yield Column("dialect", "Dialect", 9, lambda r: safe(r.view.dialect), rank=6, tone=_dim)
+    yield Column("models", "Models", 6, lambda r: str(len(r.view.models)), right=True, rank=2)
+    yield Column(
+        "priority", "Prio", 4, lambda r: str(r.view.priority), right=True, rank=3, sort=lambda r: -r.view.priority
+    )
+
+
+def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
+    yield Column(
+        "first",
+        "First byte 24 h",
+        SPARK + 7,
+        lambda r: _speed(r, glyphs),
+        tone=lambda r: _tone(r) if r.view.reason else "",
+        sort=lambda r: r.first_byte_ms or 0,
+    )
+    yield Column(
+        "errors",
+        "Errors",
+        6,
+        lambda r: glyphs.nothing if r.errors is None else fmt.share(r.errors),
+        right=True,
+        tone=lambda r: "bad" if (r.errors or 0) > BAD_SHARE else "",
+        sort=lambda r: r.errors or 0,
+    )
+    yield Column("running", "Now", 3, lambda r: _number(r.view.in_flight, glyphs), right=True, rank=5)
+    yield Column(
+        "calls", "Calls", 6, lambda r: fmt.count(r.view.calls), right=True, rank=4, sort=lambda r: r.view.calls
+    )
+    yield Column(
+        "spent",
+        "Spent",
+        9,
+        lambda r: fmt.outlay(r.view.spent_nanos) if r.view.spent_nanos else glyphs.nothing,
+        right=True,
+        rank=1,
+        sort=lambda r: r.view.spent_nanos,
+    )
+    yield Column("groups", "Groups", 12, lambda r: safe(", ".join(r.view.groups)), rank=8, tone=_dim, extra=True)
+    yield Column("url", "Base URL", 24, lambda r: safe(r.view.base_url), rank=8, tone=_dim, extra=True)
+
+
+def _dim(_row: ChannelRow) -> str:
+    return "dim"
+
+
+def _number(number: int, glyphs: Glyphs) -> str:
+    return str(number) if number else glyphs.nothing
+
+
+def _mark(channel: ChannelView, glyphs: Glyphs) -> str:
+    marks = {"ok": glyphs.on, "cooling": glyphs.warning, "half_open": glyphs.half, "attention": glyphs.failed}
+    return marks.get(channel.state, glyphs.off)
+
+
+def _tone(row: ChannelRow) -> str:
+    return {"ok": "ok", "cooling": "warn", "half_open": "warn", "attention": "bad"}.get(row.view.state, "dim")
+
+
+def _speed(row: ChannelRow, glyphs: Glyphs) -> str:
+    """Why it does not answer and for how long; else how fast it does."""
+    if row.left or row.view.state == "attention":
+        return f"{row.left} {reason(row.view)}".strip()
+    if row.first_byte_ms is None:
+        return glyphs.nothing
+    return f"{spark(row.waits, SPARK, glyphs)} {fmt.seconds(row.first_byte_ms)}"
 
 
 class Channels(TrendPage[ChannelRow]):
     """A table of channels."""
 
     scopes = ("entity", "channels", "list")
-    verbs: ClassVar[Mapping[str, Verb]] = {**list_verbs.VERBS, **channels_verbs.VERBS}
+    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **channel_actions.VERBS}
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
     by = "channel"
     hourly = True

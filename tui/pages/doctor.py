@@ -14,15 +14,13 @@ from gateway.client.doctor import QUESTIONS, examine
 from gateway.domain.views import Step
 from tui import format as fmt
 from tui.actions import bindings
-from tui.card import Card
+from tui.cli_commands import command
 from tui.pages.base import Page, Verb
-from tui.safe import safe
 from tui.session import Session
-from tui.tones import content, lines
-from tui.twins import command
-from tui.widgets.choice import Choice
-from tui.widgets.drawn import Drawn
-from tui.widgets.toast import tell
+from tui.text import Card, content, lines, safe
+from tui.widgets.choices import Choice
+from tui.widgets.dialogs import tell
+from tui.widgets.text_block import TextBlock
 
 LAST_USED = "the one used last"
 FIRST_SEEN = "the first it sees"
@@ -40,7 +38,7 @@ class Doctor(Page):
     DEFAULT_CSS = """
     Doctor .asked { height: 1; margin: 0 1; }
     Doctor .asked Static { width: 10; color: $muted; }
-    Doctor Drawn { margin: 1 0 0 0; }
+    Doctor TextBlock { margin: 1 0 0 0; }
     """
     scopes = ("doctor",)
     verbs: ClassVar[Mapping[str, Verb]] = {"run": run}
@@ -66,7 +64,7 @@ class Doctor(Page):
         with Horizontal(classes="asked"):
             yield Static("model")
             yield Choice([FIRST_SEEN], FIRST_SEEN, id="model")
-        yield Drawn()
+        yield TextBlock()
 
     def take_focus(self) -> None:
         self.query_one("#token").focus()
@@ -82,7 +80,7 @@ class Doctor(Page):
 
     def draw(self) -> None:
         """The questions, with the answers there are."""
-        self.query_one(Drawn).show(lambda width, _: self.report(width))
+        self.query_one(TextBlock).show(lambda width, _: self.report(width))
 
     def report(self, width: int) -> Content:
         """A line a question; under a bad answer what to do."""

@@ -12,16 +12,10 @@ from gateway.domain.human_values import brief_multiplier, multiplier_of
 from gateway.domain.limits import Limits
 from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
-from tui import quoted, twins
-from tui.pages import budget_fields
-from tui.parse import (
-    budget_bodies,
-    line_like,
-    patterns,
-    required,
-)
+from tui import budgets, cli_commands, field_values
+from tui.cli_commands import changed, command
+from tui.field_values import budget_bodies, line_like, patterns, required
 from tui.session import Session
-from tui.twins import changed, command
 from tui.widgets.form import Field, Values
 
 POLICIES = {
@@ -48,12 +42,12 @@ def fields(group: GroupView | None, *, copy: bool = False) -> list[Field]:
         Field(
             id="models",
             label="Models",
-            value=quoted.written(group.models) if group else "",
+            value=field_values.names_text(group.models) if group else "",
             hint="all that its channels offer, or patterns: gpt-*",
             parse=patterns,
         ),
         *_route_fields(group),
-        *budget_fields.fields(group),
+        *budgets.budget_fields(group),
         Field(
             id="note",
             label="Note",
@@ -99,9 +93,9 @@ def policy_words(policy: str) -> str:
 def fallbacks(text: str) -> list[Fallback]:
     """``gpt-*=a,b other=c``: which models may answer for one. Raises BadRequest."""
     found = []
-    for word in quoted.spaced(text):
-        before, equals, others = quoted.sides(word)
-        model, to = quoted.bare(before), tuple(quoted.listed(others))
+    for word in field_values.spaced(text):
+        before, equals, others = field_values.sides(word)
+        model, to = field_values.bare(before), tuple(field_values.names_of(others))
         if not (model and equals and to):
             raise BadRequest(f"{word!r} is no fallback; it is MODEL=OTHER,ANOTHER, as in gpt-*=claude-sonnet-4-5")
         found.append(Fallback(model=model, to=to))
@@ -142,21 +136,21 @@ def twin(group: GroupView | None, values: Mapping[str, str]) -> str:
         group.name if group else values["name"] or "NAME",
         rename=changed(values["name"], group.name) if group else None,
         multiplier=changed(values["multiplier"], was["multiplier"]),
-        models=models if models is None else twins.joined(patterns(models)) or "*",
+        models=models if models is None else cli_commands.joined(patterns(models)) or "*",
         policy=_policy(values["policy"]) if values["policy"] != was["policy"] else None,
         note=changed(values["note"], was["note"]),
     )
     if values["sticky"] != was["sticky"]:
         text += " --sticky" if values["sticky"] == STAYS[1] else " --not-sticky"
     if (others := changed(values["fallbacks"], was["fallbacks"])) is not None:
-        pairs = (f"{twins.left(one.model)}={twins.joined(one.to)}" for one in fallbacks(others))
+        pairs = (f"{cli_commands.left(one.model)}={cli_commands.joined(one.to)}" for one in fallbacks(others))
         text += "".join(f" --fallback {shlex.quote(pair)}" for pair in pairs) or " --no-fallbacks"
-    text += twins.budgets(values, group.budgets if group else ())
-    return text + twins.limits(values["limits"], group.limits if group else Limits())
+    text += cli_commands.budgets(values, group.budgets if group else ())
+    return text + cli_commands.limits(values["limits"], group.limits if group else Limits())
 
 
 def _quoted(name: str) -> str:
-    return quoted.quoted(name, "=")
+    return field_values.quote_name(name, "=")
 
 
 def _policy(words: str) -> str:

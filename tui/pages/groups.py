@@ -1,21 +1,292 @@
-"""Groups: what ties tokens to channels, at which price, within which limits."""
+"""Groups page: what ties tokens to channels, at which price factor and within which limits.
 
-from collections.abc import Mapping
-from typing import ClassVar
+Deleting a group names what uses it first, and moves that to another group.
+"""
 
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+from textual.content import Content
+
+from gateway.domain.group import Policy
+from gateway.domain.human_values import brief_multiplier
+from gateway.domain.money import dollars
+from gateway.domain.views import GroupView
+from tui import format as fmt
 from tui.actions import bindings
-from tui.pages import groups_verbs, list_verbs
+from tui.alerts import used
+from tui.budgets import brief, forecast, tightest, tone
+from tui.cli_commands import command
+from tui.field_values import limits_words
+from tui.glyphs import Glyphs
+from tui.listing import Column, Listing, RowCache
+from tui.pages import list_page
 from tui.pages.base import Verb
-from tui.pages.groups_listing import GroupListing, GroupRow
-from tui.pages.listpage import ListPage
+from tui.pages.group_form import body, fields, policy_words, shows, twin
+from tui.pages.list_page import ListPage, seek
 from tui.session import Session
+from tui.text import Card, content, lines, safe
+from tui.widgets.dialogs import tell
+from tui.widgets.form import Field, Form, Plan
+
+GAUGE = 8
+SHOWN = 12
+"""Names in the pane."""
+
+
+class GroupRow(msgspec.Struct, frozen=True):
+    """A group, and how the channels of its route do."""
+
+    view: GroupView
+    route: tuple[tuple[str, str], ...]
+    """Channels in the order they are asked, with their states."""
+
+
+class GroupListing(Listing[GroupRow]):
+    """Groups."""
+
+    noun = "group"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._steady = RowCache[GroupRow](self.key)
+
+    def columns(self) -> Sequence[Column[GroupRow]]:
+        return list(_columns(self.session.glyphs))
+
+    def rows(self) -> Sequence[GroupRow]:
+        states = {channel.name: channel.state for channel in self.session.board.channels}
+        return self._steady.keep(
+            GroupRow(group, tuple((name, states.get(name, "off")) for name in group.channels))
+            for group in self.session.board.groups
+        )
+
+    def key(self, row: GroupRow) -> Hashable:
+        return row.view.name
+
+    def name(self, row: GroupRow) -> str:
+        return row.view.name
+
+    def twin(self, row: GroupRow) -> str:
+        return "tollkeeper " + command("group", "show", safe(row.view.name))
+
+    def lead(self, width: int) -> Content:
+        count = len(self.session.board.groups)
+        about = "a group gives its tokens a route, a price factor and shared limits"
+        return content(f" {count} group{'' if count == 1 else 's'} ", (f"{self.session.glyphs.dot} {about}", "dim"))
+
+    def detail(self, row: GroupRow, width: int) -> Content:
+        group, session = row.view, self.session
+        card, now = Card(width), session.now()
+        card.line((safe(group.name), "bold"), f"   price {brief_multiplier(group.multiplier)}")
+        card.row("route", *_route(row, session.glyphs))
+        shows = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
+        card.row("models", f"{shows}{_some(group.sees, session.glyphs) or 'none: its tokens see nothing'}")
+        stays = "; a conversation stays at the channel that has its prompt cached" if group.sticky else ""
+        card.row("first", f"{policy_words(group.policy)}{stays}")
+        for one in group.fallbacks:
+            others = f" {session.glyphs.right} ".join(map(safe, one.to))
+            card.row("else", f"{safe(one.model)} {session.glyphs.right} {others}", ("   if none can serve it", "dim"))
+        card.row("tokens", _some(group.tokens, session.glyphs) or ("none", "dim"))
+        for budget in group.budgets:
+            told = f"   {forecast(budget, now, group.created_ms)}"
+            card.row(budget.window.value, (brief(budget, GAUGE, session.glyphs), tone(used(budget))), told)
+        card.row("limits", limits_words(group.limits) or ("none of its own", "dim"))
+        card.row("ever", f"{group.calls:,} calls, {dollars(group.spent_nanos)}")
+        if group.note:
+            card.row("note", safe(group.note))
+        return card.content()
+
+    def empty(self) -> Content:
+        return lines(
+            content(("No groups: a token belongs to one.", "bold")),
+            content(""),
+            content(("n", "key"), " makes one"),
+        )
+
+    def words(self, row: GroupRow) -> str:
+        g = row.view
+        return safe(f"{g.name} {' '.join(g.tokens)} {' '.join(g.channels)} {' '.join(g.models)} {g.note}", 20_000)
+
+
+def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
+    yield Column("name", "Group", 12, lambda r: safe(r.view.name), sort=lambda r: r.view.name.casefold())
+    yield Column(
+        "multiplier",
+        "Price",
+        6,
+        lambda r: brief_multiplier(r.view.multiplier),
+        right=True,
+        tone=lambda r: "warn" if r.view.multiplier == 0 else "",
+        sort=lambda r: r.view.multiplier,
+    )
+    yield Column("tokens", "Tokens", 6, lambda r: _number(len(r.view.tokens), glyphs), right=True, rank=2)
+    yield Column("sees", "Models", 6, lambda r: _number(len(r.view.sees), glyphs), right=True, rank=3)
+    yield Column("route", "Channels", 20, lambda r: _route_text(r, glyphs), flex=True, tone=_route_tone)
+    yield Column("rpm", "Calls/m", 7, lambda r: _limit(r.view.limits.rpm, glyphs), right=True, rank=4)
+    yield Column("tpm", "Tok/m", 6, lambda r: _limit(r.view.limits.tpm, glyphs), right=True, rank=5)
+    yield Column(
+        "budget",
+        "Budget",
+        GAUGE + 16,
+        lambda r: _budget(r.view, glyphs),
+        rank=1,
+        tone=lambda r: tone(_tightness(r.view)),
+        sort=lambda r: _tightness(r.view),
+    )
+    yield Column("spent", "Spent", 9, lambda r: fmt.outlay(r.view.spent_nanos), right=True, rank=6, extra=True)
+    yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=6, extra=True)
+
+
+def _number(number: int, glyphs: Glyphs) -> str:
+    return str(number) if number else glyphs.nothing
+
+
+def _limit(number: int | None, glyphs: Glyphs) -> str:
+    return glyphs.nothing if number is None else fmt.short(number)
+
+
+def _tightness(group: GroupView) -> float:
+    return max(map(used, group.budgets), default=0.0)
+
+
+def _budget(group: GroupView, glyphs: Glyphs) -> str:
+    tight = tightest(group.budgets)
+    return "unlimited" if tight is None else brief(tight, GAUGE, glyphs)
+
+
+def _route_text(row: GroupRow, glyphs: Glyphs) -> str:
+    marks = {"ok": "", "half_open": f" {glyphs.half}", "off": f" {glyphs.off}", "attention": f" {glyphs.failed}"}
+    named = [f"{safe(name)}{marks.get(state, f' {glyphs.warning}')}" for name, state in row.route]
+    if row.view.policy != Policy.PRIORITY and named:
+        return f"{safe(row.view.policy, 12)} of {', '.join(named)}"
+    return f" {glyphs.right} ".join(named) or "no channel"
+
+
+def _route_tone(row: GroupRow) -> str:
+    return "" if any(state in ("ok", "half_open") for _, state in row.route) else "warn"
+
+
+def _route(row: GroupRow, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
+    if not row.route:
+        yield "none: name this group in a channel (4, e)", "warn"
+    for number, (name, state) in enumerate(row.route):
+        yield f" {glyphs.right} " if number else "", "dim"
+        yield safe(name), ""
+        if state != "ok":
+            yield f" ({safe(state.replace('_', ' '), 12)})", "warn"
+
+
+def _some(names: Sequence[str], glyphs: Glyphs) -> str:
+    more = f" {glyphs.ellipsis} {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(safe, names[:SHOWN])) + more
+
+
+GroupsPage = Any
+"""The page; it imports this file."""
+
+
+def chosen(page: GroupsPage) -> GroupView | None:
+    """The group under the cursor; says so if there is none."""
+    row = page.table.current
+    if row is None:
+        tell(page, "there is no group here; n makes one")
+    return None if row is None else row.view
+
+
+async def new(page: GroupsPage) -> None:
+    """Make a group."""
+    await _make(page, None)
+
+
+async def duplicate(page: GroupsPage) -> None:
+    """A new group like this one, without its tokens and channels."""
+    if (group := chosen(page)) is not None:
+        await _make(page, group)
+
+
+async def edit(page: GroupsPage) -> None:
+    """Change the group under the cursor; with another name, tokens and channels follow."""
+    group, session = chosen(page), page.session
+    if group is None:
+        return
+    plan = Plan(
+        title=f"Group {group.name}",
+        fields=fields(group),
+        save=lambda values: session.client.edit_group(group.name, body(values)),
+        twin=lambda values: twin(group, values),
+        live=lambda values: shows(session, group, values),
+    )
+    if await page.ask(Form(plan)) is not None:
+        tell(page, f"group {group.name} was changed; u takes it back")
+
+
+async def delete(page: GroupsPage) -> None:
+    """Remove the group; if something uses it, that moves to another group."""
+    group, session = chosen(page), page.session
+    if group is None:
+        return
+    others = [one.name for one in session.board.groups if one.name != group.name]
+    used = _users(group)
+    if used and not others:
+        tell(page, f"{group.name} is used by {used}, and there is no other group to move them to", bad=True)
+        return
+    if used:
+        plan = Plan(
+            title=f"Delete group {group.name}?",
+            intro=f"It is used by {used}. They move to another group. History stays.",
+            fields=[Field(id="move", label="Move them to", options=others, value=others[0])],
+            save=lambda values: _remove(session, group, values["move"]),
+            twin=lambda values: command("group", "remove", group.name, move=values["move"]),
+            verb="Delete",
+        )
+        done = await page.ask(Form(plan))
+    else:
+        done = await page.sure(f"Delete group {group.name}?", "Nothing uses it. History stays.", "Delete")
+        if done:
+            await _remove(session, group, "")
+    if done:
+        tell(page, f"deleted group {group.name}; u takes it back")
+
+
+async def _remove(session: Session, group: GroupView, move: str) -> bool:
+    await session.client.remove_group(group.name, move)
+    return True
+
+
+async def _make(page: GroupsPage, like: GroupView | None) -> None:
+    session = page.session
+    plan = Plan(
+        title="New group" if like is None else f"New group like {like.name}",
+        fields=fields(like, copy=True),
+        save=lambda values: session.client.add_group(body(values)),
+        twin=lambda values: twin(None, values),
+        live=lambda values: shows(session, None, values),
+        verb="Make it",
+    )
+    made = await page.ask(Form(plan))
+    if made is not None:
+        seek(page, made.name)
+        tell(page, f"group {made.name} was made; u takes it back")
+
+
+def _users(group: GroupView) -> str:
+    told = [f"token {safe(name, 40)}" for name in group.tokens] + [
+        f"channel {safe(name, 40)}" for name in group.channels
+    ]
+    more = f" and {len(told) - 8} more" if len(told) > 8 else ""
+    return ", ".join(told[:8]) + more
+
+
+VERBS: Mapping[str, Verb] = {"new": new, "edit": edit, "delete": delete, "duplicate": duplicate}
 
 
 class Groups(ListPage[GroupRow]):
     """A table of groups."""
 
     scopes = ("entity", "list")
-    verbs: ClassVar[Mapping[str, Verb]] = {**list_verbs.VERBS, **groups_verbs.VERBS}
+    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
 
     def __init__(self, session: Session) -> None:

@@ -1,15 +1,17 @@
-"""LiveSource: the rows of the Live page: the ring, below it the records by number, or what a filter finds of both.
+"""LiveSource: the rows of the Live page: the ring, below it the records by number, or what a filter finds in both.
 
 Three ways of looking, all newest first unless sorted:
 
-- plain: the ring, then every older record by its number; only pages that are looked at are asked for;
-- filtered: what fits in the ring, then what the server found so far among older records;
-- sorted: what fits in the ring (and was found) in another order.
+- plain: the ring, then every older record by its number; only pages in view are fetched, so a million records can be
+  scrolled without loading them;
+- filtered: what matches in the ring, then what was found so far among older records, walked page by page;
+- sorted: what matches in the ring (and was found) in another order.
 
-The rows stand still between two calls of ``renew``.
+The rows do not change between two calls of ``renew``.
 """
 
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Collection, Hashable, Sequence
 
 import msgspec
@@ -17,10 +19,8 @@ import msgspec
 from gateway.domain.query import Query
 from gateway.domain.units import CallId
 from gateway.domain.views import CallView
-from tui.calls import Calls
-from tui.columns import Column
-from tui.history import History
-from tui.rows import as_view
+from tui.calls import Calls, as_view
+from tui.listing import Column
 from tui.session import Session
 
 FOUND_LIMIT = 20_000
@@ -181,3 +181,72 @@ def _put(view: list[CallId], call_id: CallId, *, there: bool) -> None:
         view.insert(at, call_id)
     elif found and not there:
         del view[at]
+
+
+PAGE = 200
+"""Records asked for at a time: a few screens."""
+
+PAGES = 60
+"""Pages kept; those looked at longest ago go first."""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Which records are missing: those numbered ``at``, ``at - 1``, ... ``limit`` of them."""
+
+    page: int
+    at: int
+    limit: int
+
+
+class History:
+    """What is known of the records, and what must be asked for to know more."""
+
+    def __init__(self, page: int = PAGE, pages: int = PAGES) -> None:
+        self._size = page
+        self._keep = pages
+        self._pages: OrderedDict[int, Sequence[CallView]] = OrderedDict()
+        self._missing: OrderedDict[int, None] = OrderedDict()
+        self._asked: set[int] = set()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something is missing."""
+        return bool(self._missing)
+
+    def row(self, number: int) -> CallView | None:
+        """The record with this number; None notes that it is missing."""
+        page, offset = divmod(number - 1, self._size)
+        rows = self._pages.get(page)
+        if rows is None or offset >= len(rows):
+            if page not in self._asked:
+                self._missing[page] = None
+            return None
+        self._pages.move_to_end(page)
+        return rows[offset]
+
+    def next(self, count: int) -> Ask | None:
+        """What to ask for next, what was missed last first; ``count`` is the newest number there is."""
+        if not self._missing:
+            return None
+        page, _ = self._missing.popitem()
+        self._missing.clear()  # what was scrolled past is no longer wanted; the next paint will say what is
+        self._asked.add(page)
+        at = min((page + 1) * self._size, count)
+        return Ask(page, at, max(1, at - page * self._size))
+
+    def fill(self, ask: Ask, found: Sequence[CallView]) -> None:
+        """Take in an answer, newest first."""
+        self._asked.discard(ask.page)
+        self._pages[ask.page] = list(reversed(found))
+        while len(self._pages) > self._keep:
+            self._pages.popitem(last=False)
+
+    def fail(self, ask: Ask) -> None:
+        """There was no answer: the page may be asked for again."""
+        self._asked.discard(ask.page)
+
+    def clear(self) -> None:
+        """Forget everything: another server, or records were removed."""
+        self._pages.clear()
+        self._missing.clear()
+        self._asked.clear()

@@ -1,21 +1,252 @@
-"""Models: what clients may ask for, what it costs, and who serves it."""
+"""Models page: the models clients can ask for, their prices and channels; set or import prices."""
 
-from collections.abc import Mapping
-from typing import ClassVar
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
 
+import msgspec
+
+from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.human_values import tiers_of, written_tier
+from gateway.domain.money import dollars, nanos_of
+from gateway.domain.units import MILLION, Millis, Nanos
+from gateway.domain.upstream_views import PriceProposal
+from gateway.domain.views import ModelView, PriceView
+from tui import format as fmt
 from tui.actions import bindings
-from tui.pages import list_verbs, models_verbs
+from tui.cli_commands import command
+from tui.field_values import optional
+from tui.pages import list_page
 from tui.pages.base import Verb
-from tui.pages.models_listing import ModelListing, ModelRow
-from tui.pages.trendpage import TrendPage
+from tui.pages.list_page import TrendPage
+from tui.pages.models_table import ModelListing, ModelRow, example
 from tui.session import Session
+from tui.text import safe
+from tui.widgets.choices import MultiSelect
+from tui.widgets.dialogs import Busy, tell
+from tui.widgets.form import Field, Form, Plan, Values
+from tui.widgets.why import WhyScreen
+
+WORDS = {"new": "new", "up": "dearer", "down": "cheaper"}
+ORDER = ("new", "up", "down")
+
+
+def price_changes(found: Sequence[PriceProposal]) -> list[PriceProposal]:
+    """Those that would change something, prices set by hand left out: new ones first."""
+    wanted = [one for one in found if one.differs and not one.kept]
+    return sorted(wanted, key=lambda one: (ORDER.index(one.change) if one.change in ORDER else 9, one.model))
+
+
+def price_options(found: Sequence[PriceProposal]) -> list[tuple[str, str]]:
+    """Ids, and what each would change."""
+    return [(one.model, _said(one)) for one in found]
+
+
+def usual_prices(found: Sequence[PriceProposal]) -> list[str]:
+    """Those that are taken over unless one decides otherwise: what looks wrong is not among them."""
+    return [one.model for one in found if not one.guard]
+
+
+def about_prices(found: Sequence[PriceProposal]) -> str:
+    """How many there are of each kind, and what to know of the list."""
+    rows = price_changes(found)
+    same = sum(not one.differs for one in found)
+    kept = sum(one.kept and one.differs for one in found)
+    told = [f"{len(rows)} would change, {same} are as listed"]
+    if kept:
+        told.append(f"{kept} that you set yourself stay{'s' if kept == 1 else ''}")
+    text = f"{'; '.join(told)}. Dollars per million tokens, in / out."
+    if any(one.listed.stale for one in found):
+        text += "\nThe list is old: a newer tollkeeper has a newer one."
+    return text
+
+
+def guarded_prices(found: Sequence[PriceProposal], on: Collection[str]) -> bool:
+    """Whether something is chosen that is only taken over if it is accepted."""
+    return any(one.guard for one in found if one.model in on)
+
+
+def _said(one: PriceProposal) -> str:
+    now = "no price" if one.now is None else _rates(one.now)
+    tiers = f", {one.listed.tiers} for longer inputs" if one.listed.tiers else ""
+    guard = f"   ! {safe(one.guard, 120)}" if one.guard else ""
+    change = WORDS.get(one.change, safe(one.change, 12))
+    return f"{change:<8}{safe(one.model)}   {now} > {_rates(one.listed)}{tiers}   {safe(one.channel, 24)}{guard}"
+
+
+def _rates(price: PriceView) -> str:
+    return "free" if price.free else f"{fmt.price(price.input_nanos)} / {fmt.price(price.output_nanos)}"
+
+
+ModelsPage = Any
+"""The page; it imports this file."""
+
+RATES = (
+    ("input", "Input, $ per M", "dollars per million input tokens"),
+    ("output", "Output, $ per M", "dollars per million output tokens"),
+    ("cached_input", "Cached input", "as input, or dollars per million cached input tokens"),
+    ("cache_write", "Cache write", "as input, or dollars per million tokens written to the cache"),
+    ("per_call", "A call", "nothing, or dollars for every call besides"),
+)
+
+
+def chosen(page: ModelsPage) -> ModelView | None:
+    """The model under the cursor; says so if there is none."""
+    row = page.table.current
+    if row is None:
+        tell(page, "there is no model here; 4 shows the channels")
+    return None if row is None else row.view
+
+
+async def edit(page: ModelsPage) -> None:
+    """Set the price of the model under the cursor."""
+    model, session = chosen(page), page.session
+    if model is None:
+        return
+    plan = Plan(
+        title=f"Price of {model.name}",
+        fields=[*(_field(name, label, hint, model.price) for name, label, hint in RATES), _tiers_field(model.price)],
+        save=lambda values: session.client.set_price(model.name, body(values)),
+        twin=lambda values: twin(model.name, values),
+        live=lambda values: live(page, values),
+    )
+    if await page.ask(Form(plan)) is not None:
+        tell(page, f"the price of {model.name} was set; u takes it back")
+
+
+async def free(page: ModelsPage) -> None:
+    """It costs nothing, by a price of zero."""
+    model = chosen(page)
+    if model is None:
+        return
+    breaks = "Its calls will cost nothing and no budget in dollars will hold them."
+    if await page.sure(f"Make {model.name} free?", breaks, "Free"):
+        await page.session.client.set_price(model.name, {"input": 0, "output": 0})
+        tell(page, f"{model.name} is free; u takes it back")
+
+
+async def delete(page: ModelsPage) -> None:
+    """Take the price away: the model is unpriced then."""
+    model = chosen(page)
+    if model is None:
+        return
+    if model.price is None:
+        tell(page, f"{model.name} has no price")
+        return
+    breaks = "Its calls are counted and not charged then, and no budget in dollars will hold them."
+    if await page.sure(f"Remove the price of {model.name}?", breaks, "Remove"):
+        await page.session.client.remove_price(model.name)
+        tell(page, f"{model.name} has no price any more; u takes it back")
+
+
+def body(values: Values) -> dict[str, Any]:
+    """The whole price, as the server takes it."""
+    made = {name: value for name, value in values.items() if value is not None}
+    if tiers := made.pop("tiers", []):
+        made["tiers"] = msgspec.to_builtins(tiers)
+    return made
+
+
+def live(page: ModelsPage, values: Values) -> str:
+    """What an example call costs at what is typed."""
+    view = _view(values)
+    told = f"10k in + 1k out = {dollars(example(view))}"
+    factors = sorted({group.multiplier: group.name for group in page.session.board.groups}.items(), reverse=True)
+    for factor, name in [one for one in factors if one[0] != MILLION][:3]:
+        told += f"   {dollars(example(view, factor))} in {safe(name, 24)}"
+    return told
+
+
+def twin(model: str, values: Mapping[str, str]) -> str:
+    """The command that sets the same."""
+    given = {name: text.strip() or None for name, text in values.items()}
+    text = command(
+        "price",
+        "set",
+        model,
+        input=given["input"],
+        output=given["output"],
+        cached=given["cached_input"],
+        cache_write=given["cache_write"],
+        per_call=given["per_call"],
+    )
+    return text + "".join(f" --tier {shlex.quote(tier)}" for tier in values["tiers"].split())
+
+
+def _field(name: str, label: str, hint: str, price: PriceView | None) -> Field:
+    there = getattr(price, f"{name}_nanos") if price is not None else None
+    value = "" if there is None or (name == "per_call" and not there) else fmt.price(there).replace(",", "")
+    read = nanos_of if name in ("input", "output") else optional(nanos_of)
+    return Field(id=name, label=label, value=value, hint=hint, parse=lambda text: _not_negative(read(text)))
+
+
+def _tiers_field(price: PriceView | None) -> Field:
+    written = " ".join(map(written_tier, price.tier_prices)) if price else ""
+    hint = "none, or 200k=6/22.50: input/output above 200k tokens"
+    return Field(id="tiers", label="Longer inputs", value=written, hint=hint, parse=tiers_of)
+
+
+def _not_negative(nanos: int | None) -> int | None:
+    if nanos is not None and nanos < 0:
+        raise BadRequest("a price is not negative")
+    return nanos
+
+
+def _view(values: Values) -> PriceView:
+    return PriceView(
+        model="",
+        input_nanos=values["input"],
+        cached_input_nanos=values["cached_input"],
+        cache_write_nanos=values["cache_write"],
+        output_nanos=values["output"],
+        per_call_nanos=values["per_call"] or Nanos(0),
+        free=False,
+        source="",
+        updated_ms=Millis(0),
+        tiers=0,
+    )
+
+
+async def take_over(page: ModelsPage) -> None:
+    """What vendors charge, as a preview; what is chosen of it is taken over in one change."""
+    session = page.session
+    found = await page.ask(Busy("Looking prices up", session.client.import_prices, session.now))
+    if isinstance(found, GatewayError):
+        raise found
+    if found is None:
+        return
+    rows = price_changes(found)
+    if not rows:
+        what = "no list knows a price for any of these models" if not found else about_prices(found)
+        tell(page, f"nothing to take over: {what}")
+        return
+    text = f"{about_prices(found)}\n\n$ tollkeeper price import --dry-run"
+    on = await page.ask(MultiSelect("Prices from the list", text, price_options(rows), usual_prices(rows)))
+    if on:
+        accept = guarded_prices(rows, on)
+        done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
+        count = sum(one.applied for one in done)
+        tell(page, f"{count} price{'' if count == 1 else 's'} taken over; u takes that back")
+
+
+async def why(page: ModelsPage) -> None:
+    """What calls for it would get, by the token that was used last."""
+    model, tokens = chosen(page), page.session.board.tokens
+    if model is not None and tokens:
+        last = max(tokens, key=lambda token: token.last_used_ms or 0)
+        await page.ask(WhyScreen(page.session, last.name, model.name))
+    elif model is not None:
+        tell(page, "there is no token yet: page 2 makes one")
+
+
+VERBS: Mapping[str, Verb] = {"edit": edit, "free": free, "delete": delete, "import": take_over, "why": why}
 
 
 class Models(TrendPage[ModelRow]):
     """A table of models and their prices."""
 
     scopes = ("models", "list")
-    verbs: ClassVar[Mapping[str, Verb]] = {**list_verbs.VERBS, **models_verbs.VERBS}
+    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
     by = "model"
 

@@ -7,18 +7,11 @@ from gateway.domain.human_values import local_time
 from gateway.domain.limits import Limits
 from gateway.domain.patterns import matches
 from gateway.domain.views import TokenView
-from tui import quoted, twins
-from tui.pages import budget_fields
-from tui.parse import (
-    budget_bodies,
-    expiry,
-    line_like,
-    patterns,
-    required,
-)
-from tui.safe import safe
+from tui import budgets, cli_commands, field_values
+from tui.cli_commands import changed, command
+from tui.field_values import budget_bodies, expiry, line_like, patterns, required
 from tui.session import Session
-from tui.twins import changed, command
+from tui.text import safe
 from tui.widgets.form import Field, Values
 
 SHOWN = 6
@@ -45,11 +38,11 @@ def fields(session: Session, token: TokenView | None, *, copy: bool = False) -> 
         Field(
             id="models",
             label="Models",
-            value=quoted.written(token.models) if token else "",
+            value=field_values.names_text(token.models) if token else "",
             hint="all of the group, or patterns: gpt-*, claude-*",
             parse=patterns,
         ),
-        *budget_fields.fields(token),
+        *budgets.budget_fields(token),
         Field(
             id="expires",
             label="Expires",
@@ -115,18 +108,18 @@ def edit_twin(token: TokenView, values: Mapping[str, str]) -> str:
 
 def _options(words: tuple[str, ...], values: Mapping[str, str], token: TokenView | None) -> str:
     stop = values["stop_when_empty"].startswith("stop")
-    models = changed(values["models"], quoted.written(token.models) if token else "")
+    models = changed(values["models"], field_values.names_text(token.models) if token else "")
     expires = changed(values["expires"], _expiry(token))
     text = command(
         *words,
         rename=changed(values["name"], token.name) if token else None,
         group=changed(values["group"], token.group if token else ""),
-        models=models if models is None else twins.joined(patterns(models)) or "*",
+        models=models if models is None else cli_commands.joined(patterns(models)) or "*",
         expires=expires if expires is None else expires or "never",
         note=changed(values["note"], token.note if token else ""),
     )
-    text += twins.budgets(values, token.budgets if token else ())
-    text += twins.limits(values["limits"], token.limits if token else Limits())
+    text += cli_commands.budgets(values, token.budgets if token else ())
+    text += cli_commands.limits(values["limits"], token.limits if token else Limits())
     if stop != (token.stop_when_empty if token else False):
         text += " --stop-when-empty" if stop else " --finish-when-empty"
     return text

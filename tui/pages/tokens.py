@@ -1,21 +1,340 @@
-"""Tokens: the keys that clients present, what they may spend, and how to use them."""
+"""Tokens page: the keys that clients present, what they may spend, and how to use them."""
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
+import msgspec
+from textual.content import Content
+
+from gateway.domain.money import dollars
+from gateway.domain.units import Nanos
+from gateway.domain.views import NewToken, TokenView
+from tui import format as fmt
 from tui.actions import bindings
-from tui.pages import list_verbs, tokens_verbs
+from tui.alerts import used
+from tui.budgets import brief, forecast, tightest, tone
+from tui.charts import spark
+from tui.cli_commands import command
+from tui.field_values import limits_words
+from tui.glyphs import Glyphs
+from tui.listing import Column, RowCache
+from tui.pages import list_page
 from tui.pages.base import Verb
-from tui.pages.tokens_listing import TokenListing, TokenRow
-from tui.pages.trendpage import TrendPage
+from tui.pages.list_page import TrendListing, TrendPage, seek
+from tui.pages.token_form import add_twin, body, edit_twin, fields, sees
 from tui.session import Session
+from tui.text import Card, content, lines, safe
+from tui.widgets.connect import Connect
+from tui.widgets.dialogs import tell
+from tui.widgets.form import Form, Plan
+from tui.widgets.why import WhyScreen
+
+GAUGE = 8
+SHOWN = 12
+"""Model names in the pane."""
+
+
+class TokenRow(msgspec.Struct, frozen=True):
+    """A token and what changes by itself."""
+
+    view: TokenView
+    today: Nanos
+    seen: str
+    expires: str
+
+
+class TokenListing(TrendListing[TokenRow]):
+    """Tokens."""
+
+    noun = "token"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._steady = RowCache[TokenRow](self.key)
+
+    def columns(self) -> Sequence[Column[TokenRow]]:
+        return [*_name_columns(self.session.glyphs), *_money_columns(self.session.glyphs)]
+
+    def rows(self) -> Sequence[TokenRow]:
+        return self._steady.keep(map(self._row, self.session.board.tokens))
+
+    def key(self, row: TokenRow) -> Hashable:
+        return row.view.id
+
+    def name(self, row: TokenRow) -> str:
+        return row.view.name
+
+    def twin(self, row: TokenRow) -> str:
+        return "tollkeeper " + command("token", "show", safe(row.view.name))
+
+    def lead(self, width: int) -> Content:
+        tokens = self.session.board.tokens
+        on = sum(token.state == "active" for token in tokens)
+        tight = max(tokens, key=_tightness, default=None)
+        parts = [(f" {len(tokens)} token{'' if len(tokens) == 1 else 's'} {self.session.glyphs.dot} {on} on", "")]
+        if tight is not None and (share := _tightness(tight)) >= 0.9:
+            parts.append((f" {self.session.glyphs.dot} {safe(tight.name, 30)} is at {fmt.share(share)}", tone(share)))
+        parts.append(("   c shows how to use one, with a test call", "dim"))
+        return content(*parts)
+
+    def detail(self, row: TokenRow, width: int) -> Content:
+        token, session = row.view, self.session
+        card, now = Card(width), session.now()
+        since = fmt.moment(token.created_ms, now)
+        card.line((safe(token.name), "bold"), f"   {safe(token.hint)}   group {safe(token.group)}", _state(token))
+        for budget in token.budgets:
+            said_ = forecast(budget, now, token.created_ms)
+            card.row(budget.window.value, (brief(budget, GAUGE, session.glyphs), tone(used(budget))), f"   {said_}")
+        if not token.budgets:
+            card.row("budget", ("none of its own", "dim"))
+        self._history(card, row, width)
+        card.row("limits", limits_words(token.limits) or ("none of its own", "dim"))
+        card.row("models", *_models(token, session.glyphs))
+        stops = "stops" if token.stop_when_empty else "may finish"
+        card.row(
+            "more", (f"made {since}; expires {row.expires}; when its budget is gone a running stream {stops}", "dim")
+        )
+        if token.note:
+            card.row("note", safe(token.note))
+        return card.content()
+
+    def empty(self) -> Content:
+        return lines(
+            content(("No tokens yet.", "bold")),
+            content(""),
+            content("A token is the key that a client presents: its group, its budgets, its limits."),
+            content(("n", "key"), " makes one and shows its key once   ", (":", "key"), " First steps"),
+        )
+
+    def words(self, row: TokenRow) -> str:
+        token = row.view
+        return safe(f"{token.name} {token.group} {token.state} {token.hint} {token.note}")
+
+    def _row(self, token: TokenView) -> TokenRow:
+        now = self.session.now()
+        today = self.trends.newest(token.id)
+        seen = "now" if token.held_nanos else fmt.ago(now, token.last_used_ms)
+        expires = "never"
+        if token.expires_ms is not None:
+            expires = "expired" if token.expires_ms <= now else fmt.day(token.expires_ms)
+            if now < token.expires_ms < now + 86_400_000:
+                expires = f"in {fmt.age(token.expires_ms - now)}"
+        return TokenRow(token, today.cost_nanos if today else Nanos(0), seen, expires)
+
+    def _history(self, card: Card, row: TokenRow, width: int) -> None:
+        room = min(30, max(10, width - 50))
+        costs = self.trends.values(row.view.id, lambda one: one.cost_nanos)
+        total = self.trends.totals.get(row.view.id)
+        told = f" {fmt.purse(row.today)} today, {dollars(row.view.spent_nanos)} in all, {row.view.calls:,} calls"
+        if total is not None and total.calls:
+            told += f", errors {fmt.share(total.errors / total.calls)}"
+        card.row("30 days", (spark(costs, room, self.session.glyphs), "live"), told)
+
+
+def _tightness(token: TokenView) -> float:
+    return max(map(used, token.budgets), default=0.0) if token.enabled else 0.0
+
+
+def _state(token: TokenView) -> tuple[str, str]:
+    return ("", "") if token.state == "active" else (f"   {safe(token.state)}", "warn")
+
+
+def _models(token: TokenView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
+    allowed = f"may use {', '.join(map(safe, token.models))}; " if token.models else ""
+    if not token.sees:
+        yield f"{allowed}sees none: no enabled channel of its group offers an allowed model", "warn"
+        return
+    more = f" {glyphs.ellipsis} {len(token.sees) - SHOWN} more" if len(token.sees) > SHOWN else ""
+    yield f"{allowed}sees {len(token.sees)}: {', '.join(map(safe, token.sees[:SHOWN]))}{more}", ""
+
+
+def _name_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
+    yield Column("state", "", 1, lambda r: _mark(r.view, glyphs), tone=lambda r: _mark_tone(r.view))
+    yield Column("name", "Name", 10, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
+    yield Column("key", "Key", 15, lambda r: safe(r.view.hint), rank=5, tone=_dim)
+    yield Column("group", "Group", 9, lambda r: safe(r.view.group), rank=2, sort=lambda r: r.view.group)
+
+
+def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
+    yield Column(
+        "budget",
+        "Budget",
+        GAUGE + 16,
+        lambda r: _budget(r.view, glyphs),
+        tone=lambda r: tone(_tightness(r.view)),
+        sort=lambda r: _tightness(r.view),
+    )
+    yield Column("window", "Window", 6, lambda r: _window(r.view), rank=6, tone=_dim)
+    yield Column(
+        "today",
+        "Today",
+        9,
+        lambda r: fmt.outlay(r.today) if r.today else glyphs.nothing,
+        right=True,
+        sort=lambda r: r.today,
+    )
+    yield Column(
+        "expires",
+        "Expires",
+        7,
+        lambda r: r.expires,
+        rank=3,
+        tone=lambda r: "warn" if r.view.expires_ms else "dim",
+        sort=lambda r: r.view.expires_ms or 1 << 62,
+    )
+    yield Column("seen", "Seen", 5, lambda r: r.seen, right=True, sort=lambda r: -(r.view.last_used_ms or 0))
+    yield Column("spent", "Spent", 9, lambda r: fmt.outlay(r.view.spent_nanos), right=True, rank=7, extra=True)
+    yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=7, extra=True)
+    yield Column("sees", "Models", 6, lambda r: str(len(r.view.sees)), right=True, rank=8, extra=True)
+
+
+def _dim(_row: TokenRow) -> str:
+    return "dim"
+
+
+def _mark(token: TokenView, glyphs: Glyphs) -> str:
+    return {"active": glyphs.on, "expired": glyphs.failed}.get(token.state, glyphs.off)
+
+
+def _mark_tone(token: TokenView) -> str:
+    return {"active": "ok", "expired": "bad"}.get(token.state, "dim")
+
+
+def _budget(token: TokenView, glyphs: Glyphs) -> str:
+    tight = tightest(token.budgets)
+    return "unlimited" if tight is None else brief(tight, GAUGE, glyphs)
+
+
+def _window(token: TokenView) -> str:
+    tight = tightest(token.budgets)
+    return "" if tight is None else tight.window.value
+
+
+TokensPage = Any
+"""The page; it imports this file."""
+
+
+def chosen(page: TokensPage) -> TokenView | None:
+    """The token under the cursor; says so if there is none."""
+    row = page.table.current
+    if row is None:
+        tell(page, "there is no token here; n makes one")
+    return None if row is None else row.view
+
+
+async def new(page: TokensPage) -> None:
+    """Make a token; its key is shown once, on the card that tells how to use it."""
+    await _make(page, None)
+
+
+async def duplicate(page: TokensPage) -> None:
+    """A new token like this one, with a key of its own."""
+    if (token := chosen(page)) is not None:
+        await _make(page, token)
+
+
+async def edit(page: TokensPage) -> None:
+    """Change the token under the cursor."""
+    token, session = chosen(page), page.session
+    if token is None:
+        return
+    plan = Plan(
+        title=f"Token {token.name}",
+        fields=fields(session, token),
+        save=lambda values: session.client.edit_token(token.id, body(values)),
+        twin=lambda values: edit_twin(token, values),
+        live=lambda values: sees(session, values),
+    )
+    if await page.ask(Form(plan)) is not None:
+        tell(page, f"token {token.name} was changed; u takes it back")
+
+
+async def toggle(page: TokensPage) -> None:
+    """Refuse the token's calls, or accept them again."""
+    if (token := chosen(page)) is not None:
+        await page.session.client.edit_token(token.id, {"enabled": not token.enabled})
+        tell(page, f"token {token.name} is {'off: its clients get 401' if token.enabled else 'on'}; u takes it back")
+
+
+async def rotate(page: TokensPage) -> None:
+    """A new key for the token; the old one stops working at once."""
+    token = chosen(page)
+    if token is None:
+        return
+    breaks = f"The old key stops working at once. {_used(page, token)}"
+    if await page.sure(f"Give {token.name} a new key?", breaks, "New key"):
+        await _show(page, await page.session.client.rotate_token(token.id))
+
+
+async def delete(page: TokensPage) -> None:
+    """Remove the token, after asking."""
+    token = chosen(page)
+    if token is None:
+        return
+    breaks = f"{_used(page, token)} Those clients get 401 at once. History stays."
+    if await page.sure(f"Delete {token.name}?", breaks, "Delete"):
+        await page.session.client.remove_token(token.id)
+        tell(page, f"deleted token {token.name}; u takes it back")
+
+
+async def connect(page: TokensPage) -> None:
+    """How to use this token, with a test call."""
+    if (token := chosen(page)) is not None:
+        await page.ask(Connect(page.session, token))
+
+
+async def _make(page: TokensPage, like: TokenView | None) -> None:
+    session = page.session
+    plan = Plan(
+        title="New token" if like is None else f"New token like {like.name}",
+        fields=fields(session, like, copy=True),
+        save=lambda values: session.client.add_token(body(values, like)),
+        twin=add_twin,
+        live=lambda values: sees(session, values),
+        verb="Make it",
+    )
+    made = await page.ask(Form(plan))
+    if made is not None:
+        await _show(page, made)
+
+
+async def _show(page: TokensPage, made: NewToken) -> None:
+    """The only time that the key is shown."""
+    seek(page, made.token.id)
+    await page.ask(Connect(page.session, made.token, key=made.key))
+
+
+def _used(page: TokensPage, token: TokenView) -> str:
+    """How much it is in use."""
+    if token.last_used_ms is None:
+        return "It was never used."
+    ago = fmt.ago(page.session.now(), token.last_used_ms)
+    return f"{safe(token.name)} made {token.calls:,} calls, the last one {ago if ago == 'now' else ago + ' ago'}."
+
+
+async def why(page: TokensPage) -> None:
+    """What the token's calls would get."""
+    if (token := chosen(page)) is not None:
+        await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
+
+
+VERBS: Mapping[str, Verb] = {
+    "why": why,
+    "new": new,
+    "edit": edit,
+    "toggle": toggle,
+    "delete": delete,
+    "duplicate": duplicate,
+    "connect": connect,
+    "rotate": rotate,
+}
 
 
 class Tokens(TrendPage[TokenRow]):
     """A table of tokens."""
 
     scopes = ("entity", "tokens", "list")
-    verbs: ClassVar[Mapping[str, Verb]] = {**list_verbs.VERBS, **tokens_verbs.VERBS}
+    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
     by = "token"
 

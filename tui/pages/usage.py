@@ -17,11 +17,10 @@ from tui.alerts import used
 from tui.budgets import brief, forecast, tone
 from tui.pages.base import Page, Verb
 from tui.pages.usage_chart import VALUES, beside, chart, legend, ranking, together
-from tui.safe import cell, safe
 from tui.session import Session
-from tui.tones import Part, content, lines
+from tui.text import Part, cell, content, lines, safe
 from tui.trends import Trends, days, hours, trends
-from tui.widgets.drawn import Drawn
+from tui.widgets.text_block import TextBlock
 
 PERIODS: Mapping[str, tuple[str, int]] = {
     "30 days": ("day", 30),
@@ -85,10 +84,10 @@ class Usage(Page):
 
     def compose(self) -> ComposeResult:
         yield Static(classes="lead")
-        yield Drawn()
+        yield TextBlock()
 
     def take_focus(self) -> None:
-        self.query_one(Drawn).focus()
+        self.query_one(TextBlock).focus()
 
     def choice(self, name: str, options: Sequence[str]) -> str:
         """What is chosen; the first option if that makes no sense any more."""
@@ -99,7 +98,7 @@ class Usage(Page):
         if self.session.link == "attached" and self._due():
             self.run_worker(self._ask(), group="usage", exclusive=True, exit_on_error=True)
         self.query_one(".lead", Static).update(self.lead())
-        self.query_one(Drawn).show(self.draw)
+        self.query_one(TextBlock).show(self.draw)
 
     def lead(self) -> Content:
         """What is shown, and the sums of it."""

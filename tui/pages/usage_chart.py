@@ -12,8 +12,7 @@ from gateway.domain.views import SumRow
 from tui import charts
 from tui import format as fmt
 from tui.glyphs import Glyphs
-from tui.safe import cell, safe
-from tui.tones import Part, content
+from tui.text import Part, cell, content, safe
 from tui.trends import Trends
 
 T = TypeVar("T")

@@ -1,26 +1,28 @@
-"""Connect: the card that tells how to use a token, as texts to paste, and tries it with a real call.
+"""Connect: the card that shows how to use a token, as texts to paste, and makes a test call with it.
 
-If the token was just made, its key stands on the card, this once.
+A new token's key is on the card, this once. The test call is one tiny streamed call through /v1, as clients make it;
+then its receipt is shown, or why it failed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gateway.client import connect_card
-from gateway.domain.views import TokenView
-from tui.apps import guide
-from tui.clipboard import copy
-from tui.safe import safe, safe_lines
+from gateway.client.test_call import public_api
+from gateway.domain.errors import GatewayError
+from gateway.domain.views import CallView, TokenView
+from tui.receipt import receipt
 from tui.session import Session
-from tui.tones import Part, content, lines
-from tui.widgets.toast import tell
-from tui.widgets.tried import Tried
+from tui.terminal import copy
+from tui.text import Part, content, lines, safe, safe_lines
+from tui.widgets.dialogs import tell
 
 PLACEHOLDER_MODEL = "MODEL"
 KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
@@ -66,7 +68,7 @@ class Connect(ModalScreen[None]):
                 yield Static(classes="model")
                 yield Static(classes="kinds")
                 yield Static(classes="text")
-                yield Tried(self._session, self._token, self._key)
+                yield TokenTest(self._session, self._token, self._key)
             yield Static(_keys(known=bool(self._key)), classes="keys")
 
     def on_mount(self) -> None:
@@ -146,7 +148,7 @@ class Connect(ModalScreen[None]):
         self.dismiss(None)
 
     def action_try(self) -> None:
-        self.query_one(Tried).call(self._model)
+        self.query_one(TokenTest).call(self._model)
 
     def on_tried_done(self) -> None:
         """The receipt is longer than a small screen; its end tells the cost."""
@@ -169,3 +171,79 @@ def _keys(*, known: bool) -> Content:
         parts += [("k", "key"), (" copy key  ", "dim")]
     parts += [("m", "key"), (" model  ", "dim"), ("tab", "key"), (" kind  ", "dim"), ("esc", "key")]
     return content(*parts, (" close", "dim"))
+
+
+TICK_S = 0.2
+
+
+class TokenTest(Static):
+    """One call at a time; ``key`` is empty if it is not known."""
+
+    class Done(Message):
+        """There is a receipt, or a reason."""
+
+    def __init__(self, session: Session, token: TokenView, key: str) -> None:
+        super().__init__(classes="said")
+        self._session = session
+        self._token = token
+        self._key = key
+        self._model = ""
+        self._began: int | None = None
+
+    def on_mount(self) -> None:
+        self.set_interval(TICK_S, self._draw_waiting)
+
+    def call(self, model: str) -> None:
+        """Make the call, unless one is being made or the server is gone."""
+        if not model:
+            self.update(content(("this token sees no model: 'e' on the page changes its group", "bad")))
+        elif self._began is None and self._session.link == "attached":
+            self._model, self._began = model, self._session.now()
+            self._draw_waiting()
+            self.run_worker(self._call(), group="trial", exit_on_error=True)
+
+    async def _call(self) -> None:
+        session = self._session
+        try:
+            call = await trial(session, self._token, self._model, self._key)
+        except GatewayError as error:
+            self.update(self._failure(error))
+        else:
+            self.update(receipt(call, session.now(), session.glyphs, max(20, self.size.width)))
+        finally:
+            self._began = None
+            self.post_message(self.Done())
+
+    def _failure(self, error: GatewayError) -> Content:
+        what = f"{self._session.glyphs.failed} the test call failed: {safe_lines(error.message)}"
+        return lines(content((what, "bad")), content(("8 runs the doctor: it finds out why", "dim")))
+
+    def _draw_waiting(self) -> None:
+        if self._began is not None:
+            passed = (self._session.now() - self._began) / 1000
+            self.update(content((f"asking {safe(self._model, 60)} through the gateway ... {passed:.1f} s", "live")))
+
+
+async def trial(session: Session, token: TokenView, model: str, key: str = "") -> CallView:
+    """The finished call; ``key`` if it is known, else a pass for the token. Raises what /v1 refuses it with."""
+    client = session.client
+    present = key or await client.token_pass(token.id)
+    call_id = await public_api(session.address, present).streamed_call(model)
+    return await client.call(call_id)
+
+
+APPS: Sequence[tuple[str, str]] = (
+    ("Open WebUI", "Admin Panel > Settings > Connections > OpenAI API: URL {url}, key KEY"),
+    ("Cline, Roo Code", "API Provider OpenAI Compatible: Base URL {url}, API Key KEY, Model ID {model}"),
+    ("Continue", "config.yaml: provider: openai, apiBase: {url}, apiKey: KEY, model: {model}"),
+    ("Aider", "aider --openai-api-base {url} --openai-api-key KEY --model openai/{model}"),
+    ("LangChain", 'ChatOpenAI(base_url="{url}", api_key="KEY", model="{model}")'),
+    ("llm", "extra-openai-models.yaml: model_id: {model}, model_name: {model}, api_base: {url}"),
+    ("others", "an OpenAI compatible provider: base URL {url}, any program that reads OPENAI_BASE_URL"),
+)
+
+
+def guide(url: str, model: str) -> str:
+    """A line a program."""
+    width = max(len(name) for name, _ in APPS)
+    return "\n".join(f"{name:<{width}}  {text.format(url=url, model=model)}" for name, text in APPS)

@@ -8,7 +8,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui.actions import Action, key_text, of
-from tui.tones import content
+from tui.text import content
 
 LAST = tuple(action for action in of("app") if action.verb in ("help", "leave"))
 """These are always there, at the right."""

@@ -18,12 +18,11 @@ from textual.suggester import SuggestFromList
 from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
-from tui.clipboard import copy
-from tui.parse import line
-from tui.safe import safe, safe_lines
-from tui.tones import content
-from tui.widgets.choice import Choice
-from tui.widgets.toast import tell
+from tui.field_values import line
+from tui.terminal import copy
+from tui.text import content, safe, safe_lines
+from tui.widgets.choices import Choice
+from tui.widgets.dialogs import BACK, tell
 
 Values = Mapping[str, Any]
 """What the fields' parsers gave, by the ids of the fields."""
@@ -31,10 +30,6 @@ Values = Mapping[str, Any]
 
 VALUE_LIMIT = 200_000
 """Characters of what stands in a field: the names of thousands of models."""
-
-
-BACK = object()
-"""Result of a dialog of several steps: to the one before."""
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,9 +12,8 @@ from tui.actions import PAGES
 from tui.alerts import Alert, alerts
 from tui.board import Board
 from tui.glyphs import Glyphs
-from tui.safe import cut, safe
 from tui.session import Session
-from tui.tones import Part, content, lines
+from tui.text import Part, content, cut, lines, safe
 
 NAME = "tollkeeper"
 HINTS = "^p commands  ? keys "

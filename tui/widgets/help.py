@@ -10,9 +10,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.actions import Action, key_text, of
-from tui.card import Card
-from tui.tones import content
-from tui.widgets.detail import Detail
+from tui.text import Card, content
+from tui.widgets.text_block import Detail
 
 MOVES = (
     ("1 ... 8", "open a page"),

@@ -8,7 +8,7 @@ from gateway.domain.errors import BadRequest
 from tests.tui.stage import console, words
 from tui.pages.base import Page, Verb
 from tui.themes import DARK
-from tui.widgets.confirm import Confirm
+from tui.widgets.dialogs import Confirm
 
 
 def fail(_page: Page) -> None:

@@ -2,7 +2,7 @@ from gateway.domain.units import Millis
 from gateway.domain.views import ChannelView, KeyView
 from tests.tui.owner import Owner, press, said, screen, shown
 from tests.tui.stage import NOW, channel, words
-from tui.pages.channel_keys import AGAIN, GOES, STAYS, twin
+from tui.pages.channel_actions import AGAIN, GOES, STAYS, keys_command
 
 
 def two() -> ChannelView:
@@ -43,8 +43,8 @@ async def test_the_pane_tells_each_key_with_its_state() -> None:
 
 def test_the_commands_do_the_same_in_the_same_order() -> None:
     values = {"key-1": GOES, "key-2": AGAIN, "key": "env:C"}
-    assert twin(two(), values) == (
+    assert keys_command(two(), values) == (
         "channel key add anthropic --key env:C; tollkeeper channel key clear anthropic 2; "
         "tollkeeper channel key remove anthropic 1"
     )
-    assert twin(two(), {"key-1": STAYS, "key-2": STAYS, "key": ""}) == ""
+    assert keys_command(two(), {"key-1": STAYS, "key-2": STAYS, "key": ""}) == ""

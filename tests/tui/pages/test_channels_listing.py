@@ -3,7 +3,7 @@ from gateway.domain.limits import Limits
 from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView
 from tests.tui.stage import FakeClient, channel, console
-from tui.pages.channels_listing import ChannelListing
+from tui.pages.channels import ChannelListing
 
 
 def listing(*channels: ChannelView) -> ChannelListing:

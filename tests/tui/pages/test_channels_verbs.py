@@ -5,7 +5,7 @@ from gateway.domain.errors import BadRequest, UpstreamError
 from gateway.domain.upstream_views import ListingView
 from tests.tui.owner import Owner, listed, listing, press, said, screen, shown
 from tests.tui.stage import words
-from tui.widgets.take import Take
+from tui.widgets.choices import MultiSelect
 
 
 async def test_a_channel_is_made_of_an_address_and_a_key() -> None:
@@ -80,7 +80,7 @@ async def test_a_test_with_a_call_that_fails_is_said_loudly() -> None:
 async def test_the_list_of_models_is_shown_as_a_difference() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "L")
-        assert isinstance(app.screen, Take)
+        assert isinstance(app.screen, MultiSelect)
         assert "1 new, 1 gone, 1 offered" in screen(app)
         await press(app, pilot, "space", "j", "space", "enter")
         _, (verb, ref, patch) = owner.did

@@ -5,7 +5,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.views import ChannelView, Offer
 from tests.tui.owner import Owner, press, screen, shown
 from tests.tui.stage import words
-from tui.pages.discovery import body, options
+from tui.pages.channel_actions import discovered_body, discovered_options
 
 LOCAL = Offer(
     name="ollama",
@@ -27,12 +27,12 @@ def owner() -> Owner:
 
 
 def test_a_name_that_is_taken_becomes_another() -> None:
-    assert body(LOCAL, {"ollama", "ollama-2"})["name"] == "ollama-3"
-    assert "models" not in body(VENDOR, ())
+    assert discovered_body(LOCAL, {"ollama", "ollama-2"})["name"] == "ollama-3"
+    assert "models" not in discovered_body(VENDOR, ())
 
 
 def test_where_it_is_and_what_it_has_is_said() -> None:
-    assert [text.split("   ")[-1] for _, text in options([LOCAL, VENDOR])] == [
+    assert [text.split("   ")[-1] for _, text in discovered_options([LOCAL, VENDOR])] == [
         "qwen3:8b",
         "with env:G",
     ]
@@ -50,10 +50,10 @@ async def test_what_is_chosen_becomes_a_channel() -> None:
 
 async def test_one_that_fails_stops_no_other() -> None:
     class Picky(Owner):
-        async def add_channel(self, body: Any) -> ChannelView:
-            if body["name"] == "ollama-2":
+        async def add_channel(self, discovered_body: Any) -> ChannelView:
+            if discovered_body["name"] == "ollama-2":
                 raise BadRequest("it does not answer")
-            return await super().add_channel(body)
+            return await super().add_channel(discovered_body)
 
     picky = Picky()
     picky.offered = [LOCAL, VENDOR]

@@ -1,6 +1,6 @@
 from gateway.domain.views import GroupView
 from tests.tui.stage import FakeClient, console, group
-from tui.pages.groups_listing import GroupListing
+from tui.pages.groups import GroupListing
 
 
 def listing(*groups: GroupView) -> GroupListing:

@@ -5,9 +5,9 @@ from textual.widgets import Input, Static
 from tests.tui.pages.test_listpage import shown
 from tests.tui.stage import words
 from tui.actions import of
-from tui.pages.list_verbs import VERBS
-from tui.widgets.columns import ChooseColumns
-from tui.widgets.detail import Detail
+from tui.pages.list_page import VERBS
+from tui.widgets.choices import ChooseColumns
+from tui.widgets.text_block import Detail
 
 
 def test_every_verb_has_its_line_in_the_table_of_actions() -> None:

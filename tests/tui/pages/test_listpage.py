@@ -10,14 +10,13 @@ from textual.widgets import Input, Static
 
 from tests.tui.stage import console, words
 from tui.actions import bindings
-from tui.columns import Column
-from tui.listing import Listing
-from tui.pages.listpage import ListPage
+from tui.listing import Column, Listing
+from tui.pages.list_page import ListPage
+from tui.saved_state import View
 from tui.session import Session
-from tui.state import View
+from tui.text import content
 from tui.themes import DARK
-from tui.tones import content
-from tui.widgets.detail import Detail
+from tui.widgets.text_block import Detail
 
 FRUITS = ["pear", "apple", "fig", "cherry"]
 

@@ -11,10 +11,10 @@ from gateway.domain.events import CallProgress, CallSettled, CallStarted
 from gateway.domain.views import CallView
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
-from tui.farewell import Farewell
+from tui.exit_status import Farewell
 from tui.pages.live import Live
-from tui.state import Remembered, View
-from tui.widgets.detail import Detail
+from tui.saved_state import Remembered, View
+from tui.widgets.text_block import Detail
 
 Shown = tuple[Console, Pilot[Farewell], FakeClient]
 

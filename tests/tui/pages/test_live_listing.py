@@ -3,11 +3,11 @@ from pathlib import Path
 from gateway.config import Config
 from gateway.domain.views import CallView
 from tests.tui.stage import NOW, FakeClient, call, calls, running
+from tui.calls import running_view
 from tui.glyphs import UNICODE
-from tui.pages.live_listing import LiveListing, columns
-from tui.rows import running_view
+from tui.pages.live import LiveListing, columns
+from tui.saved_state import Remembered
 from tui.session import Session
-from tui.state import Remembered
 
 
 def listing() -> LiveListing:

@@ -6,10 +6,10 @@ from gateway.domain.query import parse
 from gateway.domain.views import CallView
 from tests.tui.stage import NOW, FakeClient, call, calls, running
 from tui.glyphs import UNICODE
-from tui.pages.live_listing import columns
+from tui.pages.live import columns
 from tui.pages.live_source import LiveSource, Search
+from tui.saved_state import Remembered
 from tui.session import Session
-from tui.state import Remembered
 
 
 def made(count: int = 10, recent: int = 10) -> tuple[Session, LiveSource]:

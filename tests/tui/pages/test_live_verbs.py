@@ -3,8 +3,8 @@ from gateway.domain.units import Millis
 from tests.tui.pages.test_live import lead, live, settle, shown
 from tests.tui.stage import NOW, call, running, words
 from tui.actions import of
-from tui.pages.live_verbs import VERBS, locate
-from tui.widgets.confirm import Confirm
+from tui.pages.live_actions import VERBS, locate
+from tui.widgets.dialogs import Confirm
 
 
 def test_every_verb_has_its_line_in_the_table_of_actions() -> None:

@@ -9,9 +9,9 @@ from textual.widgets import Input
 from tests.tui.owner import Owner, press, settle
 from tests.tui.stage import console
 from tui.app import Console
-from tui.farewell import Farewell
+from tui.exit_status import Farewell
 from tui.glyphs import ASCII
-from tui.state import Remembered
+from tui.saved_state import Remembered
 
 Compare = Callable[..., bool]
 

@@ -4,7 +4,7 @@ from gateway.domain.human_values import tier_of
 from gateway.domain.units import Nanos
 from gateway.domain.views import ModelView
 from tests.tui.stage import FakeClient, console, model
-from tui.pages.models_listing import ModelListing, example
+from tui.pages.models_table import ModelListing, example
 
 
 def listing(*models: ModelView) -> ModelListing:

@@ -6,62 +6,74 @@ from gateway.domain.units import Nanos
 from tests.tui.owner import listed, listing
 from tests.tui.stage import channel
 from tests.tui.test_quoted import ODD
-from tui.pages.offering import Offering, chosen, counted, of_channel, offering, twin, written
-from tui.pages.offering import listed as rows
+from tui.pages.channel_fields import (
+    Offering,
+    listing_options,
+    listing_summary,
+    models_command,
+    offering_chosen,
+    offering_of,
+    offering_text,
+    read_offering,
+)
 
 
 def test_names_mappings_and_patterns_are_read_and_written_the_same() -> None:
-    found = offering("a, fast=b, gpt-*, !*-preview")
+    found = read_offering("a, fast=b, gpt-*, !*-preview")
     assert found.models == [Served(name="a"), Served(name="fast", upstream="b")]
     assert found.patterns == ["gpt-*", "!*-preview"]
-    assert written(found) == "a, fast=b, gpt-*, !*-preview"
+    assert offering_text(found) == "a, fast=b, gpt-*, !*-preview"
 
 
 def test_what_is_known_of_a_model_that_stays_is_kept() -> None:
     known = [Served(name="a", context=8_000), Served(name="b", upstream="bb")]
-    assert offering("a, b=bb, c", known).models == [*known, Served(name="c")]
+    assert read_offering("a, b=bb, c", known).models == [*known, Served(name="c")]
 
 
 @pytest.mark.parametrize("text", ["=x", "a="])
 def test_half_a_mapping_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="is neither a model's name"):
-        offering(text)
+        read_offering(text)
 
 
 def test_what_a_pattern_let_in_is_not_named() -> None:
     view = channel("x", models=[Served(name="a"), Served(name="gpt-5", live=True)], patterns=["gpt-*"])
-    found = of_channel(view)
+    found = offering_of(view)
     assert (found.models, found.patterns) == ([Served(name="a")], ["gpt-*"])
-    assert written(found) == "a, gpt-*"
+    assert offering_text(found) == "a, gpt-*"
 
 
 def test_what_a_pattern_let_in_goes_back_with_it_or_it_would_be_taken_for_unwanted() -> None:
     known = [Served(name="a"), Served(name="gpt-5", live=True)]
-    models = offering("a, gpt-*", known).patch()["models"]
+    models = read_offering("a, gpt-*", known).patch()["models"]
     assert models == [{"name": "a"}, {"name": "gpt-5", "live": True}]
-    assert offering("a", known).patch()["models"] == [{"name": "a"}]
-    assert offering("a, gpt-5, gpt-*", known).patch()["models"] == [{"name": "a"}, {"name": "gpt-5"}]
+    assert read_offering("a", known).patch()["models"] == [{"name": "a"}]
+    assert read_offering("a, gpt-5, gpt-*", known).patch()["models"] == [{"name": "a"}, {"name": "gpt-5"}]
 
 
 def test_a_chosen_model_is_named_and_one_left_out_is_gone() -> None:
     view = channel("x", models=[Served(name="a"), Served(name="own", upstream="b"), Served(name="unlisted")])
-    seen = listing(listed("a"), listed("b", public="own"), listed("c", state="new", served=False, context=9))
-    found = chosen(view, seen, {"b", "c"})
-    assert written(found) == "own=b, unlisted, c"
+    seen = listing(
+        listed("a"),
+        listed("b", public="own"),
+        listed("c", state="new", served=False, context=9),
+    )
+    found = offering_chosen(view, seen, {"b", "c"})
+    assert offering_text(found) == "own=b, unlisted, c"
     assert found.models[-1].context == 9
 
 
 def test_where_patterns_choose_one_is_kept_out_by_a_pattern_and_let_in_again_without_it() -> None:
     view = channel("x", models=[Served(name="g1", live=True), Served(name="g2", live=True)], patterns=["g*", "!g3"])
     seen = listing(listed("g1"), listed("g2"), listed("g3", state="kept_out", served=False, public=""))
-    assert chosen(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"], [Served(name="g1", live=True)])
+    assert offering_chosen(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"], [Served(name="g1", live=True)])
 
 
 def test_what_the_upstream_lists_no_more_can_stay() -> None:
     view = channel("x", models=[Served(name="a")])
     seen = listing(listed("a", state="gone"))
-    assert written(chosen(view, seen, {"a"})) == "a"
-    assert written(chosen(view, seen, set())) == ""
+    assert offering_text(offering_chosen(view, seen, {"a"})) == "a"
+    assert offering_text(offering_chosen(view, seen, set())) == ""
 
 
 def test_what_is_new_and_gone_comes_first_with_what_is_known_of_it() -> None:
@@ -72,30 +84,30 @@ def test_what_is_new_and_gone_comes_first_with_what_is_known_of_it() -> None:
         listed("n", state="new", served=False, public="", context=128_000, told=told),
         listed("g", state="gone", public="mine"),
     )
-    assert [text for _, text in rows(seen)] == [
+    assert [text for _, text in listing_options(seen)] == [
         "new         n   128k tokens   0.25 / 2 $ per M there",
         "gone        g as mine",
         "not offered k",
         "offered     z",
     ]
-    assert counted(seen) == "1 new, 1 gone, 1 not offered, 1 offered"
+    assert listing_summary(seen) == "1 new, 1 gone, 1 not offered, 1 offered"
 
 
 def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
     models = [Served(name=one) for one in ODD] + [Served(name=f"p{one}", upstream=f"u{one}") for one in ODD]
     there = Offering([*models, Served(name="odd *")], ["m *", "!n,*"])
-    text = written(there)
-    assert offering(text, there.models) == there
-    assert written(offering(text, there.models)) == text
+    text = offering_text(there)
+    assert read_offering(text, there.models) == there
+    assert offering_text(read_offering(text, there.models)) == text
 
 
 def test_the_options_say_the_same_or_there_is_no_command() -> None:
-    found = offering('"a b", "pub lic"="up stream", "m *"')
-    assert twin(found) == ("a b,pub lic,m *", " --map 'pub lic=up stream'")
-    assert twin(offering("")) == ("*", "")
-    assert twin(offering("a"), [Served(name="a", upstream="b")]) == ("a", " --map a=a")
+    found = read_offering('"a b", "pub lic"="up stream", "m *"')
+    assert models_command(found) == ("a b,pub lic,m *", " --map 'pub lic=up stream'")
+    assert models_command(read_offering("")) == ("*", "")
+    assert models_command(read_offering("a"), [Served(name="a", upstream="b")]) == ("a", " --map a=a")
     for text in ('"a,b"', '"x=y"=z'):
         with pytest.raises(BadRequest):
-            twin(offering(text))
+            models_command(read_offering(text))
     with pytest.raises(BadRequest, match="takes it for a pattern"):
-        twin(offering("x*", [Served(name="x*")]))
+        models_command(read_offering("x*", [Served(name="x*")]))

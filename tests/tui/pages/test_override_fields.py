@@ -1,8 +1,8 @@
 from gateway.domain.channel import Overrides
 from tests.tui.pages.test_channel_form import form
 from tests.tui.stage import channel
+from tui.pages.channel_fields import STANDS, overrides_command
 from tui.pages.channel_form import body, edit_twin
-from tui.pages.override_fields import STANDS, twin
 
 
 def test_overrides_are_kept_changed_and_taken_away() -> None:
@@ -20,4 +20,4 @@ def test_overrides_are_kept_changed_and_taken_away() -> None:
 
 def test_while_something_makes_no_sense_there_is_no_command() -> None:
     typed = {"parameters": "temperature", "system": "", "replace_system": STANDS[0]}
-    assert twin(typed, None) == ""
+    assert overrides_command(typed, None) == ""

@@ -1,25 +1,25 @@
 from tests.tui.owner import Owner, press, proposal, screen, shown
 from tests.tui.stage import words
-from tui.pages.price_list import about, changes, guarded, options, usual
+from tui.pages.models import about_prices, guarded_prices, price_changes, price_options, usual_prices
 
 
 def test_only_what_changes_is_offered_and_what_is_new_comes_first() -> None:
-    rows = changes(Owner().proposals)
-    assert [text for _, text in options(rows)] == [
+    rows = price_changes(Owner().proposals)
+    assert [text for _, text in price_options(rows)] == [
         "new     my-finetune-7   no price > 1 / 5   openai-main",
         "dearer  gpt-5-mini   0.25 / 2 > 1 / 5   openai-main   ! five times as much",
     ]
 
 
 def test_what_looks_wrong_is_not_taken_over_unless_it_is_chosen() -> None:
-    rows = changes(Owner().proposals)
-    assert usual(rows) == ["my-finetune-7"]
-    assert not guarded(rows, ["my-finetune-7"])
-    assert guarded(rows, ["gpt-5-mini"])
+    rows = price_changes(Owner().proposals)
+    assert usual_prices(rows) == ["my-finetune-7"]
+    assert not guarded_prices(rows, ["my-finetune-7"])
+    assert guarded_prices(rows, ["gpt-5-mini"])
 
 
 def test_what_stays_is_counted() -> None:
-    assert about(Owner().proposals).startswith("2 would change, 1 are as listed; 1 that you set yourself stays.")
+    assert about_prices(Owner().proposals).startswith("2 would change, 1 are as listed; 1 that you set yourself stays.")
 
 
 async def test_the_preview_changes_nothing_and_what_is_chosen_is_taken_over() -> None:

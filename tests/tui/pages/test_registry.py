@@ -1,8 +1,8 @@
 from textual.binding import Binding
 
 from tests.tui.stage import console
+from tui.app import MAKERS
 from tui.pages.base import Page
-from tui.pages.registry import MAKERS
 
 
 def test_every_page_is_made_under_its_own_id() -> None:

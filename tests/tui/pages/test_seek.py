@@ -1,7 +1,7 @@
 from gateway.domain.units import Millis
 from tests.tui.owner import settle, shown
 from tests.tui.stage import token
-from tui.pages.seek import seek
+from tui.pages.list_page import seek
 
 
 async def test_the_cursor_goes_to_a_row_when_it_comes() -> None:

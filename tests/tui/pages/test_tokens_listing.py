@@ -1,6 +1,6 @@
 from gateway.domain.units import Millis
 from tests.tui.stage import NOW, FakeClient, console, token
-from tui.pages.tokens_listing import TokenListing, TokenRow
+from tui.pages.tokens import TokenListing, TokenRow
 
 
 def listing(*tokens: object) -> TokenListing:

@@ -1,6 +1,6 @@
 from tests.tui.owner import settle, shown
-from tui.pages.trendpage import GAP_MS
-from tui.pages.trendpage import _due as due
+from tui.pages.list_page import GAP_MS
+from tui.pages.list_page import _due as due
 
 
 def test_sums_are_asked_for_once_and_again_after_calls() -> None:

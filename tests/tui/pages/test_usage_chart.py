@@ -5,7 +5,7 @@ from gateway.domain.views import SumRow
 from tests.tui.stage import sums
 from tui.glyphs import ASCII
 from tui.pages.usage_chart import AXIS, VALUES, beside, chart, legend, merged, order, ranking
-from tui.tones import content
+from tui.text import content
 from tui.trends import DAY_MS, Trends
 
 COST = VALUES["cost"]

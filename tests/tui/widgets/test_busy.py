@@ -3,7 +3,7 @@ import asyncio
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
 from tests.tui.widgets.stage import WidgetStage
-from tui.widgets.busy import Busy
+from tui.widgets.dialogs import Busy
 
 
 def now() -> Millis:

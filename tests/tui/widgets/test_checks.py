@@ -1,5 +1,5 @@
 from tests.tui.widgets.stage import WidgetStage
-from tui.widgets.checks import Checks
+from tui.widgets.choices import Checks
 
 OPTIONS = [("a", "Apple"), ("b", "[b]Banana"), ("c", "Cherry")]
 

@@ -1,5 +1,5 @@
 from tests.tui.widgets.stage import WidgetStage
-from tui.widgets.choice import Choice
+from tui.widgets.choices import Choice
 
 
 async def test_left_and_right_go_round() -> None:

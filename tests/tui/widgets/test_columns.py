@@ -1,6 +1,6 @@
 from tests.tui.widgets.stage import WidgetStage
-from tui.columns import Column
-from tui.widgets.columns import ChooseColumns
+from tui.listing import Column
+from tui.widgets.choices import ChooseColumns
 
 COLUMNS = [
     Column[str]("name", "Name", 8, str),

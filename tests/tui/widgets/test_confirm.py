@@ -1,7 +1,7 @@
 import pytest
 
 from tests.tui.widgets.stage import WidgetStage
-from tui.widgets.confirm import Confirm
+from tui.widgets.dialogs import Confirm
 
 
 @pytest.mark.parametrize(

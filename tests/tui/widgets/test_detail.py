@@ -1,8 +1,8 @@
 from textual.widgets import Static
 
 from tests.tui.widgets.stage import WidgetStage
-from tui.tones import content
-from tui.widgets.detail import Detail
+from tui.text import content
+from tui.widgets.text_block import Detail
 
 
 async def test_it_is_drawn_for_its_width() -> None:

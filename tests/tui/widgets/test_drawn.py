@@ -1,12 +1,12 @@
 from textual.widgets import Static
 
 from tests.tui.widgets.stage import WidgetStage
-from tui.tones import content, lines
-from tui.widgets.drawn import Drawn
+from tui.text import content, lines
+from tui.widgets.text_block import TextBlock
 
 
 async def test_it_is_drawn_for_its_size_and_again_when_that_changes() -> None:
-    drawn = Drawn()
+    drawn = TextBlock()
     async with WidgetStage(drawn).run_test(size=(40, 10)) as pilot:
         drawn.show(lambda width, height: content(f"{width} {height}"))
         first = str(drawn.query_one(Static).visual)
@@ -16,7 +16,7 @@ async def test_it_is_drawn_for_its_size_and_again_when_that_changes() -> None:
 
 
 async def test_it_scrolls_with_the_usual_keys() -> None:
-    drawn = Drawn()
+    drawn = TextBlock()
     async with WidgetStage(drawn).run_test(size=(40, 10)) as pilot:
         drawn.show(lambda _width, _height: lines(*(content(str(i)) for i in range(50))))
         drawn.focus()

@@ -6,8 +6,9 @@ from textual.widgets import Input, Static
 from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.human_values import count_of
 from tests.tui.widgets.stage import WidgetStage
-from tui.parse import required
-from tui.widgets.form import BACK, Field, Form, Plan, Values
+from tui.field_values import required
+from tui.widgets.dialogs import BACK
+from tui.widgets.form import Field, Form, Plan, Values
 
 
 def plan(saved: list[Values], **changes: Any) -> Plan:

@@ -1,7 +1,7 @@
 from textual.widgets import Static
 
 from tests.tui.widgets.stage import WidgetStage
-from tui.widgets.prompt import Prompt
+from tui.widgets.dialogs import Prompt
 
 
 def check(text: str) -> str:

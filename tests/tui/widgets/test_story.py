@@ -1,7 +1,7 @@
 from gateway.domain.events import CallSettled
 from tests.tui.owner import Owner, press, screen, shown
 from tests.tui.test_incidents import moved
-from tui.widgets.story import Story
+from tui.widgets.text_block import IncidentList
 
 
 async def test_incidents_are_told_and_go_on_while_one_reads() -> None:
@@ -9,7 +9,7 @@ async def test_incidents_are_told_and_go_on_while_one_reads() -> None:
         await press(app, pilot, "i")
         assert "deepseek out; asked again in 12m00s" in screen(app)
         app.session.board.apply(CallSettled(seq=9, call=moved()))
-        assert isinstance(app.screen, Story)
+        assert isinstance(app.screen, IncidentList)
         app.screen.draw()
         await pilot.pause()
         assert "a rate-limited" in screen(app)

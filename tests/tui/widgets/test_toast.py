@@ -1,5 +1,5 @@
 from tests.tui.widgets.stage import WidgetStage
-from tui.widgets.toast import tell
+from tui.widgets.dialogs import tell
 
 
 async def test_words_are_shown_without_reading_markup() -> None:

@@ -1,6 +1,5 @@
 from tests.tui.owner import Owner, press, public, said, shown, until
-from tui.widgets.connect import Connect
-from tui.widgets.tried import Tried
+from tui.widgets.connect import Connect, TokenTest
 
 
 async def test_one_call_at_a_time() -> None:
@@ -8,7 +7,7 @@ async def test_one_call_at_a_time() -> None:
     async with public(owner) as asked, shown("tokens", owner) as (app, pilot, _):
         await app.push_screen(Connect(app.session, owner.tokens_now[0]))
         for _ in range(3):
-            app.screen.query_one(Tried).call("gpt-5-mini")
+            app.screen.query_one(TokenTest).call("gpt-5-mini")
         await until(app, pilot, owner.records[0].id)
         assert len(asked) == 1
 

@@ -1,19 +1,23 @@
-"""Verbs: what can be done on every page: themes, help, undo, starting, stopping and leaving."""
+"""Global actions: what works on every page (theme, help, undo, restart, stop, leave), and search by name."""
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 
 from gateway.client import launch
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.limits import Window, window_start
-from tui import farewell, state, themes, wizard
+from tui import exit_status, saved_state, themes, wizard
+from tui.board import Board
 from tui.glyphs import ASCII, UNICODE
-from tui.widgets.confirm import Confirm
+from tui.text import safe
+from tui.widgets.dialogs import Confirm, tell
 from tui.widgets.help import Help
-from tui.widgets.toast import tell
 
 Console = Any
 """The app; it imports this file."""
@@ -81,27 +85,27 @@ async def stop_and_leave(app: Console) -> None:
     try:
         await launch.stop(client.endpoint, wait_s=app.session.config.drain_s + 5)
     except Unavailable:
-        app.exit(farewell.draining())
+        app.exit(exit_status.draining())
         return
-    app.exit(farewell.stopped())
+    app.exit(exit_status.stopped())
 
 
 async def leave(app: Console) -> None:
     """Leave as the settings say: the server goes on, unless it was started here and the owner wants it otherwise."""
     session = app.session
     if session.board.stopping is not None:
-        app.exit(farewell.draining())
+        app.exit(exit_status.draining())
     elif session.link != "attached":
-        app.exit(farewell.gone())
+        app.exit(exit_status.gone())
     elif session.started_here and await _stop_wanted(session):
         await stop(app)
     else:
-        app.exit(farewell.left(session.address))
+        app.exit(exit_status.left_by_user(session.address))
 
 
 def detach(app: Console) -> None:
     """Leave, and the server goes on in any case."""
-    app.exit(farewell.left(app.session.address))
+    app.exit(exit_status.left_by_user(app.session.address))
 
 
 async def _stop_wanted(session: Any) -> bool:
@@ -140,7 +144,7 @@ def remember(app: Console) -> None:
     encoded = msgspec.json.encode(app.session.remembered)
     if encoded != app.kept:
         with suppress(OSError):
-            state.save(app.session.config.home, app.session.remembered)
+            saved_state.save(app.session.config.home, app.session.remembered)
         app.kept = encoded
 
 
@@ -168,3 +172,48 @@ VERBS: Mapping[str, AppVerb] = {
     "leave": leave,
     "detach": detach,
 }
+
+
+Place = tuple[str, str, str]
+"""A name as it is drawn, the page it is on, and its key there."""
+
+FIRST = 3
+"""How many are offered before anything is typed."""
+
+
+class Things(Provider):
+    """What the palette offers beside actions. Names are ``Content``: a string would be read as markup."""
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for name, page, key in places(self._console.session.board):
+            score, offsets = matcher.fuzzy_search.match(query, name)
+            if score > 0:
+                go = partial(go_to, self._console, page, key)
+                yield Hit(score, lit(name, offsets), go, text=name, help=f"on page {page}")
+
+    async def discover(self) -> Hits:
+        for name, page, key in list(places(self._console.session.board))[:FIRST]:
+            go = partial(go_to, self._console, page, key)
+            yield DiscoveryHit(Content(name), go, text=name, help=f"on page {page}")
+
+    @property
+    def _console(self) -> Any:
+        """The app; it imports this file."""
+        return self.app
+
+
+def lit(name: str, offsets: Sequence[int]) -> Content:
+    """A name with the letters that were matched; Textual's own way would read markup in it."""
+    shown = Content(name)
+    for offset in offsets:
+        shown = shown.stylize("bold underline", offset, offset + 1)
+    return shown
+
+
+def places(board: Board) -> Iterator[Place]:
+    """Everything with a name, by page."""
+    yield from ((safe(token.name, 80), "tokens", token.id) for token in board.tokens)
+    yield from ((safe(channel.name, 80), "channels", channel.id) for channel in board.channels)
+    yield from ((safe(group.name, 80), "groups", group.name) for group in board.groups)
+    yield from ((safe(model.name, 80), "models", model.name) for model in board.models)

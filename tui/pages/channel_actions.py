@@ -1,25 +1,29 @@
-"""Channel verbs: make, edit, switch, delete; test it, fetch its models, clear what is held against it, reorder."""
+"""Channel actions: create, edit, enable, delete, test, fetch models, resume, reorder, edit keys, and discover channels.
 
-from collections.abc import Mapping
+Discovery finds local model servers and keys in the environment, and creates channels from them.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from gateway.domain.channel import Check
 from gateway.domain.errors import GatewayError
 from gateway.domain.upstream_views import ListingView, PresetView
-from gateway.domain.views import ChannelView
+from gateway.domain.views import ChannelView, KeyView, Offer
 from tui import format as fmt
-from tui.pages import channel_keys, discovery, offering
+from tui.cli_commands import command
+from tui.pages import channel_fields
 from tui.pages.base import Verb
 from tui.pages.channel_form import add_twin, body, edit_twin, fields, warning
-from tui.pages.seek import seek
-from tui.safe import safe
-from tui.twins import command
-from tui.widgets.busy import Busy
-from tui.widgets.detail import Detail
+from tui.pages.list_page import seek
+from tui.session import Session
+from tui.text import safe
+from tui.widgets.choices import MultiSelect
+from tui.widgets.dialogs import Busy, tell
 from tui.widgets.form import Field, Form, Plan, Values
-from tui.widgets.story import Story
-from tui.widgets.take import Take
-from tui.widgets.toast import tell
+from tui.widgets.text_block import Detail, IncidentList
 
 Channels = Any
 """The page; it imports this file."""
@@ -138,19 +142,21 @@ async def take(page: Channels, channel: ChannelView, listing: ListingView) -> No
     if not listing.models:
         tell(page, f"{channel.name} gave no list: {safe(listing.error, 500) or 'it is empty'}", bad=True)
         return
-    about = f"{offering.counted(listing)}. What is on is offered to clients."
+    about = f"{channel_fields.listing_summary(listing)}. What is on is offered to clients."
     if listing.error:
         about += f"\nThis is its last good list: {safe(listing.error, 500)}"
     if channel.patterns:
         about += f"\nPatterns choose of it, also of what comes: {safe(', '.join(channel.patterns), 200)}"
     there = [model.name for model in listing.models if model.served]
-    on = await page.ask(Take(f"Models of {channel.name}", about, offering.listed(listing), there))
+    on = await page.ask(MultiSelect(f"Models of {channel.name}", about, channel_fields.listing_options(listing), there))
     if on is None:
         return
     if on == set(there):
         tell(page, "nothing was changed")
         return
-    view = await page.session.client.edit_channel(channel.id, offering.chosen(channel, listing, on).patch())
+    view = await page.session.client.edit_channel(
+        channel.id, channel_fields.offering_chosen(channel, listing, on).patch()
+    )
     tell(page, f"{channel.name} offers {len(view.models)} models now; u takes it back")
 
 
@@ -167,10 +173,10 @@ async def discover(page: Channels) -> None:
         return
     about = "Local servers that answer, and vendors' keys in the server's environment. Nothing outside was asked.\n\n"
     about += "$ tollkeeper discover --add NAME"
-    on = await page.ask(Take("Found on this machine", about, discovery.options(offers), []))
+    on = await page.ask(MultiSelect("Found on this machine", about, discovered_options(offers), []))
     if not on:
         return
-    ask = Busy("Asking them for their models", lambda: discovery.add(session, offers, on), session.now)
+    ask = Busy("Asking them for their models", lambda: add_discovered(session, offers, on), session.now)
     made, failed = await page.ask(ask) or ([], [])
     if made:
         seek(page, made[-1].id)
@@ -182,7 +188,7 @@ async def discover(page: Channels) -> None:
 async def keys(page: Channels) -> None:
     """Another key, one less, or one that is tried again."""
     channel = chosen(page)
-    if channel is not None and (done := await page.ask(Form(channel_keys.plan(page.session, channel)))):
+    if channel is not None and (done := await page.ask(Form(keys_plan(page.session, channel)))):
         tell(page, f"{channel.name}: {done}")
 
 
@@ -195,7 +201,7 @@ async def clear(page: Channels) -> None:
 
 async def incidents(page: Channels) -> None:
     """Who failed when, how long it rested, and where its calls went."""
-    await page.ask(Story(page.session))
+    await page.ask(IncidentList(page.session))
 
 
 async def raise_priority(page: Channels) -> None:
@@ -255,3 +261,103 @@ VERBS: Mapping[str, Verb] = {
     "raise": raise_priority,
     "lower": lower,
 }
+
+
+STAYS, AGAIN, GOES = "stays", "is tried again now", "is removed"
+REFERENCE = "env:"
+
+
+def keys_plan(session: Session, channel: ChannelView) -> Plan:
+    """A line a key that there is, and one for another."""
+    return Plan(
+        title=f"Keys of {channel.name}",
+        intro="Each rests by itself when it is limited or refused; the others go on.",
+        fields=[
+            *(_field(key, session.now()) for key in channel.keys),
+            Field(id="key", label="Another key", hint="the key, or env:NAME to keep a reference", secret=True),
+        ],
+        save=lambda values: save_keys(session, channel, values),
+        twin=lambda values: keys_command(channel, values),
+    )
+
+
+async def save_keys(session: Session, channel: ChannelView, values: Values) -> str:
+    """What was done, in words; keys are removed from the last on, so that numbers stay right."""
+    done = []
+    if values["key"]:
+        await session.client.add_key(channel.id, values["key"])
+        done.append("a key was added")
+    for key in reversed(channel.keys):
+        wanted = values[_id(key)]
+        if wanted == GOES:
+            await session.client.remove_key(channel.id, key.number)
+            done.append(f"key {key.number} was removed")
+        elif wanted == AGAIN:
+            await session.client.clear_key(channel.id, key.number)
+            done.append(f"key {key.number} is tried again")
+    return ", ".join(done) or "nothing was changed"
+
+
+def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
+    """The commands that do the same."""
+    verbs = {GOES: "remove", AGAIN: "clear"}
+    told = []
+    if values["key"]:
+        shown = values["key"] if values["key"].startswith(REFERENCE) else "-"
+        told.append(command("channel", "key", "add", channel.name, key=shown))
+    told += [
+        command("channel", "key", verbs[values[_id(key)]], channel.name, str(key.number))
+        for key in reversed(channel.keys)
+        if values[_id(key)] in verbs
+    ]
+    return "; tollkeeper ".join(told)
+
+
+def _field(key: KeyView, now: int) -> Field:
+    rest = f" {fmt.left(now, key.until_ms)}" if key.until_ms is not None else ""
+    state = f" {key.state.replace('_', ' ')}{rest}" if key.state != "ok" else ""
+    options = (STAYS, GOES) if key.state == "ok" else (STAYS, AGAIN, GOES)
+    return Field(id=_id(key), label=safe(f"{key.number} {key.key}{state}", 19), value=STAYS, options=options)
+
+
+def _id(key: KeyView) -> str:
+    return f"key-{key.number}"
+
+
+def discovered_options(offers: Sequence[Offer]) -> list[tuple[str, str]]:
+    """Ids, and what is said of each."""
+    return [(offer.name, _said(offer)) for offer in offers]
+
+
+async def add_discovered(
+    session: Session, offers: Sequence[Offer], on: Collection[str]
+) -> tuple[list[ChannelView], list[str]]:
+    """The channels that were made, and a sentence about each that could not be; one that fails stops no other."""
+    taken = {channel.name for channel in session.board.channels}
+    made, failed = [], []
+    for offer in offers:
+        if offer.name in on:
+            try:
+                made.append(await session.client.add_channel(discovered_body(offer, taken)))
+                taken.add(made[-1].name)
+            except GatewayError as error:
+                failed.append(f"{safe(offer.name)}: {safe(error.message, 500)}")
+    return made, failed
+
+
+def discovered_body(offer: Offer, taken: Collection[str]) -> dict[str, Any]:
+    """What the server takes; the name is another if it is taken."""
+    names = (offer.name, *(f"{offer.name}-{number}" for number in range(2, 1_000)))
+    name = next(name for name in names if name not in taken)
+    made: dict[str, Any] = {"name": name, "dialect": offer.dialect, "base_url": offer.base_url}
+    given = {"key": offer.key, "preset": offer.preset, "models": msgspec.to_builtins(offer.models)}
+    return made | {name: value for name, value in given.items() if value}
+
+
+def _said(offer: Offer) -> str:
+    where = safe(offer.base_url, 80)
+    if offer.key:
+        return f"{safe(offer.name):<12} {where}   with {safe(offer.key)}"
+    names = ", ".join(safe(model.name, 40) for model in offer.models[:3])
+    more = f" and {len(offer.models) - 3} more" if len(offer.models) > 3 else ""
+    return f"{safe(offer.name):<12} {where}   {names}{more}"

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
 from gateway.domain.views import BudgetView
-from tui.limits import written
-from tui.parse import NO_MATTER, written_budgets, written_token_budgets
+from tui.field_values import NO_MATTER, limits_text, written_budgets, written_token_budgets
 
 
 def command(*words: str, **options: str | None) -> str:
@@ -48,7 +47,7 @@ def pairs(option: str, text: str, before: str = "") -> str:
 
 def limits(text: str, before: Limits | None = None) -> str:
     """``--rpm 60`` for each limit that is new or other than before."""
-    new, old = _pairs(text), _pairs(written(before or Limits()))
+    new, old = _pairs(text), _pairs(limits_text(before or Limits()))
     asked = {name: value for name, value in new.items() if old.get(name) != value}
     asked |= {name: "none" for name in old if name not in new}
     return "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in asked.items())

@@ -8,11 +8,10 @@ from textual.widgets import Input
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.human_values import past_of
 from gateway.domain.units import Millis
+from tui.calls import RunningView, failed
 from tui.pages.base import Verb
-from tui.rows import RunningView, failed
-from tui.safe import safe
-from tui.widgets.prompt import Prompt
-from tui.widgets.toast import tell
+from tui.text import safe
+from tui.widgets.dialogs import Prompt, tell
 from tui.widgets.why import WhyScreen
 
 Live = Any

@@ -12,16 +12,13 @@ from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage
 from gateway.domain.views import ModelView, PriceView
 from tui import format as fmt
-from tui.card import Card
 from tui.charts import spark
-from tui.columns import Column
+from tui.cli_commands import command
 from tui.glyphs import Glyphs
-from tui.pages.trendpage import TrendListing
-from tui.safe import safe
+from tui.listing import Column, RowCache
+from tui.pages.list_page import TrendListing
 from tui.session import Session
-from tui.steady import Steady
-from tui.tones import content, lines
-from tui.twins import command
+from tui.text import Card, content, lines, safe
 
 EXAMPLE = Usage(input=10_000, output=1_000)
 """What the examples of costs are about."""
@@ -51,7 +48,7 @@ class ModelListing(TrendListing[ModelRow]):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._steady = Steady[ModelRow](self.key)
+        self._steady = RowCache[ModelRow](self.key)
 
     def columns(self) -> Sequence[Column[ModelRow]]:
         return [*_price_columns(self.session.glyphs), *_use_columns(self.session.glyphs)]

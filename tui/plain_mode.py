@@ -9,11 +9,11 @@ from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping, Sto
 from gateway.domain.money import dollars
 from gateway.domain.views import CallView
 from tui import format as fmt
-from tui.farewell import left
+from tui.exit_status import left_by_user
 from tui.glyphs import ASCII
-from tui.link import Link
 from tui.receipt import mark_of
-from tui.safe import safe
+from tui.session import Link
+from tui.text import safe
 
 RECENT = 10
 """Calls told at the start."""
@@ -25,7 +25,7 @@ def run(link: Link, reason: str) -> int:
     try:
         asyncio.run(follow(link))
     except KeyboardInterrupt:
-        _say(left("").sentence)
+        _say(left_by_user("").sentence)
     return 0
 
 
@@ -34,13 +34,13 @@ async def follow(link: Link) -> None:
     attached = await link.ensure()
     try:
         async for event in attached.client.events(recent=RECENT):
-            for line in told(event):
+            for line in console_line(event):
                 _say(line)
     except GatewayError as error:
         _say(error.message)
 
 
-def told(event: AnyEvent) -> Iterator[str]:
+def console_line(event: AnyEvent) -> Iterator[str]:
     """The lines about an event."""
     if isinstance(event, Snapshot):
         yield f"serving {event.status.address}, {len(event.running)} calls running"

@@ -1,0 +1,324 @@
+"""ListPage: a page that is a table with a detail pane, filter, sorting and marks; TrendPage adds recent sums."""
+
+from asyncio import to_thread
+from collections.abc import Hashable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.units import Millis
+from tui.export import checked, write
+from tui.listing import Column, Listing, ListSource, Source, row_filter, sorting
+from tui.live_table import LiveTable
+from tui.pages.base import Page, Verb
+from tui.saved_state import View
+from tui.session import Session
+from tui.terminal import copy
+from tui.text import content, safe
+from tui.trends import Trends, days, hours, trends
+from tui.widgets.choices import ChooseColumns
+from tui.widgets.dialogs import Prompt, tell
+from tui.widgets.text_block import Detail
+
+AnyListPage = Any
+"""A ListPage; it imports this file."""
+
+
+def details(page: AnyListPage) -> None:
+    """Open or close the pane."""
+    pane = page.query_one(Detail)
+    page.view.detail = pane.display = not pane.display
+    pane.remove_class("full")
+    page.draw_detail()
+
+
+def full(page: AnyListPage) -> None:
+    """Give the pane all the room, or take it back."""
+    pane = page.query_one(Detail)
+    pane.display = page.view.detail = True
+    pane.toggle_class("full")
+    page.draw_detail()
+
+
+def edit_filter(page: AnyListPage) -> None:
+    """Put the cursor into the filter."""
+    field = page.query_one(Input)
+    field.display = True
+    page.screen.set_focus(field)  # at once, so that what is typed right after is its own
+
+
+def sort(page: AnyListPage) -> None:
+    """Sort by the next column that can be sorted by; after the last one by none."""
+    ids = ["", *(column.id for column in sorting(page.columns))]
+    at = ids.index(page.view.sort) if page.view.sort in ids else 0
+    page.sort_by(ids[(at + 1) % len(ids)], reverse=False)
+    page.renew()
+
+
+def reverse(page: AnyListPage) -> None:
+    """Turn the order round."""
+    page.sort_by(page.view.sort, reverse=not page.view.reverse)
+    page.renew()
+
+
+async def columns(page: AnyListPage) -> None:
+    """Choose which columns are shown."""
+    chosen = await page.ask(ChooseColumns(page.columns, page.table.chosen))
+    if chosen is not None:
+        page.table.chosen = page.view.columns = chosen
+        page.table.rearrange()
+
+
+def mark(page: AnyListPage) -> None:
+    """Mark the row, or unmark it, and go on to the next."""
+    table = page.table
+    if table.source.count:
+        table.marks ^= {table.source.key(table.cursor)}
+        table.action_cursor("down")
+
+
+def marked(page: AnyListPage) -> None:
+    """Only the rows that are marked; again: all."""
+    table = page.table
+    page.only_marked = not page.only_marked and bool(table.marks)
+    page.source.keep(set(table.marks) if page.only_marked else None)
+    if not table.marks:
+        tell(page, "nothing is marked; m marks a row")
+    page.renew()
+
+
+async def export(page: AnyListPage) -> None:
+    """Write the rows that are shown to a file."""
+    rows = [row for i in range(page.source.count) if (row := page.source.row(i)) is not None]
+    path = await page.ask(Prompt(f"Write {len(rows):,} rows to a file", "calls.csv or calls.jsonl", _complaint))
+    if path:
+        file = checked(path)
+        count = await to_thread(write, file, rows)
+        tell(page, f"{count:,} rows are in {file}")
+
+
+def _complaint(text: str) -> str:
+    try:
+        checked(text)
+    except BadRequest as error:
+        return error.message
+    return ""
+
+
+def copy_name(page: AnyListPage) -> None:
+    """Copy the row's name or id."""
+    if (row := page.table.current) is not None:
+        name = page.listing.name(row)
+        copy(page.app, name)
+        tell(page, f"copied: {name}")
+
+
+def copy_twin(page: AnyListPage) -> None:
+    """Copy the command that does the same."""
+    if (row := page.table.current) is not None:
+        twin = page.listing.twin(row)
+        copy(page.app, twin)
+        tell(page, f"copied:\n{twin}")
+
+
+def back(page: AnyListPage) -> None:
+    """Leave the filter; else close the pane; else clear the filter."""
+    field, pane = page.query_one(Input), page.query_one(Detail)
+    if not field.has_focus and pane.display:
+        pane.display = page.view.detail = False
+    else:
+        field.value = ""
+        field.display = False
+    page.table.focus()
+
+
+VERBS: Mapping[str, Verb] = {
+    "details": details,
+    "full": full,
+    "filter": edit_filter,
+    "sort": sort,
+    "reverse": reverse,
+    "columns": columns,
+    "mark": mark,
+    "marked": marked,
+    "export": export,
+    "copy": copy_name,
+    "twin": copy_twin,
+    "back": back,
+}
+
+
+AGAIN_S = 0.1
+TIMES = 30
+
+
+def seek(page: Any, key: Hashable, times: int = TIMES) -> None:
+    """``key`` is the row's; a row that does not come for some seconds is not waited for any more."""
+    index = page.source.index(key)
+    if index is not None:
+        page.table.go(index)
+    elif times:
+        page.set_timer(AGAIN_S, lambda: seek(page, key, times - 1))
+
+
+R = TypeVar("R")
+
+TYPING_S = 0.05
+"""How long the filter waits for more letters."""
+
+
+class ListPage(Page, Generic[R]):
+    """Table, pane and filter. A subclass brings a Listing; what it does beside are verbs."""
+
+    verbs: ClassVar[Mapping[str, Verb]] = VERBS
+
+    def __init__(self, session: Session, id: str, listing: Listing[R], source: Source[R] | None = None) -> None:
+        super().__init__(session, id)
+        self.listing = listing
+        self.view: View = session.remembered.view(id)
+        self.columns = listing.columns()
+        self.source: Source[R] = ListSource[R](listing.key) if source is None else source
+        self.only_marked = False
+        self.complaint = ""
+        """What is wrong with the filter."""
+        self._filtered = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="lead")
+        yield Input(placeholder=self.listing.hint, classes="filter", compact=True, value=self.view.filter)
+        with Container(classes="body"):
+            yield LiveTable(self.columns, self.source, self.session.glyphs)
+            yield Static(classes="empty")
+            yield Detail()
+
+    def on_mount(self) -> None:
+        self.table.chosen = [c.id for c in self.columns if c.id in self.view.columns]
+        self.query_one(Input).display = bool(self.view.filter)
+        self.query_one(Detail).display = self.view.detail
+        self.sort_by(self.view.sort, reverse=self.view.reverse)
+        self.renew()
+
+    @property
+    def table(self) -> LiveTable[R]:
+        return self.query_one(LiveTable)
+
+    def take_focus(self) -> None:
+        self.table.focus()
+
+    def renew(self) -> None:
+        """Take the board's rows, keep the cursor on its row, and draw what differs."""
+        if self._filtered != self.view.filter:
+            self._filtered, self.complaint = self.view.filter, ""
+            try:
+                self.narrow(self.view.filter)
+            except BadRequest as error:
+                self.complaint = error.message
+        if self.table.text_selection is None:  # what is being selected must not move
+            self.fill()
+        self.table.renew()
+        empty = self.source.count == 0
+        if empty:
+            words = content(("Nothing fits the filter. esc clears it.", "dim")) if self.view.filter else None
+            self.query_one(".empty", Static).update(words or self.listing.empty())
+        self.query_one(".empty").display = empty  # over the table, which keeps the focus: its page's keys still work
+        self.draw_lead()
+        self.draw_detail()
+
+    def fill(self) -> None:
+        """Bring the source up to date with the board."""
+        if isinstance(self.source, ListSource):
+            self.source.put(self.listing.rows())
+
+    def narrow(self, text: str) -> None:
+        """Show only what fits these words. Raises BadRequest; what held before then still does."""
+        if isinstance(self.source, ListSource):
+            wanted = row_filter(text)
+            self.source.wanted = (lambda row: wanted(self.listing.words(row))) if text.strip() else None
+
+    def sort_by(self, column: str, *, reverse: bool) -> None:
+        """Sort by a column's id; empty: not at all."""
+        found: Column[R] | None = next((c for c in self.columns if c.id == column and c.sort), None)
+        self.view.sort, self.view.reverse = (column, reverse) if found else ("", False)
+        self.table.sort, self.table.reverse = self.view.sort, self.view.reverse
+        self.source.order(found, reverse=reverse)
+        self.table.unseen = 0
+        self.table.rearrange()
+
+    def draw_lead(self) -> None:
+        """The line above the table."""
+        lead = content((f" {safe(self.complaint)}", "bad")) if self.complaint else self.listing.lead(self.size.width)
+        self.query_one(".lead", Static).update(lead, layout=False)
+
+    def draw_detail(self) -> None:
+        """Show the row under the cursor in the pane, if the pane is open."""
+        pane, row = self.query_one(Detail), self.table.current
+        if pane.display:
+            pane.show(lambda width: Content("") if row is None else self.listing.detail(row, width))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """What is typed holds a moment later, so that typing never waits."""
+        if self.view.filter != event.value:
+            self.view.filter = event.value
+            self.set_timer(TYPING_S, self.renew)
+
+    def on_input_submitted(self) -> None:
+        self.query_one(Input).display = bool(self.view.filter)
+        self.table.focus()
+
+    def on_live_table_opened(self) -> None:
+        details(self)
+
+    def on_live_table_moved(self) -> None:
+        self.draw_lead()
+        self.draw_detail()
+
+
+GAP_MS = 10_000
+"""Between two askings, and only after calls."""
+
+
+class TrendListing(Listing[R]):
+    """A Listing that knows the sums, too."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.trends = Trends()
+
+
+class TrendPage(ListPage[R], Generic[R]):
+    """Sums by ``by``, over 30 days, or 24 hours if ``hourly``."""
+
+    by: ClassVar[str] = ""
+    hourly: ClassVar[bool] = False
+
+    def __init__(self, session: Session, id: str, listing: TrendListing[R]) -> None:
+        super().__init__(session, id, listing)
+        self._trending = listing
+        self._asked: tuple[int, int] | None = None
+        """When the sums were asked for, and how many calls there were then."""
+
+    def renew(self) -> None:
+        super().renew()
+        board, now = self.session.board, self.session.now()
+        calls = board.calls.total - len(board.calls.running)
+        if self.session.link == "attached" and _due(self._asked, now, calls):
+            self._asked = (now, calls)
+            self.run_worker(self._ask(now), group="trends", exclusive=True, exit_on_error=True)
+
+    async def _ask(self, now: Millis) -> None:
+        starts = hours(24, now) if self.hourly else days(30, now)
+        step = "hour" if self.hourly else "day"
+        try:
+            found = await self.session.client.summary(by=self.by, since=starts[0], step=step)
+        except GatewayError:
+            return  # the header says that the server is gone; it is asked again when calls come
+        self._trending.trends = trends(found, starts)
+        super().renew()
+
+
+def _due(asked: tuple[int, int] | None, now: int, calls: int) -> bool:
+    return asked is None or (now - asked[0] >= GAP_MS and calls != asked[1])

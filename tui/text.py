@@ -1,0 +1,114 @@
+"""Text: made safe, given a tone, laid out in labelled lines.
+
+``safe`` is the one border between foreign strings and the screen: its result is plain text of known width. Textual
+would draw escape sequences and read markup in strings it is given; so every text that came from a client, an upstream
+or a file goes through here, and is then drawn as ``Content`` or segments, never as a bare string that may be read as
+markup. A tone is what a piece of text means, as a style of the theme; words and marks carry the meaning, colour
+repeats it. A card is the labelled lines of a pane: long lines wrap under their own beginning, so labels stay
+readable.
+"""
+
+import re
+from collections.abc import Iterator
+
+from rich.cells import cell_len, set_cell_size
+from textual.content import Content
+
+from gateway.domain.text import plain
+
+LIMIT = 300
+"""Characters of one text on the screen."""
+
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Variation selectors: terminals do not agree on how wide they make what is before them."""
+
+
+def safe(text: str, limit: int = LIMIT) -> str:
+    """The text on one line, harmless, at most so many characters long."""
+    if text.isascii():
+        return plain(text, limit)
+    return _SELECTORS.sub("", plain(text, limit))
+
+
+def safe_lines(text: str, limit: int = LIMIT, lines: int = 40) -> str:
+    """The same for a text of several lines."""
+    rows = text.splitlines()
+    more = ["…"] if len(rows) > lines else []
+    return "\n".join([*(safe(row, limit) for row in rows[:lines]), *more])
+
+
+def cut(text: str, width: int, ellipsis: str = "…") -> str:
+    """A safe text in at most so many cells."""
+    if text.isascii():
+        return text if len(text) <= width else text[: max(0, width - 1)] + ellipsis[:width]
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(0, width - 1)) + ellipsis[:width]
+
+
+def cell(text: str, width: int, *, right: bool = False, ellipsis: str = "…") -> str:
+    """A safe text in exactly so many cells."""
+    text = cut(text, width, ellipsis)
+    space = " " * (width - (len(text) if text.isascii() else cell_len(text)))
+    return space + text if right else text + space
+
+
+TONES = {
+    "ok": "$text-success",
+    "bad": "$text-error",
+    "warn": "$text-warning",
+    "live": "bold $text-accent",
+    "dim": "$muted",
+    "bold": "bold",
+    "key": "bold $text-accent",
+    "": "",
+}
+
+Part = tuple[str, str]
+"""Safe text and its tone."""
+
+
+def content(*parts: Part | str | Content) -> Content:
+    """Safe texts put together; tones become styles. Nothing in them is read as markup."""
+    styled = ((part[0], TONES[part[1]]) if isinstance(part, tuple) else part for part in parts)
+    return Content.assemble(*styled)
+
+
+def lines(*rows: Content) -> Content:
+    """Rows under each other."""
+    return Content("\n").join(rows)
+
+
+LABEL = 9
+"""Cells of the label with the space around it."""
+
+
+class Card:
+    """Lines are added one by one; ``content`` gives them all."""
+
+    tone = "dim"
+    """Of the labels."""
+
+    def __init__(self, width: int, label: int = LABEL) -> None:
+        self.width = width
+        self._label = label
+        self._rows: list[Content] = []
+
+    def row(self, label: str, *parts: Part | str | Content) -> None:
+        """A line with a label in front; an empty one goes on from the line before."""
+        self._hang(content((f" {label:<{self._label - 2}} ", self.tone)), content(*parts), self._label)
+
+    def line(self, *parts: Part | str | Content) -> None:
+        """A line without a label."""
+        self._hang(content(" "), content(*parts), 3)
+
+    def content(self) -> Content:
+        """All lines."""
+        return lines(*self._rows)
+
+    def _hang(self, head: Content, body: Content, indent: int) -> None:
+        first, *more = self._wrapped(body, self.width - max(indent, head.cell_length))
+        self._rows += [Content.assemble(head, first), *(row.pad_left(indent) for row in more)]
+
+    def _wrapped(self, body: Content, width: int) -> Iterator[Content]:
+        yield from body.wrap(max(10, width)) or [Content("")]

@@ -1,0 +1,231 @@
+"""Choices: one of a few words (Choice), a list of checkboxes (Checks), and dialogs of them. All work without colour."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.geometry import Region
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from tui.listing import Column, row_filter
+from tui.text import content, lines, safe, safe_lines
+from tui.widgets.dialogs import BACK
+
+
+class Choice(Widget, can_focus=True):
+    """Its value is always one of the options."""
+
+    DEFAULT_CSS = """
+    Choice { height: 1; width: 1fr; }
+    Choice:focus { background: $block-cursor-background; color: $block-cursor-foreground; }
+    Choice:focus:nocolor { text-style: reverse; }
+    """
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("left,h", "turn(-1)", "Before"),
+        Binding("right,l,space", "turn(1)", "Next"),
+    ]
+
+    class Changed(Message):
+        """Another option was chosen."""
+
+        def __init__(self, choice: "Choice") -> None:
+            self.choice = choice
+            super().__init__()
+
+    def __init__(self, options: Sequence[str], value: str, id: str) -> None:
+        super().__init__(id=id)
+        self.options = list(options)
+        self.value = value if value in options else self.options[0]
+
+    def render(self) -> Content:
+        if len(self.options) == 1:
+            return content((safe(self.value), "bold"))
+        number = f"{self.options.index(self.value) + 1} of {len(self.options)}"
+        hint = "" if self.has_focus else "dim"  # on the cursor's ground, muted words could not be read
+        return content((f"< {safe(self.value)} >", "bold"), (f"   {number}; left, right", hint))
+
+    def action_turn(self, by: int) -> None:
+        """The next option, or the one before; round at the ends."""
+        at = self.options.index(self.value)
+        self.value = self.options[(at + by) % len(self.options)]
+        self.refresh()
+        self.post_message(self.Changed(self))
+
+    def on_click(self) -> None:
+        self.focus()
+        self.action_turn(1)
+
+
+class Checks(Widget, can_focus=True):
+    """``on`` holds the ids of those that are on."""
+
+    DEFAULT_CSS = "Checks { height: auto; width: 1fr; }"
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("up,k", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+        Binding("space", "change", show=False),
+        Binding("a", "all", show=False),
+    ]
+
+    def __init__(self, options: Sequence[tuple[str, str]], on: Collection[str], id: str | None = None) -> None:
+        """``options``: ids, and what is said of them."""
+        super().__init__(id=id)
+        self.options = list(options)
+        self.on = set(on)
+        self.cursor = 0
+        self._all = self.options
+
+    def render(self) -> Content:
+        if not self.options:
+            return content(("none", "dim"))
+        return lines(*(self._line(i, id_, text) for i, (id_, text) in enumerate(self.options)))
+
+    def get_content_height(self, *_: object) -> int:
+        return max(1, len(self.options))
+
+    def narrow(self, text: str) -> None:
+        """Only those with these words; the others stay as they are."""
+        fits = row_filter(text)
+        self.options = [option for option in self._all if fits(option[1])]
+        self.cursor = 0
+        self.refresh(layout=True)
+
+    def action_move(self, by: int) -> None:
+        if self.options:
+            self.cursor = (self.cursor + by) % len(self.options)
+            self.scroll_visible(animate=False)
+            if self.parent is not None and isinstance(self.parent, Widget):
+                self.parent.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False)
+        self.refresh()
+
+    def action_change(self) -> None:
+        """On becomes off, off becomes on."""
+        if self.options:
+            self.on ^= {self.options[self.cursor][0]}
+        self.refresh()
+
+    def action_all(self) -> None:
+        """All that are shown on; if they are, all of them off."""
+        ids = {id_ for id_, _ in self.options}
+        self.on = self.on - ids if self.on >= ids else self.on | ids
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        if event.y < len(self.options):
+            self.cursor = event.y
+            self.action_change()
+
+    def _line(self, index: int, id_: str, text: str) -> Content:
+        box = "[x] " if id_ in self.on else "[ ] "
+        line = content((box, "live" if id_ in self.on else "dim"), safe(text))
+        return line.stylize("reverse") if index == self.cursor else line
+
+
+HINT = "gpt !mini: words that must be there, and that must not"
+
+
+class MultiSelect(ModalScreen[Any]):
+    """The ids of those wanted, BACK, or None if nothing is to change."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("escape,q", "leave", "Cancel"),
+        Binding("enter", "done", "Done"),
+        Binding("pageup,b", "back", "Back", show=False),
+        Binding("slash", "look", "Look for", show=False),
+    ]
+
+    def __init__(
+        self, title: str, about: str, options: Sequence[tuple[str, str]], on: Collection[str], *, back: bool = False
+    ) -> None:
+        """``options``: ids, and what is said of them; ``on``: ids of those that are wanted at first.
+
+        ``back``: whether there is a step before this one.
+        """
+        super().__init__()
+        self._title = title
+        self._about = about
+        self._options = options
+        self._on = on
+        self._back = back
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog big"):
+            yield Static(Content.styled(safe(self._title), "bold"), classes="title")
+            yield Static(Content(safe_lines(self._about)))
+            yield Input(placeholder=HINT, compact=True)
+            with VerticalScroll(classes="choices", can_focus=False):
+                yield Checks(self._options, self._on)
+            keys = [("space", " one  "), ("a", " all or none  "), ("/", " look for  "), ("enter", " done  ")]
+            keys += [("b", " back  ")] if self._back else []
+            parts = [part for key, text in [*keys, ("esc", " leaves")] for part in ((key, "key"), (text, "dim"))]
+            yield Static(content(*parts), classes="hint")
+
+    def on_mount(self) -> None:
+        self.query_one(Input).display = False
+        self.query_one(Checks).focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.query_one(Checks).narrow(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """What was looked for stays narrowed; the keys are the list's again."""
+        event.input.display = bool(event.value)
+        self.query_one(Checks).focus()
+
+    def action_look(self) -> None:
+        field = self.query_one(Input)
+        field.display = True
+        self.set_focus(field)
+
+    def action_leave(self) -> None:
+        """Leave the search first, then the dialog."""
+        field = self.query_one(Input)
+        if field.display:
+            field.value = ""
+            field.display = False
+            self.query_one(Checks).focus()
+        else:
+            self.dismiss(None)
+
+    def action_back(self) -> None:
+        if self._back:
+            self.dismiss(BACK)
+
+    def action_done(self) -> None:
+        self.dismiss(set(self.query_one(Checks).on))
+
+
+class ChooseColumns(ModalScreen[list[str] | None]):
+    """The ids of the columns to show; an empty list for the usual ones; None if nothing is to change."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("escape,q", "leave(False)", "Cancel"),
+        Binding("enter", "leave(True)", "Done"),
+        Binding("r", "usual", "Usual"),
+    ]
+
+    def __init__(self, columns: Sequence[Column[Any]], chosen: Collection[str]) -> None:
+        super().__init__()
+        self._columns = columns
+        self._chosen = chosen or [c.id for c in columns if not c.extra]
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content.styled("Columns", "bold"), classes="title")
+            with VerticalScroll(classes="choices", can_focus=False):
+                yield Checks([(c.id, c.title or c.id) for c in self._columns], self._chosen)
+            yield Static(Content("space changes, enter is done, r the usual ones, esc as it was"), classes="hint")
+
+    def action_leave(self, done: bool) -> None:  # noqa: FBT001 - Textual calls it
+        on = self.query_one(Checks).on
+        self.dismiss([c.id for c in self._columns if c.id in on] if done else None)
+
+    def action_usual(self) -> None:
+        self.dismiss([])

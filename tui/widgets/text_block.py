@@ -1,0 +1,127 @@
+"""TextBlock: scrolling text drawn for its width and height; Detail, the pane of a row; IncidentList, the dialog."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from tui.incidents import timeline
+from tui.session import Session
+from tui.text import content
+
+Draw = Callable[[int, int], Content]
+"""Gives the text for a width and height in cells."""
+
+
+class TextBlock(VerticalScroll):
+    """Takes the focus, so that it can be scrolled by keys."""
+
+    DEFAULT_CSS = """
+    TextBlock { height: 1fr; padding: 0; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+    TextBlock Static { width: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", show=False),
+        Binding("k", "scroll_up", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+        Binding("ctrl+f", "page_down", show=False),
+        Binding("ctrl+b", "page_up", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._draw: Draw = lambda _width, _height: Content("")
+
+    def compose(self) -> ComposeResult:
+        yield Static()
+
+    def show(self, draw: Draw) -> None:
+        """From now on this."""
+        self._draw = draw
+        self._redraw()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        self._redraw()
+
+    def _redraw(self) -> None:
+        region = self.scrollable_content_region
+        if region.width:
+            self.query_one(Static).update(self._draw(region.width, region.height))
+
+
+DrawWidth = Callable[[int], Content]
+"""Gives the text for a width in cells."""
+
+
+class Detail(VerticalScroll, can_focus=False):
+    """What it shows is a function of its width."""
+
+    DEFAULT_CSS = "Detail { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }"
+
+    def __init__(self) -> None:
+        super().__init__(classes="detail")
+        self._draw: DrawWidth = lambda _: Content("")
+        self._width = 0
+
+    def compose(self) -> ComposeResult:
+        yield Static()
+
+    def show(self, draw: DrawWidth) -> None:
+        """From now on this."""
+        self._draw = draw
+        self._redraw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self.scrollable_content_region.width != self._width:
+            self._redraw()
+
+    def _redraw(self) -> None:
+        self._width = self.scrollable_content_region.width
+        if self._width:
+            self.query_one(Static).update(self._draw(self._width))
+
+
+TICK_S = 1.0
+
+
+class IncidentList(ModalScreen[None]):
+    """Left when it has been read."""
+
+    DEFAULT_CSS = "IncidentList .dialog { height: 96%; }"
+    BINDINGS = [Binding("escape,q,i", "dismiss", "Close")]  # noqa: RUF012 - Textual reads it and never changes it
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog big"):
+            yield Static(Content.styled("Incidents, the newest first", "bold"), classes="title")
+            yield TextBlock()
+            keys = (("z", " on the page clears a rest  "), ("j k", " scroll  "), ("esc", " closes"))
+            parts = [part for key, text in keys for part in ((key, "key"), (text, "dim"))]
+            yield Static(content(*parts), classes="hint")
+
+    def on_mount(self) -> None:
+        self.query_one(TextBlock).focus()
+        self.draw()
+        self.set_interval(TICK_S, self.draw)
+
+    def draw(self) -> None:
+        """Rests count down."""
+        self.query_one(TextBlock).show(self.drawn)
+
+    def drawn(self, width: int, _height: int) -> Content:
+        """The lines, or that there are none."""
+        session = self._session
+        found = session.board.incidents.newest()
+        if not found:
+            return content(("None among the calls that are known here: every channel answered.", "ok"))
+        return timeline(found, session.now(), session.glyphs, width)
