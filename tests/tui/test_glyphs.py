@@ -1,8 +1,11 @@
 import msgspec
 import pytest
 from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
 
-from tui.glyphs import ASCII, UNICODE, Glyphs, wants_ascii
+from tui.glyphs import ASCII, UNICODE, Asciify, Glyphs, ascii_of, wants_ascii
 
 WIDE = ("pause", "blocks", "parts", "fills", "axis", "enter", "ascii")
 
@@ -35,3 +38,20 @@ def test_scales_have_nine_steps_and_series_four_fills(glyphs: Glyphs) -> None:
 )
 def test_the_environment_decides(environ: dict[str, str], ascii_only: bool) -> None:
     assert wants_ascii(environ) == ascii_only
+
+
+def test_lines_keep_their_widths() -> None:
+    for text in ("plain", "╭──╮ │ ✓200 │", "日本語 x", "▁▂▃█ …", "e\u0301"):
+        assert cell_len(ascii_of(text)) == cell_len(text), text
+        assert ascii_of(text).isascii()
+
+
+def test_frames_and_marks_have_a_likeness() -> None:
+    assert ascii_of("╭─╮│→…") == "+-+|>~"
+    assert ascii_of("日") == "??"
+
+
+def test_styles_stay() -> None:
+    bold = Style(bold=True)
+    (segment,) = Asciify().apply([Segment("│", bold)], Color(0, 0, 0))
+    assert segment == Segment("|", bold)

@@ -5,9 +5,123 @@ import pytest
 from gateway.config import Config
 from tests.tui.stage import NOW
 from tui.glyphs import UNICODE
-from tui.listing import Column, Listing
+from tui.listing import Column, Listing, ListSource, RowCache, fit, row_filter, sorting
 from tui.saved_state import Remembered
 from tui.session import Session
+
+COLUMNS = [
+    Column[str]("name", "Name", 10, str, flex=True),
+    Column[str]("note", "Note", 10, str, rank=3),
+    Column[str]("cost", "Cost", 6, str, rank=1, right=True, sort=len),
+    Column[str]("more", "More", 5, str, rank=9, extra=True),
+]
+
+
+def ids(width: int, *chosen: str) -> list[tuple[str, int]]:
+    return [(place.column.id, place.width) for place in fit(COLUMNS, width, chosen)]
+
+
+def test_columns_leave_by_rank_when_it_gets_narrow() -> None:
+    assert ids(28) == [("name", 10), ("note", 10), ("cost", 6)]
+    assert ids(27) == [("name", 20), ("cost", 6)]
+    assert ids(16) == [("name", 16)]
+
+
+def test_what_never_leaves_stays_however_narrow_it_is() -> None:
+    assert ids(3) == [("name", 10)]
+
+
+def test_flexible_columns_take_what_is_left() -> None:
+    assert ids(40)[0] == ("name", 22)
+
+
+def test_chosen_columns_replace_the_usual_ones() -> None:
+    assert ids(40, "more", "cost") == [("cost", 6), ("more", 5)]
+
+
+def test_only_some_columns_sort() -> None:
+    assert [column.id for column in sorting(COLUMNS)] == ["cost"]
+
+
+def made() -> ListSource[str]:
+    source: ListSource[str] = ListSource(str.lower)
+    source.put(["b", "A", "c"])
+    return source
+
+
+def rows(source: ListSource[str]) -> list[str | None]:
+    return [source.row(i) for i in range(source.count)]
+
+
+def test_rows_come_in_their_order() -> None:
+    assert rows(made()) == ["b", "A", "c"]
+
+
+def test_a_row_is_found_by_its_key() -> None:
+    source = made()
+    assert source.key(1) == "a"
+    assert source.index("a") == 1
+    assert source.index("z") is None
+
+
+def test_a_filter_hides_rows() -> None:
+    source = made()
+    source.wanted = lambda row: row != "b"
+    source.arrange()
+    assert rows(source) == ["A", "c"]
+    assert source.hidden == 1
+
+
+def test_only_some_rows_can_be_kept() -> None:
+    source = made()
+    source.keep({"a", "c"})
+    assert rows(source) == ["A", "c"]
+    source.keep(None)
+    assert rows(source) == ["b", "A", "c"]
+
+
+def test_rows_can_be_sorted_both_ways() -> None:
+    source = made()
+    column = Column("name", "Name", 5, str, sort=str.lower)
+    source.order(column, reverse=False)
+    assert rows(source) == ["A", "b", "c"]
+    source.order(column, reverse=True)
+    assert rows(source) == ["c", "b", "A"]
+
+
+def test_equal_rows_are_the_same_object_as_before() -> None:
+    steady = RowCache[tuple[str, int]](lambda row: row[0])
+    first = steady.keep([("a", 1), ("b", 1)])
+    second = steady.keep([("a", int("1")), ("b", 2)])
+    assert second == [("a", 1), ("b", 2)]
+    assert second[0] is first[0]
+    assert second[1] is not first[1]
+
+
+def test_rows_that_are_gone_are_forgotten() -> None:
+    steady = RowCache[tuple[str, int]](lambda row: row[0])
+    first = steady.keep([("a", 1)])
+    steady.keep([])
+    assert steady.keep([("a", int("1"))])[0] is not first[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("", True),
+        ("lap", True),
+        ("LAPTOP default", True),
+        ("laptop batch", False),
+        ("!batch", True),
+        ("!laptop", False),
+    ],
+)
+def test_all_words_must_be_there_and_negated_ones_not(text: str, fits: bool) -> None:
+    assert row_filter(text)("Laptop default active") == fits
+
+
+def test_an_exclamation_mark_alone_is_nothing_yet() -> None:
+    assert row_filter("!")("anything")
 
 
 class Fruits(Listing[str]):
@@ -17,20 +131,20 @@ class Fruits(Listing[str]):
         return [Column("name", "Name", 8, str), Column("size", "Size", 4, lambda row: str(len(row)))]
 
 
-def made() -> Fruits:
+def fruits() -> Fruits:
     return Fruits(Session(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, Remembered()))
 
 
 def test_the_filter_looks_in_all_columns() -> None:
-    assert made().words("apple") == "apple 5"
+    assert fruits().words("apple") == "apple 5"
 
 
 def test_an_empty_list_says_what_is_missing() -> None:
-    assert made().empty().plain == "No fruits yet."
+    assert fruits().empty().plain == "No fruits yet."
 
 
 def test_what_a_listing_must_say_it_must_say_itself() -> None:
-    listing = made()
+    listing = fruits()
     for ask in (listing.rows, lambda: listing.lead(80), lambda: listing.name("a"), lambda: listing.twin("a")):
         with pytest.raises(NotImplementedError):
             ask()

@@ -7,7 +7,7 @@ from gateway.domain.errors import Unavailable
 from tests.tui.stage import ADDRESS, NOW, FakeClient
 from tui.glyphs import UNICODE
 from tui.saved_state import Remembered
-from tui.session import Session
+from tui.session import Launcher, Session
 
 
 def session() -> Session:
@@ -41,3 +41,7 @@ def test_a_lost_server_cannot_be_asked_but_its_board_stays() -> None:
     with pytest.raises(Unavailable):
         _ = made.client
     assert (made.link, made.reason, made.address) == ("gone", "it was stopped", ADDRESS)
+
+
+async def test_on_an_empty_home_no_server_is_found(tmp_path: Path) -> None:
+    assert await Launcher(Config(home=tmp_path)).find() is None

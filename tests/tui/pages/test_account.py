@@ -1,6 +1,43 @@
 from gateway.domain.units import Nanos
-from tests.tui.owner import Owner, screen, shown
-from tests.tui.stage import account
+from tests.tui.owner import Owner, press, said, screen, shown
+from tests.tui.stage import DOLLAR, account, words
+
+
+async def test_money_is_added_with_one_key_and_enter() -> None:
+    async with shown("account") as (app, pilot, owner):
+        await press(app, pilot, "a")
+        assert said(app, ".live") == "the balance will be $22.00"
+        assert said(app, ".twin") == "$ tollkeeper account grant 10"
+        await press(app, pilot, "enter")
+        assert owner.did == [("grant", 10 * DOLLAR, "")]
+        assert words(app) == ["the balance is $22.00; u takes it back"]
+
+
+async def test_a_correction_is_negative_and_nothing_is_nothing() -> None:
+    async with shown("account") as (app, pilot, owner):
+        await press(app, pilot, "a", "=0", "enter")
+        assert said(app, "#wrong-nanos") == "nothing would change"
+        await press(app, pilot, "ctrl+u", "=-2.5", "down", "=typo", "enter")
+        assert owner.did == [("grant", -2_500_000_000, "typo")]
+
+
+async def test_suspending_asks_and_resuming_does_not() -> None:
+    async with shown("account") as (app, pilot, owner):
+        await press(app, pilot, "space", "y")
+        assert owner.did == [("set_account", {"status": "suspended"})]
+        await press(app, pilot, "space")
+        assert owner.did[1:] == [("set_account", {"status": "active"})]
+
+
+async def test_budgets_are_edited() -> None:
+    owner = Owner()
+    owner.account_now = account(budgets=[])
+    async with shown("account", owner) as (app, pilot, _):
+        await press(app, pilot, "e", "=day=5", "down", "down", "right")
+        assert said(app, ".twin") == "$ tollkeeper account set --budget day=5 --stop-when-empty"
+        await press(app, pilot, "enter")
+        budgets = [{"window": "day", "nanos": 5 * DOLLAR, "tokens": None}]
+        assert owner.did == [("set_account", {"budgets": budgets, "stop_when_empty": True})]
 
 
 async def test_the_purse_is_told_with_how_long_it_lasts() -> None:

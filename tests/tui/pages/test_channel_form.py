@@ -8,7 +8,7 @@ from gateway.domain.channel import Served, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.views import ChannelView
 from tests.tui.stage import FakeClient, channel, console
-from tests.tui.test_quoted import ODD
+from tests.tui.test_field_values import ODD
 from tui.pages.channel_form import (
     ABANDONED,
     REFUSED,

@@ -1,4 +1,68 @@
+from gateway.domain.channel import Served
+from gateway.domain.limits import Limits
+from gateway.domain.units import Nanos
+from gateway.domain.views import ChannelView
 from tests.tui.owner import press, screen, shown
+from tests.tui.stage import FakeClient, channel, console
+from tui.pages.channels import ChannelListing
+
+
+def listing(*channels: ChannelView) -> ChannelListing:
+    session = console().session
+    client = FakeClient()
+    client.channels_now = list(channels)
+    session.board.apply(client.snapshot())
+    return ChannelListing(session)
+
+
+def detail(view: ChannelView) -> str:
+    made = listing(view)
+    return made.detail(made.rows()[0], 160).plain
+
+
+def test_higher_priorities_come_first() -> None:
+    made = listing(channel("b"), channel("a"), channel("z", priority=9))
+    assert [made.name(row) for row in made.rows()] == ["z", "a", "b"]
+
+
+def test_the_pane_tells_its_ways() -> None:
+    text = detail(
+        channel(
+            "x",
+            models=[Served(name="fast", upstream="gpt-5-mini")],
+            limits=Limits(rpm=9, queue_s=3),
+            headers={"X-Title": "…"},
+            options={"latency": 200},
+            strict=True,
+            finish_abandoned=False,
+            preset="openrouter",
+            possible_nanos=Nanos(1_000_000),
+            note="mine",
+        )
+    )
+    for told in (
+        "fast → gpt-5-mini",
+        "9 calls/min, 3 s of waiting",
+        "latency=200",
+        "header X-Title",
+        "preset openrouter",
+    ):
+        assert told in text
+    for told in ("parameters are never dropped", "abandoned calls are cancelled", "perhaps billed", "mine"):
+        assert told in text
+
+
+def test_a_channel_without_models_says_what_to_do() -> None:
+    assert "none: L asks the upstream for its list" in detail(channel("x", models=[], last_check=None, groups=[]))
+
+
+def test_no_channels_say_what_to_do() -> None:
+    assert "n makes one" in listing().empty().plain
+
+
+def test_the_command_shows_the_channel() -> None:
+    made = listing(channel("x"))
+    assert made.twin(made.rows()[0]) == "tollkeeper channel show x"
 
 
 async def test_channels_are_listed_in_the_order_they_are_asked_with_their_health() -> None:

@@ -6,7 +6,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.group import Fallback
 from gateway.domain.views import GroupView
 from tests.tui.stage import group
-from tests.tui.test_quoted import ODD
+from tests.tui.test_field_values import ODD
 from tui.pages.group_form import POLICIES, STAYS, body, fallbacks, fields, policy_words, twin, written_fallbacks
 
 FALLBACKS = [Fallback(model="gpt-*", to=("a", "b")), Fallback(model="x", to=("y",))]

@@ -1,4 +1,98 @@
-from tests.tui.owner import press, screen, shown
+import msgspec
+import pytest
+
+from gateway.domain.views import GroupView
+from tests.tui.owner import Owner, press, said, screen, shown
+from tests.tui.stage import FakeClient, console, group, words
+from tui.pages.groups import GroupListing
+
+
+def listing(*groups: GroupView) -> GroupListing:
+    session = console().session
+    client = FakeClient()
+    client.groups_now = list(groups)
+    session.board.apply(client.snapshot())
+    return GroupListing(session)
+
+
+def test_a_route_marks_what_does_not_answer() -> None:
+    made = listing(group("g", channels=["deepseek", "openrouter", "google"]), group("h", channels=[]))
+    route = next(column for column in made.columns() if column.id == "route")
+    assert [route.text(row) for row in made.rows()] == ["deepseek ▲ → openrouter ○ → google", "no channel"]
+    assert route.tone is not None
+    assert [route.tone(row) for row in made.rows()] == ["", "warn"]
+
+
+def test_a_group_without_anything_says_what_to_do() -> None:
+    made = listing(group("g", channels=[], tokens=[], sees=[], budgets=[], models=["x-*"], note="for friends"))
+    text = made.detail(made.rows()[0], 100).plain
+    assert "none: name this group in a channel (4, e)" in text
+    assert "shows x-*; none: its tokens see nothing" in text
+    assert "for friends" in text
+
+
+def test_the_command_shows_the_group() -> None:
+    made = listing(group("g"))
+    assert made.twin(made.rows()[0]) == "tollkeeper group show g"
+    assert "n makes one" in made.empty().plain
+
+
+async def test_a_group_is_made_with_its_factor() -> None:
+    async with shown("groups") as (app, pilot, owner):
+        await press(app, pilot, "n", "=family", "down", "=1.5", "enter")
+        ((verb, body),) = owner.did
+        assert (verb, body["name"], body["multiplier"]) == ("add_group", "family", 1_500_000)
+
+
+async def test_an_edit_may_rename_and_says_what_will_be_seen() -> None:
+    async with shown("groups") as (app, pilot, owner):
+        await press(app, pilot, "e", "end", "=2", "down", "down", "=claude-*")
+        assert said(app, ".live") == "its tokens see 2 of the 4 models that its channels offer"
+        assert said(app, ".twin") == "$ tollkeeper group edit batch --rename batch2 --models 'claude-*'"
+        await press(app, pilot, "enter")
+        ((verb, name, patch),) = owner.did
+        assert (verb, name, patch["name"], patch["models"]) == ("edit_group", "batch", "batch2", ["claude-*"])
+
+
+async def test_deleting_names_what_uses_it_and_moves_that() -> None:
+    async with shown("groups") as (app, pilot, owner):
+        await press(app, pilot, "d")
+        assert "It is used by token ci, channel anthropic, channel openai-main," in screen(app)
+        await press(app, pilot, "right", "enter")
+        assert owner.did == [("remove_group", "batch", "free")]
+        assert words(app) == ["deleted group batch; u takes it back"]
+
+
+async def test_a_group_that_nothing_uses_is_deleted_after_asking() -> None:
+    owner = Owner()
+    owner.groups_now = [group("empty", tokens=[], channels=[])]
+    async with shown("groups", owner) as (app, pilot, _):
+        await press(app, pilot, "d", "y")
+        assert owner.did == [("remove_group", "empty", "")]
+
+
+async def test_the_only_group_stays_while_it_is_used() -> None:
+    owner = Owner()
+    owner.groups_now = [msgspec.structs.replace(group("default"), channels=[])]
+    async with shown("groups", owner) as (app, pilot, _):
+        await press(app, pilot, "d")
+        assert words(app)[0].endswith("there is no other group to move them to")
+
+
+async def test_a_duplicate_has_another_name() -> None:
+    async with shown("groups") as (app, pilot, owner):
+        await press(app, pilot, "D", "enter")
+        ((verb, body),) = owner.did
+        assert (verb, body["name"], body["multiplier"]) == ("add_group", "batch-2", 500_000)
+
+
+@pytest.mark.parametrize("key", ["e", "D", "d"])
+async def test_without_a_group_there_is_nothing_to_do(key: str) -> None:
+    owner = Owner()
+    owner.groups_now = []
+    async with shown("groups", owner) as (app, pilot, _):
+        await press(app, pilot, key)
+        assert words(app) == ["there is no group here; n makes one"]
 
 
 async def test_groups_are_listed_with_route_and_factor() -> None:

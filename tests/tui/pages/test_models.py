@@ -1,4 +1,118 @@
-from tests.tui.owner import press, screen, shown
+import msgspec
+import pytest
+
+from gateway.domain.price import Tier
+from gateway.domain.units import Nanos
+from tests.tui.owner import Owner, press, proposal, said, screen, shown
+from tests.tui.stage import words
+from tui.pages.models import about_prices, guarded_prices, price_changes, price_options, usual_prices
+
+
+def test_only_what_changes_is_offered_and_what_is_new_comes_first() -> None:
+    rows = price_changes(Owner().proposals)
+    assert [text for _, text in price_options(rows)] == [
+        "new     my-finetune-7   no price > 1 / 5   openai-main",
+        "dearer  gpt-5-mini   0.25 / 2 > 1 / 5   openai-main   ! five times as much",
+    ]
+
+
+def test_what_looks_wrong_is_not_taken_over_unless_it_is_chosen() -> None:
+    rows = price_changes(Owner().proposals)
+    assert usual_prices(rows) == ["my-finetune-7"]
+    assert not guarded_prices(rows, ["my-finetune-7"])
+    assert guarded_prices(rows, ["gpt-5-mini"])
+
+
+def test_what_stays_is_counted() -> None:
+    assert about_prices(Owner().proposals).startswith("2 would change, 1 are as listed; 1 that you set yourself stays.")
+
+
+async def test_the_preview_changes_nothing_and_what_is_chosen_is_taken_over() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "P")
+        assert "2 would change" in screen(app)
+        assert owner.did == []
+        await press(app, pilot, "enter")
+        assert owner.did == [("import_prices", ["my-finetune-7"], {"apply": True, "accept": False})]
+        assert words(app) == ["1 price taken over; u takes that back"]
+
+
+async def test_choosing_what_looks_wrong_accepts_it() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "P", "j", "space", "enter")
+        assert owner.did == [("import_prices", ["gpt-5-mini", "my-finetune-7"], {"apply": True, "accept": True})]
+
+
+async def test_with_nothing_to_take_over_it_says_so() -> None:
+    owner = Owner()
+    owner.proposals = [proposal("gpt-5-mini", differs=False)]
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, "P")
+        assert words(app)[0].startswith("nothing to take over: 0 would change, 1 are as listed")
+        owner.proposals = []
+        await press(app, pilot, "P")
+        assert words(app)[1] == "nothing to take over: no list knows a price for any of these models"
+
+
+async def test_a_price_is_set_with_an_example_beside_it() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "G", "e", "=1.5", "down", "=6")
+        assert said(app, ".live") == "10k in + 1k out = $0.021   $0.0105 in batch   $0.00 in free"
+        assert said(app, ".twin") == "$ tollkeeper price set my-finetune-7 --input 1.5 --output 6"
+        await press(app, pilot, "enter")
+        assert owner.did == [("set_price", "my-finetune-7", {"input": 1_500_000_000, "output": 6_000_000_000})]
+
+
+async def test_a_price_is_no_negative_number_and_no_word() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "G", "e", "=-1", "down", "=six", "enter")
+        assert said(app, "#wrong-input") == "a price is not negative"
+        assert said(app, "#wrong-output").startswith("'six' is not an amount of dollars")
+        assert owner.did == []
+
+
+async def test_prices_for_longer_inputs_stay_when_another_is_changed() -> None:
+    owner = Owner()
+    tier = Tier(above=200_000, input=Nanos(6_000_000_000), output=Nanos(22_500_000_000))
+    price = owner.models_now[0].price
+    assert price is not None
+    priced = msgspec.structs.replace(price, tiers=1, tier_prices=[tier])
+    owner.models_now[0] = msgspec.structs.replace(owner.models_now[0], price=priced)
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, "e", "=2")
+        assert said(app, ".twin").replace("\n", " ").endswith("--tier 200k=6/22.50")
+        await press(app, pilot, "enter")
+        ((_, _, body),) = owner.did
+        assert body["tiers"] == [{"above": 200_000, "input": 6_000_000_000, "output": 22_500_000_000}]
+
+
+async def test_one_key_makes_it_free_after_asking() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "0", "y")
+        assert owner.did == [("set_price", "claude-haiku-4-5", {"input": 0, "output": 0})]
+
+
+async def test_a_price_is_taken_away_after_asking() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "d")
+        assert "counted and not charged" in screen(app)
+        await press(app, pilot, "y")
+        assert owner.did == [("remove_price", "claude-haiku-4-5")]
+
+
+async def test_what_has_no_price_has_none_to_lose() -> None:
+    async with shown("models") as (app, pilot, _):
+        await press(app, pilot, "G", "d")
+        assert words(app) == ["my-finetune-7 has no price"]
+
+
+@pytest.mark.parametrize("key", ["e", "0", "d"])
+async def test_without_a_model_there_is_nothing_to_do(key: str) -> None:
+    owner = Owner()
+    owner.models_now = []
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, key)
+        assert words(app) == ["there is no model here; 4 shows the channels"]
 
 
 async def test_models_are_listed_with_prices_and_what_has_none() -> None:

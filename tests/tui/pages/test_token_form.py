@@ -2,7 +2,7 @@ from typing import Any
 
 from gateway.domain.units import Millis
 from tests.tui.stage import NOW, FakeClient, console, token
-from tests.tui.test_quoted import ODD
+from tests.tui.test_field_values import ODD
 from tui.pages.token_form import KEEP, add_twin, body, edit_twin, fields, sees
 from tui.session import Session
 

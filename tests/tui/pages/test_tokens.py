@@ -1,4 +1,146 @@
-from tests.tui.owner import press, screen, shown
+import msgspec
+import pytest
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.limits import Limits
+from gateway.domain.units import Millis
+from tests.tui.owner import KEY, Owner, press, said, screen, shown
+from tests.tui.stage import NOW, FakeClient, console, token, words
+from tui.pages.tokens import TokenListing, TokenRow
+from tui.widgets.connect import Connect
+from tui.widgets.form import Form
+
+
+def listing(*tokens: object) -> TokenListing:
+    session = console().session
+    client = FakeClient()
+    client.tokens_now = list(tokens) or client.tokens_now  # type: ignore[arg-type]
+    session.board.apply(client.snapshot())
+    return TokenListing(session)
+
+
+def cells(made: TokenListing, row: TokenRow) -> dict[str, str]:
+    return {column.id: column.text(row) for column in made.columns()}
+
+
+def test_a_row_tells_state_budget_and_age() -> None:
+    made = listing(token("ci", expires_ms=Millis(NOW + 3_600_000)))
+    found = cells(made, made.rows()[0])
+    assert (found["state"], found["expires"], found["seen"], found["window"]) == ("●", "in 1h", "14s", "month")
+
+
+def test_rows_stay_the_same_objects_while_nothing_changes() -> None:
+    made = listing()
+    assert [a is b for a, b in zip(made.rows(), made.rows(), strict=True)] == [True] * 5
+
+
+def test_the_command_shows_the_token() -> None:
+    made = listing(token("my box"))
+    assert made.twin(made.rows()[0]) == "tollkeeper token show 'my box'"
+
+
+def test_a_token_that_sees_nothing_says_why() -> None:
+    made = listing(token("ci", sees=[], budgets=[], note="for builds"))
+    text = made.detail(made.rows()[0], 80).plain
+    assert "sees none: no enabled channel of its group" in text
+    assert "none of its own" in text
+    assert "for builds" in text
+
+
+def test_the_filter_looks_at_names_groups_and_states() -> None:
+    made = listing(token("ci", state="expired", group="batch"))
+    assert made.words(made.rows()[0]).startswith("ci batch expired")
+
+
+def test_no_tokens_say_what_to_do() -> None:
+    assert "n makes one" in listing().empty().plain
+
+
+async def test_a_new_token_is_made_and_its_key_shown_once() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "n", "=pad", "enter")
+        ((verb, body),) = owner.did
+        assert (verb, body["name"], body["group"], body["budgets"]) == ("add_token", "pad", "default", [])
+        assert isinstance(app.screen, Connect)
+        assert KEY in screen(app)
+        await press(app, pilot, "escape")
+        assert KEY not in screen(app)
+        assert app.page.query_one("LiveTable").current.view.name == "pad"  # type: ignore[attr-defined]
+
+
+async def test_the_form_tells_what_the_token_sees_while_one_types() -> None:
+    async with shown("tokens") as (app, pilot, _):
+        await press(app, pilot, "n", "=pad", "down", "down", "=claude-*")
+        assert said(app, ".live") == "this token sees 2 models: claude-sonnet-4-5, claude-haiku-4-5"
+        await press(app, pilot, "=x")
+        assert said(app, ".live").startswith("this token sees no models: no pattern fits")
+
+
+async def test_the_form_says_what_is_wrong_beside_the_field() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "n", "=pad", "down", "down", "down", "=dya=5", "enter")
+        assert said(app, "#wrong-budgets").startswith("'dya' is no budget window")
+        assert owner.did == []
+
+
+async def test_what_the_server_refuses_stands_at_its_field() -> None:
+    owner = Owner()
+    owner.refuses = BadRequest("there is already a token 'ci'", param="name")
+    async with shown("tokens", owner) as (app, pilot, _):
+        await press(app, pilot, "n", "=ci", "enter")
+        assert said(app, "#wrong-name") == "there is already a token 'ci'"
+
+
+async def test_editing_sends_the_whole_form() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "j", "e", "end", "=2", "enter")
+        ((verb, ref, patch),) = owner.did
+        assert (verb, ref, patch["name"]) == ("edit_token", "tok_editor", "editor2")
+        assert patch["limits"] == msgspec.structs.asdict(Limits(rpm=60, tpm=200_000, concurrent=8))
+        assert words(app) == ["token editor was changed; u takes it back"]
+
+
+async def test_a_duplicate_has_another_name() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "D", "enter")
+        ((verb, body),) = owner.did
+        assert (verb, body["name"], body["group"]) == ("add_token", "ci-2", "batch")
+
+
+async def test_space_switches_it() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "space")
+        assert owner.did == [("edit_token", "tok_ci", {"enabled": False})]
+
+
+async def test_deleting_asks_and_cancel_is_the_default() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "d")
+        assert "ci made 1,204 calls, the last one 14s ago." in screen(app)
+        await press(app, pilot, "enter")
+        assert owner.did == []
+        await press(app, pilot, "d", "y")
+        assert owner.did == [("remove_token", "tok_ci")]
+        assert words(app) == ["deleted token ci; u takes it back"]
+        await press(app, pilot, "u")
+        assert words(app)[-1] == "taken back: token ci was changed"
+
+
+async def test_a_new_key_is_asked_for_and_shown() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "R", "y")
+        assert owner.did == [("rotate_token", "tok_ci")]
+        assert KEY in screen(app)
+
+
+@pytest.mark.parametrize("key", ["e", "D", "space", "d", "R", "c"])
+async def test_without_a_token_there_is_nothing_to_do(key: str) -> None:
+    owner = Owner()
+    owner.tokens_now = []
+    async with shown("tokens", owner) as (app, pilot, _):
+        await press(app, pilot, key)
+        assert not isinstance(app.screen, Form | Connect)
+        assert words(app) == ["there is no token here; n makes one"]
 
 
 async def test_tokens_are_listed_with_their_budgets() -> None:

@@ -1,10 +1,16 @@
+from typing import Any
+
 import msgspec
 import pytest
 
+from gateway.domain.channel import Served
 from gateway.domain.errors import BadRequest, UpstreamError
+from gateway.domain.units import Millis
 from gateway.domain.upstream_views import ListingView
+from gateway.domain.views import ChannelView, KeyView, Offer
 from tests.tui.owner import Owner, listed, listing, press, said, screen, shown
-from tests.tui.stage import words
+from tests.tui.stage import NOW, channel, words
+from tui.pages.channel_actions import AGAIN, GOES, STAYS, discovered_body, discovered_options, keys_command
 from tui.widgets.choices import MultiSelect
 
 
@@ -154,3 +160,110 @@ async def test_without_a_channel_there_is_nothing_to_do(key: str) -> None:
     async with shown("channels", owner) as (app, pilot, _):
         await press(app, pilot, key)
         assert words(app) == ["there is no channel here; n makes one"]
+
+
+def two() -> ChannelView:
+    good = KeyView(number=1, key="…3kQA", state="ok", reason="", until_ms=None)
+    rests = KeyView(number=2, key="env:B", state="cooling", reason="429", until_ms=Millis(NOW + 30_000))
+    return channel("anthropic", keys=[good, rests])
+
+
+def owner() -> Owner:
+    made = Owner()
+    made.channels_now[0] = two()
+    return made
+
+
+async def test_a_key_is_added_without_being_shown() -> None:
+    async with shown("channels", owner()) as (app, pilot, asked):
+        await press(app, pilot, "A", "tab", "tab", "=sk-new")
+        assert "sk-new" not in screen(app)
+        assert said(app, ".twin") == "$ tollkeeper channel key add anthropic --key -"
+        await press(app, pilot, "enter")
+        assert asked.did == [("add_key", "ch_anthropic", "sk-new")]
+        assert words(app) == ["anthropic: a key was added"]
+
+
+async def test_one_is_removed_and_one_is_tried_again() -> None:
+    async with shown("channels", owner()) as (app, pilot, asked):
+        await press(app, pilot, "A", "right", "down", "right", "enter")
+        assert asked.did == [("clear_key", "ch_anthropic", 2), ("remove_key", "ch_anthropic", 1)]
+        assert words(app) == ["anthropic: key 2 is tried again, key 1 was removed"]
+
+
+async def test_the_pane_tells_each_key_with_its_state() -> None:
+    async with shown("channels", owner()) as (app, pilot, _):
+        await press(app, pilot, "enter")
+        assert "1 …3kQA   A changes them" in screen(app)
+        assert "2 env:B   cooling 30s 429" in screen(app)
+
+
+def test_the_commands_do_the_same_in_the_same_order() -> None:
+    values = {"key-1": GOES, "key-2": AGAIN, "key": "env:C"}
+    assert keys_command(two(), values) == (
+        "channel key add anthropic --key env:C; tollkeeper channel key clear anthropic 2; "
+        "tollkeeper channel key remove anthropic 1"
+    )
+    assert keys_command(two(), {"key-1": STAYS, "key-2": STAYS, "key": ""}) == ""
+
+
+LOCAL = Offer(
+    name="ollama",
+    dialect="openai",
+    preset="ollama",
+    base_url="http://127.0.0.1:11434/v1",
+    key="",
+    models=[Served(name="qwen3:8b")],
+)
+VENDOR = Offer(
+    name="groq", dialect="openai", preset="groq", base_url="https://api.groq.com/openai/v1", key="env:G", models=[]
+)
+
+
+def owner_with_offers() -> Owner:
+    made = Owner()
+    made.offered = [LOCAL, VENDOR]
+    return made
+
+
+def test_a_name_that_is_taken_becomes_another() -> None:
+    assert discovered_body(LOCAL, {"ollama", "ollama-2"})["name"] == "ollama-3"
+    assert "models" not in discovered_body(VENDOR, ())
+
+
+def test_where_it_is_and_what_it_has_is_said() -> None:
+    assert [text.split("   ")[-1] for _, text in discovered_options([LOCAL, VENDOR])] == [
+        "qwen3:8b",
+        "with env:G",
+    ]
+
+
+async def test_what_is_chosen_becomes_a_channel() -> None:
+    async with shown("channels", owner_with_offers()) as (app, pilot, asked):
+        await press(app, pilot, "a")
+        assert "Local servers that answer" in screen(app)
+        await press(app, pilot, "space", "enter")
+        ((_, made),) = asked.did
+        assert (made["name"], made["preset"], made["models"]) == ("ollama-2", "ollama", [{"name": "qwen3:8b"}])
+        assert words(app)[0].startswith("made ollama-2;")
+
+
+async def test_one_that_fails_stops_no_other() -> None:
+    class Picky(Owner):
+        async def add_channel(self, discovered_body: Any) -> ChannelView:
+            if discovered_body["name"] == "ollama-2":
+                raise BadRequest("it does not answer")
+            return await super().add_channel(discovered_body)
+
+    picky = Picky()
+    picky.offered = [LOCAL, VENDOR]
+    async with shown("channels", picky) as (app, pilot, _):
+        await press(app, pilot, "a", "a", "enter")
+        assert [told.split(";")[0] for told in words(app)] == ["made groq", "ollama: it does not answer"]
+
+
+async def test_nothing_found_says_so() -> None:
+    async with shown("channels") as (app, pilot, asked):
+        await press(app, pilot, "a")
+        assert words(app)[0].startswith("nothing new")
+        assert asked.did == []

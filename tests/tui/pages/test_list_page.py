@@ -1,5 +1,6 @@
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from textual.app import App, ComposeResult
 from textual.content import Content
@@ -8,14 +9,18 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.widgets import Input, Static
 
-from tests.tui.stage import console, words
-from tui.actions import bindings
+from gateway.domain.units import Millis
+from tests.tui.owner import settle, shown
+from tests.tui.stage import console, token, words
+from tui.actions import bindings, of
 from tui.listing import Column, Listing
-from tui.pages.list_page import ListPage
+from tui.pages.list_page import GAP_MS, VERBS, ListPage, seek
+from tui.pages.list_page import _due as due
 from tui.saved_state import View
 from tui.session import Session
 from tui.text import content
 from tui.themes import DARK
+from tui.widgets.choices import ChooseColumns
 from tui.widgets.text_block import Detail
 
 FRUITS = ["pear", "apple", "fig", "cherry"]
@@ -81,7 +86,7 @@ class Stage(App[None]):
 
 
 @asynccontextmanager
-async def shown(view: View | None = None) -> AsyncIterator[tuple[Stage, Pilot[None]]]:
+async def fruit_page(view: View | None = None) -> AsyncIterator[tuple[Stage, Pilot[None]]]:
     app = Stage(view)
     async with app.run_test(size=(60, 20)) as pilot:
         app.fruits.take_focus()
@@ -96,13 +101,13 @@ async def typed(app: Stage, pilot: Pilot[None], text: str) -> None:
 
 
 async def test_rows_and_the_line_above_come_from_the_listing() -> None:
-    async with shown() as (app, _):
+    async with fruit_page() as (app, _):
         assert app.names() == FRUITS
         assert app.drawn(".lead") == " 4 fruits"
 
 
 async def test_typing_narrows_and_esc_takes_it_back() -> None:
-    async with shown() as (app, pilot):
+    async with fruit_page() as (app, pilot):
         await typed(app, pilot, "e !p")
         assert app.names() == ["cherry"]
         await pilot.press("escape")
@@ -112,7 +117,7 @@ async def test_typing_narrows_and_esc_takes_it_back() -> None:
 
 
 async def test_enter_keeps_the_filter_and_goes_to_the_table() -> None:
-    async with shown() as (app, pilot):
+    async with fruit_page() as (app, pilot):
         await typed(app, pilot, "fig")
         await pilot.press("enter")
         assert app.fruits.table.has_focus
@@ -120,13 +125,13 @@ async def test_enter_keeps_the_filter_and_goes_to_the_table() -> None:
 
 
 async def test_nothing_that_fits_says_how_to_go_on() -> None:
-    async with shown() as (app, pilot):
+    async with fruit_page() as (app, pilot):
         await typed(app, pilot, "melon")
         assert app.drawn(".empty") == "Nothing fits the filter. esc clears it."
 
 
 async def test_an_empty_page_says_what_to_do() -> None:
-    async with shown() as (app, _):
+    async with fruit_page() as (app, _):
         assert isinstance(app.fruits.listing, Fruits)
         app.fruits.listing.there = []
         app.fruits.renew()
@@ -135,7 +140,7 @@ async def test_an_empty_page_says_what_to_do() -> None:
 
 
 async def test_the_pane_shows_the_row_under_the_cursor() -> None:
-    async with shown() as (app, pilot):
+    async with fruit_page() as (app, pilot):
         await pilot.press("enter", "j")
         await pilot.pause()
         assert app.drawn("Detail Static") == "all about apple"
@@ -144,7 +149,7 @@ async def test_the_pane_shows_the_row_under_the_cursor() -> None:
 
 
 async def test_sorting_goes_round_and_keeps_the_cursor_on_its_row() -> None:
-    async with shown() as (app, pilot):
+    async with fruit_page() as (app, pilot):
         await pilot.press("s")
         assert app.names() == ["apple", "cherry", "fig", "pear"]
         assert app.fruits.table.current == "pear"
@@ -155,7 +160,7 @@ async def test_sorting_goes_round_and_keeps_the_cursor_on_its_row() -> None:
 
 
 async def test_copying_tells_what_was_copied() -> None:
-    async with shown() as (app, pilot):
+    async with fruit_page() as (app, pilot):
         await pilot.press("y")
         assert app.clipboard == "pear"
         await pilot.press("Y")
@@ -164,20 +169,20 @@ async def test_copying_tells_what_was_copied() -> None:
 
 
 async def test_a_view_is_as_it_was_left() -> None:
-    async with shown(View(sort="size", reverse=True, filter="e", detail=True, columns=["name"])) as (app, _):
+    async with fruit_page(View(sort="size", reverse=True, filter="e", detail=True, columns=["name"])) as (app, _):
         assert app.names() == ["cherry", "apple", "pear"]
         assert app.fruits.query_one(Detail).display
         assert list(app.fruits.table.chosen) == ["name"]
 
 
 async def test_what_is_remembered_but_makes_no_sense_is_the_default() -> None:
-    async with shown(View(sort="colour", columns=["weight"])) as (app, _):
+    async with fruit_page(View(sort="colour", columns=["weight"])) as (app, _):
         assert app.names() == FRUITS
         assert list(app.fruits.table.chosen) == []
 
 
 async def test_what_is_being_selected_does_not_move() -> None:
-    async with shown() as (app, _):
+    async with fruit_page() as (app, _):
         app.screen.selections = {app.fruits.table: Selection(Offset(0, 1), Offset(3, 1))}
         assert isinstance(app.fruits.listing, Fruits)
         app.fruits.listing.there = ["new", *FRUITS]
@@ -186,7 +191,93 @@ async def test_what_is_being_selected_does_not_move() -> None:
 
 
 async def test_marks_are_kept_by_row() -> None:
-    async with shown() as (app, pilot):
+    async with fruit_page() as (app, pilot):
         await pilot.press("m", "m")
         assert app.fruits.table.marks == {"pear", "apple"}
         assert app.fruits.table.cursor == 2
+
+
+def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
+    assert set(VERBS) <= {action.verb for action in of("list")}
+
+
+async def test_the_pane_can_have_all_the_room() -> None:
+    async with fruit_page() as (app, pilot):
+        await pilot.press("f")
+        pane = app.fruits.query_one(Detail)
+        assert pane.display
+        assert pane.has_class("full")
+        await pilot.press("f")
+        assert not pane.has_class("full")
+
+
+async def test_columns_can_be_chosen() -> None:
+    async with fruit_page() as (app, pilot):
+        await pilot.press("o")
+        await pilot.pause()
+        assert isinstance(app.screen, ChooseColumns)
+        await pilot.press("j", "space", "enter")
+        await pilot.pause()
+        assert list(app.fruits.table.chosen) == ["name"]
+        assert app.fruits.view.columns == ["name"]
+
+
+async def test_only_marked_rows_can_be_shown() -> None:
+    async with fruit_page() as (app, pilot):
+        await pilot.press("M")
+        assert words(app) == ["nothing is marked; m marks a row"]
+        await pilot.press("j", "m", "M")
+        assert app.names() == ["apple"]
+        await pilot.press("M")
+        assert len(app.names()) == 4
+
+
+async def test_what_is_shown_can_be_written_to_a_file(tmp_path: Path) -> None:
+    async with fruit_page() as (app, pilot):
+        await pilot.press("E")
+        await pilot.pause()
+        app.screen.query_one(Input).value = str(tmp_path / "fruits.txt")
+        await pilot.press("enter")
+        assert "must end in .csv" in str(app.screen.query_one(".complaint", Static).visual)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert words(app) == []
+
+
+async def test_choosing_no_columns_after_all_changes_nothing() -> None:
+    async with fruit_page() as (app, pilot):
+        await pilot.press("o", "space", "escape")
+        await pilot.pause()
+        assert list(app.fruits.table.chosen) == []
+
+
+async def test_the_cursor_goes_to_a_row_when_it_comes() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        seek(app.page, "tok_zebra")
+        owner.tokens_now.append(token("zebra", last_used_ms=Millis(1)))
+        owner.changed()
+        for _ in range(50):
+            await pilot.pause(0.02)
+            await settle(app, pilot)
+            if app.page.query_one("LiveTable").cursor == 5:  # type: ignore[attr-defined]
+                break
+        assert app.page.query_one("LiveTable").cursor == 5  # type: ignore[attr-defined]
+
+
+async def test_a_row_that_never_comes_is_given_up() -> None:
+    async with shown("tokens") as (app, _, _):
+        seek(app.page, "tok_nobody", times=0)
+        assert app.page.query_one("LiveTable").cursor == 0  # type: ignore[attr-defined]
+
+
+def test_sums_are_asked_for_once_and_again_after_calls() -> None:
+    assert due(None, 0, 0)
+    assert not due((0, 5), GAP_MS, 5)
+    assert not due((0, 5), GAP_MS - 1, 6)
+    assert due((0, 5), GAP_MS, 6)
+
+
+async def test_a_page_asks_for_its_own_sums() -> None:
+    async with shown("channels") as (app, pilot, owner):
+        await settle(app, pilot)
+        assert [asked for asked in owner.asked if asked.startswith("summary ")] == ["summary  ", "summary channel hour"]

@@ -1,0 +1,76 @@
+from rich.cells import cell_len
+
+from tui.text import TONES, Card, cell, content, cut, lines, safe, safe_lines
+
+
+def test_control_characters_do_not_pass() -> None:
+    assert safe("a\x1b]0;pwned\x07b\u202ec") == "a�]0;pwned�b�c"
+
+
+def test_variation_selectors_are_left_out() -> None:
+    assert safe("\u2764\ufe0f!") == "\u2764!"
+
+
+def test_lines_stay_lines_and_are_bounded() -> None:
+    assert safe_lines("a\nb\x1b") == "a\nb�"
+    assert safe_lines("\n".join("abc"), lines=2) == "a\nb\n…"
+
+
+def test_cells_have_their_width_exactly() -> None:
+    for text in ("", "abc", "abcdefgh", "日本語日本語", "e\u0301" * 9, "👩🏽 x"):
+        for width in range(1, 8):
+            assert cell_len(cell(safe(text), width)) == width, (text, width)
+            assert cell_len(cell(safe(text), width, right=True)) == width
+
+
+def test_what_is_cut_ends_in_an_ellipsis() -> None:
+    assert cut("abcdef", 4) == "abc…"
+    assert cut("日本語", 4) == "日 …"
+    assert cut("abcdef", 4, "~") == "abc~"
+    assert cut("abcd", 4) == "abcd"
+
+
+def test_numbers_stand_at_the_right() -> None:
+    assert cell("12", 4, right=True) == "  12"
+
+
+def test_texts_are_put_together_with_their_styles() -> None:
+    made = content(("bad news", "bad"), " and more")
+    assert made.plain == "bad news and more"
+    assert made.spans[0].style == TONES["bad"]
+
+
+def test_markup_is_text() -> None:
+    assert content(("[bold]x[/]", "ok"), "[@click=app.quit]y[/]").plain == "[bold]x[/][@click=app.quit]y[/]"
+
+
+def test_lines_stand_under_each_other() -> None:
+    assert lines(content("a"), content("b")).plain == "a\nb"
+
+
+def test_labels_stand_in_front() -> None:
+    card = Card(40)
+    card.row("cost", "$1")
+    card.row("", ("held", "dim"))
+    assert card.content().plain == " cost    $1\n         held"
+
+
+def test_long_lines_go_on_under_their_beginning() -> None:
+    card = Card(22)
+    card.row("error", "one two three four five")
+    assert [row.rstrip() for row in card.content().plain.splitlines()] == [
+        " error   one two three",
+        "         four five",
+    ]
+
+
+def test_a_line_without_a_label_hangs_a_little() -> None:
+    card = Card(14)
+    card.line("one two three")
+    assert [row.rstrip() for row in card.content().plain.splitlines()] == [" one two", "   three"]
+
+
+def test_an_empty_line_is_a_line() -> None:
+    card = Card(20)
+    card.line("")
+    assert card.content().plain.strip() == ""

@@ -1,0 +1,161 @@
+from tests.tui.widgets.stage import WidgetStage
+from tui.listing import Column
+from tui.widgets.choices import Checks, Choice, ChooseColumns, MultiSelect
+from tui.widgets.dialogs import BACK
+
+
+async def test_left_and_right_go_round() -> None:
+    choice = Choice(["one", "two", "three"], "two", id="c")
+    async with WidgetStage(choice).run_test() as pilot:
+        choice.focus()
+        await pilot.press("right")
+        assert choice.value == "three"
+        await pilot.press("space", "left", "left")
+        assert choice.value == "two"
+
+
+async def test_it_reads_without_colour() -> None:
+    choice = Choice(["one", "two"], "one", id="c")
+    async with WidgetStage(choice).run_test():
+        assert choice.render().plain == "< one >   1 of 2; left, right"
+
+
+async def test_a_value_that_is_no_option_is_the_first() -> None:
+    assert Choice(["one", "two"], "seven", id="c").value == "one"
+
+
+async def test_a_click_is_the_next() -> None:
+    choice = Choice(["one", "two"], "one", id="c")
+    async with WidgetStage(choice).run_test() as pilot:
+        await pilot.click(choice)
+        assert choice.value == "two"
+
+
+OPTIONS = [("a", "Apple"), ("b", "[b]Banana"), ("c", "Cherry")]
+
+
+async def test_space_changes_the_one_under_the_cursor() -> None:
+    checks = Checks(OPTIONS, ["b"])
+    async with WidgetStage(checks).run_test() as pilot:
+        checks.focus()
+        await pilot.press("space", "j", "space", "up", "up", "space")
+        assert checks.on == {"a", "c"}
+        assert checks.render().plain == "[x] Apple\n[ ] [b]Banana\n[x] Cherry"
+
+
+async def test_all_can_be_on_or_off() -> None:
+    checks = Checks(OPTIONS, [])
+    async with WidgetStage(checks).run_test() as pilot:
+        checks.focus()
+        await pilot.press("a")
+        assert checks.on == {"a", "b", "c"}
+        await pilot.press("a")
+        assert checks.on == set()
+
+
+async def test_a_click_changes_what_it_hits() -> None:
+    checks = Checks(OPTIONS, [])
+    async with WidgetStage(checks).run_test() as pilot:
+        await pilot.click(checks, offset=(2, 2))
+        assert checks.on == {"c"}
+
+
+async def test_nothing_to_choose_from_is_no_crash() -> None:
+    checks = Checks([], [])
+    async with WidgetStage(checks).run_test() as pilot:
+        checks.focus()
+        await pilot.press("j", "space", "a")
+        assert checks.on == set()
+
+
+MODELS = [("a", "new [b]a[/]"), ("b", "gone b"), ("c", "new c")]
+
+
+async def test_enter_gives_what_is_on() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
+        await pilot.pause()
+        await pilot.press("space", "down", "space", "enter")
+        assert app.answers == [{"a"}]
+
+
+async def test_all_or_none() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(MultiSelect("Models", "what to take", MODELS, []))
+        await pilot.pause()
+        await pilot.press("a", "enter")
+        assert app.answers == [{"a", "b", "c"}]
+
+
+async def test_escape_changes_nothing() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
+        await pilot.pause()
+        await pilot.press("a", "escape")
+        assert app.answers == [None]
+
+
+async def test_typing_after_a_slash_narrows_and_the_rest_stays_as_it_is() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
+        await pilot.pause()
+        await pilot.press("slash", *"new c", "enter", "a", "enter")
+        assert app.answers == [{"b", "c"}]
+
+
+async def test_escape_leaves_the_search_before_the_dialog() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
+        await pilot.pause()
+        await pilot.press("slash", *"zzz", "escape")
+        assert app.answers == []
+        assert app.screen.query_one(Checks).options == MODELS
+        await pilot.press("escape")
+        assert app.answers == [None]
+
+
+async def test_back_is_there_only_where_a_step_is_before() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
+        await pilot.pause()
+        await pilot.press("b", "escape")
+        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"], back=True))
+        await pilot.pause()
+        await pilot.press("b")
+        assert app.answers == [None, BACK]
+
+
+COLUMNS = [
+    Column[str]("name", "Name", 8, str),
+    Column[str]("size", "Size", 8, str),
+    Column[str]("more", "More", 8, str, extra=True),
+]
+
+
+async def answer(*keys: str) -> object:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(ChooseColumns(COLUMNS, []))
+        await pilot.pause()
+        await pilot.press(*keys)
+        await pilot.pause()
+        return app.answers[0]
+
+
+async def test_the_usual_columns_are_on_at_first() -> None:
+    assert await answer("enter") == ["name", "size"]
+
+
+async def test_columns_come_in_their_own_order() -> None:
+    assert await answer("up", "space", "down", "down", "space", "enter") == ["name", "more"]
+
+
+async def test_one_can_go_back_to_the_usual_ones_or_leave_all_as_it_was() -> None:
+    assert await answer("space", "r") == []
+    assert await answer("space", "escape") is None

@@ -1,0 +1,121 @@
+import asyncio
+
+import pytest
+from textual.widgets import Static
+
+from gateway.domain.errors import UpstreamError
+from gateway.domain.units import Millis
+from tests.tui.widgets.stage import WidgetStage
+from tui.widgets.dialogs import Busy, Confirm, Prompt, tell
+
+
+@pytest.mark.parametrize(
+    ("keys", "done"),
+    [
+        (["enter"], False),
+        (["escape"], False),
+        (["n"], False),
+        (["y"], True),
+        (["tab", "enter"], True),
+        (["l", "enter"], True),
+    ],
+)
+async def test_cancel_has_the_focus_and_only_a_yes_does_it(keys: list[str], done: bool) -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Confirm("Delete [b]laptop[/]?", "Its clients get 401.", "Delete"))
+        await pilot.pause()
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert app.answers == [done]
+
+
+def check(text: str) -> str:
+    return "" if text.isdigit() else f"{text} is no number"
+
+
+async def test_a_text_is_checked_while_it_is_typed() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Prompt("How many?", "12", check))
+        await pilot.pause()
+        await pilot.press("x", "enter")
+        assert str(app.screen.query_one(".complaint", Static).visual) == "x is no number"
+        assert app.answers == []
+        await pilot.press("backspace", "7", "enter")
+        await pilot.pause()
+        assert app.answers == ["7"]
+
+
+async def test_it_can_be_left() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Prompt("How many?", "12", check))
+        await pilot.pause()
+        await pilot.press("enter", "1", "escape")
+        await pilot.pause()
+        assert app.answers == [None]
+
+
+def now() -> Millis:
+    return Millis(0)
+
+
+async def test_the_result_is_the_answer() -> None:
+    async def work() -> str:
+        return "done"
+
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Busy("Testing [b]x[/]", work, now))
+        await pilot.pause()
+        assert app.answers == ["done"]
+
+
+async def test_a_failure_is_the_answer_too() -> None:
+    error = UpstreamError("no answer")
+
+    async def work() -> str:
+        raise error
+
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Busy("Testing", work, now))
+        await pilot.pause()
+        assert app.answers == [error]
+
+
+async def test_work_can_be_left() -> None:
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Busy("Testing", work, now))
+        await pilot.pause()
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.answers == [None]
+        async with asyncio.timeout(5):
+            await ended.wait()
+
+
+async def test_words_are_shown_without_reading_markup() -> None:
+    app = WidgetStage()
+    async with app.run_test():
+        tell(app, "[@click=app.quit]x[/] \x1b[2J")
+        assert app.words == ["[@click=app.quit]x[/] �[2J"]
+        assert not app.markup
+
+
+async def test_what_went_wrong_stays_longer() -> None:
+    app = WidgetStage()
+    async with app.run_test():
+        tell(app, "a")
+        tell(app, "b", bad=True)
+        assert app.notices == [("a", "information", 4.0), ("b", "error", 8.0)]

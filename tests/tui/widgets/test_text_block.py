@@ -1,0 +1,70 @@
+from textual.widgets import Static
+
+from gateway.domain.events import CallSettled
+from tests.tui.owner import Owner, press, screen, shown
+from tests.tui.test_incidents import moved
+from tests.tui.widgets.stage import WidgetStage
+from tui.text import content, lines
+from tui.widgets.text_block import Detail, IncidentList, TextBlock
+
+
+async def test_it_is_drawn_for_its_size_and_again_when_that_changes() -> None:
+    drawn = TextBlock()
+    async with WidgetStage(drawn).run_test(size=(40, 10)) as pilot:
+        drawn.show(lambda width, height: content(f"{width} {height}"))
+        first = str(drawn.query_one(Static).visual)
+        await pilot.resize_terminal(60, 20)
+        await pilot.pause()
+        assert (first, str(drawn.query_one(Static).visual)) == ("39 10", "59 20")
+
+
+async def test_it_scrolls_with_the_usual_keys() -> None:
+    drawn = TextBlock()
+    async with WidgetStage(drawn).run_test(size=(40, 10)) as pilot:
+        drawn.show(lambda _width, _height: lines(*(content(str(i)) for i in range(50))))
+        drawn.focus()
+        await pilot.pause()
+        await pilot.press("j", "j")
+        await pilot.wait_for_animation()
+        assert drawn.scroll_target_y == 2
+        await pilot.press("G")
+        assert drawn.scroll_target_y == 40
+
+
+async def test_it_is_drawn_for_its_width() -> None:
+    pane = Detail()
+    async with WidgetStage(pane).run_test(size=(40, 20)) as pilot:
+        pane.show(lambda width: content(f"{width} cells"))
+        await pilot.pause()
+        assert str(pane.query_one(Static).visual) == "39 cells"
+
+
+async def test_it_is_drawn_anew_when_the_width_changes() -> None:
+    pane = Detail()
+    async with WidgetStage(pane).run_test(size=(40, 20)) as pilot:
+        pane.show(lambda width: content(f"{width} cells"))
+        await pilot.resize_terminal(60, 20)
+        await pilot.pause()
+        assert str(pane.query_one(Static).visual) == "59 cells"
+
+
+async def test_incidents_are_told_and_go_on_while_one_reads() -> None:
+    async with shown("channels") as (app, pilot, _):
+        await press(app, pilot, "i")
+        assert "deepseek out; asked again in 12m00s" in screen(app)
+        app.session.board.apply(CallSettled(seq=9, call=moved()))
+        assert isinstance(app.screen, IncidentList)
+        app.screen.draw()
+        await pilot.pause()
+        assert "a rate-limited" in screen(app)
+        assert "1 call moved to b" in screen(app)
+        await press(app, pilot, "escape")
+        assert not app.screen.is_modal
+
+
+async def test_without_any_it_says_so() -> None:
+    owner = Owner(0)
+    owner.channels_now = owner.channels_now[:1]
+    async with shown("channels", owner) as (app, pilot, _):
+        await press(app, pilot, "i")
+        assert "every channel answered" in screen(app)
