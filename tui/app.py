@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult, SystemCommand
@@ -37,7 +38,6 @@ from tui.pages.models import Models
 from tui.pages.tokens import Tokens
 from tui.pages.usage import Usage
 from tui.session import Launcher, Link, Session
-from tui.style import CSS as STYLE
 from tui.widgets.dialogs import tell
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
@@ -54,6 +54,9 @@ MAKERS: Mapping[str, Callable[[Session], Page]] = {
 }
 
 
+STYLESHEET = Path(__file__).with_name("console.tcss")
+"""Absolute, so that subclasses and the executable find it; ``build.spec`` carries it along."""
+
 REMEMBER_S = 3.0
 """Between two looks whether something is to be written down."""
 
@@ -64,7 +67,7 @@ RENEW_S = 0.2
 class Console(CrashSafe[Farewell]):
     """The app; its result says how it was left."""
 
-    CSS = STYLE
+    CSS_PATH = STYLESHEET
     TITLE = "tollkeeper"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"

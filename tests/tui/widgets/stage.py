@@ -6,14 +6,14 @@ from textual.app import App, ComposeResult
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from tui.style import CSS as STYLE
+from tui.app import STYLESHEET
 from tui.themes import DARK
 
 
 class WidgetStage(App[Any]):
     """Shows a widget, or asks with a dialog and keeps the answer."""
 
-    CSS = STYLE
+    CSS_PATH = STYLESHEET
 
     def __init__(self, *widgets: Widget) -> None:
         super().__init__()

@@ -1,14 +1,14 @@
 from textual.css.stylesheet import Stylesheet
 
 from tests.tui.stage import console
-from tui.style import CSS
+from tui.app import STYLESHEET
 
 
-async def test_the_style_sheet_is_right() -> None:
-    """Every variable in it is one that our themes have."""
+async def test_the_stylesheet_is_valid() -> None:
+    """Every variable in it is defined by our themes."""
     app = console()
     async with app.run_test():
         sheet = Stylesheet(variables=app.get_css_variables())
-        sheet.add_source(CSS)
+        sheet.read(STYLESHEET)
         sheet.parse()
         assert sheet.rules
