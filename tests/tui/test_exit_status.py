@@ -43,7 +43,7 @@ def test_the_report_holds_the_place_but_no_values(tmp_path: Path) -> None:
         Failing().on_mount()
     sentence = report(tmp_path, caught.value)
     text = (tmp_path / REPORT).read_text()
-    assert "test_crash.py" in text
+    assert "test_exit_status.py" in text
     assert "sk-tk-hidden" not in text.replace('secret = "sk-tk-hidden"', "")
     assert sentence == f"the console failed (RuntimeError); the server goes on, and {tmp_path / REPORT} tells more"
     assert os.stat(tmp_path / REPORT).st_mode & 0o777 == 0o600  # noqa: PTH116 - the mode is the point

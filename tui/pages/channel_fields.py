@@ -84,8 +84,8 @@ def models_command(found: Offering, known: Sequence[Served] = ()) -> tuple[str, 
     renamed = {model.name for model in known if model.upstream}
     mapped = [model for model in found.models if model.upstream or model.name in renamed]
     maps = [f"{left(model.name)}={model.upstream_name}" for model in mapped]
-    listing_options = joined([*(model.name for model in found.models), *found.patterns])
-    return listing_options or "*", "".join(f" --map {shlex.quote(pair)}" for pair in maps)
+    names = joined([*(model.name for model in found.models), *found.patterns])
+    return names or "*", "".join(f" --map {shlex.quote(pair)}" for pair in maps)
 
 
 def listing_options(listing: ListingView) -> list[tuple[str, str]]:
