@@ -80,6 +80,7 @@ _CALLS = (b'"tool_calls"', b'"function_call"')
 _PARTS = re.compile(rb'"content"\s*:\s*\[')
 _BACKSLASH = ord("\\")
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
+_CUT_ESCAPE = re.compile(rb"\\(?:u(?:0(?:0.?)?)?)?\Z", re.DOTALL)
 _LABELS = frozenset({"role", "type", "id", "tool_call_id", "detail", "format"})
 """What no model reads as text."""
 OPENED_AT_ONCE = 256 << 10
@@ -200,7 +201,7 @@ def prompt_bound(
 def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     """Tokens to hold for tools that are made up for the calls in the messages; texts that speak of such count too."""
     messages = plain_escapes(fields.get("messages", b""))
-    if not any(name in messages for name in _CALLS):
+    if not any(holds(messages, name) for name in _CALLS):
         return 0
     return BOUND_TOOLS_TOKENS + BOUND_TOOL_TOKENS * messages.count(b'"name"')
 
@@ -213,7 +214,16 @@ def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
     """JSON text for searching: letters, digits and marks that were written as escapes stand for themselves."""
     text = bytes(data)
-    return _ASCII_ESCAPE.sub(_unescaped, text) if b"\\u00" in text else text
+    if not holds(text, b"\\u00"):
+        return text
+    parts, start = [], 0
+    while start < len(text):
+        end = start + STEP
+        while end < len(text) and _CUT_ESCAPE.search(text, end - 5, end):
+            end += 1
+        parts.append(_ASCII_ESCAPE.sub(_unescaped, text[start:end]))
+        start = end
+    return b"".join(parts)
 
 
 def _unescaped(found: "re.Match[bytes]") -> bytes:
@@ -253,7 +263,7 @@ def _has_media(messages: bytes) -> bool:
     if messages.find(b"[", 1) < 0:
         return False
     if len(messages) > STEP:  # a pattern would take a while; whoever speaks of media is taken to have some
-        return any(holds(messages, sign) for sign in _MEDIA_SIGNS) or b"\\u00" in messages
+        return any(holds(messages, sign) for sign in (*_MEDIA_SIGNS, b"\\u00"))
     text = plain_escapes(messages)
     return _PARTS.search(text) is not None and any(sign in text for sign in _MEDIA_SIGNS)
 

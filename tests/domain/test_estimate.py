@@ -20,8 +20,10 @@ from gateway.domain.estimate import (
     plain_escapes,
     prompt_bound,
     prompt_tokens,
+    refuse_repeated,
     tool_calls_bound,
 )
+from gateway.domain.long_strings import STEP
 
 ENGLISH = (
     "The quick brown fox jumps over the lazy dog. Reading a ledger takes patience, and writing one takes more: every"
@@ -237,3 +239,17 @@ def test_the_bound_holds_what_vendors_say_of_tools() -> None:
 def test_other_fields_may_be_shown_to_the_model() -> None:
     fields = _fields(messages=_user("Hi" * 30), documents="x" * 2998, seed=1)
     assert prompt_bound(fields, ["documents"]) == 1000 + prompt_bound(_fields(messages=_user("Hi" * 30)))
+
+
+@pytest.mark.parametrize("shift", range(8))
+def test_escapes_of_a_large_text_are_read_wherever_it_is_looked_through_in_steps(shift: int) -> None:
+    text = b"x" * (STEP - shift) + b"\\u0022\\u0061" * 3 + b"\\u006" + b"y" * STEP + b"\\u0062\\\\"
+    assert plain_escapes(text) == text.replace(b"\\u0061", b"a").replace(b"\\u0062", b"b")
+
+
+@pytest.mark.parametrize("shift", range(6))
+def test_names_in_a_large_text_are_counted_wherever_it_is_looked_through_in_steps(shift: int) -> None:
+    text = b'{"a":"' + b"x" * (STEP - 8 - shift) + b'\\\\\\":","b":{"c:":["\\\\",{"d":' + b" " * STEP + b"1}]}}"
+    refuse_repeated(4, text)
+    with pytest.raises(BadRequest, match="twice"):
+        refuse_repeated(3, text)

@@ -39,6 +39,15 @@ _PERSONAL = re.compile(r".*@.*|\+?[\d\s()./-]{7,}")
 """What looks like an e-mail address or a telephone number; the vendor wants neither."""
 
 
+class _Metadata(msgspec.Struct):
+    user_id: msgspec.Raw = rawjson.NULL
+
+
+_METADATA = msgspec.json.Decoder(_Metadata)
+_TINY = 16
+"""Bytes of a JSON value that may be an empty one."""
+
+
 def prepare(order: Order, channel: Channel, served: Served, learned: Learned, signatures: Signatures) -> Prepared:
     """The request. Raises AttemptFailed (``client``, not sent) for what Anthropic has no counterpart of."""
     order = opened(order)
@@ -164,8 +173,7 @@ def _sampling(request: Request, row: Row, dropped: list[str], *, thinking: bool)
 def _service(request: Request, dropped: list[str]) -> dict[str, Any]:
     """The user's id and the service tier."""
     out: dict[str, Any] = {}
-    metadata = rawjson.maybe(request.metadata)
-    own = metadata.get("user_id") if isinstance(metadata, dict) else None
+    own = _user_of(request.metadata)
     user = request.safety_identifier or request.user
     if own is not None:
         out["metadata"] = {"user_id": own}
@@ -173,10 +181,18 @@ def _service(request: Request, dropped: list[str]) -> dict[str, Any]:
         out["metadata"] = {"user_id": user}
     elif user:
         dropped.append("safety_identifier" if request.safety_identifier else "user")
-    if metadata and own is None:
+    if own is None and (len(memoryview(request.metadata)) > _TINY or rawjson.maybe(request.metadata)):
         dropped.append("metadata")
     if request.service_tier in _TIERS:
         out["service_tier"] = _TIERS[request.service_tier]
     elif request.service_tier is not None:
         dropped.append("service_tier")
     return out
+
+
+def _user_of(metadata: msgspec.Raw) -> Any:
+    """Its ``user_id``; what else there is may be a lot, and is not decoded."""
+    try:
+        return rawjson.maybe(_METADATA.decode(metadata).user_id)
+    except msgspec.DecodeError:
+        return None

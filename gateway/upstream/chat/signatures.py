@@ -14,6 +14,7 @@ from contextlib import suppress
 import msgspec
 
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, plain_escapes
+from gateway.domain.long_strings import holds
 from gateway.upstream import rawjson
 
 ENTRIES = 4096
@@ -54,7 +55,7 @@ class Signatures:
         if not self._kept:
             return 0
         messages = plain_escapes(fields.get("messages", b""))
-        if b'"tool_calls"' not in messages:
+        if not holds(messages, b'"tool_calls"'):
             return 0
         ids = (rawjson.maybe(found[1]) for found in _ID.finditer(messages))
         size = sum(len(self._kept.get(call_id, b"")) for call_id in ids)
