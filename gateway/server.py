@@ -52,9 +52,9 @@ from gateway.runfile import Endpoint
 from gateway.store.books import Books
 from gateway.store.store import Store
 from gateway.upstream import dialects
-from gateway.upstream.client import Upstreams
-from gateway.upstream.lessons import Lessons
+from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.redaction.redaction import LogFilter
+from gateway.upstream.upstreams import Upstreams
 from gateway.v1.app import Surface
 from gateway.web.acceptor import Acceptor, listening
 from gateway.web.crowd import Crowd
@@ -186,7 +186,7 @@ async def open_engine(
             health=Health(clock.mono, bus.changed, partial(in_flight, store.books)),
             limiter=Limiter(clock.mono, today_of(store.books, clock.wall)),
             live=Live(clock.mono, tasks, patience or Patience()),
-            lessons=Lessons(),
+            lessons=LearnedParams(),
             upstreams=upstreams,
             files=files,
             worker=worker,

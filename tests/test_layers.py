@@ -11,11 +11,11 @@ from tests.house import ROOT, Source, files_in, is_in, sources
 
 # Each library, and the only places that may import it.
 LIBRARIES = {
-    "aiohappyeyeballs": ("gateway.upstream.connection",),
+    "aiohappyeyeballs": ("gateway.upstream.http",),
     "aiohttp": ("gateway.web", "gateway.v1", "gateway.control", "gateway.server"),
     "click": ("cli", "gateway.commands"),
     "genai_prices": ("gateway.commands", "gateway.control", "gateway.server"),
-    "httptools": ("gateway.upstream.connection",),
+    "httptools": ("gateway.upstream.http",),
     "msgspec": ("gateway", "tui"),
     "platformdirs": ("gateway.config", "gateway.client.launch"),
     "rich": ("tui", "gateway.commands"),
@@ -23,15 +23,15 @@ LIBRARIES = {
     "tinydb": ("gateway.store",),
     "uvloop": ("cli", "gateway.commands", "gateway.server"),
     "yaml": ("gateway.commands",),
-    "yarl": ("gateway.upstream.connection",),
+    "yarl": ("gateway.upstream.http",),
 }
 
 # These hold the values and the decisions: no clock, no chance, no files, no sockets ...
 PURE = ("gateway.domain", "gateway.upstream", "gateway.core")
 # ... except the few that act, each for its reason.
 EFFECTS = {
-    "gateway.upstream.client": "the way to the upstreams",
-    "gateway.upstream.connection": "the only outgoing connections",
+    "gateway.upstream.upstreams": "the way to the upstreams",
+    "gateway.upstream.http": "the only outgoing connections",
     "gateway.core.pipeline": "one call, start to finish: the one that awaits",
     "gateway.core.clock": "the real clock, behind a value",
     "gateway.core.memory": "reads how much memory this process has",
@@ -42,7 +42,7 @@ EFFECTS = {
 }
 NOT_FOR_PURE = (
     *("os", "pathlib", "shutil", "socket", "ssl", "subprocess", "tempfile", "threading"),
-    *("gateway.store", "gateway.upstream.client", "gateway.upstream.connection", "gateway.core.pipeline"),
+    *("gateway.store", "gateway.upstream.upstreams", "gateway.upstream.http", "gateway.core.pipeline"),
 )
 IMPURE_CALLS = ("datetime.now", "datetime.today", "datetime.utcnow", "date.today", "open", "time")
 

@@ -18,8 +18,8 @@ from gateway.domain.units import ChannelId
 from gateway.domain.upstream_views import ListingView
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
-from gateway.upstream import knobs
-from gateway.upstream.traits import ANTHROPIC, GEMINI, PRESETS
+from gateway.upstream import mock_options
+from gateway.upstream.vendors import ANTHROPIC, GEMINI, PRESETS
 
 EDITABLE = (
     "name",
@@ -182,7 +182,7 @@ def _checked(channel: Channel, edits: ConfigEdits) -> Channel:
         if other.id != channel.id and channel.name in (other.name, other.id):
             raise Conflict(f"there is already a channel '{channel.name}'; choose another name", param="name")
     url = checked_base_url(channel.base_url) if channel.dialect is not Dialect.MOCK else ""
-    return msgspec.structs.replace(channel, base_url=url, options=knobs.spelt(channel.options))
+    return msgspec.structs.replace(channel, base_url=url, options=mock_options.spelt(channel.options))
 
 
 def _dated(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Channel:

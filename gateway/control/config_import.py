@@ -33,8 +33,8 @@ from gateway.domain.text import mask, plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
 from gateway.domain.urls import checked_base_url
-from gateway.upstream import knobs
-from gateway.upstream.traits import PRESETS
+from gateway.upstream import mock_options
+from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
 
@@ -107,7 +107,9 @@ class ImportPlan:
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
         if new.dialect is not Dialect.MOCK:
             url = _at(path, lambda: checked_base_url(url))
-        return self._offering(parted(msgspec.structs.replace(new, base_url=url, options=knobs.spelt(new.options))), old)
+        return self._offering(
+            parted(msgspec.structs.replace(new, base_url=url, options=mock_options.spelt(new.options))), old
+        )
 
     def _offering(self, new: Channel, old: Channel | None) -> Channel:
         """The channel with the models that are named, and those its patterns let in of the list there is."""

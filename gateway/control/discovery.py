@@ -19,10 +19,10 @@ from gateway.domain.token import PREFIX
 from gateway.domain.units import ChannelId
 from gateway.domain.upstream_views import PresetView
 from gateway.domain.views import Offer
-from gateway.upstream import traits
-from gateway.upstream.traits import PRESETS
+from gateway.upstream import vendors
+from gateway.upstream.vendors import PRESETS
 
-LOCAL = tuple((name, PRESETS[name].base_url) for name in traits.LOCAL)
+LOCAL = tuple((name, PRESETS[name].base_url) for name in vendors.LOCAL)
 """Model servers and where they listen if nobody told them otherwise."""
 
 VENDORS = tuple((row.name, row.dialect, row.key_variable) for row in PRESETS.values() if row.key_variable)
@@ -68,7 +68,7 @@ async def presets(_: ConfigEdits, request: web.Request) -> list[PresetView]:
             dialect=row.dialect.value,
             base_url=row.base_url,
             key_variable=row.key_variable,
-            local=row.name in traits.LOCAL,
+            local=row.name in vendors.LOCAL,
         )
         for row in PRESETS.values()
     ]

@@ -20,7 +20,7 @@ from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import ListedModel, ListingView
-from gateway.upstream.traits import traits_of
+from gateway.upstream.vendors import vendor_of
 
 ALL = ("*",)
 LOOK_S = 60.0
@@ -225,7 +225,7 @@ def _moved(old: Channel, new: Channel) -> bool:
 
 def _known_place(channel: Channel) -> bool:
     """Whether the vendor's own documentation says that this is the root."""
-    row = traits_of("", channel.base_url)
+    row = vendor_of("", channel.base_url)
     return channel.dialect is not Dialect.OPENAI or (bool(row.key_variable) and row.base_url == channel.base_url)
 
 

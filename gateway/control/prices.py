@@ -17,7 +17,7 @@ from gateway.domain.registry import Change
 from gateway.domain.text import plain
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView, PriceView
-from gateway.upstream.traits import traits_of
+from gateway.upstream.vendors import vendor_of
 
 MANUAL = "manual"
 """Source of a price that the owner set."""
@@ -75,7 +75,7 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
 
 
 def _is(channel: Channel, name: str) -> bool:
-    return name in (channel.name, traits_of(channel.preset, channel.base_url).name)
+    return name in (channel.name, vendor_of(channel.preset, channel.base_url).name)
 
 
 def _proposal(edits: ConfigEdits, channel: Channel, list_prices: Price, asked: PriceBody) -> PriceProposal:

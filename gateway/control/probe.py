@@ -22,8 +22,8 @@ from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
 from gateway.domain.views import Step
 from gateway.upstream.adapter import Order, Whole
-from gateway.upstream.connection.contact import Contact, Stage
-from gateway.upstream.overridden import overridden
+from gateway.upstream.http.reachability import Reachability, Stage
+from gateway.upstream.overrides import apply_overrides
 from gateway.web.errors import status_of
 
 OUTPUT_CAP = 16
@@ -113,7 +113,7 @@ async def _exchange(engine: Engine, channel: Channel, served: Served) -> Whole:
         created=engine.now() // 1000,
     )
     if channel.overrides is not None:
-        order = overridden(order, channel.overrides)
+        order = apply_overrides(order, channel.overrides)
     learned = engine.lessons.of(channel.id, served, engine.now())
     return await engine.upstreams.complete(channel, order, served, learned, BODY_LIMIT)
 
@@ -136,7 +136,7 @@ async def _examined(engine: Engine, channel: Channel) -> tuple[Step, Millis | No
     name = plain(channel.name)
     if not channel.enabled:
         return Step(name=f"channel {name}", result="skipped", text="switched off"), None
-    contact = await engine.upstreams.contact(channel)
+    contact = await engine.upstreams.check_reachability(channel)
     if contact is not None and contact.failed is not None:
         return _unreached(name, contact), None
     way = _way(contact, engine.now())
@@ -156,7 +156,7 @@ def _accepted(keys: int) -> str:
     return "" if not keys else "its key is accepted; " if keys == 1 else f"its {keys} keys are accepted; "
 
 
-def _unreached(name: str, contact: Contact) -> Step:
+def _unreached(name: str, contact: Reachability) -> Step:
     place = f"{contact.host}:{contact.port}"
     text, fix = {
         Stage.NAME: (
@@ -196,7 +196,7 @@ def _unlisted(name: str, way: str, error: UpstreamError, key: str) -> Step:
     return Step(name=f"channel {name}", result="fail", text=message, fix=fix, code=error.code, status=status_of(error))
 
 
-def _way(contact: Contact | None, now: Millis) -> str:
+def _way(contact: Reachability | None, now: Millis) -> str:
     """What went well so far, to be followed by the rest."""
     if contact is None:
         return ""

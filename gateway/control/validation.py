@@ -17,7 +17,7 @@ from gateway.domain.text import plain
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import MILLION, MOST_TIMES
 from gateway.domain.urls import checked_base_url, proxy_of
-from gateway.upstream import knobs
+from gateway.upstream import mock_options
 
 NAME_LIMIT = 64
 MODEL_NAME_LIMIT = 200
@@ -138,7 +138,7 @@ def channel(value: Channel, registry: Registry) -> None:
     proxy(value.proxy, value.dialect)
     mocks = value.dialect is Dialect.MOCK
     _demand(mocks or not value.options, "options", f"the {value.dialect} dialect has no knobs, only mock has")
-    knobs.check(value.options)
+    mock_options.check(value.options)
     limits(value.limits)
     _demand(value.limits.streams is None, "limits", "streams is a limit of tokens and groups")
     timeouts(value.timeouts)

@@ -21,7 +21,7 @@ from gateway.domain.price import Price, highest_cost
 from gateway.domain.units import Nanos
 from gateway.upstream.dialects import model_limit, output_limit
 from gateway.upstream.output_limit import STANDARD_FIELDS
-from gateway.upstream.overridden import with_parameters
+from gateway.upstream.overrides import with_parameters
 
 _READ = ("tools", "functions", "response_format")
 """Standard parameters that the model reads as input."""

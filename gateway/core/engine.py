@@ -37,8 +37,8 @@ from gateway.domain.registry import Change
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.domain.views import Status
 from gateway.store.store import Store
-from gateway.upstream.client import Upstreams
-from gateway.upstream.lessons import Lessons
+from gateway.upstream.learned_params import LearnedParams
+from gateway.upstream.upstreams import Upstreams
 
 
 class Engine:
@@ -56,7 +56,7 @@ class Engine:
         health: Health,
         limiter: Limiter,
         live: Live,
-        lessons: Lessons,
+        lessons: LearnedParams,
         upstreams: Upstreams,
         files: OpenFiles,
         worker: Worker,

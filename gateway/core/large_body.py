@@ -14,7 +14,7 @@ from gateway.core import body as small
 from gateway.core.body import BLANKS, Fields
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import HEAD, TAIL, LongStrings, holds, mark_of
-from gateway.upstream.chat.turns import BLANK_LIMIT
+from gateway.upstream.translate.conversation import BLANK_LIMIT
 
 LARGE = 256 << 10
 """Bytes of a body that is read here."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.core.taken import Taken, model_name, table, versioned, whole
 from gateway.domain.text import plain
-from gateway.upstream.traits import PRESETS
+from gateway.upstream.vendors import PRESETS
 
 ENVIRONMENT = "os.environ/"
 

@@ -11,7 +11,7 @@ from gateway.core.taken import Taken, model_name, table, versioned, whole
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from gateway.domain.urls import proxy_of
-from gateway.upstream.traits import PRESETS
+from gateway.upstream.vendors import PRESETS
 
 
 class Kind(NamedTuple):

@@ -19,14 +19,14 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Adapter, Failure, Learned, Order, Prepared
-from gateway.upstream.lessons import Lessons
-from gateway.upstream.overridden import overridden
+from gateway.upstream.learned_params import LearnedParams
+from gateway.upstream.overrides import apply_overrides
 
 
 class Preparer:
     """Prepares requests for channels."""
 
-    def __init__(self, adapter_of: Callable[[Dialect], Adapter], lessons: Lessons, worker: Worker) -> None:
+    def __init__(self, adapter_of: Callable[[Dialect], Adapter], lessons: LearnedParams, worker: Worker) -> None:
         self._adapter_of = adapter_of
         self._lessons = lessons
         self._worker = worker
@@ -35,7 +35,7 @@ class Preparer:
         """The order as the channel's owner wants it."""
         if (edits := route.channel.overrides) is None:
             return order
-        return await self.run(call, partial(overridden, order, edits))
+        return await self.run(call, partial(apply_overrides, order, edits))
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """The result of work that takes the longer the larger the call's request is."""

@@ -12,8 +12,8 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served, TokenLimitField
 from gateway.domain.long_strings import NOTHING_LONG, Buffer, LongStrings
 from gateway.domain.usage import Usage
+from gateway.upstream.output_counter import OutputCounter
 from gateway.upstream.redaction.answers import NO_SCREEN, Screen
-from gateway.upstream.tally import Tally
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -99,7 +99,7 @@ class UpstreamText:
 NO_TEXT = UpstreamText()
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class OrderOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Where a failure came from, in the upstream's own identifiers, which are as untrusted as its messages."""
 
     status: int | None = None
@@ -121,7 +121,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """What the upstream answered; 0: nothing."""
     param: str | None = None
     """The request field at fault, where we know it ourselves."""
-    origin: Origin | None = None
+    origin: OrderOrigin | None = None
     """None: the request never came near the upstream."""
     details: Mapping[str, object] = {}
     """Facts of our own for the client."""
@@ -164,7 +164,7 @@ class AnswerStream(Signs, Protocol):
     """The answer is complete: ``[DONE]`` was seen, or the stream ended with every choice finished."""
     failure: Failure | None
     """Set when the upstream said or was wrong. Nothing more is to be read. Its kind counts only while not started."""
-    tally: Tally
+    tally: OutputCounter
     held: int
     """Bytes that are kept for later: of an event that is not complete, or of a whole answer."""
 
@@ -208,7 +208,7 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reported: Usage | None
     finish: str
     upstream_id: str
-    tally: Tally
+    tally: OutputCounter
     marks: tuple[str, ...] = ()
 
     def parts(self, usage: Usage) -> tuple[Buffer, ...]:

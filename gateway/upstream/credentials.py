@@ -8,7 +8,7 @@ from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.urls import Proxy, proxy_of
 from gateway.upstream.adapter import AttemptFailed, Failure, UpstreamText
-from gateway.upstream.traits import Auth, traits_of
+from gateway.upstream.vendors import Auth, vendor_of
 
 REFERENCE = "env:"
 
@@ -49,7 +49,7 @@ def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
 def _key_header(channel: Channel, key: str) -> dict[str, str]:
     if channel.dialect in _KEY_HEADERS:
         return {_KEY_HEADERS[channel.dialect]: key}
-    auth = traits_of(channel.preset, channel.base_url).auth
+    auth = vendor_of(channel.preset, channel.base_url).auth
     return {"api-key": key} if auth is Auth.API_KEY else {"Authorization": f"Bearer {key}"}
 
 

@@ -5,19 +5,17 @@ from collections.abc import Callable
 from gateway.domain.channel import Channel, Dialect, Served
 from gateway.upstream.adapter import Adapter
 from gateway.upstream.anthropic import request as anthropic
-from gateway.upstream.anthropic.dialect import AnthropicDialect
-from gateway.upstream.anthropic.listing import AnthropicListing
-from gateway.upstream.anthropic.rows import row_of as anthropic_row
-from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.anthropic.dialect import AnthropicDialect, AnthropicListing
+from gateway.upstream.anthropic.models import row_of as anthropic_row
 from gateway.upstream.gemini import request as gemini
-from gateway.upstream.gemini.dialect import GeminiDialect
-from gateway.upstream.gemini.listing import GeminiListing
-from gateway.upstream.gemini.rows import row_of as gemini_row
+from gateway.upstream.gemini.dialect import GeminiDialect, GeminiListing
+from gateway.upstream.gemini.models import row_of as gemini_row
+from gateway.upstream.model_list import ModelListing, PlainModelListing
 from gateway.upstream.openai import request as openai
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.output_limit import OutputLimit
-from gateway.upstream.pages import Listing, PlainListing
 from gateway.upstream.rawjson import Fields
+from gateway.upstream.translate.tool_names import Signatures
 
 
 def adapters() -> Callable[[Dialect], Adapter]:
@@ -52,8 +50,8 @@ def model_limit(dialect: Dialect, upstream_model: str) -> int | None:
     return gemini_row(upstream_model).max_output if dialect is Dialect.GEMINI else None
 
 
-def listing(dialect: Dialect) -> Listing:
+def listing(dialect: Dialect) -> ModelListing:
     """How a dialect lists models."""
     if dialect is Dialect.ANTHROPIC:
         return AnthropicListing()
-    return GeminiListing() if dialect is Dialect.GEMINI else PlainListing()
+    return GeminiListing() if dialect is Dialect.GEMINI else PlainModelListing()

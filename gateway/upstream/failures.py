@@ -13,8 +13,8 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
 from gateway.domain.text import plain
-from gateway.upstream.adapter import Failure, Origin, UpstreamText
-from gateway.upstream.said import Said
+from gateway.upstream.adapter import Failure, OrderOrigin, UpstreamText
+from gateway.upstream.error_body import ErrorBody
 
 RETRY_AFTER_LIMIT_S = 600.0
 
@@ -75,7 +75,7 @@ _SET = re.compile(
 _QUOTED = re.compile(r"['\"]([a-z_]+)['\"]")
 
 
-def classify(channel: Channel, status: int, said: Said, headers: Mapping[str, str]) -> Failure:
+def classify(channel: Channel, status: int, said: ErrorBody, headers: Mapping[str, str]) -> Failure:
     """The failure that an answer means. ``status`` may also come from inside a body of status 200."""
     kind = _kind(status, said)
     wait = retry_after_s(headers)
@@ -86,7 +86,7 @@ def classify(channel: Channel, status: int, said: Said, headers: Mapping[str, st
         text=UpstreamText(text),
         status=status,
         param="model" if kind is FailureKind.MISSING and not said.param else None,
-        origin=Origin(
+        origin=OrderOrigin(
             status=status,
             type=UpstreamText(said.type),
             code=UpstreamText(said.code),
@@ -98,7 +98,7 @@ def classify(channel: Channel, status: int, said: Said, headers: Mapping[str, st
     )
 
 
-def _kind(status: int, said: Said) -> FailureKind:
+def _kind(status: int, said: ErrorBody) -> FailureKind:
     words = said.words
     for kind, statuses, pattern in _RULES:
         if status in statuses and (pattern is None or pattern.search(words)):
@@ -106,7 +106,7 @@ def _kind(status: int, said: Said) -> FailureKind:
     return FailureKind.SERVER
 
 
-def _told(channel: Channel, kind: FailureKind, status: int, said: Said) -> tuple[str, str]:
+def _told(channel: Channel, kind: FailureKind, status: int, said: ErrorBody) -> tuple[str, str]:
     """Code and message for the client. What concerns the channel's own account never holds the upstream's words."""
     code, text = "upstream_error", _server_words(status, said)
     if kind is FailureKind.AUTH:
@@ -127,13 +127,13 @@ def _told(channel: Channel, kind: FailureKind, status: int, said: Said) -> tuple
     return code, f"channel '{channel.name}': {text}"
 
 
-def _words(status: int, said: Said) -> str:
+def _words(status: int, said: ErrorBody) -> str:
     if said.json and said.message:
         return said.message
     return f"HTTP {status}: {said.message}" if said.message else f"HTTP {status} with an empty body"
 
 
-def _server_words(status: int, said: Said) -> str:
+def _server_words(status: int, said: ErrorBody) -> str:
     if 300 <= status < 400:
         return f"redirect refused (HTTP {status}). Set the base URL to where the upstream really is."
     if status == 404:
@@ -150,7 +150,7 @@ def upstream_id(headers: Mapping[str, str]) -> str:
     return ""
 
 
-def _parameters(said: Said) -> tuple[str, ...]:
+def _parameters(said: ErrorBody) -> tuple[str, ...]:
     named = [said.param] if said.code in {"unsupported_parameter", "unknown_parameter"} and said.param else []
     named += said.refused
     named += [next(filter(None, match)) for match in _NAMES.findall(said.message[:1000])]
@@ -209,7 +209,7 @@ def bad_response(channel: Channel, why: str) -> Failure:
 def not_gathered(channel: Channel, what: str, error: GatewayError) -> Failure:
     """An answer that was given up on this side, for want of memory."""
     text = UpstreamText(f"channel '{channel.name}': {what} was given up: {error.message}")
-    return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=Origin())
+    return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=OrderOrigin())
 
 
 def truncated(channel: Channel, why: str) -> Failure:
@@ -220,4 +220,4 @@ def truncated(channel: Channel, why: str) -> Failure:
 
 def _own(channel: Channel, kind: FailureKind, code: str, what: str, *, sent: bool = True) -> Failure:
     text = UpstreamText(f"channel '{channel.name}': the upstream {what}")
-    return Failure(kind=kind, code=code, text=text, origin=Origin(), sent=sent)
+    return Failure(kind=kind, code=code, text=text, origin=OrderOrigin(), sent=sent)

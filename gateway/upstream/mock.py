@@ -58,7 +58,7 @@ _SHAPES = {
 _PAGE = b"<html><head><title>Demo page</title></head><body>This is no JSON.</body></html>"
 
 
-class Plan(msgspec.Struct, kw_only=True):
+class MockPlan(msgspec.Struct, kw_only=True):
     """What one answer does. The defaults are a good upstream."""
 
     latency: float = 0.0
@@ -77,7 +77,7 @@ class Plan(msgspec.Struct, kw_only=True):
     too_long: bool = False
 
 
-class Asked(msgspec.Struct):
+class MockRequest(msgspec.Struct):
     """The request, as far as it is read."""
 
     model: str = ""
@@ -115,22 +115,22 @@ class Mock:
         self._count += 1
         await asyncio.sleep(0)  # like every upstream it never answers within the same turn of the loop
         if len(prepared.body) > LARGEST:
-            plan = Plan(status=400, too_long=True)
-            return MockReply(channel, plan, Body("", Asked(), plan, 0), self._sleep)
+            plan = MockPlan(status=400, too_long=True)
+            return MockReply(channel, plan, MockBody("", MockRequest(), plan, 0), self._sleep)
         try:
-            asked = msgspec.convert(rawjson.value(prepared.body), Asked)
+            asked = msgspec.convert(rawjson.value(prepared.body), MockRequest)
             plan = plan_of(channel.options, asked)
         except msgspec.ValidationError:
-            asked, plan = Asked(), Plan(status=400)
+            asked, plan = MockRequest(), MockPlan(status=400)
         if plan.latency:
             await self._sleep(plan.latency / 1000)
-        body = Body(f"chatcmpl-demo{self._count:08d}", asked, plan, prompt_tokens(rawjson.fields(prepared.body)))
+        body = MockBody(f"chatcmpl-demo{self._count:08d}", asked, plan, prompt_tokens(rawjson.fields(prepared.body)))
         return MockReply(channel, plan, body, self._sleep)
 
 
-def plan_of(options: Mapping[str, str | int | float | bool], asked: Asked) -> Plan:
+def plan_of(options: Mapping[str, str | int | float | bool], asked: MockRequest) -> MockPlan:
     """The channel's options (see ``knobs``), then the message's directives; of these what is unknown is ignored."""
-    plan = Plan(speed=STORY_SPEED if asked.model == "demo-story" else 0.0)
+    plan = MockPlan(speed=STORY_SPEED if asked.model == "demo-story" else 0.0)
     for name, value in options.items():
         _set(plan, name.replace("-", "_"), float(value) if isinstance(value, int | float) else None)
     for name, number in _DIRECTIVE.findall(asked.text):
@@ -140,7 +140,7 @@ def plan_of(options: Mapping[str, str | int | float | bool], asked: Asked) -> Pl
     return plan
 
 
-def _set(plan: Plan, name: str, number: float | None) -> None:
+def _set(plan: MockPlan, name: str, number: float | None) -> None:
     if name.isdigit():
         plan.status = int(name)
     elif name == "auth":
@@ -155,10 +155,10 @@ def _set(plan: Plan, name: str, number: float | None) -> None:
         setattr(plan, name, number is None or bool(number))
 
 
-class Body:
+class MockBody:
     """The words of one answer, whole or in events."""
 
-    def __init__(self, answer_id: str, asked: Asked, plan: Plan, prompt: int) -> None:
+    def __init__(self, answer_id: str, asked: MockRequest, plan: MockPlan, prompt: int) -> None:
         self._head = {"id": answer_id, "created": 0, "model": asked.model}
         self._asked = asked
         self._plan = plan
@@ -248,7 +248,7 @@ class Body:
 class MockReply:
     """Implements ``adapter.Reply``."""
 
-    def __init__(self, channel: Channel, plan: Plan, body: Body, sleep: Sleep) -> None:
+    def __init__(self, channel: Channel, plan: MockPlan, body: MockBody, sleep: Sleep) -> None:
         self._channel = channel
         self._plan = plan
         self._body = body

@@ -15,7 +15,7 @@ BLANK = b"\n\n"
 _BOM = b"\xef\xbb\xbf"
 
 
-class Event(msgspec.Struct, frozen=True):
+class SSEEvent(msgspec.Struct, frozen=True):
     """One event: ``data`` lines joined by line feeds, and the name of its ``event`` line or empty."""
 
     data: bytes
@@ -106,10 +106,10 @@ class Framer:
         return whole.removeprefix(_BOM)
 
 
-def parse(block: bytes) -> Event | None:
+def parse(block: bytes) -> SSEEvent | None:
     """One event without its blank line; None if it has no data: comments, or nothing at all."""
     if block.startswith(b"data: ") and b"\n" not in block:
-        return Event(block[6:])
+        return SSEEvent(block[6:])
     data: list[bytes] = []
     name = b""
     for line in block.split(b"\n"):
@@ -118,7 +118,7 @@ def parse(block: bytes) -> Event | None:
             data.append(value.removeprefix(b" "))
         elif field == b"event":
             name = value.removeprefix(b" ")
-    return Event(b"\n".join(data), name) if data else None
+    return SSEEvent(b"\n".join(data), name) if data else None
 
 
 def has_comment(block: bytes) -> bool:

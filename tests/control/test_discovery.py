@@ -4,7 +4,7 @@ from gateway.client.control import ControlClient
 from gateway.control import discovery
 from gateway.control.discovery import LOCAL, VENDORS, keys
 from gateway.domain.urls import checked_base_url
-from gateway.upstream.traits import PRESETS
+from gateway.upstream.vendors import PRESETS
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, reply, silence

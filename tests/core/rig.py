@@ -41,7 +41,7 @@ from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.store.store import Store
 from gateway.store.verify import verify
 from gateway.upstream import dialects
-from gateway.upstream.lessons import Lessons
+from gateway.upstream.learned_params import LearnedParams
 from gateway.web.errors import status_of
 from tests.core import kit
 from tests.core.clocks import Watch
@@ -97,7 +97,7 @@ class Rig:
         return Attempts(
             sender=self.upstreams,
             adapter_of=adapter_of,
-            preparer=Preparer(adapter_of, Lessons(), self.worker),
+            preparer=Preparer(adapter_of, LearnedParams(), self.worker),
             health=self.health,
             clock=clock,
             progress=Teller(self.bus, self.books, clock),

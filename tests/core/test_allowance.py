@@ -35,7 +35,7 @@ from gateway.domain.usage import UsageSource
 from gateway.upstream import dialects
 from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.dialects import output_limit
-from gateway.upstream.lessons import Lessons
+from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.output_limit import DEFAULT_OUTPUT, MOST_NAMES, MOST_TOKENS
 from tests.core import kit
 from tests.core.clocks import NOON, Watch
@@ -382,7 +382,7 @@ class StorelessGateway(GenerousUpstream):
         self.attempts = Attempts(
             sender=self.upstreams,
             adapter_of=adapter_of,
-            preparer=Preparer(adapter_of, Lessons(), Worker()),
+            preparer=Preparer(adapter_of, LearnedParams(), Worker()),
             health=health,
             clock=clock,
             progress=NoProgress(),

@@ -11,7 +11,7 @@ from gateway.core.asked import Asked, asked_large
 from gateway.core.large_body import LARGE
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import BadRequest, NotFound, Unavailable, UpstreamError
-from gateway.upstream.connection.heads import Heads, target_of
+from gateway.upstream.http.connection import Heads, target_of
 from tests.core.ends import FakeReply, error_body, whole
 from tests.core.rig import Rig
 from tests.core.test_pipeline import until

@@ -15,7 +15,7 @@ from gateway.domain.units import MILLION, CallId
 from gateway.domain.usage import NOTHING, Usage, UsageSource
 from gateway.upstream.adapter import AnswerStream, Order, Whole
 from gateway.upstream.dialects import adapter
-from gateway.upstream.tally import Tally
+from gateway.upstream.output_counter import OutputCounter
 from tests.core import kit
 from tests.core.clocks import NOON
 from tests.core.ends import FakeClient, counts, says
@@ -35,7 +35,7 @@ def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Ca
 
 
 def answer(text: str, reported: Usage | None) -> Whole:
-    tally = Tally()
+    tally = OutputCounter()
     if text:
         tally.add(text)
     return Whole(body=b"{}", reported=reported, finish="stop", upstream_id="up", tally=tally)

@@ -8,7 +8,7 @@ import pytest
 from gateway.core.oneapi import NEW_API, ONE_API, Kind, taken
 from gateway.core.taken import Taken
 from gateway.domain.errors import BadRequest
-from gateway.upstream.traits import PRESETS
+from gateway.upstream.vendors import PRESETS
 
 COUNTS = "ids, dates, balances and counts stay where they were counted"
 

@@ -21,7 +21,7 @@ from gateway.domain.units import MILLION
 from gateway.upstream import dialects
 from gateway.upstream.adapter import AttemptFailed, Learned, Order
 from gateway.upstream.output_limit import STANDARD_FIELDS
-from gateway.upstream.overridden import overridden
+from gateway.upstream.overrides import apply_overrides
 from tests.core import kit
 
 LONG = HEAD + TAIL
@@ -97,7 +97,7 @@ def sent(request: Asked, channel: Channel) -> object:
     route = msgspec.structs.replace(route, channel=channel, served=channel.models[0])
     try:
         if channel.overrides is not None:
-            order = overridden(order, channel.overrides)
+            order = apply_overrides(order, channel.overrides)
         adapter = dialects.adapters()(channel.dialect)
         if request.large:
             prepared = prepare_large(adapter, order, route, Learned(), request.mask)

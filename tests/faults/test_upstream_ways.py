@@ -15,7 +15,7 @@ import trustme
 from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.channel import Timeouts
 from gateway.domain.usage import UsageSource
-from gateway.upstream.connection import heads, names
+from gateway.upstream.http import connection, dial
 from tests.conformance.shapes import error_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
@@ -70,7 +70,7 @@ def names_of_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return real(host, *args, **kwargs)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    monkeypatch.setattr(names, "LOOK_UP_S", 0.3)
+    monkeypatch.setattr(dial, "LOOK_UP_S", 0.3)
     yield
     let_go.set()
 
@@ -107,14 +107,14 @@ def authority() -> trustme.CA:
 @pytest.fixture
 def trusting(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Channels trust the tests' authority, and are as strict as ever for the rest."""
-    context = heads.tls_context()
+    context = connection.tls_context()
     made = ssl.create_default_context()
     made.minimum_version = context.minimum_version
     authority.configure_trust(made)
-    heads.target_of.cache_clear()
-    monkeypatch.setattr(heads, "tls_context", lambda: made)
+    connection.target_of.cache_clear()
+    monkeypatch.setattr(connection, "tls_context", lambda: made)
     yield
-    heads.target_of.cache_clear()
+    connection.target_of.cache_clear()
 
 
 def certified(authority: trustme.CA, name: str = "127.0.0.1", expires: dt.datetime | None = None) -> ssl.SSLContext:

@@ -8,7 +8,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import UpstreamError
 from gateway.upstream.adapter import Prepared, Reply, Unlimited
-from gateway.upstream.client import Upstreams
+from gateway.upstream.upstreams import Upstreams
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply, silence, speak
 from tests.upstream.makers import attempt_fails, channel

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from gateway.domain.channel import Dialect, Served
 from gateway.upstream.adapter import AttemptFailed
-from gateway.upstream.anthropic.listing import AnthropicListing
+from gateway.upstream.anthropic.dialect import AnthropicListing
 from gateway.upstream.dialects import adapter, adapters, listing
-from gateway.upstream.gemini.listing import GeminiListing
-from gateway.upstream.lessons import NOTHING
-from gateway.upstream.pages import PlainListing
+from gateway.upstream.gemini.dialect import GeminiListing
+from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.model_list import PlainModelListing
 from tests.cases.answers import chunks_in
 from tests.cases.conversations import TOOLS_AND_IMAGE
 from tests.cases.same import PLAIN, STREAMED
@@ -66,7 +66,7 @@ def test_the_adapters_of_a_server_stay_the_same() -> None:
 def test_every_dialect_lists_models_its_way() -> None:
     ways = {dialect: type(listing(dialect)) for dialect in (Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI)}
     own = {Dialect.ANTHROPIC: AnthropicListing, Dialect.GEMINI: GeminiListing}
-    assert ways == {Dialect.OPENAI: PlainListing, **own}
+    assert ways == {Dialect.OPENAI: PlainModelListing, **own}
 
 
 def _places(doc: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -9,8 +9,8 @@ from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamTimeout
 from gateway.upstream import failures
 from gateway.upstream.adapter import Failure
+from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import REJECTED, classify, retry_after_s
-from gateway.upstream.said import read_error
 from tests.upstream.makers import channel, error_of
 
 K = FailureKind

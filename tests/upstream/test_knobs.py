@@ -3,8 +3,8 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.upstream.knobs import KNOBS, Value, check, spelt
-from gateway.upstream.mock import Asked, Plan, plan_of
+from gateway.upstream.mock import MockPlan, MockRequest, plan_of
+from gateway.upstream.mock_options import KNOBS, Value, check, spelt
 
 GOOD: dict[str, Value] = {
     "latency": 200.5,
@@ -24,7 +24,7 @@ def test_each_knob_does_something() -> None:
     assert {name.replace("-", "_") for name in GOOD} == set(KNOBS)
     check(GOOD)
     for name, value in GOOD.items():
-        assert plan_of({name: value}, Asked()) != Plan(), name
+        assert plan_of({name: value}, MockRequest()) != MockPlan(), name
 
 
 @pytest.mark.parametrize("name", ["nope", "", "500", "latency\x1b"])

@@ -8,7 +8,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served, TokenLimitField
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.adapter import NO_TEXT, Failure
-from gateway.upstream.lessons import KEEP_MS, NOTHING, Lessons
+from gateway.upstream.learned_params import KEEP_MS, NOTHING, LearnedParams
 from tests.upstream.makers import SERVED, channel, order
 
 NOW = Millis(1_000)
@@ -19,17 +19,17 @@ def _refusal(*names: str) -> Failure:
     return Failure(kind=FailureKind.CLIENT, code="x", text=NO_TEXT, parameters=names)
 
 
-def _learn(lessons: Lessons, name: str, now: Millis = NOW, body: object = None, **more: Any) -> bool:
+def _learn(lessons: LearnedParams, name: str, now: Millis = NOW, body: object = None, **more: Any) -> bool:
     asked = order({"model": "m", "temperature": 1, "seed": 2} if body is None else body)
     return lessons.learn(channel(**more), SERVED, asked, _refusal(name), now)
 
 
 def test_nothing_is_known_at_first() -> None:
-    assert Lessons().of(UP, SERVED, NOW) is NOTHING
+    assert LearnedParams().of(UP, SERVED, NOW) is NOTHING
 
 
 def test_a_refused_parameter_is_dropped_for_an_hour() -> None:
-    lessons = Lessons()
+    lessons = LearnedParams()
     assert _learn(lessons, "seed")
     assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
     assert lessons.of(UP, SERVED, Millis(NOW + KEEP_MS - 1)).dropped == ("seed",)
@@ -37,7 +37,7 @@ def test_a_refused_parameter_is_dropped_for_an_hour() -> None:
 
 
 def test_lessons_add_up_but_are_not_learned_twice() -> None:
-    lessons = Lessons()
+    lessons = LearnedParams()
     assert [_learn(lessons, name) for name in ("seed", "temperature", "seed")] == [True, True, False]
     assert lessons.of(UP, SERVED, NOW).dropped == ("seed", "temperature")
 
@@ -45,32 +45,32 @@ def test_lessons_add_up_but_are_not_learned_twice() -> None:
 @pytest.mark.parametrize("name", ["top_p", "model", "messages", "tools", "response_format", "stream"])
 def test_what_was_not_sent_or_is_needed_is_no_lesson(name: str) -> None:
     body = {"model": "m", "messages": [], "tools": [], "response_format": {}, "stream": True}
-    assert not _learn(Lessons(), name, body=body)
+    assert not _learn(LearnedParams(), name, body=body)
 
 
 def test_the_first_name_that_was_sent_counts() -> None:
-    lessons = Lessons()
+    lessons = LearnedParams()
     assert lessons.learn(channel(), SERVED, order({"model": "m", "seed": 1}), _refusal("nonsense", "seed"), NOW)
 
 
 def test_all_that_is_named_is_learned_at_once() -> None:
-    lessons = Lessons()
+    lessons = LearnedParams()
     asked = order({"model": "m", "seed": 1, "user": "u"})
     assert lessons.learn(channel(), SERVED, asked, _refusal("user", "seed", "model", "n"), NOW)
     assert lessons.of(UP, SERVED, NOW).dropped == ("user", "seed")
 
 
 def test_a_strict_channel_loses_nothing() -> None:
-    assert not _learn(Lessons(), "seed", strict=True)
+    assert not _learn(LearnedParams(), "seed", strict=True)
 
 
 def test_our_own_stream_options_are_always_left_out() -> None:
-    assert _learn(Lessons(), "stream_options", body={"model": "m", "stream": True}, strict=True)
-    assert not _learn(Lessons(), "stream_options", body={"model": "m"})
+    assert _learn(LearnedParams(), "stream_options", body={"model": "m", "stream": True}, strict=True)
+    assert not _learn(LearnedParams(), "stream_options", body={"model": "m"})
 
 
 def test_a_refused_limit_gets_its_other_name_once() -> None:
-    lessons = Lessons()
+    lessons = LearnedParams()
     body = {"model": "m", "max_tokens": 5}
     assert _learn(lessons, "max_tokens", body=body)
     assert lessons.of(UP, SERVED, NOW).token_limit_field is TokenLimitField.MAX_COMPLETION_TOKENS
@@ -79,13 +79,13 @@ def test_a_refused_limit_gets_its_other_name_once() -> None:
 
 
 def test_names_of_the_upstream_are_translated_back() -> None:
-    lessons = Lessons()
+    lessons = LearnedParams()
     assert _learn(lessons, "random_seed", preset="mistral")
     assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
 
 
 def test_models_and_channels_are_kept_apart() -> None:
-    lessons = Lessons()
+    lessons = LearnedParams()
     _learn(lessons, "seed")
     assert lessons.of(UP, Served(name="other"), NOW) is NOTHING
     lessons.forget(ChannelId("elsewhere"))

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain.channel import Served, UpstreamPrices
 from gateway.domain.units import Millis, Nanos
-from gateway.upstream.listing import MODELS_LIMIT, read_models
+from gateway.upstream.model_list import MODELS_LIMIT, read_models
 
 
 def _read(doc: object) -> list[Served] | None:

@@ -10,7 +10,7 @@ from gateway.domain.channel import Channel, Served
 from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Prepared, Reply, Unlimited
-from gateway.upstream.lessons import NOTHING
+from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.mock import HELP, STORY, Mock
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.stream import ChatStream

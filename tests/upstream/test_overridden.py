@@ -7,14 +7,14 @@ import pytest
 
 from gateway.domain.channel import Overrides
 from gateway.upstream import rawjson
-from gateway.upstream.overridden import overridden
+from gateway.upstream.overrides import apply_overrides
 from tests.upstream.makers import order
 
 USER = {"role": "user", "content": "Hi"}
 
 
 def _fields(body: dict[str, Any], **edits: Any) -> dict[str, Any]:
-    found = overridden(order({"model": "m", "messages": [USER], **body}), Overrides(**edits))
+    found = apply_overrides(order({"model": "m", "messages": [USER], **body}), Overrides(**edits))
     return {name: rawjson.value(value) for name, value in found.fields.items() if name != "model"}
 
 
@@ -51,13 +51,13 @@ def test_the_two_names_of_the_output_limit_are_one_parameter(
 
 def test_what_the_client_loses_is_told() -> None:
     asked = order({"model": "m", "messages": [USER], "user": "u"})
-    assert overridden(asked, Overrides(remove=("user", "seed"))).removed == ("user",)
-    assert overridden(asked, Overrides(remove=("user",), default={"user": "all"})).removed == ("user",)
+    assert apply_overrides(asked, Overrides(remove=("user", "seed"))).removed == ("user",)
+    assert apply_overrides(asked, Overrides(remove=("user",), default={"user": "all"})).removed == ("user",)
 
 
 def test_what_is_not_named_stays_as_it_came() -> None:
     asked = order('{"model":"m","messages":[{"role":"user","content":"\\u0041"}],"x":1.00}')
-    found = overridden(asked, Overrides(set={"seed": 1}))
+    found = apply_overrides(asked, Overrides(set={"seed": 1}))
     assert bytes(found.fields["x"]) == b"1.00"
     assert found.fields["messages"] is asked.fields["messages"]
     assert "seed" not in asked.fields
@@ -65,7 +65,7 @@ def test_what_is_not_named_stays_as_it_came() -> None:
 
 def test_the_body_as_it_came_is_not_sent() -> None:
     asked = msgspec.structs.replace(order(), body=b"{}")
-    assert overridden(asked, Overrides(system="x")).body == b""
+    assert apply_overrides(asked, Overrides(system="x")).body == b""
 
 
 SYSTEM = {"role": "system", "content": "Old."}

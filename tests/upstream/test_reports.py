@@ -5,21 +5,21 @@ import pytest
 
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
-from gateway.upstream.reports import Reports
-from gateway.upstream.tally import Tally
+from gateway.upstream.output_counter import OutputCounter
+from gateway.upstream.usage_report import UsageReports
 from tests.fakes.replies import dumps, usage
 from tests.upstream.makers import order
 
 
-def _seen(*chunks: object, **asked: object) -> Reports:
-    reports = Reports(order({"model": "m", "messages": [{"role": "user", "content": "Hi"}], **asked}).fields)
+def _seen(*chunks: object, **asked: object) -> UsageReports:
+    reports = UsageReports(order({"model": "m", "messages": [{"role": "user", "content": "Hi"}], **asked}).fields)
     for chunk in chunks:
         reports.see(rawjson.fields(dumps(chunk)))
     return reports
 
 
-def _tally(text: str = "") -> Tally:
-    tally = Tally()
+def _tally(text: str = "") -> OutputCounter:
+    tally = OutputCounter()
     tally.add(text)
     return tally
 

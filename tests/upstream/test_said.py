@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from gateway.upstream.said import EXCERPT_LIMIT, MESSAGE_LIMIT, Said, read_error
+from gateway.upstream.error_body import EXCERPT_LIMIT, MESSAGE_LIMIT, ErrorBody, read_error
 
 
-def _read(doc: object) -> Said:
+def _read(doc: object) -> ErrorBody:
     return read_error(json.dumps(doc).encode())
 
 

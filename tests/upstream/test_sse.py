@@ -6,35 +6,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.sse import EVENT_LIMIT, Event, EventTooLong, Framer, has_comment, parse
+from gateway.upstream.sse import EVENT_LIMIT, EventTooLong, Framer, SSEEvent, has_comment, parse
 
 DECODED = [
-    (b"data: a\n\n", [Event(b"a")]),
-    (b"data:a\n\n", [Event(b"a")]),
-    (b"data:  a\n\n", [Event(b" a")]),
-    (b"data\n\n", [Event(b"")]),
-    (b"data: a\r\n\r\ndata: b\r\rdata: c\n\n", [Event(b"a"), Event(b"b"), Event(b"c")]),
-    (b"data: a\ndata: b\n\n", [Event(b"a\nb")]),
-    (b"event: error\ndata: a\nid: 1\nretry: 2\nodd\n\n", [Event(b"a", b"error")]),
-    (b": note\n\n:\n\ndata: a\n\n", [Event(b"a")]),
-    (b"\xef\xbb\xbfdata: a\n\n", [Event(b"a")]),
-    (b"data: \xef\xbb\xbfa\n\n", [Event(b"\xef\xbb\xbfa")]),
-    (b"\n\n\n\ndata: a\n\n\n\ndata: b\n\n", [Event(b"a"), Event(b"b")]),
-    (b"event: x\n\ndata: a\n\n", [Event(b"a")]),
-    (b"data: a\n\r\ndata: b\r\n\n", [Event(b"a"), Event(b"b")]),
-    ("data: \u2028\u0085\n\n".encode(), [Event("\u2028\u0085".encode())]),
+    (b"data: a\n\n", [SSEEvent(b"a")]),
+    (b"data:a\n\n", [SSEEvent(b"a")]),
+    (b"data:  a\n\n", [SSEEvent(b" a")]),
+    (b"data\n\n", [SSEEvent(b"")]),
+    (b"data: a\r\n\r\ndata: b\r\rdata: c\n\n", [SSEEvent(b"a"), SSEEvent(b"b"), SSEEvent(b"c")]),
+    (b"data: a\ndata: b\n\n", [SSEEvent(b"a\nb")]),
+    (b"event: error\ndata: a\nid: 1\nretry: 2\nodd\n\n", [SSEEvent(b"a", b"error")]),
+    (b": note\n\n:\n\ndata: a\n\n", [SSEEvent(b"a")]),
+    (b"\xef\xbb\xbfdata: a\n\n", [SSEEvent(b"a")]),
+    (b"data: \xef\xbb\xbfa\n\n", [SSEEvent(b"\xef\xbb\xbfa")]),
+    (b"\n\n\n\ndata: a\n\n\n\ndata: b\n\n", [SSEEvent(b"a"), SSEEvent(b"b")]),
+    (b"event: x\n\ndata: a\n\n", [SSEEvent(b"a")]),
+    (b"data: a\n\r\ndata: b\r\n\n", [SSEEvent(b"a"), SSEEvent(b"b")]),
+    ("data: \u2028\u0085\n\n".encode(), [SSEEvent("\u2028\u0085".encode())]),
     (b"data: never ended\n", []),
 ]
 
 
-def _events(*pieces: bytes) -> list[Event]:
+def _events(*pieces: bytes) -> list[SSEEvent]:
     framer = Framer()
     blocks = b"".join(framer.feed(piece) for piece in pieces).split(b"\n\n")
     return [event for event in map(parse, blocks) if event]
 
 
 @pytest.mark.parametrize(("data", "events"), DECODED)
-def test_decodes_at_every_split(data: bytes, events: list[Event]) -> None:
+def test_decodes_at_every_split(data: bytes, events: list[SSEEvent]) -> None:
     assert _events(data) == events
     for cut in range(len(data)):
         assert _events(data[:cut], data[cut:]) == events

@@ -3,18 +3,18 @@
 import sys
 
 from gateway.domain.estimate import estimate
-from gateway.upstream.tally import BLOCK, PIECES, TOOL_TOKENS, Tally
+from gateway.upstream.output_counter import BLOCK, PIECES, TOOL_TOKENS, OutputCounter
 
 STORY = "The keeper opened her oldest book and read it to them, line by line. "
 
 
 def test_nothing_is_empty() -> None:
-    tally = Tally()
+    tally = OutputCounter()
     assert (tally.empty, tally.tokens(), tally.cheap) == (True, 0, 0)
 
 
 def test_pieces_count_as_their_text() -> None:
-    tally = Tally()
+    tally = OutputCounter()
     for word in STORY.split(" "):
         tally.add(word + " ")
     assert tally.tokens() == estimate(STORY + " ")
@@ -22,21 +22,21 @@ def test_pieces_count_as_their_text() -> None:
 
 
 def test_a_tool_call_costs_a_little_more_than_its_text() -> None:
-    tally = Tally()
+    tally = OutputCounter()
     tally.tool()
     tally.add("f")
     assert tally.tokens() == estimate("f") + TOOL_TOKENS
 
 
 def test_asking_does_not_change_it() -> None:
-    tally = Tally()
+    tally = OutputCounter()
     for _ in range(PIECES + 5):
         tally.add("word ")
     assert tally.tokens() == tally.tokens()
 
 
 def test_a_long_answer_is_folded_and_still_about_right() -> None:
-    tally, whole = Tally(), STORY * (8 * BLOCK // len(STORY))
+    tally, whole = OutputCounter(), STORY * (8 * BLOCK // len(STORY))
     for start in range(0, len(whole), 7):
         tally.add(whole[start : start + 7])
     exact = estimate(STORY) * len(whole) / len(STORY)
@@ -44,5 +44,5 @@ def test_a_long_answer_is_folded_and_still_about_right() -> None:
     assert _size(tally) < 4 * BLOCK
 
 
-def _size(tally: Tally) -> int:
+def _size(tally: OutputCounter) -> int:
     return sum(sys.getsizeof(text) for text in [*tally._texts, *tally._pieces])  # noqa: SLF001 - memory is inside

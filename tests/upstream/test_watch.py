@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gateway.domain.channel import Timeouts
-from gateway.upstream.watch import Due, Watch
+from gateway.upstream.idle_timeout import Due, IdleTimeout
 
 TIMEOUTS = Timeouts(head=20, idle=30, comments=100)
 
@@ -14,8 +14,8 @@ class Seen:
     comments: int = 0
 
 
-def _watch(seen: Seen) -> Watch:
-    return Watch(seen, TIMEOUTS, began=1000)
+def _watch(seen: Seen) -> IdleTimeout:
+    return IdleTimeout(seen, TIMEOUTS, began=1000)
 
 
 def test_at_first_the_head_deadline_runs_on() -> None:

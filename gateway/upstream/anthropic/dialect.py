@@ -1,18 +1,25 @@
-"""Dialect: Anthropic's Messages."""
+"""Anthropic's Messages, and the models of its ``GET /v1/models``, a thousand a page; retired ones are left out."""
 
 from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from gateway.domain.channel import Channel, Served
+from gateway.domain.text import plain
+from gateway.domain.units import Millis
+from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
 from gateway.upstream.anthropic import errors, request
-from gateway.upstream.anthropic.answer import read_answer
-from gateway.upstream.anthropic.calls import Calls
+from gateway.upstream.anthropic.request import headers, root
+from gateway.upstream.anthropic.response import AnswerToolCalls, read_answer
 from gateway.upstream.anthropic.stream import MessageDecoder
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.chat.stream import TranslatedStream
-from gateway.upstream.chat.whole import read_translated
+from gateway.upstream.model_list import NAME_LIMIT, ModelPage
+from gateway.upstream.openai.request import endpoint
+from gateway.upstream.translate.response import TranslatedStream, read_translated
+from gateway.upstream.translate.tool_names import Signatures
 
 
 class AnthropicDialect:
@@ -31,16 +38,61 @@ class AnthropicDialect:
 
     def stream(self, order: Order, channel: Channel) -> TranslatedStream:
         """See ``adapter.Adapter``."""
-        calls = Calls(order, self._signatures)
+        calls = AnswerToolCalls(order, self._signatures)
         decoder = MessageDecoder(channel, calls)
         return TranslatedStream(order, channel, decoder, lambda body: read_answer(body, channel, calls))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
         """See ``adapter.Adapter``."""
-        calls = Calls(order, self._signatures)
+        calls = AnswerToolCalls(order, self._signatures)
         decoder = MessageDecoder(channel, calls)
         return read_translated(body, order, channel, decoder, lambda body: read_answer(body, channel, calls))
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``."""
         return errors.failure(channel, status, headers, body)
+
+
+class AnthropicListing:
+    """Implements ``pages.Listing``."""
+
+    def ask(self, channel: Channel, after: str) -> Prepared:
+        """See ``pages.Listing``."""
+        url = endpoint(root(channel), "/v1/models") + "?limit=1000"
+        if after:
+            url += "&after_id=" + quote(after, safe="")
+        return Prepared(url=url, headers=headers(channel, stream=False), body=b"")
+
+    def read(self, body: bytes) -> ModelPage | None:
+        """See ``pages.Listing``."""
+        found = rawjson.maybe(body.strip())
+        entries = found.get("data") if isinstance(found, dict) else None
+        if not isinstance(entries, list):
+            return None
+        models = [_model(entry) for entry in entries if isinstance(entry, dict)]
+        last = found.get("last_id") if found.get("has_more") else ""
+        return ModelPage(models=[model for model in models if model], after=last if isinstance(last, str) else "")
+
+
+def _model(entry: dict[str, Any]) -> Served | None:
+    name = entry.get("id")
+    if not isinstance(name, str) or not name or name != plain(name, NAME_LIMIT) or entry.get("lifecycle") == "retired":
+        return None
+    return Served(
+        name=name,
+        created=_moment(entry.get("created_at")),
+        context=_positive(entry.get("max_input_tokens")),
+        max_output=_positive(entry.get("max_tokens")),
+    )
+
+
+def _positive(number: object) -> int | None:
+    return number if type(number) is int and number > 0 else None
+
+
+def _moment(text: object) -> Millis:
+    """RFC 3339 to milliseconds; 0 for what is none. The epoch itself means unknown."""
+    try:
+        return Millis(max(0, round(datetime.fromisoformat(str(text)).timestamp() * 1000)))
+    except (ValueError, OverflowError):
+        return Millis(0)

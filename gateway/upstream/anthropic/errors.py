@@ -7,8 +7,8 @@ import msgspec
 from gateway.domain.channel import Channel
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure
+from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import classify
-from gateway.upstream.said import Said, read_error
 
 STATUSES = {
     "invalid_request_error": 400,
@@ -45,7 +45,7 @@ def failure_inside(channel: Channel, body: bytes) -> Failure:
     return msgspec.structs.replace(found, parameters=())
 
 
-def _said(body: bytes) -> Said:
+def _said(body: bytes) -> ErrorBody:
     """What it says. The hints are only looked through for words: codes in the details, and what a 404 is about."""
     said = read_error(body)
     found = rawjson.maybe(body)

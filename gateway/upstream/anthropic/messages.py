@@ -1,20 +1,77 @@
-"""Messages: a conversation as Anthropic wants it: user and assistant in turn, results first, nothing empty.
+"""A conversation as Anthropic wants it: user and assistant in turn, results first, nothing empty.
 
 The rules of the API: the first message is the user's; a message is not empty; all results of one assistant message
 stand at the beginning of the next user message; system messages among the messages, where the model takes them, stand
 after a user's message and before an assistant's or at the end.
 """
 
+import base64
+import binascii
 import re
 from typing import Any
 
 import msgspec
 
+from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
-from gateway.upstream.anthropic.blocks import Block, blocks_of, result_block, text_block
-from gateway.upstream.chat.names import Spelling
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.chat.turns import Text, Turn
+from gateway.upstream.rawjson import NULL
+from gateway.upstream.translate.conversation import Media, Text, Turn
+from gateway.upstream.translate.request import unsupported
+from gateway.upstream.translate.tool_names import Signatures, Spelling
+
+Block = dict[str, Any]
+
+IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+
+
+def blocks_of(parts: tuple[Text | Media, ...]) -> list[Block]:
+    """The blocks; blank texts, which the API refuses, are left out. Raises BadRequest for what it does not take."""
+    return [
+        text_block(part) if isinstance(part, Text) else _media_block(part)
+        for part in parts
+        if not (isinstance(part, Text) and part.blank)
+    ]
+
+
+def text_block(text: Text) -> Block:
+    """A text."""
+    return _cached({"type": "text", "text": text.raw}, text.cache)
+
+
+def result_block(call_id: str, parts: tuple[Text | Media, ...]) -> Block:
+    """A tool's result. A cache breakpoint within it is one at its end."""
+    inner = blocks_of(parts)
+    caches = [block.pop("cache_control") for block in inner if "cache_control" in block]
+    block: Block = {"type": "tool_result", "tool_use_id": call_id}
+    if inner:
+        block["content"] = inner
+    return _cached(block, caches[-1] if caches else NULL)
+
+
+def _media_block(media: Media) -> Block:
+    if media.url:
+        return _cached({"type": "image", "source": {"type": "url", "url": media.url}}, media.cache)
+    if media.type in IMAGES:
+        kind, source = "image", {"type": "base64", "media_type": media.type, "data": media.data}
+    elif media.type == "application/pdf":
+        kind, source = "document", {"type": "base64", "media_type": media.type, "data": media.data}
+    elif media.type == "text/plain":
+        kind, source = "document", {"type": "text", "media_type": media.type, "data": _plain_text(media)}
+    else:
+        raise unsupported(media.where, f"{media.type} is neither an image nor a document that Anthropic takes")
+    return _cached({"type": kind, "source": source}, media.cache)
+
+
+def _plain_text(media: Media) -> str:
+    try:
+        return base64.b64decode(media.data, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise BadRequest(f"{media.where}: is no base64 of UTF-8 text", param=media.where) from error
+
+
+def _cached(block: Block, cache: msgspec.Raw) -> Block:
+    return block if rawjson.is_null(cache) else {**block, "cache_control": cache}
+
 
 TOOLS = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,128}"), odd=re.compile(r"[^A-Za-z0-9_-]"), limit=128)
 """Names of tools, and ids of their calls."""

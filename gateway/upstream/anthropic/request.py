@@ -1,4 +1,4 @@
-"""Request: a client's chat request as a request to Anthropic's Messages."""
+"""A client's chat request as a request to Anthropic's Messages, ``reasoning_effort`` included."""
 
 import re
 from typing import Any
@@ -9,17 +9,72 @@ from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Learned, Order, Prepared
-from gateway.upstream.anthropic import thinking, tools
+from gateway.upstream.anthropic import tools
 from gateway.upstream.anthropic.messages import Dialogue, dialogue
-from gateway.upstream.anthropic.rows import Row, row_of
-from gateway.upstream.chat.refused import refused, unsupported
-from gateway.upstream.chat.request import Request, left_out, opened, read_caps, read_request
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.chat.tools import Toolbox, read_tools
-from gateway.upstream.chat.turns import read_turns
+from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.openai.request import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.output_limit import OutputLimit, limit_of
 from gateway.upstream.rawjson import Fields
+from gateway.upstream.translate.conversation import read_turns
+from gateway.upstream.translate.request import (
+    ChatFields,
+    Toolbox,
+    left_out,
+    opened,
+    read_caps,
+    read_request,
+    read_tools,
+    refused,
+    unsupported,
+)
+from gateway.upstream.translate.tool_names import Signatures
+
+BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
+"""Tokens to think with. They count towards ``max_tokens`` and must stay below it."""
+LEAST_BUDGET = 1024
+
+
+class ThinkingPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes into the request."""
+
+    fields: dict[str, Any] = {}
+    """``thinking`` and ``output_config``, where there are any."""
+    dropped: bool = False
+    """The effort could not be put into words."""
+
+    @property
+    def on(self) -> bool:
+        """Whether thinking is asked for in so many words; it forbids sampling parameters."""
+        return self.fields.get("thinking", {}).get("type") in {"enabled", "adaptive"}
+
+
+def plan_thinking(request: ChatFields, row: AnthropicModel, max_tokens: int, *, bound: bool) -> ThinkingPlan:
+    """The plan. ``bound``: a tool call is demanded, or earlier thoughts are lost, and a thinking budget allows neither.
+
+    Adaptive thinking allows both.
+    """
+    effort = request.reasoning_effort
+    if effort is None:
+        return ThinkingPlan()
+    if effort == "none":
+        return ThinkingPlan(fields={"thinking": {"type": row.off}} if row.off else {})
+    if effort not in BUDGETS or row.thinking is AnthropicThinking.NONE:
+        return ThinkingPlan(dropped=True)
+    if row.thinking is AnthropicThinking.ADAPTIVE:
+        thinking = {"type": "adaptive", "display": "summarized"}
+        return ThinkingPlan(fields={"thinking": thinking, "output_config": {"effort": _word(effort, row)}})
+    if bound or max_tokens <= LEAST_BUDGET:
+        return ThinkingPlan(dropped=True)
+    budget = min(BUDGETS[effort], max_tokens - 1)
+    return ThinkingPlan(fields={"thinking": {"type": "enabled", "budget_tokens": budget}})
+
+
+def _word(effort: str, row: AnthropicModel) -> str:
+    """The strongest word the model knows that is not stronger than what was asked for."""
+    wanted = ALL_EFFORTS.index("low" if effort == "minimal" else effort)
+    known = [word for word in row.efforts if ALL_EFFORTS.index(word) <= wanted]
+    return known[-1] if known else row.efforts[0]
+
 
 VERSION = "2023-06-01"
 """Of the API. For what is sent here 2026-10-21 differs only by refusing sampling parameters; older models take them."""
@@ -81,7 +136,7 @@ def output_limit(given: Fields, served: Served) -> OutputLimit:
     return limit_of(max_tokens if cap else None, expected=max_tokens)
 
 
-def _max_tokens(cap: int | None, row: Row, served: Served) -> int:
+def _max_tokens(cap: int | None, row: AnthropicModel, served: Served) -> int:
     """The client's limit or else the row's, but not more than the model can write."""
     wanted = cap or row.max_tokens
     return wanted if served.max_output is None else min(wanted, served.max_output)
@@ -100,12 +155,14 @@ def headers(channel: Channel, *, stream: bool) -> dict[str, str]:
     return out
 
 
-def _body(request: Request, row: Row, max_tokens: int, signatures: Signatures, dropped: list[str]) -> dict[str, Any]:
+def _body(
+    request: ChatFields, row: AnthropicModel, max_tokens: int, signatures: Signatures, dropped: list[str]
+) -> dict[str, Any]:
     """Everything but ``model`` and ``stream``; adds to ``dropped`` what could not be put into words."""
     _refuse(request)
     toolbox = read_tools(request)
     talk = dialogue(read_turns(request.messages), signatures, system_inside=row.system_inside)
-    plan = thinking.plan(request, row, max_tokens, bound=_bound(toolbox, talk))
+    plan = plan_thinking(request, row, max_tokens, bound=_bound(toolbox, talk))
     kit = tools.equip(request, toolbox, row, thinking=plan.on)
     system = [*talk.system, *([{"type": "text", "text": kit.line}] if kit.line else [])]
     body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}
@@ -121,7 +178,7 @@ def _body(request: Request, row: Row, max_tokens: int, signatures: Signatures, d
     return {name: value for name, value in body.items() if value is not None and value != []}
 
 
-def _refuse(request: Request) -> None:
+def _refuse(request: ChatFields) -> None:
     """What cannot be left out without giving another answer than was asked for."""
     if request.n is not None and request.n > 1:
         raise unsupported("n", "Anthropic gives one answer a call")
@@ -135,12 +192,12 @@ def _bound(toolbox: Toolbox, talk: Dialogue) -> bool:
     return talk.thoughtless or bool(toolbox.forced and toolbox.offers)
 
 
-def _stops(request: Request) -> list[str]:
+def _stops(request: ChatFields) -> list[str]:
     """Blank ones are refused by the API."""
     return [stop for stop in request.stops if stop.strip()]
 
 
-def _add_extras(body: dict[str, Any], request: Request) -> None:
+def _add_extras(body: dict[str, Any], request: ChatFields) -> None:
     """Fields in Anthropic's own words win."""
     for name in ("thinking", "cache_control"):
         value: msgspec.Raw = getattr(request, name)
@@ -158,7 +215,7 @@ def _thinks(body: dict[str, Any]) -> bool:
     return isinstance(found, dict) and found.get("type") in ("enabled", "adaptive")
 
 
-def _sampling(request: Request, row: Row, dropped: list[str], *, thinking: bool) -> dict[str, Any]:
+def _sampling(request: ChatFields, row: AnthropicModel, dropped: list[str], *, thinking: bool) -> dict[str, Any]:
     temperature = None if request.temperature is None else min(request.temperature, 1.0)
     wanted = {"temperature": temperature, "top_p": request.top_p, "top_k": request.top_k}
     wanted = {name: value for name, value in wanted.items() if value is not None}
@@ -170,7 +227,7 @@ def _sampling(request: Request, row: Row, dropped: list[str], *, thinking: bool)
     return wanted
 
 
-def _service(request: Request, dropped: list[str]) -> dict[str, Any]:
+def _service(request: ChatFields, dropped: list[str]) -> dict[str, Any]:
     """The user's id and the service tier."""
     out: dict[str, Any] = {}
     own = _user_of(request.metadata)

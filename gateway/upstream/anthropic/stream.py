@@ -11,14 +11,11 @@ import msgspec
 from gateway.domain.channel import Channel
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure
-from gateway.upstream.anthropic.answer import THOUGHTS
-from gateway.upstream.anthropic.calls import Calls
 from gateway.upstream.anthropic.errors import failure_inside
-from gateway.upstream.anthropic.finish import finish_of
-from gateway.upstream.anthropic.usage import Report
-from gateway.upstream.chat.forms import Json, arguments_delta, chunk, delta, tool_call
+from gateway.upstream.anthropic.response import THOUGHTS, AnswerToolCalls, Report, finish_of
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.sse import Event
+from gateway.upstream.sse import SSEEvent
+from gateway.upstream.translate.response import Json, arguments_delta, chunk, delta, tool_call
 
 _EMPTY = b'""'
 
@@ -39,7 +36,7 @@ class _Block:
 class MessageDecoder:
     """Implements ``chat.decoder.Decoder``. Blocks do not overlap: one ends before the next begins."""
 
-    def __init__(self, channel: Channel, calls: Calls) -> None:
+    def __init__(self, channel: Channel, calls: AnswerToolCalls) -> None:
         self._channel = channel
         self._calls = calls
         self._report = Report()
@@ -53,7 +50,7 @@ class MessageDecoder:
         """Whether a usage report had numbers that cannot be true."""
         return self._report.suspect
 
-    def take(self, event: Event) -> list[Json]:
+    def take(self, event: SSEEvent) -> list[Json]:
         """See ``chat.decoder.Decoder``."""
         fields = rawjson.fields(event.data)
         match rawjson.value(fields.get("type")):

@@ -9,11 +9,9 @@ import msgspec
 
 from gateway.upstream import rawjson
 from gateway.upstream.anthropic.messages import TOOLS
-from gateway.upstream.anthropic.rows import Row
-from gateway.upstream.chat.names import called, defined
-from gateway.upstream.chat.refused import unsupported
-from gateway.upstream.chat.request import Request
-from gateway.upstream.chat.tools import Offer, Toolbox
+from gateway.upstream.anthropic.models import AnthropicModel
+from gateway.upstream.translate.request import ChatFields, OfferedTools, Toolbox, unsupported
+from gateway.upstream.translate.tool_names import called, defined
 
 JSON_TOOL = "json_response"
 JSON_LINE = "Reply with one JSON object and nothing else."
@@ -32,7 +30,7 @@ class Equipment(msgspec.Struct, frozen=True, kw_only=True):
     """One more system text."""
 
 
-def equip(request: Request, toolbox: Toolbox, row: Row, *, thinking: bool) -> Equipment:
+def equip(request: ChatFields, toolbox: Toolbox, row: AnthropicModel, *, thinking: bool) -> Equipment:
     """Tools, choice and form. Raises BadRequest if the model cannot be made to call a tool."""
     if toolbox.forced and toolbox.offers and not row.forced_tools:
         raise unsupported(toolbox.param, "this model cannot be made to call a tool; use 'auto'")
@@ -53,7 +51,7 @@ def equip(request: Request, toolbox: Toolbox, row: Row, *, thinking: bool) -> Eq
     )
 
 
-def _form(request: Request) -> tuple[str, msgspec.Raw]:
+def _form(request: ChatFields) -> tuple[str, msgspec.Raw]:
     """The form the answer must have, and its schema; without a schema it is just some JSON object."""
     form = request.response_format
     if form is None or form.type != "json_schema":
@@ -69,13 +67,13 @@ def _with_json_tool(choice: dict[str, Any] | None) -> dict[str, Any]:
     return {"type": "any"} if choice["type"] == "auto" else choice
 
 
-def answers_by_tool(request: Request) -> bool:
+def answers_by_tool(request: ChatFields) -> bool:
     """Whether a call of ``json_response`` in the answer is the answer itself."""
     form = request.response_format
     return form is not None and form.type == "json_schema" and JSON_TOOL not in defined(request)
 
 
-def _tool(offer: Offer, row: Row) -> dict[str, Any]:
+def _tool(offer: OfferedTools, row: AnthropicModel) -> dict[str, Any]:
     function = offer.function
     tool: dict[str, Any] = {"name": TOOLS.sent(function.name), "input_schema": _schema(function.parameters)}
     if function.description:
@@ -117,7 +115,7 @@ def _choice(toolbox: Toolbox) -> dict[str, Any] | None:
     return None
 
 
-def _single(choice: dict[str, Any] | None, request: Request) -> dict[str, Any] | None:
+def _single(choice: dict[str, Any] | None, request: ChatFields) -> dict[str, Any] | None:
     """The choice, with at most one call at a time if the client wants no parallel ones."""
     if request.parallel_tool_calls is not False or (choice or {}).get("type") == "none":
         return choice

@@ -1,17 +1,22 @@
-"""Dialect: Google's generateContent."""
+"""Google's generateContent, and the models of its ``GET /v1beta/models`` that can chat, a thousand a page."""
 
 from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from gateway.domain.channel import Channel, Served
+from gateway.domain.text import plain
+from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.chat.stream import TranslatedStream
-from gateway.upstream.chat.whole import read_translated
 from gateway.upstream.gemini import errors, request
-from gateway.upstream.gemini.answer import read_answer
+from gateway.upstream.gemini.request import root
+from gateway.upstream.gemini.response import read_answer
 from gateway.upstream.gemini.stream import ResponseDecoder
+from gateway.upstream.model_list import HEADERS, NAME_LIMIT, ModelPage
+from gateway.upstream.translate.response import TranslatedStream, read_translated
+from gateway.upstream.translate.tool_names import Signatures
 
 
 class GeminiDialect:
@@ -43,3 +48,41 @@ class GeminiDialect:
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``."""
         return errors.failure(channel, status, headers, body)
+
+
+class GeminiListing:
+    """Implements ``pages.Listing``."""
+
+    def ask(self, channel: Channel, after: str) -> Prepared:
+        """See ``pages.Listing``."""
+        url = root(channel) + "/models?pageSize=1000"
+        if after:
+            url += "&pageToken=" + quote(after, safe="")
+        return Prepared(url=url, headers=HEADERS, body=b"")
+
+    def read(self, body: bytes) -> ModelPage | None:
+        """See ``pages.Listing``."""
+        found = rawjson.maybe(body.strip())
+        entries = found.get("models") if isinstance(found, dict) else None
+        if not isinstance(found, dict) or not isinstance(entries, list):
+            return None
+        models = [_model(entry) for entry in entries if isinstance(entry, dict)]
+        after = found.get("nextPageToken")
+        return ModelPage(models=[model for model in models if model], after=after if isinstance(after, str) else "")
+
+
+def _model(entry: dict[str, Any]) -> Served | None:
+    name, methods = entry.get("name"), entry.get("supportedGenerationMethods")
+    if not isinstance(name, str) or not name or name != plain(name, NAME_LIMIT):
+        return None
+    if not isinstance(methods, list) or "generateContent" not in methods:
+        return None
+    return Served(
+        name=name.removeprefix("models/"),
+        context=_positive(entry.get("inputTokenLimit")),
+        max_output=_positive(entry.get("outputTokenLimit")),
+    )
+
+
+def _positive(number: object) -> int | None:
+    return number if type(number) is int and number > 0 else None

@@ -6,8 +6,8 @@ import msgspec
 
 from gateway.domain.channel import Channel
 from gateway.upstream.adapter import Failure
+from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify
-from gateway.upstream.said import read_error
 
 STATUSES = {
     "INVALID_ARGUMENT": 400,

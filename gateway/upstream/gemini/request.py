@@ -1,25 +1,261 @@
-"""Request: a client's chat request as a request to Gemini's generateContent."""
+"""A client's chat request as a request to Gemini's generateContent.
 
+The conversation has ``user`` and ``model`` in turn, with the system's words apart. Newer models refuse a function call
+that comes back without the thought signature it was made with. The signature is looked for where Google's own
+compatible API puts it, then among those kept in ``translate.tool_names``; a placeholder is the last resort.
+"""
+
+import base64
 import re
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+
+import msgspec
 
 from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Learned, Order, Prepared
-from gateway.upstream.chat.refused import refused, unsupported
-from gateway.upstream.chat.request import Request, left_out, opened, read_caps, read_request
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.chat.tools import read_tools
-from gateway.upstream.chat.turns import read_turns
-from gateway.upstream.gemini.config import config_of
-from gateway.upstream.gemini.contents import talk
-from gateway.upstream.gemini.rows import Row, row_of
-from gateway.upstream.gemini.tools import tools_of
+from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, row_of
 from gateway.upstream.openai.request import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.output_limit import OutputLimit, limit_of
 from gateway.upstream.rawjson import Fields
+from gateway.upstream.translate.conversation import Media, Text, Turn, TurnToolCall, read_turns
+from gateway.upstream.translate.request import (
+    ChatFields,
+    Function,
+    Toolbox,
+    left_out,
+    opened,
+    read_caps,
+    read_request,
+    read_tools,
+    refused,
+    unsupported,
+)
+from gateway.upstream.translate.tool_names import Signatures, Spelling
+
+_EFFORTS = {"minimal": 0, "low": 1, "medium": 2, "high": 3, "xhigh": 3, "max": 3}
+"""The level of each word, as an index of ``LEVELS``."""
+_BUDGETS = {1: 1024, 2: 8192, 3: 24576}
+"""Tokens by level; Google's own numbers for its compatible surface."""
+
+
+def config_of(request: ChatFields, row: GeminiModel, cap: int | None, dropped: list[str]) -> dict[str, Any]:
+    """The config with this output limit; adds to ``dropped`` what the model does not take."""
+    out: dict[str, Any] = {
+        "maxOutputTokens": cap,
+        "stopSequences": request.stops or None,
+        "candidateCount": request.n if request.n != 1 else None,
+        "seed": request.seed,
+    }
+    sampling = {"temperature": request.temperature, "top_p": request.top_p, "top_k": request.top_k}
+    penalties = {"presence_penalty": request.presence_penalty, "frequency_penalty": request.frequency_penalty}
+    out |= _named(sampling, dropped, taken=row.sampling)
+    out |= _named(penalties, dropped, taken=row.penalties)
+    out |= _probabilities(request, row, dropped)
+    out |= _form(request)
+    thinking = _thinking(request.reasoning_effort, row)
+    if thinking is None and request.reasoning_effort not in {None, "none"}:
+        dropped.append("reasoning_effort")
+    out["thinkingConfig"] = thinking
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def _named(values: dict[str, Any], dropped: list[str], *, taken: bool) -> dict[str, Any]:
+    """The values under Google's names; if they are not taken, the client's names are added to ``dropped``."""
+    given = {name: value for name, value in values.items() if value is not None}
+    if taken:
+        return {_camel(name): value for name, value in given.items()}
+    dropped += given
+    return {}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _probabilities(request: ChatFields, row: GeminiModel, dropped: list[str]) -> dict[str, Any]:
+    if not request.logprobs:
+        return {}
+    if not row.logprobs:
+        dropped.append("logprobs")
+        return {}
+    return {"responseLogprobs": True, "logprobs": request.top_logprobs}
+
+
+def _form(request: ChatFields) -> dict[str, Any]:
+    """The form of the answer. A JSON schema goes as it is: ``responseSchema`` would take a subset only."""
+    form = request.response_format
+    if form is None or form.type not in {"json_object", "json_schema"}:
+        return {}
+    out: dict[str, Any] = {"responseMimeType": "application/json"}
+    if form.json_schema is not None and not rawjson.is_null(form.json_schema.schema):
+        out["responseJsonSchema"] = form.json_schema.schema
+    return out
+
+
+def _thinking(effort: str | None, row: GeminiModel) -> dict[str, Any] | None:
+    """The thinking config; None if there is nothing to say, or no way to say it."""
+    if effort is None or row.thinking is GeminiThinking.NONE or effort not in {"none", *_EFFORTS}:
+        return None
+    if effort == "none":
+        level, budget = row.levels[0], row.budget_off
+    else:
+        rank = _EFFORTS[effort]
+        level = next((word for word in reversed(LEVELS[: rank + 1]) if word in row.levels), row.levels[0])
+        budget = _BUDGETS.get(rank, row.budget_minimal)
+    amount = {"thinkingLevel": level} if row.thinking is GeminiThinking.LEVEL else {"thinkingBudget": budget}
+    return amount if effort == "none" else {**amount, "includeThoughts": True}
+
+
+Part = dict[str, Any]
+
+_TYPES = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "webp": "image/webp",
+    "gif": "image/gif",
+    "pdf": "application/pdf",
+}
+"""By the ending of an address."""
+
+
+def parts_of(parts: tuple[Text | Media, ...], row: GeminiModel) -> list[Part]:
+    """The parts; empty texts are left out. Raises BadRequest for what the model does not take."""
+    return [
+        {"text": part.raw} if isinstance(part, Text) else _media(part, row)
+        for part in parts
+        if not (isinstance(part, Text) and bytes(part.raw) == b'""')
+    ]
+
+
+def result_parts(turn: Turn, name: str, row: GeminiModel) -> list[Part]:
+    """A tool's result, and beside it the media that the model does not take inside."""
+    texts = [part for part in turn.parts if isinstance(part, Text)]
+    media = [_media(part, row) for part in turn.parts if isinstance(part, Media)]
+    response: Part = {"id": turn.answers, "name": name, "response": _response(texts)}
+    if not row.media_results:
+        return [{"functionResponse": response}, *media]
+    return [{"functionResponse": {**response, "parts": media} if media else response}]
+
+
+def _response(texts: list[Text]) -> object:
+    """Must be an object: a text that is one stays as it is, any other becomes the ``output``."""
+    whole = "".join(text.value for text in texts)
+    try:
+        rawjson.fields(whole.strip().encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return {"output": texts[0].raw if len(texts) == 1 else whole}
+    return msgspec.Raw(whole.strip().encode())
+
+
+def _media(media: Media, row: GeminiModel) -> Part:
+    if not media.url:
+        return {"inlineData": {"mimeType": media.type, "data": media.data}}
+    if not row.urls:
+        raise unsupported(media.where, "this model fetches nothing from the web; send a base64 data: URL")
+    kind = _TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower())
+    return {"fileData": {**({"mimeType": kind} if kind else {}), "fileUri": media.url}}
+
+
+TOOLS = Spelling(
+    fit=re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}"), odd=re.compile(r"[^A-Za-z0-9_.:-]"), limit=64, first="_"
+)
+"""Names of functions."""
+
+PLACEHOLDER = base64.b64encode(b"skip_thought_signature_validator").decode()
+"""Google's documented way to replay a call that it did not sign."""
+
+FILLER = "."
+"""What the user says in a conversation of system messages alone."""
+
+
+class Talk(msgspec.Struct, frozen=True, kw_only=True):
+    """The conversation."""
+
+    system: list[Part]
+    contents: list[dict[str, Any]]
+
+
+def talk(turns: list[Turn], signatures: Signatures, row: GeminiModel) -> Talk:
+    """The conversation. Raises BadRequest for parts that the model does not take."""
+    system: list[Part] = []
+    contents: list[dict[str, Any]] = []
+    for turn in turns:
+        if turn.role == "system":
+            system += parts_of(turn.parts, row)
+            continue
+        parts = _parts(turn, signatures, row)
+        role = "model" if turn.role == "assistant" else "user"
+        if parts and contents and contents[-1]["role"] == role:
+            contents[-1]["parts"] += parts
+        elif parts:
+            contents.append({"role": role, "parts": parts})
+    return Talk(system=system, contents=contents or [{"role": "user", "parts": [{"text": FILLER}]}])
+
+
+def _parts(turn: Turn, signatures: Signatures, row: GeminiModel) -> list[Part]:
+    if turn.role == "tool":
+        if not turn.name:
+            where = f"a tool message answers the call '{turn.answers}', which is not in the conversation"
+            raise BadRequest(where, param="messages")
+        return result_parts(turn, TOOLS.sent(turn.name), row)
+    return parts_of(turn.parts, row) + _calls(turn.calls, signatures, row)
+
+
+def _calls(calls: tuple[TurnToolCall, ...], signatures: Signatures, row: GeminiModel) -> list[Part]:
+    """Of parallel calls only the first must be signed."""
+    parts: list[Part] = []
+    for call in calls:
+        part: Part = {"functionCall": {"id": call.id, "name": TOOLS.sent(call.name), "args": call.arguments}}
+        signature = call.signature or signatures.recall(call.id).decode()
+        if not signature and row.signatures and not parts:
+            signature = PLACEHOLDER
+        if signature:
+            part["thoughtSignature"] = signature
+        parts.append(part)
+    return parts
+
+
+_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "named": "ANY"}
+
+
+def tools_of(toolbox: Toolbox) -> dict[str, Any]:
+    """The fields ``tools`` and ``toolConfig`` of the request, if there are any tools."""
+    if not toolbox.offers:
+        return {}
+    out: dict[str, Any] = {"tools": [{"functionDeclarations": [_declared(o.function) for o in toolbox.offers]}]}
+    if toolbox.mode:
+        calling: dict[str, Any] = {"mode": _MODES[toolbox.mode]}
+        if toolbox.mode == "named":
+            calling["allowedFunctionNames"] = [TOOLS.sent(toolbox.name)]
+        out["toolConfig"] = {"functionCallingConfig": calling}
+    return out
+
+
+def _declared(function: Function) -> dict[str, Any]:
+    """A function. An object without properties is refused as a schema, so none is given then."""
+    out: dict[str, Any] = {"name": TOOLS.sent(function.name), "description": function.description or ""}
+    if not out["description"]:
+        del out["description"]
+    if _has_properties(function.parameters):
+        out["parametersJsonSchema"] = function.parameters
+    return out
+
+
+def _has_properties(parameters: msgspec.Raw) -> bool:
+    if rawjson.is_null(parameters):
+        return False
+    try:
+        schema = rawjson.fields(parameters)
+    except ValueError as error:
+        where = "tools[].function.parameters"
+        raise BadRequest(f"{where}: must be a JSON schema", param=where) from error
+    return bytes(schema.get("properties", b"{}")) != b"{}" or "$ref" in schema
+
 
 UNDERSTOOD = frozenset(
     {
@@ -94,7 +330,9 @@ def _path(model: str, *, stream: bool) -> str:
     return f"/{collection}/{quote(name, safe='')}:{verb}"
 
 
-def _body(request: Request, row: Row, cap: int | None, signatures: Signatures, dropped: list[str]) -> dict[str, Any]:
+def _body(
+    request: ChatFields, row: GeminiModel, cap: int | None, signatures: Signatures, dropped: list[str]
+) -> dict[str, Any]:
     if "audio" in (request.modalities or ()):
         raise unsupported("modalities", "chat models of Gemini do not speak")
     said = talk(read_turns(request.messages), signatures, row)

@@ -2,11 +2,10 @@
 
 from gateway.domain.channel import Channel
 from gateway.upstream.adapter import AttemptFailed, Failure, Order
-from gateway.upstream.chat.forms import Json, chunk, delta
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.gemini.candidate import News
-from gateway.upstream.gemini.responses import Responses, split
-from gateway.upstream.sse import Event
+from gateway.upstream.gemini.response import News, Responses, split
+from gateway.upstream.sse import SSEEvent
+from gateway.upstream.translate.response import Json, chunk, delta
+from gateway.upstream.translate.tool_names import Signatures
 
 
 class ResponseDecoder:
@@ -22,7 +21,7 @@ class ResponseDecoder:
         """Whether a usage report had numbers that cannot be true."""
         return self._responses.suspect
 
-    def take(self, event: Event) -> list[Json]:
+    def take(self, event: SSEEvent) -> list[Json]:
         """See ``chat.decoder.Decoder``."""
         if event.data.strip() == b"[DONE]":  # some relays send it; the bytes end all the same
             return []

@@ -1,21 +1,193 @@
-"""Chunks: the chunks of one streamed answer, from the upstream's form to the client's.
+"""The chunks of one streamed answer, from the upstream's form to the one that clients rely on.
 
 Id, time and model are the same in all of them; chunks without choices are left out; usage is taken out and remembered.
+In each choice the role comes once and first, the finish reason once and last, and tool calls are numbered; everything
+else passes as it is.
 """
 
 import msgspec
 
+from gateway.domain.text import plain
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order, as_object
-from gateway.upstream.openai.choice import Choice
-from gateway.upstream.openai.identity import CHUNK, identity, upstream_id
+from gateway.upstream.openai.tool_calls import ToolCalls
+from gateway.upstream.output_counter import OutputCounter
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.reports import Reports
-from gateway.upstream.tally import Tally
+from gateway.upstream.redaction.answers import Screen
+from gateway.upstream.usage_report import UsageReports
+
+TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
+"""Fields that hold text."""
 
 
-class Step(msgspec.Struct, frozen=True):
+def normalize_texts(holder: Fields) -> None:
+    """Content parts (Mistral) become strings; of two names for the same reasoning one is kept. Raises ValueError."""
+    content = holder.get("content")
+    if content is not None and bytes(content)[:1] == b"[":
+        _join_parts(holder, content)
+    if "reasoning" in holder and not rawjson.is_null(holder.get("reasoning_content")):
+        del holder["reasoning"]
+
+
+def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in rawjson.value(content):
+        if isinstance(part, dict) and part.get("type") == "thinking":
+            thoughts.append(_text_of(part.get("thinking")))
+        else:
+            texts.append(_text_of(part))
+    holder["content"] = rawjson.raw("".join(texts)) if texts or not thoughts else rawjson.NULL
+    if thoughts:
+        holder["reasoning_content"] = rawjson.raw("".join(thoughts))
+
+
+def _text_of(part: object) -> str:
+    if isinstance(part, list):
+        return "".join(_text_of(item) for item in part)
+    text = part.get("text") if isinstance(part, dict) else part
+    return text if isinstance(text, str) else ""
+
+
+def count_texts(holder: Fields, tally: OutputCounter) -> list[msgspec.Raw]:
+    """Adds the texts to the tally and returns those that are not empty. Raises ValueError when one is no string."""
+    found = []
+    for name in TEXTS:
+        value = holder.get(name)
+        if value is None or rawjson.is_null(value):
+            continue
+        text = rawjson.text(value)
+        if text:
+            tally.add(text)
+            found.append(value)
+    return found
+
+
+REASONS = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
+
+BROKEN = frozenset({"error", "insufficient_system_resource", "network_error"})
+"""No end but a failure of the upstream."""
+
+_OTHER = {"max_tokens": "length", "model_length": "length"}
+
+
+def finish_reason(word: str, *, tools: bool) -> str:
+    """The client's word for the upstream's; ``stop`` for what is unknown. After tool calls ``stop`` means them."""
+    reason = word if word in REASONS else _OTHER.get(word, "stop")
+    return "tool_calls" if tools and reason == "stop" else reason
+
+
+_ASSISTANT = msgspec.Raw(b'"assistant"')
+
+
+class StreamChoice:
+    """The state of one choice, and the step from an upstream's chunk of it to the client's."""
+
+    __slots__ = ("_begun", "_tools", "broken", "finish", "pattern", "turned")
+
+    def __init__(self, seed: str) -> None:
+        self._begun = False
+        self._tools = ToolCalls(seed)
+        self.finish = ""
+        """The client's finish_reason once there was one."""
+        self.pattern: msgspec.Raw | None = None
+        """The only text of the last chunk, if nothing else happened in it: the next ones may be the same around it."""
+        self.broken = ""
+        """The finish reason that means a failure, if one came."""
+        self.turned = False
+        """The last chunk changed how later ones are handled."""
+
+    def take(self, choice: Fields, tally: OutputCounter) -> bool:
+        """Edits the chunk in place; False if nothing of it is left for the client. Raises ValueError if it is odd."""
+        self.pattern, self.turned = None, False
+        delta = choice.get("delta")
+        fields = {} if delta is None or rawjson.is_null(delta) else rawjson.fields(delta)
+        normalize_texts(fields)
+        texts = count_texts(fields, tally)
+        said, opened = self._take_tools(fields, tally)
+        reason = rawjson.value(choice.get("finish_reason"))
+        if isinstance(reason, str) and reason in BROKEN:
+            self.broken = str(reason)
+            return False
+        if self.finish and not (texts or said):
+            return False
+        first = self._take_role(fields)
+        ended = self._take_finish(choice, reason)
+        choice["delta"] = rawjson.raw(fields)
+        choice.pop("usage", None)
+        texts += said
+        self.turned = first or opened or ended
+        if len(texts) == 1 and not (self.turned or self.finish):
+            self.pattern = texts[0]
+        return True
+
+    def _take_role(self, delta: Fields) -> bool:
+        if self._begun:
+            delta.pop("role", None)
+            return False
+        delta.setdefault("content", rawjson.NULL)
+        delta["role"] = _ASSISTANT
+        self._begun = True
+        return True
+
+    def _take_tools(self, delta: Fields, tally: OutputCounter) -> tuple[list[msgspec.Raw], bool]:
+        """Returns the pieces of arguments, and whether a call was opened."""
+        legacy = delta.get("function_call")
+        if legacy is not None and not rawjson.is_null(legacy):
+            tally.add(bytes(legacy).decode("utf-8", "replace"))
+            return [legacy], True
+        raw = delta.pop("tool_calls", None)
+        if raw is None or rawjson.is_null(raw):
+            return [], False
+        calls = self._tools.take(rawjson.objects(raw), tally)
+        if not calls:
+            return [], False
+        delta["tool_calls"] = rawjson.raw(calls)
+        opened = len(calls) > 1 or "id" in calls[0]
+        return [value for call in calls for value in _arguments(call)], opened
+
+    def _take_finish(self, choice: Fields, reason: object) -> bool:
+        if self.finish or not isinstance(reason, str) or not reason:
+            choice["finish_reason"] = rawjson.NULL
+            return False
+        self.finish = finish_reason(reason, tools=bool(self._tools))
+        choice["finish_reason"] = rawjson.raw(self.finish)
+        return True
+
+
+def _arguments(call: Fields) -> list[msgspec.Raw]:
+    inner = rawjson.fields(call["function"] if "function" in call else call["custom"])
+    found = inner.get("arguments", inner.get("input"))
+    return [found] if found is not None else [rawjson.NULL]
+
+
+ID_LIMIT = 200
+"""Characters of an upstream's id; a longer one is replaced by ours."""
+
+CHUNK = msgspec.Raw(b'"chat.completion.chunk"')
+COMPLETION = msgspec.Raw(b'"chat.completion"')
+
+
+def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) -> Fields:
+    """The upstream's id and time if they are good, else the order's; the model is always the one that was asked for."""
+    created = rawjson.value(answer.get("created"))
+    good = isinstance(created, int) and not isinstance(created, bool) and created > 0
+    return {
+        "id": rawjson.raw(upstream_id if 0 < len(upstream_id) < ID_LIMIT else order.answer_id),
+        "object": kind,
+        "created": rawjson.raw(created if good else order.created),
+        "model": rawjson.raw(order.model),
+    }
+
+
+def upstream_id(answer: Fields, screen: Screen) -> str:
+    """The id the upstream gave, made harmless and cut to ``ID_LIMIT``; empty if there is none, or it shows a secret."""
+    found = rawjson.value(answer.get("id"))
+    return plain(found, ID_LIMIT) if isinstance(found, str) and not screen.shows(found) else ""
+
+
+class ChunkStep(msgspec.Struct, frozen=True):
     """What became of one chunk."""
 
     out: bytes
@@ -28,7 +200,7 @@ class Step(msgspec.Struct, frozen=True):
     """The finish reason that means a failure, if there was one."""
 
 
-_QUIET = Step(b"", b"", turned=False, broken="")
+_QUIET = ChunkStep(b"", b"", turned=False, broken="")
 
 
 class Chunks:
@@ -36,11 +208,11 @@ class Chunks:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._choices: dict[int, Choice] = {}
+        self._choices: dict[int, StreamChoice] = {}
         self._head: Fields = {}
         """The client's id, object, created and model, fixed by the first chunk the client gets."""
-        self.reports = Reports(order.fields)
-        self.tally = Tally()
+        self.reports = UsageReports(order.fields)
+        self.tally = OutputCounter()
         self.upstream_id = ""
 
     @property
@@ -58,7 +230,7 @@ class Chunks:
         """finish_reason of the first choice, or empty."""
         return next((choice.finish for choice in self._choices.values()), "")
 
-    def take(self, chunk: Fields) -> Step:
+    def take(self, chunk: Fields) -> ChunkStep:
         """The next chunk. Raises ValueError if it is none."""
         screen, raw = self._order.screen, chunk.get("choices")
         choices = [] if raw is None or rawjson.is_null(raw) else rawjson.objects(raw)
@@ -70,7 +242,7 @@ class Chunks:
             state = self._choice(choice, position)
             left = state.take(choice, self.tally)
             if state.broken:
-                return Step(b"", b"", turned=True, broken=state.broken)
+                return ChunkStep(b"", b"", turned=True, broken=state.broken)
             turned = turned or state.turned
             if left:
                 screen.clean(choice)
@@ -84,7 +256,7 @@ class Chunks:
         self._head = self._head or identity(chunk, self.upstream_id, self._order, CHUNK)
         chunk.update(self._head)
         screen.clean(chunk)
-        return Step(rawjson.encode(chunk), bytes(pattern or b"") if quiet else b"", turned=turned, broken="")
+        return ChunkStep(rawjson.encode(chunk), bytes(pattern or b"") if quiet else b"", turned=turned, broken="")
 
     def cut_short(self) -> list[bytes]:
         """The client's JSON that ends every choice which has not ended, as if the output limit were reached."""
@@ -105,12 +277,12 @@ class Chunks:
         head = self._head or identity({}, self.upstream_id, self._order, CHUNK)
         return rawjson.encode({**head, "choices": [], "usage": report})
 
-    def _choice(self, choice: Fields, position: int) -> Choice:
+    def _choice(self, choice: Fields, position: int) -> StreamChoice:
         index = rawjson.value(choice.get("index"))
         if not isinstance(index, int) or isinstance(index, bool):
             index = position
             choice["index"] = rawjson.raw(index)
         state = self._choices.get(index)
         if state is None:
-            state = self._choices[index] = Choice(f"{self._order.answer_id}/{index}")
+            state = self._choices[index] = StreamChoice(f"{self._order.answer_id}/{index}")
         return state

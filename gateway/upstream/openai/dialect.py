@@ -7,11 +7,10 @@ import msgspec
 from gateway.domain.channel import Channel, Served
 from gateway.upstream import failures
 from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.error_body import read_error
 from gateway.upstream.openai import request
-from gateway.upstream.openai.assemble import assemble, is_stream
-from gateway.upstream.openai.stream import ChatStream
-from gateway.upstream.openai.whole import read_whole
-from gateway.upstream.said import read_error
+from gateway.upstream.openai.completion import read_whole
+from gateway.upstream.openai.stream import ChatStream, assemble, is_stream
 
 
 class OpenAIDialect:

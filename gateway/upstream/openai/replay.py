@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gateway.upstream import rawjson
-from gateway.upstream.openai.content import TEXTS
+from gateway.upstream.openai.chunks import TEXTS
 from gateway.upstream.rawjson import Fields
 
 PIECE = 32 * 1024

@@ -14,7 +14,7 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import Learned, Order, Prepared
 from gateway.upstream.output_limit import CAPS, OutputLimit, read_limit
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.traits import Traits, traits_of
+from gateway.upstream.vendors import Vendor, vendor_of
 
 STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
 PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
@@ -27,7 +27,7 @@ _NOTHING_LEARNED = Learned()
 
 def prepare(order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
     """The request. Dropped are named those parameters of the client that are missing in it."""
-    traits = traits_of(channel.preset, channel.base_url)
+    traits = vendor_of(channel.preset, channel.base_url)
     if _fits(order, traits, channel, served, learned):
         url = endpoint(channel.base_url, "/chat/completions")
         return Prepared(url=url, headers=PLAIN_HEADERS, body=order.body)
@@ -52,13 +52,13 @@ def output_limit(given: Fields, channel: Channel, served: Served) -> OutputLimit
 
     What is learned of an upstream meanwhile only leaves parameters out, or gives the limit its other name.
     """
-    traits, fields = traits_of(channel.preset, channel.base_url), dict(given)
+    traits, fields = vendor_of(channel.preset, channel.base_url), dict(given)
     _limit_output(fields, _limit_field(traits, channel, served, _NOTHING_LEARNED), served.max_output)
     _fit_parameters(fields, traits, _NOTHING_LEARNED)
     return read_limit(fields)
 
 
-def _fits(order: Order, traits: Traits, channel: Channel, served: Served, learned: Learned) -> bool:
+def _fits(order: Order, traits: Vendor, channel: Channel, served: Served, learned: Learned) -> bool:
     """Whether the client's body is what this channel wants, so that it need not be made anew."""
     if not order.body or order.stream or served.upstream_name != order.model or not traits.quiet or learned.dropped:
         return False
@@ -80,7 +80,7 @@ def endpoint(base_url: str, path: str) -> str:
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
 
 
-def _limit_field(traits: Traits, channel: Channel, served: Served, learned: Learned) -> TokenLimitField:
+def _limit_field(traits: Vendor, channel: Channel, served: Served, learned: Learned) -> TokenLimitField:
     """The name of the limit there. A name that is not accepted there is never chosen: the output would be unlimited."""
     if traits.allow or traits.deny:
         accepted = [name for name in CAPS if traits.accepts(name)]
@@ -110,7 +110,7 @@ def _above(cap: msgspec.Raw | None, most: int) -> bool:
     return type(value) is int and value > most
 
 
-def _fit_parameters(fields: Fields, traits: Traits, learned: Learned) -> list[str]:
+def _fit_parameters(fields: Fields, traits: Vendor, learned: Learned) -> list[str]:
     """Takes out or renames what the upstream would refuse; returns the client's names of what is missing then."""
     dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
     if traits.rename or traits.swaps:
@@ -133,7 +133,7 @@ def _ask_usage(fields: Fields, *, wanted: bool) -> None:
         fields["stream_options"] = rawjson.raw(opened)
 
 
-def _translate(fields: Fields, traits: Traits) -> None:
+def _translate(fields: Fields, traits: Vendor) -> None:
     for here, there in traits.rename:
         if here in fields:
             fields[there] = fields.pop(here)
@@ -142,7 +142,7 @@ def _translate(fields: Fields, traits: Traits) -> None:
             fields[swap.field] = msgspec.Raw(swap.instead)
 
 
-def _admit(fields: Fields, traits: Traits) -> list[str]:
+def _admit(fields: Fields, traits: Vendor) -> list[str]:
     """Takes out what is not accepted there; returns what the client calls it."""
     here = {there: name for name, there in traits.rename}
     refused = [name for name in fields if not traits.accepts(name)]
@@ -151,7 +151,7 @@ def _admit(fields: Fields, traits: Traits) -> list[str]:
     return [here.get(name, name) for name in refused if name != "stream_options"]
 
 
-def _edit_messages(fields: Fields, traits: Traits) -> list[str]:
+def _edit_messages(fields: Fields, traits: Vendor) -> list[str]:
     try:
         messages = rawjson.objects(fields["messages"])
     except ValueError:  # not a list of objects: the upstream will say so
@@ -168,7 +168,7 @@ def _edit_messages(fields: Fields, traits: Traits) -> list[str]:
     return list(dropped)
 
 
-def _refused(message: Fields, traits: Traits) -> list[str]:
+def _refused(message: Fields, traits: Vendor) -> list[str]:
     tool = bytes(message.get("role", rawjson.NULL)) == b'"tool"'
     return [
         name
@@ -178,7 +178,7 @@ def _refused(message: Fields, traits: Traits) -> list[str]:
     ]
 
 
-def _mend_content(message: Fields, traits: Traits) -> None:
+def _mend_content(message: Fields, traits: Vendor) -> None:
     if traits.drop_nulls and bytes(message.get("role", rawjson.NULL)) == b'"assistant"':
         for name in [name for name, value in message.items() if rawjson.is_null(value)]:
             del message[name]

@@ -1,23 +1,66 @@
-"""Stream: a streamed answer from upstream bytes to client bytes, event by event, with nothing held back.
+"""A streamed answer from upstream bytes to client bytes, event by event, with nothing held back.
 
-Order of looks, cheapest first: whole reads by a template, single events by a template, then events opened one level at
-a time. An event the upstream garbled is left out once; what follows it decides whether the answer was good.
+Cheapest checks first: whole reads by a template, single events by a template, then events opened one level at a time.
+An event the upstream garbled is left out once; what follows it decides whether the answer was good. A whole JSON answer
+may come where a stream was requested, and an event stream where none was: both are read here.
 """
 
-from io import BytesIO
+from collections.abc import Iterator
+from io import SEEK_END, BytesIO
+from typing import Any
 
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Failure, Order
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
+from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncated
-from gateway.upstream.openai.body import BEGINNINGS, Body
-from gateway.upstream.openai.chunks import Chunks
-from gateway.upstream.openai.inband import failure_in, failure_word, is_error
+from gateway.upstream.openai.chunks import TEXTS, Chunks
+from gateway.upstream.openai.completion import read_whole
+from gateway.upstream.openai.inband_errors import failure_in, failure_word, is_error
+from gateway.upstream.openai.replay import chunks_of
 from gateway.upstream.openai.template import Template, learn
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.said import tidy
-from gateway.upstream.sse import BLANK, Event, EventTooLong, Framer, has_comment, parse
+from gateway.upstream.sse import BLANK, EventTooLong, Framer, SSEEvent, has_comment, parse
+
+BODY_LIMIT = 64 * 1024 * 1024
+"""Bytes that are gathered."""
+
+BEGINNINGS = frozenset({b"{", b"[", b"<"})
+"""No line of an event stream begins so."""
+
+
+class WholeBody:
+    """Gathers the bytes until their end. It grows in one place, and gives what it has away without a copy."""
+
+    def __init__(self) -> None:
+        self._bytes = BytesIO()
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._bytes.tell()
+
+    def add(self, data: bytes, channel: Channel) -> None:
+        """Raises AttemptFailed if it is too long."""
+        if self.size:
+            self._bytes.write(data)
+        else:  # a body that comes at once is not copied
+            self._bytes = BytesIO(data)
+            self._bytes.seek(0, SEEK_END)
+        if self.size > BODY_LIMIT:
+            raise AttemptFailed(bad_response(channel, f"it is longer than {BODY_LIMIT >> 20} MiB"))
+
+    def take(self) -> bytes:
+        """All that was gathered. Nothing of it is kept here."""
+        gathered, self._bytes = self._bytes, BytesIO()
+        return gathered.getvalue()
+
+    def read(self, order: Order, channel: Channel) -> tuple[Iterator[Fields], tuple[str, ...]]:
+        """The answer as the chunks of a stream, still to be normalised, and its marks. Raises AttemptFailed."""
+        whole = read_whole(self.take(), order, channel)
+        return chunks_of(whole.body), whole.marks
+
 
 DONE = b"data: [DONE]\n\n"
 
@@ -32,7 +75,7 @@ class ChatStream:
         self._order = order
         self._channel = channel
         self._framer = Framer()
-        self._body: Body | None = None
+        self._body: WholeBody | None = None
         """If that is what comes instead of events."""
         self._sniffed = False
         """What comes first, blanks aside, has told events from a body."""
@@ -80,7 +123,7 @@ class ChatStream:
         if not self._sniffed:
             begin = data.lstrip()[:1]
             if begin in BEGINNINGS:
-                self._body = Body()
+                self._body = WholeBody()
             self._sniffed = bool(begin)
         try:
             if self._body is not None:
@@ -122,7 +165,7 @@ class ChatStream:
             return DONE
         return b"data: " + self._chunks.usage_chunk(usage, estimated=estimated) + BLANK + DONE
 
-    def _replay(self, body: Body) -> bytes:
+    def _replay(self, body: WholeBody) -> bytes:
         """The events of a body that came in their place. They are put together in one place, without a further copy."""
         out = BytesIO()
         try:
@@ -196,7 +239,7 @@ class ChatStream:
             self._template = learn(part, out, step.pattern)
         return out + BLANK
 
-    def _skip(self, event: Event) -> None:
+    def _skip(self, event: SSEEvent) -> None:
         self._garbled += 1
         if not self.started or self._garbled > 1:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
@@ -227,7 +270,7 @@ def _whole_event(rest: bytes) -> bytes:
     return rest
 
 
-def _opened(event: Event) -> Fields | None:
+def _opened(event: SSEEvent) -> Fields | None:
     """The chunk; None if it is an error. Raises ValueError for what is neither."""
     if event.name == b"error":
         return None
@@ -238,3 +281,74 @@ def _opened(event: Event) -> Fields | None:
         raise ValueError("an array")
     chunk = rawjson.fields(event.data)
     return None if is_error(chunk) else chunk
+
+
+_BEGINNINGS = (b"data:", b"event:", b"id:", b"retry:", b":")
+
+
+def is_stream(body: bytes) -> bool:
+    """Whether the bytes are events; their content type is not asked: it may be wrong."""
+    return body[:64].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(_BEGINNINGS)
+
+
+def assemble(body: bytes, order: Order, channel: Channel) -> Whole:
+    """The answer that the events bring. Raises AttemptFailed if they bring none, or an unfinished one."""
+    stream = ChatStream(order, channel)
+    events = stream.feed(body) + stream.end()
+    if stream.failure:
+        raise AttemptFailed(stream.failure)
+    chunks = [rawjson.value(event.removeprefix(b"data: ")) for event in events.split(BLANK) if event]
+    answer = {key: value for key, value in chunks[0].items() if key != "choices"}
+    answer |= {"object": "chat.completion", "choices": _choices(chunks)}
+    if stream.reported is not None:
+        answer["usage"] = as_object(stream.reported)
+    return Whole(
+        body=rawjson.encode(answer),
+        reported=stream.reported,
+        finish=stream.finish,
+        upstream_id=stream.upstream_id,
+        tally=stream.tally,
+        marks=(*stream.marks, "assembled"),
+    )
+
+
+def _choices(chunks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The choices, in order of their index. The chunks are normalised, so there is no doubt what belongs where."""
+    choices: dict[int, dict[str, Any]] = {}
+    for piece in (piece for chunk in chunks for piece in chunk["choices"]):
+        index = piece["index"]
+        choice = choices.setdefault(index, {"index": index, "message": {"role": "assistant", "content": None}})
+        _add_delta(choice["message"], piece["delta"])
+        if piece.get("finish_reason"):
+            choice["finish_reason"] = piece["finish_reason"]
+        if piece.get("logprobs"):
+            _add_logprobs(choice, piece["logprobs"])
+    return [choices[index] for index in sorted(choices)]
+
+
+def _add_delta(message: dict[str, Any], delta: dict[str, Any]) -> None:
+    for name, value in delta.items():
+        if value is None or name == "role":
+            continue
+        if name == "tool_calls":
+            _add_calls(message.setdefault("tool_calls", []), value)
+        elif name in TEXTS:
+            message[name] = (message.get(name) or "") + value
+        else:
+            message[name] = value
+
+
+def _add_calls(calls: list[dict[str, Any]], deltas: list[dict[str, Any]]) -> None:
+    for delta in deltas:
+        index = delta.pop("index")
+        if index == len(calls):
+            calls.append(delta)
+            continue
+        kind, key = ("custom", "input") if "custom" in delta else ("function", "arguments")
+        calls[index][kind][key] += delta.get(kind, {}).get(key, "")
+
+
+def _add_logprobs(choice: dict[str, Any], logprobs: dict[str, Any]) -> None:
+    known = choice.setdefault("logprobs", {})
+    for name, value in logprobs.items():
+        known[name] = (known.get(name) or []) + value if isinstance(value, list) else value

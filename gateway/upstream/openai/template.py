@@ -6,8 +6,8 @@ has the same bytes before and after a valid JSON string would be handled the sam
 
 import msgspec
 
+from gateway.upstream.output_counter import OutputCounter
 from gateway.upstream.sse import BLANK
-from gateway.upstream.tally import Tally
 
 _TEXT = msgspec.json.Decoder(str)
 _TEXTS = msgspec.json.Decoder(list[str])
@@ -38,7 +38,7 @@ class Template:
         self._out_joint = self._out_foot + self._out_head
         self._same = came == goes
 
-    def run(self, events: bytes, start: int, tally: Tally) -> Run | None:
+    def run(self, events: bytes, start: int, tally: OutputCounter) -> Run | None:
         """The events from ``start`` on that fit; None if the first does not, or one of them has a broken text."""
         head, foot = self._head, self._foot
         if not events.startswith(head, start):
@@ -69,14 +69,14 @@ class Template:
                 return [*middles[:number], middle.partition(self._foot)[0]]
         return []
 
-    def one(self, events: bytes, start: int, tally: Tally) -> Run | None:
+    def one(self, events: bytes, start: int, tally: OutputCounter) -> Run | None:
         """The event at ``start``; None if it does not fit."""
         if not events.startswith(self._head, start):
             return None
         end = events.find(self._foot, start + len(self._head))
         return self._single(events, start, end, tally) if end >= 0 else None
 
-    def _single(self, events: bytes, start: int, end: int, tally: Tally) -> Run | None:
+    def _single(self, events: bytes, start: int, end: int, tally: OutputCounter) -> Run | None:
         middle = events[start + len(self._head) : end]
         try:
             tally.add(_TEXT.decode(b'"' + middle + b'"'))

@@ -19,7 +19,7 @@ import msgspec
 
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings, holds
 from gateway.upstream import rawjson
-from gateway.upstream.redaction.search import Span, View, views
+from gateway.upstream.redaction.search import SearchView, Span, views
 
 LONG = 24
 """Characters; of text in other scripts so many bytes of UTF-8."""
@@ -89,7 +89,7 @@ class Quotes:
         self._text = text = _END.join(longs)
         self._words.frombytes(text[: len(text) // WORD * WORD])
 
-    def _spans_in(self, view: View) -> Iterator[Span]:
+    def _spans_in(self, view: SearchView) -> Iterator[Span]:
         message = _comparable(view.text)
         runs, wholes = list(self._runs(message)), list(self._wholes(message))
         owners = _owners(view.text) if runs or wholes else []

@@ -21,7 +21,7 @@ from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Failure, Origin, UpstreamText
+from gateway.upstream.adapter import AttemptFailed, Failure, OrderOrigin, UpstreamText
 from gateway.upstream.failures import BAD_RESPONSE, REJECTED, TIMEOUT
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.redaction.quotes import Fields, Quotes
@@ -177,7 +177,7 @@ def _error(
         message = blanked(message, Quotes(_added(channel)).spans(message))
     message = plain(message, MESSAGE_LIMIT)
     make = UpstreamTimeout if failure.code == TIMEOUT else UpstreamError
-    origin = _identifiers(failure.origin or Origin(), search, quotes)
+    origin = _identifiers(failure.origin or OrderOrigin(), search, quotes)
     param = origin.pop("param")
     code = failure.code if failure.code != REJECTED else origin["code"] or REJECTED
     error = make(
@@ -212,7 +212,7 @@ def _quoteless(message: str, quotes: Quotes, failure: Failure, channel: Channel)
     return blanked(message, spans) if spans else None
 
 
-def _identifiers(origin: Origin, search: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
+def _identifiers(origin: OrderOrigin, search: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
     """The upstream's identifiers; None for what is none, or shows what it should not."""
 
     def read(text: UpstreamText, form: re.Pattern[str]) -> str | None:

@@ -52,7 +52,7 @@ _BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(ma
 _FOLDED = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)} | dict.fromkeys(map(ord, _BLANKS), "+")
 
 
-class View(msgspec.Struct, frozen=True):
+class SearchView(msgspec.Struct, frozen=True):
     """A text as it reads after some decoding, and where each of its characters stands in the original."""
 
     text: str
@@ -60,9 +60,9 @@ class View(msgspec.Struct, frozen=True):
     ends: Sequence[int]
 
 
-def views(text: str) -> Iterator[View]:
+def views(text: str) -> Iterator[SearchView]:
     """The text as it is, then with its escapes decoded, as long as there are any."""
-    view: View | None = View(text, range(len(text)), range(1, len(text) + 1))
+    view: SearchView | None = SearchView(text, range(len(text)), range(1, len(text) + 1))
     for _ in range(ROUNDS + 1):
         if view is None:
             return
@@ -75,7 +75,7 @@ def has_escapes(text: str) -> bool:
     return _BUT_BLANKS.search(text) is not None
 
 
-def _decoded(view: View, kind: re.Pattern[str] = _ESCAPE) -> View | None:
+def _decoded(view: SearchView, kind: re.Pattern[str] = _ESCAPE) -> SearchView | None:
     """With one layer of escapes decoded; None if there is none."""
     if kind.search(view.text) is None:
         return None
@@ -96,7 +96,7 @@ def _decoded(view: View, kind: re.Pattern[str] = _ESCAPE) -> View | None:
     out.append(view.text[last:])
     starts += view.starts[last:]
     ends += view.ends[last:]
-    return View("".join(out), starts, ends)
+    return SearchView("".join(out), starts, ends)
 
 
 def _char(escape: str) -> str:
@@ -129,7 +129,7 @@ def spellings(value: str) -> tuple[str, ...]:
     """How a value may be written, folded: as it is, decoded, in Base64 wherever that begins and ends, in hex digits."""
     raw = value.encode()
     found = [value, " ".join(value.split()), raw.decode("latin-1"), raw.hex()]
-    whole = View(value, range(len(value)), range(1, len(value) + 1))
+    whole = SearchView(value, range(len(value)), range(1, len(value) + 1))
     found += [view.text for view in views(value)]
     found += [view.text for kind in _KINDS if (view := _decoded(whole, kind))]
     for before in range(3):

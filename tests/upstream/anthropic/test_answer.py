@@ -8,7 +8,7 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.upstream.adapter import Whole
 from gateway.upstream.anthropic.dialect import AnthropicDialect
-from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.anthropic.streams import TWO_TOOLS, start, text
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps

@@ -7,9 +7,8 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
-from gateway.upstream.anthropic.blocks import blocks_of, result_block
-from gateway.upstream.chat.media import Media
-from gateway.upstream.chat.turns import Text
+from gateway.upstream.anthropic.messages import blocks_of, result_block
+from gateway.upstream.translate.conversation import Media, Text
 
 CACHE = msgspec.Raw(b'{"type":"ephemeral"}')
 

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from gateway.upstream.anthropic.calls import Calls
 from gateway.upstream.anthropic.messages import TOOLS
-from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.anthropic.response import AnswerToolCalls
+from gateway.upstream.translate.tool_names import Signatures
 from tests.upstream.makers import order
 
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
 
 
-def _calls(signatures: Signatures | None = None, **fields: Any) -> Calls:
-    return Calls(order({"messages": [], **fields}), signatures or Signatures())
+def _calls(signatures: Signatures | None = None, **fields: Any) -> AnswerToolCalls:
+    return AnswerToolCalls(order({"messages": [], **fields}), signatures or Signatures())
 
 
 def test_a_changed_name_is_changed_back() -> None:

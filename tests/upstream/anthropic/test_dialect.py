@@ -6,8 +6,8 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served
 from gateway.upstream.adapter import Adapter
 from gateway.upstream.anthropic.dialect import AnthropicDialect
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.lessons import NOTHING
+from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.anthropic.streams import HELLO, TWO_TOOLS
 from tests.cases.conversations import call
 from tests.upstream.makers import channel, order

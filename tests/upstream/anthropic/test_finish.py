@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.upstream.anthropic.finish import finish_of
+from gateway.upstream.anthropic.response import finish_of
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import msgspec
 
 from gateway.upstream import rawjson
 from gateway.upstream.anthropic.messages import Dialogue, dialogue
-from gateway.upstream.chat.request import read_request
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.chat.turns import read_turns
+from gateway.upstream.translate.conversation import read_turns
+from gateway.upstream.translate.request import read_request
+from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call
 from tests.upstream.makers import order
 

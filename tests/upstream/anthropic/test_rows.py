@@ -2,29 +2,29 @@
 
 import pytest
 
-from gateway.upstream.anthropic.rows import UNKNOWN, Thinking, row_of
+from gateway.upstream.anthropic.models import UNKNOWN, AnthropicThinking, row_of
 
 
 @pytest.mark.parametrize(
     ("model", "thinking", "sampling", "structured", "forced_tools", "system_inside"),
     [
-        ("claude-opus-5-5", Thinking.ADAPTIVE, False, True, False, True),
-        ("claude-fable-5-1", Thinking.ADAPTIVE, False, True, False, True),
-        ("claude-fable-5", Thinking.ADAPTIVE, False, True, True, True),
-        ("claude-haiku-5-5", Thinking.ADAPTIVE, False, True, True, True),
-        ("claude-opus-5", Thinking.ADAPTIVE, False, True, True, True),
-        ("claude-opus-4-8", Thinking.ADAPTIVE, False, True, True, True),
-        ("claude-opus-4-7", Thinking.ADAPTIVE, False, True, True, False),
-        ("claude-opus-4-6", Thinking.ADAPTIVE, True, True, True, False),
-        ("claude-sonnet-4-5-20250929", Thinking.BUDGET, True, True, True, False),
-        ("claude-opus-4-1-20250805", Thinking.BUDGET, True, False, True, False),
-        ("claude-3-5-haiku-20241022", Thinking.NONE, True, False, True, False),
-        ("claude-3-haiku-20240307", Thinking.NONE, True, False, True, False),
-        ("claude-opus-9", Thinking.ADAPTIVE, False, True, True, True),
+        ("claude-opus-5-5", AnthropicThinking.ADAPTIVE, False, True, False, True),
+        ("claude-fable-5-1", AnthropicThinking.ADAPTIVE, False, True, False, True),
+        ("claude-fable-5", AnthropicThinking.ADAPTIVE, False, True, True, True),
+        ("claude-haiku-5-5", AnthropicThinking.ADAPTIVE, False, True, True, True),
+        ("claude-opus-5", AnthropicThinking.ADAPTIVE, False, True, True, True),
+        ("claude-opus-4-8", AnthropicThinking.ADAPTIVE, False, True, True, True),
+        ("claude-opus-4-7", AnthropicThinking.ADAPTIVE, False, True, True, False),
+        ("claude-opus-4-6", AnthropicThinking.ADAPTIVE, True, True, True, False),
+        ("claude-sonnet-4-5-20250929", AnthropicThinking.BUDGET, True, True, True, False),
+        ("claude-opus-4-1-20250805", AnthropicThinking.BUDGET, True, False, True, False),
+        ("claude-3-5-haiku-20241022", AnthropicThinking.NONE, True, False, True, False),
+        ("claude-3-haiku-20240307", AnthropicThinking.NONE, True, False, True, False),
+        ("claude-opus-9", AnthropicThinking.ADAPTIVE, False, True, True, True),
     ],
 )
 def test_what_a_model_takes(
-    model: str, thinking: Thinking, sampling: bool, structured: bool, forced_tools: bool, system_inside: bool
+    model: str, thinking: AnthropicThinking, sampling: bool, structured: bool, forced_tools: bool, system_inside: bool
 ) -> None:
     row = row_of(model)
     assert (row.thinking, row.sampling, row.structured) == (thinking, sampling, structured)

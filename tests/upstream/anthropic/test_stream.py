@@ -6,8 +6,8 @@ import pytest
 
 from gateway.domain.usage import Usage
 from gateway.upstream.anthropic.dialect import AnthropicDialect
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.chat.stream import TranslatedStream
+from gateway.upstream.translate.response import TranslatedStream
+from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.answers import Answer, said_in
 from tests.cases.anthropic.streams import HELLO, STREAMS, TWO_TOOLS, end, start, text, tool
 from tests.cases.streams import Case

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from gateway.upstream.anthropic.rows import ALL_EFFORTS, Row, Thinking
-from gateway.upstream.anthropic.thinking import Plan, plan
-from gateway.upstream.chat.request import Request
+from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking
+from gateway.upstream.anthropic.request import ThinkingPlan, plan_thinking
+from gateway.upstream.translate.request import ChatFields
 
-BUDGET = Row(patterns=(), thinking=Thinking.BUDGET)
-ADAPTIVE = Row(patterns=(), thinking=Thinking.ADAPTIVE)
-NONE = Row(patterns=(), thinking=Thinking.NONE)
+BUDGET = AnthropicModel(patterns=(), thinking=AnthropicThinking.BUDGET)
+ADAPTIVE = AnthropicModel(patterns=(), thinking=AnthropicThinking.ADAPTIVE)
+NONE = AnthropicModel(patterns=(), thinking=AnthropicThinking.NONE)
 
 
-def _plan(effort: str | None, row: Row, max_tokens: int = 32_000, *, bound: bool = False) -> Plan:
-    return plan(Request(reasoning_effort=effort), row, max_tokens, bound=bound)
+def _plan(effort: str | None, row: AnthropicModel, max_tokens: int = 32_000, *, bound: bool = False) -> ThinkingPlan:
+    return plan_thinking(ChatFields(reasoning_effort=effort), row, max_tokens, bound=bound)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_words(effort: str, word: str) -> None:
 
 
 def test_a_word_the_model_does_not_know_becomes_the_next_weaker_one() -> None:
-    row = Row(patterns=(), efforts=("low", "medium", "high", "max"))
+    row = AnthropicModel(patterns=(), efforts=("low", "medium", "high", "max"))
     assert _plan("xhigh", row).fields["output_config"] == {"effort": "high"}
 
 
@@ -53,8 +53,8 @@ def test_a_budget_stays_below_the_output_limit() -> None:
         ("enormous", ADAPTIVE, {}),
     ],
 )
-def test_what_cannot_be_said_is_dropped(effort: str, row: Row, more: dict[str, Any]) -> None:
-    assert _plan(effort, row, **more) == Plan(dropped=True)
+def test_what_cannot_be_said_is_dropped(effort: str, row: AnthropicModel, more: dict[str, Any]) -> None:
+    assert _plan(effort, row, **more) == ThinkingPlan(dropped=True)
 
 
 def test_adaptive_thinking_is_bound_by_nothing() -> None:
@@ -62,12 +62,12 @@ def test_adaptive_thinking_is_bound_by_nothing() -> None:
 
 
 @pytest.mark.parametrize("row", [BUDGET, ADAPTIVE, NONE])
-def test_nothing_asked_is_nothing_said(row: Row) -> None:
-    assert (_plan(None, row), _plan("none", row)) == (Plan(), Plan())
+def test_nothing_asked_is_nothing_said(row: AnthropicModel) -> None:
+    assert (_plan(None, row), _plan("none", row)) == (ThinkingPlan(), ThinkingPlan())
 
 
 def test_thinking_that_is_on_by_default_is_turned_off_where_it_can_be() -> None:
-    row = Row(patterns=(), off="disabled")
+    row = AnthropicModel(patterns=(), off="disabled")
     assert (_plan("none", row).fields, _plan("none", row).on) == ({"thinking": {"type": "disabled"}}, False)
 
 

@@ -7,14 +7,13 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
-from gateway.upstream.anthropic.rows import Row
+from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.anthropic.tools import JSON_LINE, JSON_TOOL, answers_by_tool, equip
-from gateway.upstream.chat.request import read_request
-from gateway.upstream.chat.tools import read_tools
+from gateway.upstream.translate.request import read_request, read_tools
 from tests.cases.conversations import call, function
 from tests.upstream.makers import order
 
-NATIVE, TOOL = Row(patterns=()), Row(patterns=(), structured=False)
+NATIVE, TOOL = AnthropicModel(patterns=()), AnthropicModel(patterns=(), structured=False)
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
 F = function("f", x={"type": "string"})
@@ -22,7 +21,7 @@ NAMED = {"type": "function", "function": {"name": "f"}}
 SOME = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}}
 
 
-def _equip(row: Row = NATIVE, *, thinking: bool = False, **fields: Any) -> dict[str, Any]:
+def _equip(row: AnthropicModel = NATIVE, *, thinking: bool = False, **fields: Any) -> dict[str, Any]:
     request = read_request(order({"messages": [], **fields}).fields)
     found: dict[str, Any] = msgspec.json.decode(
         rawjson.encode(equip(request, read_tools(request), row, thinking=thinking))
@@ -62,7 +61,7 @@ def test_some_tools_may_be_allowed() -> None:
 @pytest.mark.parametrize("asked", ["required", NAMED])
 def test_a_model_that_cannot_be_forced_is_not(asked: Any) -> None:
     with pytest.raises(BadRequest) as caught:
-        _equip(Row(patterns=(), forced_tools=False), tools=[F], tool_choice=asked)
+        _equip(AnthropicModel(patterns=(), forced_tools=False), tools=[F], tool_choice=asked)
     assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "tool_choice")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
-from gateway.upstream.anthropic.usage import Report
+from gateway.upstream.anthropic.response import Report
 
 START = {"input_tokens": 10, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 20, "output_tokens": 1}
 

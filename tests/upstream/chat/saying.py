@@ -5,9 +5,9 @@ import json
 from gateway.domain.channel import Channel
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure
-from gateway.upstream.chat.forms import Completion, Json, chunk, completion, delta, message
 from gateway.upstream.failures import bad_response
-from gateway.upstream.sse import Event
+from gateway.upstream.sse import SSEEvent
+from gateway.upstream.translate.response import Completion, Json, chunk, completion, delta, message
 
 
 class Sayings:
@@ -21,7 +21,7 @@ class Sayings:
         self.complete = False
         self.suspect = False
 
-    def take(self, event: Event) -> list[Json]:
+    def take(self, event: SSEEvent) -> list[Json]:
         word = json.loads(event.data)
         if word == "!":
             self.failure = bad_response(self._channel, "it said !")

@@ -1,7 +1,7 @@
 """Answers have every field that chat completions must have."""
 
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.chat.forms import arguments_delta, chunk, completion, delta, message, report, tool_call
+from gateway.upstream.translate.response import arguments_delta, chunk, completion, delta, message, report, tool_call
 
 USAGE = Usage(input=9, cached=4, output=5, source=UsageSource.REPORTED)
 

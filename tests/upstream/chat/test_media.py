@@ -3,9 +3,9 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.upstream.chat.media import Media, audio_of, file_of, image_of
-from gateway.upstream.chat.request import Audio, File, ImageUrl
 from gateway.upstream.rawjson import NULL
+from gateway.upstream.translate.conversation import Media, audio_of, file_of, image_of
+from gateway.upstream.translate.request import Audio, File, ImageUrl
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.chat.names import Names, Spelling, called, defined
-from gateway.upstream.chat.request import read_request
+from gateway.upstream.translate.request import read_request
+from gateway.upstream.translate.tool_names import Spelling, ToolNames, called, defined
 from tests.cases.conversations import call, function
 from tests.upstream.makers import order
 
@@ -34,17 +34,17 @@ def test_two_names_never_become_one(names: list[str]) -> None:
 def test_names_come_back() -> None:
     past = {"role": "assistant", "tool_calls": [call("1", "old.one", "{}")]}
     asked = order({"messages": [past], "tools": [function("dot.ted")], "functions": [{"name": "sp ace"}]})
-    names = Names(asked, SPELLING)
+    names = ToolNames(asked, SPELLING)
     assert [names.back(SPELLING.sent(n)) for n in ("dot.ted", "sp ace", "old.one")] == ["dot.ted", "sp ace", "old.one"]
 
 
 @pytest.mark.parametrize("name", ["f", "made_up", "ends_in_0123abcd"])
 def test_what_was_never_sent_stays(name: str) -> None:
-    assert Names(order(), SPELLING).back(name) == name
+    assert ToolNames(order(), SPELLING).back(name) == name
 
 
 def test_a_request_that_cannot_be_read_names_nothing() -> None:
-    assert Names(order({"messages": 3}), SPELLING).back("x_0123abcd") == "x_0123abcd"
+    assert ToolNames(order({"messages": 3}), SPELLING).back("x_0123abcd") == "x_0123abcd"
 
 
 def test_who_is_named_where() -> None:

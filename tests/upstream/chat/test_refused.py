@@ -1,7 +1,7 @@
 """What cannot be translated fails as the client's, before anything is sent, with the channel's name."""
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.chat.refused import refused, unsupported
+from gateway.upstream.translate.request import refused, unsupported
 from gateway.web.errors import status_of
 from tests.upstream.makers import channel, error_of
 

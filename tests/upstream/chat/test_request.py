@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.upstream.chat.request import left_out, read_parts, read_request
+from gateway.upstream.translate.request import left_out, read_parts, read_request
 from tests.upstream.makers import order
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gateway.upstream.chat.signatures import Signatures
+from gateway.upstream.translate.tool_names import Signatures
 
 
 def test_what_is_kept_is_found() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.usage import Usage
-from gateway.upstream.chat.stream import TranslatedStream
+from gateway.upstream.translate.response import TranslatedStream
 from tests.cases.answers import Answer, said_in
 from tests.upstream.chat.saying import Sayings, said
 from tests.upstream.makers import channel, order
@@ -67,7 +67,7 @@ def test_a_page_is_a_failure() -> None:
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.openai.body.BODY_LIMIT", 5)
+    monkeypatch.setattr("gateway.upstream.openai.stream.BODY_LIMIT", 5)
     stream = _stream()
     codes = [(stream.feed(data), stream.failure and stream.failure.code)[1] for data in (b"[   ", b"  ")]
     assert codes == [None, "upstream_bad_response"]

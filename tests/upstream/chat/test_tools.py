@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.upstream.chat.request import read_request
-from gateway.upstream.chat.tools import Toolbox, read_tools
+from gateway.upstream.translate.request import Toolbox, read_request, read_tools
 from tests.cases.conversations import function
 from tests.upstream.makers import order
 

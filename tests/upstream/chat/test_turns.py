@@ -6,9 +6,8 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
-from gateway.upstream.chat.media import Media
-from gateway.upstream.chat.request import read_request
-from gateway.upstream.chat.turns import Text, Turn, read_turns
+from gateway.upstream.translate.conversation import Media, Text, Turn, read_turns
+from gateway.upstream.translate.request import read_request
 from tests.cases.conversations import call
 from tests.upstream.makers import order
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gateway.upstream.adapter import Whole
-from gateway.upstream.chat.whole import no_answer, read_translated
+from gateway.upstream.translate.response import no_answer, read_translated
 from tests.conformance.shapes import completion_faults
 from tests.upstream.chat.saying import Sayings, said
 from tests.upstream.makers import attempt_fails, channel, error_of, order

@@ -10,8 +10,8 @@ import msgspec
 
 from gateway.domain.channel import Timeouts
 from gateway.upstream.adapter import Prepared
-from gateway.upstream.connection.pool import Pool
-from gateway.upstream.connection.reply import HttpReply
+from gateway.upstream.http.pool import Pool
+from gateway.upstream.http.reply import HttpReply
 from gateway.upstream.openai.stream import ChatStream
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.wire import PATIENCE_S, Gone, Socket

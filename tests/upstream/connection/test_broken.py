@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from gateway.upstream.connection.broken import text_of
+from gateway.upstream.http.errors import text_of
 
 CASES: list[tuple[Exception, str]] = [
     (OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), os.strerror(errno.ECONNREFUSED)),

@@ -7,9 +7,9 @@ import ssl
 import pytest
 import trustme
 
-from gateway.upstream.connection import heads
-from gateway.upstream.connection.contact import Stage, contact
-from gateway.upstream.connection.names import Address, Names
+from gateway.upstream.http import connection
+from gateway.upstream.http.dial import Address, NameLookups
+from gateway.upstream.http.reachability import Stage, check_reachability
 from tests.upstream.connection.makers import hang, listening
 
 
@@ -23,8 +23,8 @@ def trusting(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> None:
     """The channels' connections trust the tests' authority."""
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    heads.target_of.cache_clear()
-    monkeypatch.setattr(heads, "tls_context", lambda: context)
+    connection.target_of.cache_clear()
+    monkeypatch.setattr(connection, "tls_context", lambda: context)
 
 
 def certified(authority: trustme.CA, name: str, expires: dt.datetime | None = None) -> ssl.SSLContext:
@@ -35,20 +35,20 @@ def certified(authority: trustme.CA, name: str, expires: dt.datetime | None = No
 
 async def test_a_plain_address_is_connected_to() -> None:
     async with listening(hang) as port:
-        found = await contact(f"http://127.0.0.1:{port}/v1", 5)
+        found = await check_reachability(f"http://127.0.0.1:{port}/v1", 5)
     assert (found.failed, found.host, found.port, found.addresses, found.tls) == (None, "127.0.0.1", port, (), "")
 
 
 async def test_a_name_tells_its_addresses() -> None:
     async with listening(hang) as port:
-        found = await contact(f"http://localhost:{port}", 5)
+        found = await check_reachability(f"http://localhost:{port}", 5)
     assert (found.failed, "127.0.0.1" in found.addresses) == (None, True)
 
 
 async def test_tls_tells_its_version_and_when_the_certificate_ends(authority: trustme.CA) -> None:
     ends = dt.datetime.now(dt.UTC) + dt.timedelta(days=3)
     async with listening(hang, certified(authority, "127.0.0.1", ends)) as port:
-        found = await contact(f"https://127.0.0.1:{port}/v1", 5)
+        found = await check_reachability(f"https://127.0.0.1:{port}/v1", 5)
     assert (found.failed, found.tls) == (None, "TLSv1.3")
     assert found.expires_s == pytest.approx(ends.timestamp(), abs=1)
 
@@ -57,24 +57,24 @@ async def test_a_name_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None
     async def nowhere(*_: object) -> list[Address]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(Names, "look_up", nowhere)
-    found = await contact("https://no-such-host.invalid/v1", 5)
+    monkeypatch.setattr(NameLookups, "look_up", nowhere)
+    found = await check_reachability("https://no-such-host.invalid/v1", 5)
     assert (found.failed, found.text) == (Stage.NAME, "Name or service not known")
 
 
 async def test_nobody_listens() -> None:
-    found = await contact("http://127.0.0.1:1/v1", 5)
+    found = await check_reachability("http://127.0.0.1:1/v1", 5)
     assert (found.failed, found.text) == (Stage.CONNECTION, "Connection refused")
 
 
 async def test_a_stranger_s_certificate() -> None:
     async with listening(hang, certified(trustme.CA(), "127.0.0.1")) as port:
-        found = await contact(f"https://127.0.0.1:{port}/v1", 5)
+        found = await check_reachability(f"https://127.0.0.1:{port}/v1", 5)
     assert found.failed is Stage.CERTIFICATE
     assert "certificate is not accepted" in found.text
 
 
 async def test_a_host_that_says_nothing_does_not_hold_us_up() -> None:
     async with listening(hang) as port:
-        found = await contact(f"https://127.0.0.1:{port}/v1", 0.1)
+        found = await check_reachability(f"https://127.0.0.1:{port}/v1", 0.1)
     assert (found.failed, found.text) == (Stage.CONNECTION, "no answer within 0.1 s")

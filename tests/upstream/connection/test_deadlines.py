@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.upstream.connection.deadlines import Deadlines
+from gateway.upstream.http.reply import Deadlines
 
 TICK_S = 0.02
 

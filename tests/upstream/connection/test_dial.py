@@ -8,8 +8,7 @@ import ssl
 import pytest
 import trustme
 
-from gateway.upstream.connection.dial import Dialer, Place
-from gateway.upstream.connection.names import Address, Names
+from gateway.upstream.http.dial import Address, Dialer, DialTarget, NameLookups
 from tests.fakes.wire import Socket
 from tests.upstream.connection.makers import Talk, hang, listening
 
@@ -36,7 +35,7 @@ def _certified(authority: trustme.CA, name: str, expires: dt.datetime | None = N
 
 async def _dial(port: int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Socket:
     async with asyncio.timeout(5):
-        made = await Dialer().dial(Place(host, port, tls), Socket)
+        made = await Dialer().dial(DialTarget(host, port, tls), Socket)
     made.transport.abort()
     return made
 
@@ -102,7 +101,7 @@ async def test_a_handshake_that_hangs_can_be_left(trusting: ssl.SSLContext) -> N
     async with listening(silent) as port:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
-                await Dialer().dial(Place("127.0.0.1", port, trusting), Socket)
+                await Dialer().dial(DialTarget("127.0.0.1", port, trusting), Socket)
         async with asyncio.timeout(5):
             await left.wait()
 
@@ -112,11 +111,11 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[list[Address]]:
     """What look-ups find, one after the other; the last one stays."""
     answers: list[list[Address]] = []
 
-    async def look_up(self: Names, host: str, port: int, family: int) -> list[Address]:
+    async def look_up(self: NameLookups, host: str, port: int, family: int) -> list[Address]:
         found = answers.pop(0) if len(answers) > 1 else answers[0]
         return [(family, proto, address, port) for family, proto, address, _ in found]
 
-    monkeypatch.setattr(Names, "look_up", look_up)
+    monkeypatch.setattr(NameLookups, "look_up", look_up)
     return answers
 
 
@@ -137,10 +136,10 @@ async def test_addresses_are_remembered_until_they_fail(looked_up: list[list[Add
     async with listening(hang) as port:
         dialer = Dialer()
         for _ in range(2):
-            (await dialer.dial(Place("moved.test", port, None), Socket)).transport.abort()
+            (await dialer.dial(DialTarget("moved.test", port, None), Socket)).transport.abort()
         assert len(looked_up) == 2
     with pytest.raises(ConnectionRefusedError):
-        await dialer.dial(Place("moved.test", port, None), Socket)
+        await dialer.dial(DialTarget("moved.test", port, None), Socket)
     with pytest.raises(ConnectionRefusedError):
-        await dialer.dial(Place("moved.test", port, None), Socket)
+        await dialer.dial(DialTarget("moved.test", port, None), Socket)
     assert looked_up == [new]

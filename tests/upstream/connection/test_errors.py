@@ -4,8 +4,7 @@ import errno
 import os
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.connection.broken import Broken
-from gateway.upstream.connection.errors import connect_failure, exchange_failure
+from gateway.upstream.http.errors import ConnectionBroken, connect_failure, exchange_failure
 from tests.upstream.makers import channel, error_of
 
 K = FailureKind
@@ -28,10 +27,10 @@ def test_the_systems_own_timeout_is_an_error_like_others() -> None:
 
 
 def test_what_is_no_http_is_a_bad_answer() -> None:
-    failure = exchange_failure(channel(), Broken("no HTTP", spoke=True, malformed=True))
+    failure = exchange_failure(channel(), ConnectionBroken("no HTTP", spoke=True, malformed=True))
     assert (failure.kind, failure.sent, error_of(failure).code) == (K.SERVER, True, "upstream_bad_response")
 
 
 def test_a_break_is_sent_unless_it_was_not() -> None:
-    broken = Broken("it closed"), Broken("it closed", sent=False)
+    broken = ConnectionBroken("it closed"), ConnectionBroken("it closed", sent=False)
     assert [exchange_failure(channel(), each).sent for each in broken] == [True, False]

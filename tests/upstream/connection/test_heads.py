@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.upstream.adapter import Prepared
-from gateway.upstream.connection.heads import KEPT, Heads, target_of, tls_context
+from gateway.upstream.http.connection import KEPT, Heads, target_of, tls_context
 
 CASES = {
     "http://a.test/v1/x": (b"/v1/x HTTP/1.1\r\nHost: a.test", "a.test", 80),

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from gateway.upstream.connection.inflate import PIECE, Inflater
+from gateway.upstream.http.parser import PIECE, Inflater
 
 TEXT = b"the same words again and again, " * 50
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from gateway.upstream.connection.answer import Answer
-from gateway.upstream.connection.broken import Broken
-from gateway.upstream.connection.parser import HEAD_LIMIT, HEADERS_LIMIT, INFORMATION_LIMIT, Parser
+from gateway.upstream.http.errors import ConnectionBroken
+from gateway.upstream.http.parser import HEAD_LIMIT, HEADERS_LIMIT, INFORMATION_LIMIT, Parser, WireAnswer
 from tests.upstream.connection.makers import OK
 
 HI = b"Content-Length: 2\r\n\r\nhi"
@@ -17,8 +16,8 @@ class _Line:
     def abort(self) -> None: ...
 
 
-def _feed(data: bytes, size: int = 1 << 20) -> tuple[Parser, Answer]:
-    parser, answer = Parser(), Answer(_Line())
+def _feed(data: bytes, size: int = 1 << 20) -> tuple[Parser, WireAnswer]:
+    parser, answer = Parser(), WireAnswer(_Line())
     parser.begin(answer)
     for start in range(0, len(data), size):
         parser.feed(data[start : start + size])
@@ -99,7 +98,7 @@ BAD: dict[str, bytes] = {
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("case", BAD)
 def test_bad_answers(case: str, size: int) -> None:
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(ConnectionBroken) as caught:
         _feed(BAD[case], size)
     assert (caught.value.malformed, caught.value.spoke) == (True, True)
 
@@ -121,7 +120,7 @@ def test_only_a_body_of_unknown_length_ends_with_its_connection() -> None:
 
 async def test_one_answer_after_the_other() -> None:
     parser, first = _feed(OK + HI)
-    second = Answer(_Line())
+    second = WireAnswer(_Line())
     parser.begin(second)
     assert not parser.spoke
     parser.feed(b"HTTP/1.1 201 X\r\nContent-Length: 3\r\n\r\nyou")

@@ -7,24 +7,24 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.domain.errors import Unavailable
-from gateway.upstream.connection import places as places_module
-from gateway.upstream.connection.places import Places, Total
-from gateway.upstream.connection.wire import Wire
+from gateway.upstream.http import pool as places_module
+from gateway.upstream.http.connection import UpstreamConnection
+from gateway.upstream.http.pool import ConnectionSlots, TotalSlots
 from tests.upstream.connection.makers import hang, listening, until
 
 
 class Fixed:
     """Places, and connections for them."""
 
-    def __init__(self, limit: int, port: int, total: Total | None = None) -> None:
-        self.places = Places(limit, total)
+    def __init__(self, limit: int, port: int, total: TotalSlots | None = None) -> None:
+        self.places = ConnectionSlots(limit, total)
         self._port = port
 
-    async def connect(self) -> Wire:
+    async def connect(self) -> UpstreamConnection:
         """A connection for a place that was taken."""
         loop = asyncio.get_running_loop()
         _, wire = await loop.create_connection(
-            lambda: Wire(self.places.rest, self.places.gone), "127.0.0.1", self._port
+            lambda: UpstreamConnection(self.places.rest, self.places.gone), "127.0.0.1", self._port
         )
         self.places.settle(wire)
         return wire
@@ -44,7 +44,7 @@ async def one() -> AsyncIterator[Fixed]:
         yield made
 
 
-def _soon(places: Places) -> "asyncio.Task[Wire | None]":
+def _soon(places: ConnectionSlots) -> "asyncio.Task[UpstreamConnection | None]":
     return asyncio.get_running_loop().create_task(places.take())
 
 
@@ -122,7 +122,7 @@ async def test_a_lost_connection_gives_its_place_back_once(one: Fixed) -> None:
 
 async def test_a_connection_lost_before_it_was_seen_keeps_no_place(one: Fixed) -> None:
     await one.places.take()
-    one.places.settle(Wire(one.places.rest, one.places.gone))
+    one.places.settle(UpstreamConnection(one.places.rest, one.places.gone))
     assert await one.places.take() is None
 
 
@@ -182,7 +182,7 @@ class TestTogether:
     @pytest.fixture
     async def pools(self) -> AsyncIterator[tuple[Fixed, Fixed]]:
         async with listening(hang) as port:
-            total = Total(lambda: 2)
+            total = TotalSlots(lambda: 2)
             first, second = Fixed(2, port, total), Fixed(2, port, total)
             yield first, second
             await first.places.close()

@@ -14,8 +14,8 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Timeouts
 from gateway.domain.errors import UpstreamError
 from gateway.upstream.adapter import AttemptFailed, Prepared, Unlimited
-from gateway.upstream.connection.pool import Pool
-from gateway.upstream.connection.reply import HttpReply
+from gateway.upstream.http.pool import Pool
+from gateway.upstream.http.reply import HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import fail, reply, silence, slam, speak
 from tests.fakes.wire import Socket
@@ -259,7 +259,7 @@ async def _quietly(pool: Pool, asked: Prepared) -> HttpReply:
 
 
 async def test_more_calls_than_connections_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.connection.pool.CONNECTIONS", 2)
+    monkeypatch.setattr("gateway.upstream.http.pool.CONNECTIONS", 2)
     opened: list[Socket] = []
 
     async def echo(peer: Socket) -> None:
@@ -276,7 +276,7 @@ async def test_more_calls_than_connections_wait_for_one(monkeypatch: pytest.Monk
 
 
 async def test_who_finds_no_place_in_time_has_a_connect_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.connection.pool.CONNECTIONS", 1)
+    monkeypatch.setattr("gateway.upstream.http.pool.CONNECTIONS", 1)
     async with listening(hang) as port:
         pool = Pool(channel(timeouts={"connect": 0.1}), {})
         first = asyncio.get_running_loop().create_task(_quietly(pool, question(port)))
@@ -291,7 +291,7 @@ async def test_who_finds_no_place_in_time_has_a_connect_deadline(monkeypatch: py
 
 @pytest.mark.parametrize("when", [0.0, 0.01], ids=["at once", "in the handshake"])
 async def test_calls_cancelled_while_dialing_keep_no_places(when: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.connection.pool.CONNECTIONS", 1)
+    monkeypatch.setattr("gateway.upstream.http.pool.CONNECTIONS", 1)
     async with listening(hang) as silent, listening(saying(EMPTY)) as port, pooled() as pool:
         for _ in range(5):
             task = asyncio.get_running_loop().create_task(pool.send("POST", question(silent, scheme="https"), 5))

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.upstream.adapter import AttemptFailed, Unlimited
-from gateway.upstream.connection.reply import LINGER_S, HttpReply
+from gateway.upstream.http.reply import LINGER_S, HttpReply
 from gateway.upstream.openai.stream import ChatStream
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import chunk, cut, delta, event, reply, story, stream, stream_bytes
@@ -298,7 +298,7 @@ async def test_time_the_reader_takes_is_not_the_upstreams(ask: Asker) -> None:
 
 
 async def test_a_stream_has_an_end_even_if_nobody_says_so(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.connection.reply.STREAM_LIMIT", 100_000)
+    monkeypatch.setattr("gateway.upstream.http.reply.STREAM_LIMIT", 100_000)
     with attempt_fails("longer than"):
         await _said(await ask(stream_bytes(b": x\n\n" * 100_000)))
     await ask.exchange.left()

@@ -9,8 +9,7 @@ import pytest
 import trustme
 
 from gateway.domain.urls import Proxy
-from gateway.upstream.connection.dial import Dialer, Place
-from gateway.upstream.connection.tunnel import HEAD_LIMIT
+from gateway.upstream.http.dial import HEAD_LIMIT, Dialer, DialTarget
 from tests.fakes.wire import Socket
 from tests.upstream.connection.makers import Talk, hang, listening
 
@@ -51,7 +50,7 @@ async def _pump(peer: Socket, writer: asyncio.StreamWriter) -> None:
 
 async def _dial(proxy: Proxy, port: int, tls: ssl.SSLContext | None = None) -> Socket:
     async with asyncio.timeout(5):
-        return await Dialer(proxy).dial(Place("127.0.0.1", port, tls), Socket)
+        return await Dialer(proxy).dial(DialTarget("127.0.0.1", port, tls), Socket)
 
 
 async def test_the_proxy_is_asked_for_the_host_and_shown_what_opens_it() -> None:
@@ -114,4 +113,4 @@ async def test_one_that_says_nothing_can_be_left() -> None:
     async with listening(hang) as there:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await Dialer(Proxy("127.0.0.1", there)).dial(Place("127.0.0.1", 9, None), Socket)
+                await Dialer(Proxy("127.0.0.1", there)).dial(DialTarget("127.0.0.1", 9, None), Socket)

@@ -11,11 +11,10 @@ from functools import partial
 import pytest
 
 from gateway.upstream.adapter import AttemptFailed, Unlimited
-from gateway.upstream.connection.answer import HIGH_WATER, Answer
-from gateway.upstream.connection.broken import Broken
-from gateway.upstream.connection.pool import Pool
-from gateway.upstream.connection.upload import AT_ONCE
-from gateway.upstream.connection.wire import READ_SIZE, Wire
+from gateway.upstream.http.connection import AT_ONCE, READ_SIZE, UpstreamConnection
+from gateway.upstream.http.errors import ConnectionBroken
+from gateway.upstream.http.parser import HIGH_WATER, WireAnswer
+from gateway.upstream.http.pool import Pool
 from tests.fakes.wire import Socket, chunked
 from tests.upstream.connection.makers import EMPTY, OK, Talk, hang, listening, pooled, question, saying, until
 
@@ -27,15 +26,15 @@ class Wired:
 
     def __init__(self) -> None:
         self.idle = self.gone = 0
-        self.wire = Wire(self._rest, self._lost)
+        self.wire = UpstreamConnection(self._rest, self._lost)
 
-    def _rest(self, wire: Wire) -> None:
+    def _rest(self, wire: UpstreamConnection) -> None:
         self.idle += 1
 
-    def _lost(self, wire: Wire) -> None:
+    def _lost(self, wire: UpstreamConnection) -> None:
         self.gone += 1
 
-    async def ask(self) -> Answer:
+    async def ask(self) -> WireAnswer:
         answer = self.wire.ask(REQUEST)
         await answer.head()
         return answer
@@ -51,7 +50,7 @@ async def _wired(talk: Talk) -> AsyncIterator[Wired]:
         await until(lambda: wired.gone)
 
 
-async def _whole(answer: Answer) -> bytes:
+async def _whole(answer: WireAnswer) -> bytes:
     out = b""
     while data := await answer.receive():
         out += data
@@ -89,7 +88,7 @@ async def test_a_whole_answer_frees_the_connection_for_the_next() -> None:
 async def test_a_closed_connection_takes_no_question() -> None:
     async with _wired(saying()) as wired:
         wired.wire.abort()
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(ConnectionBroken) as caught:
             wired.wire.ask(REQUEST)
         assert not caught.value.sent
 
@@ -131,7 +130,7 @@ async def test_connections_that_share_a_buffer_do_not_mix_their_answers() -> Non
         await peer.gone.wait()
 
     async with listening(talk) as port:
-        wires = [Wire(lambda _: None, lambda _: None, buffer) for _ in range(20)]
+        wires = [UpstreamConnection(lambda _: None, lambda _: None, buffer) for _ in range(20)]
         for made in wires:
             await asyncio.get_running_loop().create_connection(partial(_same, made), "127.0.0.1", port)
         marks = [b"%02d" % number for number in range(20)]
@@ -143,7 +142,7 @@ async def test_connections_that_share_a_buffer_do_not_mix_their_answers() -> Non
             wire.abort()
 
 
-def _same(wire: Wire) -> Wire:
+def _same(wire: UpstreamConnection) -> UpstreamConnection:
     return wire
 
 
@@ -157,7 +156,7 @@ async def test_a_lost_connection_leaves_nothing_for_the_garbage_collector() -> N
         try:
             answer.abort()
             await until(lambda: wired.gone)
-            wired.wire = Wire(lambda _: None, lambda _: None)
+            wired.wire = UpstreamConnection(lambda _: None, lambda _: None)
             await asyncio.sleep(0)
             assert kept() is None
         finally:
@@ -218,7 +217,7 @@ async def test_a_peer_that_says_its_last_word_is_not_waited_for() -> None:
     async with _wired(half) as wired:
         answer = wired.wire.ask((b"POST / HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n", b"x" * 30_000_000))
         async with asyncio.timeout(5):
-            with pytest.raises(Broken, match="without an answer"):
+            with pytest.raises(ConnectionBroken, match="without an answer"):
                 await answer.head()
 
 
@@ -255,7 +254,7 @@ async def test_a_cut_body_is_broken(case: str, how: str) -> None:
 
     async with _wired(talk) as wired:
         answer = await wired.ask()
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(ConnectionBroken) as caught:
             await _whole(answer)
         assert (caught.value.spoke, wired.idle) == (True, 0)
 

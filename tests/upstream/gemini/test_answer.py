@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gateway.upstream.adapter import Whole
-from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.gemini.dialect import GeminiDialect
+from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.gemini.streams import HELLO, TWO_CALLS, response, say, spent, think, use
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from gateway.upstream import rawjson
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.gemini.candidate import Candidate, News
-from gateway.upstream.gemini.contents import TOOLS
+from gateway.upstream.gemini.request import TOOLS
+from gateway.upstream.gemini.response import Candidate, News
+from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import function
 from tests.cases.gemini.streams import say, think, use
 from tests.upstream.makers import order

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from gateway.upstream import rawjson
-from gateway.upstream.chat.request import read_request
-from gateway.upstream.gemini.config import config_of
-from gateway.upstream.gemini.rows import UNKNOWN, row_of
+from gateway.upstream.gemini.models import UNKNOWN, row_of
+from gateway.upstream.gemini.request import config_of
+from gateway.upstream.translate.request import read_request
 from tests.upstream.makers import order
 
 OLD, NEW, LITE = row_of("gemini-2.5-flash"), row_of("gemini-3.8-flash"), row_of("gemini-2.5-flash-lite")

@@ -7,11 +7,11 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
-from gateway.upstream.chat.request import read_request
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.chat.turns import read_turns
-from gateway.upstream.gemini.contents import PLACEHOLDER, talk
-from gateway.upstream.gemini.rows import row_of
+from gateway.upstream.gemini.models import row_of
+from gateway.upstream.gemini.request import PLACEHOLDER, talk
+from gateway.upstream.translate.conversation import read_turns
+from gateway.upstream.translate.request import read_request
+from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call
 from tests.upstream.makers import order
 

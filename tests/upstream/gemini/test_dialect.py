@@ -8,10 +8,10 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served
 from gateway.upstream.adapter import Adapter
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.gemini.contents import PLACEHOLDER
 from gateway.upstream.gemini.dialect import GeminiDialect
-from gateway.upstream.lessons import NOTHING
+from gateway.upstream.gemini.request import PLACEHOLDER
+from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.answers import chunks_in
 from tests.cases.gemini.streams import TWO_CALLS
 from tests.upstream.makers import channel, order

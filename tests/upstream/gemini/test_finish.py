@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.upstream.gemini.finish import BROKEN, finish_of
+from gateway.upstream.gemini.response import BROKEN, finish_of
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 
 from gateway.domain.channel import Served
-from gateway.upstream.gemini.listing import GeminiListing
-from gateway.upstream.pages import Page
+from gateway.upstream.gemini.dialect import GeminiListing
+from gateway.upstream.model_list import ModelPage
 from tests.fakes.replies import dumps
 from tests.upstream.makers import channel
 
@@ -22,11 +22,11 @@ def test_a_page() -> None:
     flash["outputTokenLimit"] = 65_536
     others = [{"name": "models/embedder", "supportedGenerationMethods": ["embedContent"]}, {"name": "models/x"}]
     found = LISTING.read(dumps({"models": [flash, *others, {"name": 3}, "odd"], "nextPageToken": "t"}))
-    assert found == Page(models=[Served(name="gemini-3.8-flash", context=1_048_576, max_output=65_536)], after="t")
+    assert found == ModelPage(models=[Served(name="gemini-3.8-flash", context=1_048_576, max_output=65_536)], after="t")
 
 
 def test_the_last_page_has_nothing_after_it() -> None:
-    assert LISTING.read(dumps({"models": []})) == Page(models=[])
+    assert LISTING.read(dumps({"models": []})) == ModelPage(models=[])
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"<html>"])

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway.upstream.gemini.logprobs import logprobs_of
+from gateway.upstream.gemini.response import logprobs_of
 
 CHOSEN = {"token": "é", "tokenId": 3, "logProbability": -0.5}
 OTHER = {"token": "x", "logProbability": -2}

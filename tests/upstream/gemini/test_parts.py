@@ -7,10 +7,9 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
-from gateway.upstream.chat.media import Media
-from gateway.upstream.chat.turns import Text, Turn
-from gateway.upstream.gemini.parts import parts_of, result_parts
-from gateway.upstream.gemini.rows import row_of
+from gateway.upstream.gemini.models import row_of
+from gateway.upstream.gemini.request import parts_of, result_parts
+from gateway.upstream.translate.conversation import Media, Text, Turn
 
 OLD, NEW = row_of("gemini-2.0-flash"), row_of("gemini-3.8-flash")
 IMAGE = Media(type="image/png", data="AA", where="x")

@@ -8,9 +8,9 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served
 from gateway.upstream.adapter import Learned, Prepared
-from gateway.upstream.chat.signatures import Signatures
 from gateway.upstream.gemini.request import prepare
-from gateway.upstream.lessons import NOTHING
+from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import TOOLS_AND_IMAGE, call
 from tests.upstream.makers import attempt_fails, channel, order
 

@@ -6,8 +6,8 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.upstream import rawjson
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.gemini.responses import Responses, split
+from gateway.upstream.gemini.response import Responses, split
+from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.gemini.streams import response, say, spent
 from tests.upstream.makers import attempt_fails, channel, order
 

@@ -2,23 +2,23 @@
 
 import pytest
 
-from gateway.upstream.gemini.rows import LEVELS, UNKNOWN, Thinking, row_of
+from gateway.upstream.gemini.models import LEVELS, UNKNOWN, GeminiThinking, row_of
 
 
 @pytest.mark.parametrize(
     ("model", "thinking", "sampling", "penalties", "signatures", "urls"),
     [
-        ("gemini-3.8-flash", Thinking.LEVEL, False, False, True, True),
-        ("gemini-3.5-flash-lite", Thinking.LEVEL, False, False, True, True),
-        ("gemini-3.5-flash", Thinking.LEVEL, True, True, True, True),
-        ("models/gemini-3.1-pro-preview", Thinking.LEVEL, True, True, True, True),
-        ("gemini-2.5-pro", Thinking.BUDGET, True, True, False, True),
-        ("gemini-2.0-flash", Thinking.NONE, True, True, False, False),
-        ("gemini-9-ultra", Thinking.LEVEL, False, False, True, True),
+        ("gemini-3.8-flash", GeminiThinking.LEVEL, False, False, True, True),
+        ("gemini-3.5-flash-lite", GeminiThinking.LEVEL, False, False, True, True),
+        ("gemini-3.5-flash", GeminiThinking.LEVEL, True, True, True, True),
+        ("models/gemini-3.1-pro-preview", GeminiThinking.LEVEL, True, True, True, True),
+        ("gemini-2.5-pro", GeminiThinking.BUDGET, True, True, False, True),
+        ("gemini-2.0-flash", GeminiThinking.NONE, True, True, False, False),
+        ("gemini-9-ultra", GeminiThinking.LEVEL, False, False, True, True),
     ],
 )
 def test_what_a_model_takes(
-    model: str, thinking: Thinking, sampling: bool, penalties: bool, signatures: bool, urls: bool
+    model: str, thinking: GeminiThinking, sampling: bool, penalties: bool, signatures: bool, urls: bool
 ) -> None:
     row = row_of(model)
     assert (row.thinking, row.sampling, row.penalties) == (thinking, sampling, penalties)

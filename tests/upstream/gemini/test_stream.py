@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from gateway.domain.usage import Usage
-from gateway.upstream.chat.signatures import Signatures
-from gateway.upstream.chat.stream import TranslatedStream
 from gateway.upstream.gemini.dialect import GeminiDialect
+from gateway.upstream.translate.response import TranslatedStream
+from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.answers import Answer, chunks_in, said_in
 from tests.cases.gemini.streams import HELLO, STREAMS, TWO_CALLS, event, response, say, spent, use
 from tests.cases.streams import Case

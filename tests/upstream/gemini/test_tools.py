@@ -7,9 +7,8 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
-from gateway.upstream.chat.request import read_request
-from gateway.upstream.chat.tools import read_tools
-from gateway.upstream.gemini.tools import tools_of
+from gateway.upstream.gemini.request import tools_of
+from gateway.upstream.translate.request import read_request, read_tools
 from tests.cases.conversations import function
 from tests.upstream.makers import order
 

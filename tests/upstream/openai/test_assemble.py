@@ -5,8 +5,8 @@ import json
 import pytest
 
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.openai.assemble import assemble, is_stream
-from gateway.upstream.openai.whole import read_whole
+from gateway.upstream.openai.completion import read_whole
+from gateway.upstream.openai.stream import assemble, is_stream
 from tests.cases.streams import DONE_AND_USAGE, GOOD, STREAMS, Case
 from tests.upstream.makers import attempt_fails, channel, order
 

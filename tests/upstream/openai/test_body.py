@@ -2,13 +2,13 @@
 
 import pytest
 
-from gateway.upstream.openai.body import Body
+from gateway.upstream.openai.stream import WholeBody
 from tests.fakes.replies import choice, dumps, whole
 from tests.upstream.makers import attempt_fails, channel, order
 
 
 def test_pieces_become_chunks() -> None:
-    body, data = Body(), dumps(whole("m", choice("Hi")))
+    body, data = WholeBody(), dumps(whole("m", choice("Hi")))
     for start in range(0, len(data), 10):
         body.add(data[start : start + 10], channel())
     chunks, marks = body.read(order(), channel())
@@ -16,15 +16,15 @@ def test_pieces_become_chunks() -> None:
 
 
 def test_what_is_no_answer_fails() -> None:
-    body = Body()
+    body = WholeBody()
     body.add(b"<html>", channel())
     with attempt_fails("no JSON"):
         body.read(order(), channel())
 
 
 def test_an_endless_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.openai.body.BODY_LIMIT", 10)
-    body = Body()
+    monkeypatch.setattr("gateway.upstream.openai.stream.BODY_LIMIT", 10)
+    body = WholeBody()
     body.add(b"x" * 10, channel())
     with attempt_fails("longer than"):
         body.add(b"x", channel())

@@ -5,25 +5,25 @@ from typing import Any
 import pytest
 
 from gateway.upstream import rawjson
-from gateway.upstream.openai.choice import Choice
-from gateway.upstream.tally import Tally
+from gateway.upstream.openai.chunks import StreamChoice
+from gateway.upstream.output_counter import OutputCounter
 from tests.fakes.replies import delta, dumps, tool_call
 
 
-def _take(choice: Choice, doc: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
+def _take(choice: StreamChoice, doc: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
     fields = rawjson.fields(dumps(doc))
-    left = choice.take(fields, Tally())
+    left = choice.take(fields, OutputCounter())
     return left, rawjson.value(rawjson.encode(fields))
 
 
-def _begun() -> Choice:
-    choice = Choice("seed")
+def _begun() -> StreamChoice:
+    choice = StreamChoice("seed")
     _take(choice, delta("", role="assistant"))
     return choice
 
 
 def test_the_first_chunk_turns_and_teaches_nothing() -> None:
-    choice = Choice("seed")
+    choice = StreamChoice("seed")
     left, doc = _take(choice, delta("Hi"))
     assert (left, doc["delta"]) == (True, {"content": "Hi", "role": "assistant"})
     assert (choice.turned, choice.pattern) == (True, None)
@@ -74,7 +74,7 @@ def test_text_after_the_end_is_passed_and_teaches_nothing() -> None:
 
 
 def test_a_legacy_call_passes() -> None:
-    choice, tally = _begun(), Tally()
+    choice, tally = _begun(), OutputCounter()
     fields = rawjson.fields(dumps(delta(function_call={"name": "f", "arguments": "{}"})))
     assert choice.take(fields, tally)
     assert (tally.empty, choice.pattern) == (False, None)

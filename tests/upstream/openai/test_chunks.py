@@ -7,14 +7,14 @@ import pytest
 
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
-from gateway.upstream.openai.chunks import Chunks, Step
+from gateway.upstream.openai.chunks import Chunks, ChunkStep
 from tests.fakes.replies import chunk, delta, dumps, usage
 from tests.upstream.makers import order
 
 ROLE = chunk(delta("", role="assistant"))
 
 
-def _take(chunks: Chunks, doc: object) -> Step:
+def _take(chunks: Chunks, doc: object) -> ChunkStep:
     return chunks.take(rawjson.fields(dumps(doc)))
 
 
@@ -27,7 +27,7 @@ def _begun() -> Chunks:
 def test_a_chunk_without_choices_is_nothing_for_the_client() -> None:
     chunks = Chunks(order())
     for doc in (chunk(), {"choices": None}, {}, chunk(usage=usage(9, 2))):
-        assert _take(chunks, doc) == Step(b"", b"", turned=False, broken="")
+        assert _take(chunks, doc) == ChunkStep(b"", b"", turned=False, broken="")
     assert (chunks.begun, chunks.upstream_id) == (False, "chatcmpl-1")
 
 

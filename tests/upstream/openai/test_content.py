@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gateway.upstream import rawjson
-from gateway.upstream.openai import content
-from gateway.upstream.tally import Tally
+from gateway.upstream.openai import chunks
+from gateway.upstream.output_counter import OutputCounter
 from tests.fakes.replies import dumps
 
 THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
@@ -15,7 +15,7 @@ TEXT = {"type": "text", "text": "Hi"}
 
 def _even(doc: dict[str, Any]) -> dict[str, Any]:
     fields = rawjson.fields(dumps(doc))
-    content.even(fields)
+    chunks.normalize_texts(fields)
     found = rawjson.value(rawjson.encode(fields))
     assert isinstance(found, dict)
     return found
@@ -41,13 +41,13 @@ def test_content_is_text_and_reasoning_has_one_name(doc: dict[str, Any], evened:
 
 
 def test_texts_are_counted_and_found() -> None:
-    tally = Tally()
+    tally = OutputCounter()
     fields = rawjson.fields(dumps({"content": "Hello", "refusal": None, "reasoning": "", "role": "assistant"}))
-    assert [bytes(text) for text in content.count(fields, tally)] == [b'"Hello"']
+    assert [bytes(text) for text in chunks.count_texts(fields, tally)] == [b'"Hello"']
     assert tally.chars == 5
 
 
 @pytest.mark.parametrize("doc", [{"content": 5}, {"reasoning": {}}, {"refusal": ["x"]}])
 def test_a_text_that_is_none_is_refused(doc: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        content.count(rawjson.fields(dumps(doc)), Tally())
+        chunks.count_texts(rawjson.fields(dumps(doc)), OutputCounter())

@@ -3,7 +3,7 @@
 import json
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.lessons import NOTHING
+from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.cases.streams import GOOD
 from tests.fakes.replies import choice, dumps, whole

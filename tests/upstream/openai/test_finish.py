@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.upstream.openai.finish import BROKEN, REASONS, finish_reason
+from gateway.upstream.openai.chunks import BROKEN, REASONS, finish_reason
 
 
 @pytest.mark.parametrize(

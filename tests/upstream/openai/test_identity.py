@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.upstream import rawjson
-from gateway.upstream.openai.identity import CHUNK, ID_LIMIT, identity, upstream_id
+from gateway.upstream.openai.chunks import CHUNK, ID_LIMIT, identity, upstream_id
 from gateway.upstream.redaction.answers import NO_SCREEN
 from tests.fakes.replies import dumps
 from tests.upstream.makers import order

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from gateway.upstream import rawjson
-from gateway.upstream.openai.message import Mended, mend
-from gateway.upstream.tally import Tally
+from gateway.upstream.openai.completion import Mended, mend
+from gateway.upstream.output_counter import OutputCounter
 from tests.fakes.replies import choice, dumps, tool_call
 from tests.upstream.makers import attempt_fails, channel
 
 CALL = {name: value for name, value in tool_call(0, "a", "f", "{}").items() if name != "index"}
 
 
-def _mend(doc: dict[str, Any], tally: Tally | None = None) -> tuple[Mended, dict[str, Any]]:
+def _mend(doc: dict[str, Any], tally: OutputCounter | None = None) -> tuple[Mended, dict[str, Any]]:
     fields = rawjson.fields(dumps(doc))
-    mended = mend(fields, 0, "seed", tally or Tally(), channel())
+    mended = mend(fields, 0, "seed", tally or OutputCounter(), channel())
     found = rawjson.value(rawjson.encode(fields))
     assert isinstance(found, dict)
     return mended, found
@@ -36,13 +36,13 @@ def test_missing_parts_are_filled_in() -> None:
 
 
 def test_what_was_said_is_counted() -> None:
-    tally = Tally()
+    tally = OutputCounter()
     _mend(choice("Hello", reasoning="hm", tool_calls=[CALL]), tally)
     assert (tally.chars, tally.tools) == (len("Hello") + len("hm") + len("f{}"), 1)
 
 
 def test_a_legacy_call_is_counted() -> None:
-    tally = Tally()
+    tally = OutputCounter()
     _mend(choice(None, function_call={"name": "f", "arguments": "{}"}), tally)
     assert tally.chars > 2
 

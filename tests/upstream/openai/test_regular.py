@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.upstream.openai.regular import finish_of_regular
+from gateway.upstream.openai.completion import finish_of_regular
+from gateway.upstream.output_counter import OutputCounter
 from gateway.upstream.redaction.answers import NO_SCREEN
-from gateway.upstream.tally import Tally
 from tests.fakes.replies import choice, dumps
 
 
-def _finish(*choices: object, tally: Tally | None = None) -> str:
-    return finish_of_regular(msgspec.Raw(dumps(list(choices))), tally or Tally(), NO_SCREEN)
+def _finish(*choices: object, tally: OutputCounter | None = None) -> str:
+    return finish_of_regular(msgspec.Raw(dumps(list(choices))), tally or OutputCounter(), NO_SCREEN)
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,17 @@ def test_regular(choices: list[dict[str, Any]]) -> None:
     ],
 )
 def test_not_regular(doc: object) -> None:
-    tally = Tally()
+    tally = OutputCounter()
     assert _finish(doc, tally=tally) == ""
     assert tally.empty
 
 
 @pytest.mark.parametrize("raw", [b"[]", b"null", b'[{"index":0,"message":{"role":"assistant","content":"\\ud83d"}}]'])
 def test_odd_lists_are_not_regular(raw: bytes) -> None:
-    assert finish_of_regular(msgspec.Raw(raw), Tally(), NO_SCREEN) == ""
+    assert finish_of_regular(msgspec.Raw(raw), OutputCounter(), NO_SCREEN) == ""
 
 
 def test_texts_are_counted() -> None:
-    tally = Tally()
+    tally = OutputCounter()
     _finish(choice("Hello", reasoning="hm"), choice("you", index=1), tally=tally)
     assert tally.chars == len("Hello") + len("hm") + len("you")

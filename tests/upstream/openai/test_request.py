@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.channel import Served, TokenLimitField
 from gateway.upstream.adapter import Learned, Order, Prepared
-from gateway.upstream.lessons import NOTHING
+from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.request import prepare
 from tests.upstream.makers import SERVED, channel, order
 

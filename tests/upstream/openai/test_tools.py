@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from gateway.upstream import rawjson
-from gateway.upstream.openai.tools import ToolCalls, made_id
-from gateway.upstream.tally import Tally
+from gateway.upstream.openai.tool_calls import ToolCalls, made_id
+from gateway.upstream.output_counter import OutputCounter
 from tests.fakes.replies import dumps, tool_call
 
 Doc = dict[str, Any]
 
 
-def _take(calls: ToolCalls, *deltas: Doc, tally: Tally | None = None) -> list[Doc]:
-    out = calls.take(rawjson.objects(dumps(list(deltas))), tally or Tally())
+def _take(calls: ToolCalls, *deltas: Doc, tally: OutputCounter | None = None) -> list[Doc]:
+    out = calls.take(rawjson.objects(dumps(list(deltas))), tally or OutputCounter())
     return [rawjson.value(rawjson.encode(delta)) for delta in out]
 
 
@@ -93,7 +93,7 @@ def test_custom_tools_have_input() -> None:
 
 
 def test_calls_are_counted() -> None:
-    tally = Tally()
+    tally = OutputCounter()
     _take(ToolCalls("s"), tool_call(0, "a", "find", '{"x":1}'), _later("more"), tally=tally)
     assert (tally.tools, tally.chars) == (1, len('find{"x":1}more'))
 

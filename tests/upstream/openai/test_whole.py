@@ -9,8 +9,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import Whole
-from gateway.upstream.openai.regular import whole_of_regular
-from gateway.upstream.openai.whole import read_whole
+from gateway.upstream.openai.completion import read_whole, whole_of_regular
 from tests.fakes.replies import choice, dumps, usage, whole
 from tests.upstream.makers import attempt_fails, channel, order
 
@@ -65,7 +64,7 @@ def test_a_regular_answer_is_the_same_bytes_and_reads_as_if_it_were_opened(
     data = json.dumps(answer, ensure_ascii=False, indent=1).encode()
     found = _read(data)
     assert found.body == data
-    monkeypatch.setattr("gateway.upstream.openai.whole.whole_of_regular", lambda *_: None)
+    monkeypatch.setattr("gateway.upstream.openai.completion.whole_of_regular", lambda *_: None)
     opened = _read(data)
     assert json.loads(opened.body) == answer
     assert (found.reported, found.finish, found.upstream_id, found.marks) == (

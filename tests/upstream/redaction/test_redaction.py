@@ -11,10 +11,10 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, Served
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.units import ChannelId
+from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import bad_response, classify, too_slow, unreachable
 from gateway.upstream.redaction.quotes import LIMIT
 from gateway.upstream.redaction.redaction import LogFilter, Redaction
-from gateway.upstream.said import read_error
 from tests.fakes.replies import dumps
 from tests.house import files_in
 from tests.upstream.makers import channel, order

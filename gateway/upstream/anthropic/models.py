@@ -1,0 +1,126 @@
+"""What each of Anthropic's models takes, as one table. Model line-ups change: rows, not code.
+
+From the vendor's model pages and migration guides as of November 2026. Relays put something before the
+vendor's names (``anthropic/claude-…``), so patterns begin with a star.
+"""
+
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+import msgspec
+
+ALL_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+
+
+class AnthropicThinking(StrEnum):
+    """How a model is asked to think."""
+
+    NONE = "none"
+    BUDGET = "budget"
+    """``thinking: {type: enabled, budget_tokens}``."""
+    ADAPTIVE = "adaptive"
+    """``thinking: {type: adaptive}`` and ``output_config.effort``."""
+
+
+class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of some models. The defaults are those of the newest ones."""
+
+    patterns: tuple[str, ...]
+    """Upstream names, as in a shell, in lower case."""
+    max_tokens: int = 32_000
+    """Output limit when the client names none; the API wants one."""
+    max_output: int | None = 128_000
+    """The largest output limit that the API takes, its betas included; it refuses a higher one. None: unknown."""
+    thinking: AnthropicThinking = AnthropicThinking.ADAPTIVE
+    efforts: tuple[str, ...] = ALL_EFFORTS
+    """Words for ``output_config.effort``, weakest first."""
+    off: str = ""
+    """Type of ``thinking`` that turns it off, where it is on by default and can be turned off."""
+    sampling: bool = False
+    """Takes ``temperature``, ``top_p`` and ``top_k``."""
+    one_sampler: bool = False
+    """Of ``temperature`` and ``top_p`` only one."""
+    forced_tools: bool = True
+    """A tool call can be demanded."""
+    structured: bool = True
+    """``output_config.format`` and strict tools."""
+    system_inside: bool = True
+    """System messages may stand among the messages, right after the user's."""
+
+
+ROWS = (
+    AnthropicModel(patterns=("*claude-opus-5-5*", "*claude-fable-5-*", "*claude-mythos-5-*"), forced_tools=False),
+    AnthropicModel(patterns=("*claude-sonnet-5-5*",), forced_tools=False, off="between_tools"),
+    AnthropicModel(patterns=("*claude-haiku-5-*", "*claude-opus-5*", "*claude-sonnet-5*"), off="disabled"),
+    AnthropicModel(patterns=("*claude-fable-5*", "*claude-mythos-5*", "*claude-opus-4-8*")),
+    AnthropicModel(patterns=("*claude-opus-4-7*", "*claude-mythos-*"), system_inside=False),
+    AnthropicModel(
+        patterns=("*claude-opus-4-6*",),
+        efforts=("low", "medium", "high", "max"),
+        sampling=True,
+        one_sampler=True,
+        system_inside=False,
+    ),
+    AnthropicModel(
+        patterns=("*claude-sonnet-4-6*",),
+        efforts=("low", "medium", "high"),
+        sampling=True,
+        one_sampler=True,
+        system_inside=False,
+    ),
+    AnthropicModel(
+        patterns=("*claude-opus-4-5*", "*claude-sonnet-4-5*", "*claude-haiku-4-5*"),
+        max_output=64_000,
+        thinking=AnthropicThinking.BUDGET,
+        sampling=True,
+        one_sampler=True,
+        system_inside=False,
+    ),
+    AnthropicModel(
+        patterns=("*claude-opus-4*", "*claude-sonnet-4*", "*claude-4-*", "*claude-3-7-*"),
+        thinking=AnthropicThinking.BUDGET,
+        sampling=True,
+        one_sampler=True,
+        structured=False,
+        system_inside=False,
+    ),
+    AnthropicModel(
+        patterns=("*claude-3-5-*",),
+        max_tokens=8192,
+        max_output=8192,
+        thinking=AnthropicThinking.NONE,
+        sampling=True,
+        structured=False,
+        system_inside=False,
+    ),
+    AnthropicModel(
+        patterns=("*claude-3-*", "*claude-2*", "*claude-instant*"),
+        max_tokens=4096,
+        max_output=4096,
+        thinking=AnthropicThinking.NONE,
+        sampling=True,
+        structured=False,
+        system_inside=False,
+    ),
+    AnthropicModel(patterns=("*claude-*",), max_output=None),
+)
+"""The first row that fits counts. A Claude nobody knows yet is taken for a new one."""
+
+UNKNOWN = AnthropicModel(
+    patterns=(),
+    max_tokens=8192,
+    max_output=None,
+    thinking=AnthropicThinking.NONE,
+    sampling=True,
+    structured=False,
+    system_inside=False,
+)
+"""For what is served in this dialect and is no Claude: asks for nothing that is not certain."""
+
+
+@lru_cache(maxsize=1024)
+def row_of(upstream_model: str) -> AnthropicModel:
+    """The row of a model by its upstream name; ``4.6`` is read as ``4-6``."""
+    name = upstream_model.lower().replace(".", "-")
+    return next((row for row in ROWS if any(fnmatchcase(name, pattern) for pattern in row.patterns)), UNKNOWN)

@@ -1,0 +1,120 @@
+"""What each of Google's models takes, as one table. Model line-ups change: rows, not code.
+
+From the vendor's model pages and migration guides as of November 2026.
+"""
+
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+import msgspec
+
+LEVELS = ("minimal", "low", "medium", "high")
+
+
+class GeminiThinking(StrEnum):
+    """How a model is told how much to think."""
+
+    NONE = "none"
+    BUDGET = "budget"
+    """``thinkingBudget``, in tokens."""
+    LEVEL = "level"
+    """``thinkingLevel``, a word. Both together are refused."""
+
+
+class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of some models. The defaults are those of the newest ones."""
+
+    patterns: tuple[str, ...]
+    """Upstream names, as in a shell, in lower case."""
+    max_output: int | None = 65_536
+    """The largest ``maxOutputTokens`` that the API takes of any of them. None: unknown."""
+    thinking: GeminiThinking = GeminiThinking.LEVEL
+    levels: tuple[str, ...] = LEVELS[1:]
+    """Words for ``thinkingLevel``, weakest first; none of them turns thinking off."""
+    budget_off: int = 0
+    """The budget that thinks least; 0 is not at all."""
+    budget_minimal: int = 128
+    sampling: bool = False
+    """Takes ``temperature``, ``topP`` and ``topK``; others ignore or refuse them."""
+    penalties: bool = False
+    """Takes ``presencePenalty`` and ``frequencyPenalty``; others refuse them."""
+    logprobs: bool = False
+    signatures: bool = True
+    """Function calls must come back with the signature they came with."""
+    urls: bool = True
+    """Fetches media from https addresses itself."""
+    media_results: bool = True
+    """Function responses may hold media."""
+
+
+ROWS = (
+    GeminiModel(patterns=("*gemini-3.6-*", "*gemini-3.5-flash-lite*"), levels=LEVELS),
+    GeminiModel(
+        patterns=("*gemini-3.5-*", "*gemini-3.1-flash*", "*gemini-3-flash*"),
+        levels=LEVELS,
+        sampling=True,
+        penalties=True,
+    ),
+    GeminiModel(patterns=("*gemini-3.1-*", "*gemini-3-pro*"), sampling=True, penalties=True),
+    GeminiModel(
+        patterns=("*gemini-2.5-pro*",),
+        thinking=GeminiThinking.BUDGET,
+        budget_off=128,
+        sampling=True,
+        penalties=True,
+        logprobs=True,
+        signatures=False,
+        media_results=False,
+    ),
+    GeminiModel(
+        patterns=("*gemini-2.5-flash-lite*",),
+        thinking=GeminiThinking.BUDGET,
+        budget_minimal=512,
+        sampling=True,
+        penalties=True,
+        logprobs=True,
+        signatures=False,
+        media_results=False,
+    ),
+    GeminiModel(
+        patterns=("*gemini-2.5-*",),
+        thinking=GeminiThinking.BUDGET,
+        sampling=True,
+        penalties=True,
+        logprobs=True,
+        signatures=False,
+        media_results=False,
+    ),
+    GeminiModel(
+        patterns=("*gemini-2.0-*", "*gemini-1*"),
+        thinking=GeminiThinking.NONE,
+        sampling=True,
+        penalties=True,
+        logprobs=True,
+        signatures=False,
+        urls=False,
+        media_results=False,
+    ),
+    GeminiModel(patterns=("*gemini-*",), max_output=None),
+)
+"""The first row that fits counts. A Gemini nobody knows yet is taken for a new one."""
+
+UNKNOWN = GeminiModel(
+    patterns=(),
+    max_output=None,
+    thinking=GeminiThinking.NONE,
+    sampling=True,
+    penalties=True,
+    signatures=False,
+    urls=False,
+    media_results=False,
+)
+"""For what is served in this dialect and is no Gemini: asks for nothing that is not certain."""
+
+
+@lru_cache(maxsize=1024)
+def row_of(upstream_model: str) -> GeminiModel:
+    """The row of a model by its upstream name."""
+    name = upstream_model.lower()
+    return next((row for row in ROWS if any(fnmatchcase(name, pattern) for pattern in row.patterns)), UNKNOWN)

@@ -1,0 +1,214 @@
+"""From a host and a port to a connection: names are looked up in threads, addresses raced, a proxy's tunnel opened.
+
+The event loop's executor has a handful of threads and is shared; a name server that does not answer holds one for half
+a minute. Here a look-up has a deadline, and a stuck thread counts against its own channel only. The threads are
+daemons: a stuck one does not keep the process alive. A tunnel (CONNECT, RFC 9110 section 9.3.6) is opened on a socket
+that nobody else reads yet; whatever fails there was never sent to the upstream.
+"""
+
+import asyncio
+import ipaddress
+import re
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import aiohappyeyeballs
+import msgspec
+
+from gateway.domain.urls import Proxy
+from gateway.upstream.http.errors import text_of
+
+LOOK_UP_S = 5.0
+STUCK_LIMIT = 4
+"""Look-ups of one channel that may be under way, or stuck."""
+
+Address = tuple[socket.AddressFamily, int, str, int]
+"""Family, protocol, address and port."""
+
+_Found = list[Address] | OSError
+_Asked = tuple[str, int, socket.AddressFamily]
+
+
+class NameLookups:
+    """The look-ups of one channel. Who asks for a name that is being looked up waits for the same answer."""
+
+    def __init__(self) -> None:
+        self._running = 0
+        self._asked: dict[_Asked, asyncio.Future[_Found]] = {}
+
+    async def look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[Address]:
+        """Raises OSError with a text for people."""
+        asked = (host, port, family)
+        found = self._asked.get(asked) or self._start(asked)
+        try:
+            async with asyncio.timeout(LOOK_UP_S):
+                result = await asyncio.shield(found)
+        except TimeoutError as exc:
+            if self._asked.get(asked) is found:  # whoever comes next asks anew
+                del self._asked[asked]
+            raise OSError(None, f"the name was not found within {LOOK_UP_S:g} s") from exc
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+    def _start(self, asked: _Asked) -> asyncio.Future[_Found]:
+        if self._running >= STUCK_LIMIT:
+            raise OSError(None, f"{self._running} look-ups of names are stuck already")
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[_Found] = loop.create_future()
+        self._running += 1
+        self._asked[asked] = found
+        args = (loop, found, asked)
+        threading.Thread(target=self._work, args=args, name=f"name of {asked[0]}", daemon=True).start()
+        return found
+
+    def _work(self, loop: asyncio.AbstractEventLoop, found: asyncio.Future[_Found], asked: _Asked) -> None:
+        """In the thread."""
+        result: _Found
+        try:
+            result = _ask(*asked)
+        except OSError as exc:
+            result = exc
+        except UnicodeError:
+            result = OSError(None, "the name is no host name")
+        try:
+            loop.call_soon_threadsafe(self._told, found, asked, result)
+        except RuntimeError:  # the loop has ended meanwhile: nobody waits
+            return
+
+    def _told(self, found: asyncio.Future[_Found], asked: _Asked, result: _Found) -> None:
+        self._running -= 1
+        if self._asked.get(asked) is found:
+            del self._asked[asked]
+        found.set_result(result)
+
+
+def _ask(host: str, port: int, family: socket.AddressFamily) -> list[Address]:
+    infos = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+    return [(info[0], info[2], str(info[4][0]), int(info[4][1])) for info in infos]
+
+
+HEAD_LIMIT = 16 * 1024
+
+_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n")
+
+
+async def tunnel(sock: socket.socket, proxy: Proxy, host: str, port: int) -> None:
+    """Have the proxy connect to a host. Raises OSError saying what it answered; then the socket is closed."""
+    try:
+        await asyncio.get_running_loop().sock_sendall(sock, _request(proxy, host, port))
+        _check(await _head(sock), proxy)
+    except BaseException:
+        sock.close()
+        raise
+
+
+async def _head(sock: socket.socket) -> bytes:
+    """All that comes up to the end of the head, or to where it makes no sense any more."""
+    head = b""
+    while b"\r\n\r\n" not in head and len(head) < HEAD_LIMIT:
+        data = await asyncio.get_running_loop().sock_recv(sock, 4096)
+        if not data:
+            break
+        head += data
+    return head
+
+
+def _request(proxy: Proxy, host: str, port: int) -> bytes:
+    place = _name(host, port)
+    opens = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
+    return f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{opens}\r\n".encode()
+
+
+def _check(head: bytes, proxy: Proxy) -> None:
+    found = _STATUS.match(head)
+    status = int(found[1]) if found else 0
+    name = _name(proxy.host, proxy.port)
+    if status == 407:
+        raise OSError(None, f"the proxy {name} does not accept the user and password it was given")
+    if not status or b"\r\n\r\n" not in head:
+        raise OSError(None, f"the proxy {name} gave no answer that makes sense")
+    if not 200 <= status < 300:
+        raise OSError(None, f"the proxy {name} does not lead there (HTTP {status})")
+    if not head.endswith(b"\r\n\r\n"):
+        raise OSError(None, f"the proxy {name} sent bytes that nobody asked for")
+
+
+def _name(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+NAME_KEPT_S = 300.0
+"""How long the addresses of a name are believed."""
+HEAD_START_S = 0.25
+"""What one address gets before the next is tried beside it (RFC 8305)."""
+
+Made = TypeVar("Made", bound=asyncio.BaseProtocol)
+
+
+class DialTarget(msgspec.Struct, frozen=True):
+    """Where to connect to."""
+
+    host: str
+    """Name or address."""
+    port: int
+    tls: ssl.SSLContext | None
+    """None: without TLS."""
+
+
+class Dialer:
+    """The way to the hosts of one channel. Remembers the addresses of names for a while.
+
+    With a proxy its address is the one that is looked up; it finds the hosts itself.
+    """
+
+    def __init__(self, proxy: Proxy | None = None) -> None:
+        self._proxy = proxy
+        self._names = NameLookups()
+        self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
+
+    async def dial(self, where: DialTarget, make: Callable[[], Made]) -> Made:
+        """A connection with its protocol. Raises OSError (certificate errors, too)."""
+        loop = asyncio.get_running_loop()
+        sock = await self._tunnel(where, self._proxy) if self._proxy else await self._connect(where.host, where.port)
+        name = where.host if where.tls is not None else None
+        # From here on the socket is asyncio's, which closes it on failure, too: closing it here as well would let the
+        # loop forget whatever connection got its number meanwhile.
+        _, protocol = await loop.create_connection(make, sock=sock, ssl=where.tls, server_hostname=name)
+        return protocol
+
+    async def _connect(self, host: str, port: int) -> socket.socket:
+        addresses = await self._addresses(host, port)
+        infos = [(family, socket.SOCK_STREAM, proto, "", (host, port)) for family, proto, host, port in addresses]
+        try:
+            return await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=HEAD_START_S)
+        except BaseException:  # its host may have moved
+            self._known.pop((host, port), None)
+            raise
+
+    async def _tunnel(self, where: DialTarget, proxy: Proxy) -> socket.socket:
+        try:
+            sock = await self._connect(proxy.host, proxy.port)
+        except OSError as exc:
+            raise OSError(None, f"the proxy {proxy.host}:{proxy.port} cannot be reached: {text_of(exc)}") from exc
+        await tunnel(sock, proxy, where.host, where.port)
+        return sock
+
+    async def _addresses(self, host: str, port: int) -> list[Address]:
+        try:
+            family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
+        except ValueError:
+            return await self._look_up(host, port)
+        return [(family, socket.IPPROTO_TCP, host, port)]
+
+    async def _look_up(self, host: str, port: int) -> list[Address]:
+        now = asyncio.get_running_loop().time()
+        until, found = self._known.get((host, port), (0.0, []))
+        if until <= now:
+            found = await self._names.look_up(host, port, socket.AF_UNSPEC)
+            self._known = {key: kept for key, kept in self._known.items() if kept[0] > now}
+            self._known[host, port] = (now + NAME_KEPT_S, found)
+        return found

@@ -1,0 +1,341 @@
+"""The answers in the bytes of one connection, found by httptools, the C parser of Node, within our limits.
+
+Compressed bodies are unpacked in bounded pieces, so that a bomb is noticed before it explodes.
+"""
+
+import asyncio
+import zlib
+from functools import lru_cache
+from typing import Protocol
+
+import httptools
+
+from gateway.upstream.http.errors import ConnectionBroken
+
+HIGH_WATER = 32 * 1024
+"""Bytes that may wait for their reader before the upstream is made to wait."""
+
+
+class WireLine(Protocol):
+    """The connection an answer comes over."""
+
+    def go_on(self) -> None:
+        """There is room for more."""
+
+    def abort(self) -> None:
+        """Close it at once."""
+
+
+class WireAnswer:
+    """One answer on its way."""
+
+    __slots__ = ("_dropped", "_error", "_line", "_parts", "_size", "_waiter", "complete", "headers", "status")
+
+    def __init__(self, line: WireLine) -> None:
+        self._line: WireLine | None = line
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+        self._dropped: asyncio.TimerHandle | None = None
+        self.status = 0
+        """0: the head is not whole."""
+        self.headers: dict[str, str] = {}
+        """By lower-case name; repeated ones are joined with a comma (RFC 9110, 5.3)."""
+        self.complete = False
+        """The whole body has come, though perhaps it has not been read."""
+
+    @property
+    def full(self) -> bool:
+        """So much waits for its reader that the upstream should wait, too."""
+        return self._size > HIGH_WATER
+
+    async def head(self) -> None:
+        """Wait for status and headers. Raises Broken, or what ``fail`` was given."""
+        while not self.status:
+            await self._wait()
+
+    def rest(self) -> bytes:
+        """What waits for its reader, without waiting; of a complete answer that is all."""
+        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts.clear()
+        self._size = 0
+        if self._line is not None:
+            self._line.go_on()
+        return data
+
+    async def receive(self) -> bytes:
+        """The next bytes of the body as they came; none at the end. Raises Broken, or what ``fail`` was given."""
+        while not self._parts:
+            if self.complete:
+                return b""
+            await self._wait()
+        if not self.full or len(self._parts) == 1:
+            return self.rest()
+        part = self._parts.pop(0)
+        self._size -= len(part)
+        if self._line is not None and self._size <= HIGH_WATER:
+            self._line.go_on()
+        return part
+
+    def fail(self, error: Exception) -> None:
+        """Whoever reads gets this; the connection is closed at once."""
+        if self._error is None:
+            self._error = error
+        self.abort()
+        self._wake()
+
+    def drop(self, seconds: float) -> None:
+        """Nobody reads any more: the connection is kept if the rest comes within so many seconds."""
+        if self._line is not None and self._dropped is None:
+            self._dropped = asyncio.get_running_loop().call_later(seconds, self.abort)
+            self._parts.clear()
+            self._size = 0
+            self._line.go_on()
+
+    def abort(self) -> None:
+        """Nobody reads any more: close the connection unless it has gone its own way already."""
+        if self._line is not None:
+            self._parts.clear()
+            self._size = 0
+            self._line.abort()
+
+    def take_head(self, status: int, headers: dict[str, str]) -> None:
+        """The wire's: the head is whole."""
+        self.status, self.headers = status, headers
+        self._wake()
+
+    def take(self, data: bytes) -> None:
+        """The wire's: more of the body."""
+        if self._dropped is None:
+            self._parts.append(data)
+            self._size += len(data)
+            self._wake()
+
+    def finish(self) -> None:
+        """The wire's: the body is whole; the wire goes its own way."""
+        self.complete = True
+        self._leave()
+
+    def lose(self, error: Exception) -> None:
+        """The wire's: it broke."""
+        if self._error is None:
+            self._error = error
+        self._leave()
+
+    def _leave(self) -> None:
+        self._line = None
+        if self._dropped is not None:
+            self._dropped.cancel()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _wait(self) -> None:
+        if self._error is not None:
+            # An error leads to the frames that it was raised in, and these to this answer and all that was gathered of
+            # it: if the error stayed in either place, nothing of that would be free before the garbage collector looks.
+            error, self._error = self._error, ConnectionBroken("it had failed before")
+            try:
+                raise error
+            finally:
+                del error
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+
+HEAD_LIMIT = 64 * 1024
+"""Bytes of an answer's head, and of what may come in a row without being part of a body: framing, trailers."""
+HEADERS_LIMIT = 200
+INFORMATION_LIMIT = 10
+"""Answers of status 1xx before the real one."""
+
+
+class Parser:
+    """Reads one answer at a time. The methods named ``on_`` are called by httptools."""
+
+    def __init__(self) -> None:
+        self._body: list[bytes] = []
+        self.on_body = self._body.append
+        """Called for every chunk, hundreds in one read of a stream: a built-in costs a fraction of a method."""
+        self._http = httptools.HttpResponseParser(self)
+        self._answer: WireAnswer | None = None
+        self._headers: dict[str, str] = {}
+        self._head_size = 0
+        self._no_body = 0
+        """Bytes since the last one of a body."""
+        self._informed = 0
+        self.spoke = False
+        """Anything has come of this answer."""
+        self.reusable = False
+        """The answer came whole and its sender keeps the connection."""
+
+    def begin(self, answer: WireAnswer) -> None:
+        """The next answer goes here."""
+        self._answer = answer
+        self._headers, self._head_size, self._no_body, self._informed = {}, 0, 0, 0
+        self.spoke = self.reusable = False
+
+    def close(self) -> None:
+        """Nothing more comes. httptools keeps our methods: without this the two would keep each other alive, and with
+        them an answer that nobody reads, until the garbage collector looks.
+        """
+        del self._http
+        self._answer = None
+        self._body.clear()
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Raises Broken if this is no HTTP, more than an answer, or beyond a limit."""
+        self.spoke = True
+        self._no_body += len(data)
+        try:
+            self._http.feed_data(data)
+        except httptools.HttpParserUpgrade as exc:
+            raise _malformed("it wants to speak another protocol") from exc
+        except httptools.HttpParserError as exc:
+            ours = exc.__context__ if isinstance(exc.__context__, ValueError) else None
+            raise _malformed(str(ours or f"no valid HTTP: {exc}")) from exc
+        finally:
+            self._pass_on()
+        if self._no_body > HEAD_LIMIT and self._answer is not None:
+            where = "between its parts" if self._answer.status else "in its head"
+            raise _malformed(f"it has more than {HEAD_LIMIT >> 10} KiB {where}")
+
+    def ends(self) -> bool:
+        """Whether the end of the connection is the end of the answer: it said neither length nor chunks."""
+        headers = self._headers
+        whole_head = self._answer is not None and self._answer.status > 0
+        return whole_head and "content-length" not in headers and "transfer-encoding" not in headers
+
+    def on_message_begin(self) -> None:
+        if self._answer is None:
+            raise ValueError("it says more than it was asked")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Of the head, or of the trailers: those are not looked at (RFC 9110, 6.5.1), but counted."""
+        self._head_size += len(name) + len(value)
+        if self._head_size > HEAD_LIMIT:
+            raise ValueError(f"it has more than {HEAD_LIMIT >> 10} KiB in its head")
+        if self._answer is None or self._answer.status:
+            return
+        headers, key = self._headers, _key(name)
+        text = value.decode("latin-1").rstrip()
+        if key in headers:
+            text = f"{headers[key]}, {text}"
+        elif len(headers) >= HEADERS_LIMIT:
+            raise ValueError("it has too many headers")
+        headers[key] = text
+
+    def on_headers_complete(self) -> None:
+        status = self._http.get_status_code()
+        if not 100 <= status < 600:
+            raise ValueError(f"its status is {status}")
+        if status < 200:
+            self._informed += 1
+            if self._informed > INFORMATION_LIMIT:
+                raise ValueError("it has nothing to say but 1xx")
+            self._headers = {}
+        elif self._answer is not None:
+            coding = self._headers.get("transfer-encoding", "chunked")
+            if coding.lower() != "chunked":
+                raise ValueError(f"it comes with the transfer coding '{coding[:20]}', which was not asked for")
+            self._answer.take_head(status, self._headers)
+
+    def on_message_complete(self) -> None:
+        """A status of 1xx is a message, too."""
+        if self._answer is not None and self._answer.status:
+            self.reusable = self._http.should_keep_alive()
+            self._pass_on()
+            self._answer.finish()
+            self._answer = None
+
+    def _pass_on(self) -> None:
+        """The pieces of the body that came with this read, as one."""
+        if self._body:
+            self._no_body = 0
+            if self._answer is not None:
+                self._answer.take(self._body[0] if len(self._body) == 1 else b"".join(self._body))
+            self._body.clear()
+
+
+def _malformed(text: str) -> ConnectionBroken:
+    return ConnectionBroken(text, spoke=True, malformed=True)
+
+
+@lru_cache(maxsize=512)
+def _key(name: bytes) -> str:
+    """Upstreams send the same few names again and again."""
+    return name.decode("latin-1").lower()
+
+
+PIECE = 32 * 1024
+"""Bytes unpacked at once."""
+STEP = 16 * 1024
+"""Bytes given to zlib at once: of what a piece leaves of them it makes a copy."""
+
+
+class Inflater:
+    """One compressed body. ``gzip`` may have several members; ``deflate`` comes with or without zlib's frame."""
+
+    def __init__(self, coding: str) -> None:
+        """Raises ValueError for a coding that was never asked for."""
+        if coding not in ("gzip", "x-gzip", "deflate"):
+            msg = f"it is packed as '{coding[:20]}', which was not asked for"
+            raise ValueError(msg)
+        self._gzip = coding != "deflate"
+        self._packed = b""
+        self._at = 0
+        """So much of it is unpacked."""
+        self._unpacker: zlib._Decompress | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether more can be unpacked without more coming."""
+        return self._at < len(self._packed)
+
+    def feed(self, data: bytes) -> bytes:
+        """Unpack at most one piece. Raises ValueError when it is damaged."""
+        if data:
+            self._packed = self._packed[self._at :] + data
+            self._at = 0
+        try:
+            while self.pending:
+                if out := self._unpack():
+                    return out
+        except zlib.error as exc:
+            msg = "its packed body is damaged"
+            raise ValueError(msg) from exc
+        return b""
+
+    def end(self) -> None:
+        """Nothing more comes. Raises ValueError if something was still to come."""
+        if self.pending or self._unpacker is not None:
+            msg = "its packed body ends too early"
+            raise ValueError(msg)
+
+    def _unpack(self) -> bytes:
+        """What the next step brings, which may be nothing."""
+        step = self._packed[self._at : self._at + STEP]
+        if self._unpacker is None:
+            self._unpacker = zlib.decompressobj(self._window(step[0]))
+        out = self._unpacker.decompress(step, PIECE)
+        if self._unpacker.eof:  # another member may follow
+            left = self._unpacker.unused_data
+            self._unpacker = None
+        else:
+            left = self._unpacker.unconsumed_tail
+        self._at += len(step) - len(left)
+        if not self.pending:
+            self._packed, self._at = b"", 0
+        return out
+
+    def _window(self, first: int) -> int:
+        """Zlib's frame begins with a byte whose low half is 8; without one the data is bare (RFC 9110, 8.4.1.2)."""
+        if self._gzip:
+            return 16 + zlib.MAX_WBITS
+        return zlib.MAX_WBITS if first & 0x0F == 8 else -zlib.MAX_WBITS

@@ -1,0 +1,93 @@
+"""How far a channel's host can be reached: its name, a connection, its certificate. Nothing is requested from it."""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from enum import StrEnum
+
+import msgspec
+
+from gateway.domain.urls import Proxy
+from gateway.upstream.http.connection import target_of
+from gateway.upstream.http.dial import Dialer, DialTarget, NameLookups
+from gateway.upstream.http.errors import text_of
+
+LONGEST_S = 5.0
+
+
+class Stage(StrEnum):
+    """What has to go well, in this order."""
+
+    NAME = "name"
+    CONNECTION = "connection"
+    CERTIFICATE = "certificate"
+
+
+class Reachability(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found out. ``failed`` is None if all went well."""
+
+    host: str
+    port: int
+    failed: Stage | None = None
+    text: str = ""
+    """Why it failed."""
+    addresses: tuple[str, ...] = ()
+    """Of a name."""
+    tls: str = ""
+    """Version; empty without TLS."""
+    expires_s: float | None = None
+    """When the certificate ends, in seconds since the epoch."""
+
+
+class _Peek(asyncio.Protocol):
+    """A connection that is only looked at."""
+
+    transport: asyncio.BaseTransport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+
+async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None = None) -> Reachability:
+    """Go up to the point at which a request could be sent, within so many seconds for each stage.
+
+    Through a proxy no name is looked up here but the proxy's own.
+    """
+    place, most = target_of(base_url).place, min(seconds, LONGEST_S)
+    reached = Reachability(host=place.host, port=place.port)
+    try:
+        async with asyncio.timeout(most):
+            found = await _addresses(place) if proxy is None else ()
+            reached = msgspec.structs.replace(reached, addresses=found)
+    except OSError as exc:
+        return _failed(reached, Stage.NAME, exc, most)
+    try:
+        async with asyncio.timeout(most):
+            peek = await Dialer(proxy).dial(place, _Peek)
+    except OSError as exc:
+        stage = Stage.CERTIFICATE if isinstance(exc, ssl.SSLError) else Stage.CONNECTION
+        return _failed(reached, stage, exc, most)
+    tls = peek.transport.get_extra_info("ssl_object")
+    peek.transport.close()
+    if tls is None:
+        return reached
+    ends = (tls.getpeercert() or {}).get("notAfter")
+    expires_s = float(ssl.cert_time_to_seconds(ends)) if ends else None
+    return msgspec.structs.replace(reached, tls=tls.version() or "", expires_s=expires_s)
+
+
+async def _addresses(place: DialTarget) -> tuple[str, ...]:
+    """Of a host that is a name; none of one that is an address itself."""
+    try:
+        ipaddress.ip_address(place.host)
+    except ValueError:
+        found = await NameLookups().look_up(place.host, place.port, socket.AF_UNSPEC)
+        return tuple(dict.fromkeys(address for _, _, address, _ in found))
+    return ()
+
+
+def _failed(reached: Reachability, stage: Stage, exc: OSError, seconds: float) -> Reachability:
+    slow = isinstance(exc, TimeoutError) and not exc.strerror
+    text = f"no answer within {seconds:g} s" if slow else text_of(exc)
+    return msgspec.structs.replace(reached, failed=stage, text=text)

@@ -1,0 +1,268 @@
+"""An answer whose head has come over HTTP, and its body, within the deadlines.
+
+It ends in one of three ways: read to its end, released, or aborted. Its connection is kept only after the first, or if
+the rest comes at once after the second. One timer serves all answers of a pool that are waited for: setting and
+cancelling a timer costs more than all else a connection does for a call, noting a moment costs nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from io import BytesIO
+from typing import Generic, TypeVar
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel
+from gateway.upstream import failures
+from gateway.upstream.adapter import AttemptFailed, Memory, Signs
+from gateway.upstream.http.errors import ConnectionBroken
+from gateway.upstream.http.parser import Inflater, WireAnswer
+from gateway.upstream.idle_timeout import IdleTimeout
+
+STREAM_LIMIT = 256 * 1024 * 1024
+"""Bytes of one streamed answer, decompressed."""
+LINGER_S = 0.5
+"""How long the rest of an answer that nobody wants may take before its connection is given up."""
+
+
+class HttpReply:
+    """An answer whose head has come. Implements ``adapter.Reply``."""
+
+    __slots__ = ("_answer", "_began", "_inflater", "_on_end", "_timer", "channel", "headers", "status")
+
+    def __init__(self, channel: Channel, answer: WireAnswer, on_end: Callable[[], None], began: float) -> None:
+        """Raises AttemptFailed if the body is packed in a way that was not asked for."""
+        self.channel = channel
+        self._answer = answer
+        self._on_end: Callable[[], None] | None = on_end
+        self._began = began
+        self._timer: asyncio.TimerHandle | None = None
+        self.status = answer.status
+        self.headers: Mapping[str, str] = answer.headers
+        coding = answer.headers.get("content-encoding", "")
+        self._inflater = self._unpacking(coding.strip().lower()) if coding else None
+
+    async def read(self, limit: int, memory: Memory) -> bytes:
+        """See ``adapter.Reply``."""
+        data = b""
+        if self._answer.complete and self._inflater is None:  # the usual case: it came with its head
+            data = self._answer.rest()
+            if len(data) <= limit and memory.take(len(data)):
+                self._end()
+                return data
+        return await self._gather(data, limit, memory)
+
+    async def _gather(self, data: bytes, limit: int, memory: Memory) -> bytes:
+        """The whole body, of which ``data`` has come. It grows in one place: of its parts no further copy is made."""
+        gathered = BytesIO()
+        seconds = self.channel.timeouts.total
+        self.arm(self._began + seconds, self.expire, "total", seconds)
+        while data or (data := await self.receive()):
+            if gathered.tell() + len(data) > limit:
+                self.abort()
+                raise AttemptFailed(failures.bad_response(self.channel, f"it is longer than {limit} bytes"))
+            if not memory.take(len(data)):
+                seconds += await self._wait(memory, len(data))
+                self.arm(self._began + seconds, self.expire, "total", self.channel.timeouts.total)
+            gathered.write(data)
+            data = b""
+        self.release()
+        return gathered.getvalue()
+
+    async def _wait(self, memory: Memory, size: int) -> float:
+        """The seconds it took: the upstream waits, too, and they are not counted against it."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._disarm()
+        await memory.wait(size)
+        return loop.time() - began
+
+    def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
+        """See ``adapter.Reply``."""
+        return Incoming(self, signs, self._began)
+
+    async def receive(self) -> bytes:
+        """The next bytes; none at the end. Raises AttemptFailed."""
+        try:
+            if self._inflater is None:
+                return await self._answer.receive()
+            return await self._unpacked(self._inflater)
+        except (ConnectionBroken, ValueError) as exc:
+            self.abort()
+            raise AttemptFailed(failures.bad_response(self.channel, f"it broke off: {exc}")) from exc
+
+    async def _unpacked(self, inflater: Inflater) -> bytes:
+        """Raises ValueError when the packed body is damaged, or ends too early."""
+        while True:
+            if inflater.pending and (data := inflater.feed(b"")):
+                return data
+            packed = await self._answer.receive()
+            if not packed:
+                inflater.end()
+                return b""
+            if data := inflater.feed(packed):
+                return data
+
+    def _unpacking(self, coding: str) -> Inflater | None:
+        if coding in ("identity", ""):
+            return None
+        try:
+            return Inflater(coding)
+        except ValueError as exc:
+            self._answer.abort()
+            raise AttemptFailed(failures.bad_response(self.channel, str(exc))) from exc
+
+    def arm(self, at: float, callback: Callable[..., None], *args: object) -> None:
+        """Replaces the timer; it ends with the reply."""
+        self._disarm()
+        self._timer = asyncio.get_running_loop().call_at(at, callback, *args)
+
+    def expire(self, deadline: str, seconds: float) -> None:
+        """A deadline passed: who waits for bytes gets an error that names it."""
+        self._answer.fail(AttemptFailed(failures.too_slow(self.channel, deadline, seconds, sent=True)))
+        self._end()
+
+    def release(self) -> None:
+        """See ``adapter.Reply``."""
+        self._end()
+        if not self._answer.complete:
+            self._answer.drop(LINGER_S)
+
+    def abort(self) -> None:
+        """See ``adapter.Reply``."""
+        self._answer.abort()
+        self._end()
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end(self) -> None:
+        self._disarm()
+        if self._on_end is not None:
+            self._on_end()
+            self._on_end = None
+
+
+class Reads:
+    """Signs of life of a body nobody understands: every read is one."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.comments = 0
+
+
+class Incoming:
+    """The bytes of a stream as they come, within the deadlines of ``watch``. An iterator, so that it needs no end."""
+
+    __slots__ = ("_armed", "_left", "_reads", "_reply", "_signs", "_size", "_waiting", "_watch")
+
+    def __init__(self, reply: HttpReply, signs: Signs | None, began: float) -> None:
+        self._reply = reply
+        self._reads = Reads()
+        self._signs = signs or self._reads
+        self._watch = IdleTimeout(self._signs, reply.channel.timeouts, began)
+        self._size = 0
+        self._waiting = False
+        self._left = asyncio.get_running_loop().time()
+        """When the last bytes were given, and whoever reads went on with them."""
+        self._armed = self._watch.due().at
+        reply.arm(self._armed, self._check)
+
+    def __aiter__(self) -> "Incoming":
+        return self
+
+    async def __anext__(self) -> bytes:
+        """A connection that breaks in the middle of the events ends them: what they were tells what that means."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._watch.skip(now - self._left)
+        self._watch.look(now)
+        if (
+            at := self._watch.due().at
+        ) < self._armed:  # the idle deadline may be shorter than what is left for the head
+            self._arm(at)
+        self._waiting = True
+        try:
+            data = await self._reply.receive()
+        except AttemptFailed as failed:
+            if self._signs.events and failed.kind is not FailureKind.SLOW:
+                raise StopAsyncIteration from failed
+            raise
+        finally:
+            self._waiting = False
+            self._left = loop.time()
+        if not data:
+            raise StopAsyncIteration
+        self._reads.events += 1
+        self._size += len(data)
+        if self._size > STREAM_LIMIT:
+            self._reply.abort()
+            raise AttemptFailed(
+                failures.bad_response(self._reply.channel, f"it is longer than {STREAM_LIMIT >> 20} MiB")
+            )
+        return data
+
+    def _check(self) -> None:
+        """The timer's: a deadline has passed, or was put off meanwhile. Time the client takes is not counted."""
+        now = asyncio.get_running_loop().time()
+        self._watch.look(now)
+        due = self._watch.due()
+        if not self._waiting:
+            self._arm(now + due.seconds)
+        elif now < due.at:
+            self._arm(due.at)
+        else:
+            self._reply.expire(due.name, due.seconds)
+
+    def _arm(self, at: float) -> None:
+        self._armed = at
+        self._reply.arm(at, self._check)
+
+
+Item = TypeVar("Item")
+
+
+class Deadlines(Generic[Item]):
+    """Calls ``expire`` for what is still noted when its time is over, no more than a turn of the loop later."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[Item, float], None]) -> None:
+        self._loop = loop
+        self._expire = expire
+        self._due: dict[Item, tuple[float, float]] = {}
+        """The moment, and how many seconds were given."""
+        self._next = 0.0
+        """When the timer goes off, if there is one."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def note(self, item: Item, seconds: float) -> None:
+        """It must be struck out within so many seconds."""
+        at = self._loop.time() + seconds
+        self._due[item] = at, seconds
+        if self._timer is None or at < self._next:
+            self._set(at)
+
+    def strike(self, item: Item) -> None:
+        """It has come to its end."""
+        self._due.pop(item, None)
+
+    def close(self) -> None:
+        """Nothing expires any more."""
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _set(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._next = at
+        self._timer = self._loop.call_at(at, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        for item, (_, seconds) in [entry for entry in self._due.items() if entry[1][0] <= now]:
+            del self._due[item]
+            self._expire(item, seconds)
+        if self._due:
+            self._set(min(at for at, _ in self._due.values()))

@@ -1,0 +1,84 @@
+"""Parameters an upstream refused, remembered for an hour, so that a call is saved by leaving them out."""
+
+import msgspec
+
+from gateway.domain.channel import Channel, Served, TokenLimitField
+from gateway.domain.units import ChannelId, Millis
+from gateway.upstream.adapter import Failure, Learned, Order
+from gateway.upstream.vendors import vendor_of
+
+KEEP_MS = 3_600_000
+
+NEVER_DROPPED = frozenset({"model", "messages", "tools", "response_format", "stream"})
+"""Without these the answer would be another one."""
+
+_OTHER_LIMIT = {
+    "max_tokens": TokenLimitField.MAX_COMPLETION_TOKENS,
+    "max_completion_tokens": TokenLimitField.MAX_TOKENS,
+}
+
+
+class LearnedParams:
+    """What was learned per channel and upstream model. The clock is a parameter."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[ChannelId, str], tuple[Learned, Millis]] = {}
+
+    def of(self, channel: ChannelId, served: Served, now: Millis) -> Learned:
+        """What is known now."""
+        found = self._known.get((channel, served.upstream_name)) if self._known else None
+        if found is None:
+            return NOTHING
+        learned, until = found
+        if until <= now:
+            del self._known[channel, served.upstream_name]
+            return NOTHING
+        return learned
+
+    def learn(self, channel: Channel, served: Served, order: Order, failure: Failure, now: Millis) -> bool:
+        """Whether the same channel should be asked once more, because this time something will be left out.
+
+        A strict channel loses nothing that the client sent; the ``stream_options`` of our own are always left out.
+        Upstreams that check a whole request name all they refuse: all of it is learned at once.
+        """
+        before = after = self.of(channel.id, served, now)
+        for parameter in failure.parameters:
+            name = _client_name(parameter, channel)
+            ours = name == "stream_options" and name not in order.fields and order.stream
+            if (channel.strict and not ours) or name in NEVER_DROPPED or not (ours or _was_sent(name, order)):
+                continue
+            after = _with(after, name)
+        if after == before:
+            return False
+        self._known[channel.id, served.upstream_name] = (after, Millis(now + KEEP_MS))
+        return True
+
+    def forget(self, channel: ChannelId) -> None:
+        """The channel was changed or removed."""
+        for key in [key for key in self._known if key[0] == channel]:
+            del self._known[key]
+
+
+NOTHING = Learned()
+
+
+def _client_name(parameter: str, channel: Channel) -> str:
+    """What the client calls a parameter that the upstream names."""
+    renamed = {there: here for here, there in vendor_of(channel.preset, channel.base_url).rename}
+    return renamed.get(parameter, parameter)
+
+
+def _was_sent(name: str, order: Order) -> bool:
+    names = _OTHER_LIMIT if name in _OTHER_LIMIT else (name,)
+    return any(sent in order.fields for sent in names)
+
+
+def _with(learned: Learned, name: str) -> Learned:
+    """A refused output limit is tried by its other name, never dropped: the output would have no bound."""
+    if name in _OTHER_LIMIT:
+        return (
+            learned
+            if learned.token_limit_field
+            else msgspec.structs.replace(learned, token_limit_field=_OTHER_LIMIT[name])
+        )
+    return learned if name in learned.dropped else msgspec.structs.replace(learned, dropped=(*learned.dropped, name))

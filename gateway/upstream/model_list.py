@@ -1,0 +1,132 @@
+"""The models an upstream says it has: asked for page by page, read in any of the shapes of ``GET /models``."""
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Protocol
+
+import msgspec
+
+from gateway.domain.channel import Channel, Served, UpstreamPrices
+from gateway.domain.text import plain
+from gateway.domain.units import DOLLAR, MILLION, Millis, Nanos
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Prepared
+
+NAME_LIMIT = 200
+MODELS_LIMIT = 5000
+
+_CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx_train", "n_ctx")
+"""OpenRouter and Together, vLLM, Groq, LM Studio and Mistral, llama.cpp."""
+_MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens", *_CONTEXT[:4])
+"""Groq, relays; else the context. llama.cpp's is not meant: ``n_ctx_train`` is not the context it runs with."""
+
+_PRICES = (
+    ("prompt", "completion", "input_cache_read", "input_cache_write", MILLION),
+    ("input", "output", "cached_input", "cache_write", 1),
+)
+"""OpenRouter's names, in dollars a token; Together's and our own, in dollars a million. The last is the factor."""
+_LEAST = Decimal("0.0001")
+"""Nobody sells a million tokens for less than that: such a number is meant a token."""
+_MOST = Decimal(100_000)
+"""Dollars a million tokens that nobody asks for."""
+
+
+def read_models(body: bytes) -> list[Served] | None:
+    """The models in the order they are listed; None if the body is no list of models.
+
+    Ollama sends ``data: null`` when it has none; llama.cpp has a parallel ``models``; Gemini's names begin with
+    ``models/``, which is left out.
+    """
+    found = rawjson.maybe(body.strip())
+    if isinstance(found, dict):
+        if "data" not in found:
+            return None
+        found = [] if found["data"] is None else found["data"]
+    if not isinstance(found, list):
+        return None
+    served = (_read_model(entry) for entry in found[:MODELS_LIMIT])
+    return list({model.name: model for model in served if model}.values())
+
+
+def _read_model(entry: Any) -> Served | None:
+    name = entry.get("id") if isinstance(entry, dict) else None
+    if not isinstance(name, str) or not name or name != plain(name, NAME_LIMIT):
+        return None
+    name = name.removeprefix("models/")
+    created = entry.get("created")
+    seconds = created if type(created) is int and 0 < created < 10_000_000_000 else 0
+    meta = entry.get("meta")
+    holders = (entry, meta if isinstance(meta, dict) else {})
+    return Served(
+        name=name,
+        created=Millis(seconds * 1000),
+        context=_size(holders, _CONTEXT),
+        max_output=_size((entry,), _MAX_OUTPUT),
+        told=_told(entry),
+    )
+
+
+def _size(holders: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
+    """The first number of tokens that makes sense."""
+    found = (holder.get(name) for holder in holders for name in names)
+    return next((value for value in found if type(value) is int and 0 < value < 1_000_000_000), None)
+
+
+def _told(entry: dict[str, Any]) -> UpstreamPrices | None:
+    """The price; None if there is none for input and output, or one that makes no sense."""
+    pricing = entry.get("pricing")
+    if not isinstance(pricing, dict):
+        return None
+    for *names, factor in _PRICES:
+        first, second, cached, write = (_per_million(pricing.get(name), factor) for name in names)
+        if first is not None and second is not None:
+            return UpstreamPrices(input=first, output=second, cached_input=cached, cache_write=write)
+    return None
+
+
+def _per_million(value: object, factor: int) -> Nanos | None:
+    if type(value) not in (int, float, str):
+        return None
+    try:
+        dollars = Decimal(str(value)) * factor
+    except InvalidOperation:
+        return None
+    if not dollars.is_finite() or not 0 <= dollars <= _MOST:  # OpenRouter's -1: it depends on where the call goes
+        return None
+    if factor == 1 and 0 < dollars < _LEAST:
+        dollars *= MILLION
+    return Nanos(int((dollars * DOLLAR).to_integral_value()))
+
+
+HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
+
+
+class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
+    """One page of a list."""
+
+    models: list[Served]
+    after: str = ""
+    """What to ask for the next page with; empty: this is the last one."""
+
+
+class ModelListing(Protocol):
+    """How one dialect lists models. Pure."""
+
+    def ask(self, channel: Channel, after: str) -> Prepared:
+        """The request for the first page, or for the one after another."""
+
+    def read(self, body: bytes) -> ModelPage | None:
+        """The page; None if the body is none."""
+
+
+class PlainModelListing:
+    """OpenAI's way: everything at once."""
+
+    def ask(self, channel: Channel, after: str) -> Prepared:
+        """See ``Listing``."""
+        return Prepared(url=channel.base_url.rstrip("/") + "/models", headers=HEADERS, body=b"")
+
+    def read(self, body: bytes) -> ModelPage | None:
+        """See ``Listing``."""
+        models = read_models(body)
+        return None if models is None else ModelPage(models=models)

@@ -1,0 +1,276 @@
+"""A plain chat completion: checked, and mended where clients would stumble; the rest passes as it came.
+
+Most answers need no mending. They are recognized in one typed decode and go to the client as the bytes they came as.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.domain.text import plain
+from gateway.domain.usage import UsageSource
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
+from gateway.upstream.error_body import excerpt, read_error
+from gateway.upstream.failures import bad_response
+from gateway.upstream.openai import chunks
+from gateway.upstream.openai.chunks import BROKEN, COMPLETION, ID_LIMIT, REASONS, finish_reason, identity, upstream_id
+from gateway.upstream.openai.inband_errors import failure_in, failure_word, is_error
+from gateway.upstream.openai.tool_calls import made_id, spoken
+from gateway.upstream.output_counter import OutputCounter
+from gateway.upstream.rawjson import Fields
+from gateway.upstream.redaction.answers import Screen
+from gateway.upstream.usage_report import UsageReports
+from gateway.upstream.usage_shapes import RegularUsage, reading_of
+
+_ASSISTANT = msgspec.Raw(b'"assistant"')
+
+
+class Mended(msgspec.Struct, frozen=True):
+    """What was found: the finish reason, and whether the choice was edited."""
+
+    finish: str
+    changed: bool
+
+
+def mend(choice: Fields, position: int, seed: str, tally: OutputCounter, channel: Channel) -> Mended:
+    """Edits the choice in place. Raises ValueError if it is none, AttemptFailed if it ended in a failure."""
+    message = rawjson.fields(choice.get("message", rawjson.NULL))
+    before = dict(message)
+    chunks.normalize_texts(message)
+    chunks.count_texts(message, tally)
+    message.setdefault("content", rawjson.NULL)
+    if not rawjson.maybe(message.get("role")):
+        message["role"] = _ASSISTANT
+    tools = _mend_calls(message, f"{seed}/{position}", tally)
+    reason = rawjson.value(choice.get("finish_reason"))
+    if isinstance(reason, str) and reason in BROKEN:
+        raise AttemptFailed(failure_word(str(reason), channel))
+    finish = finish_reason(reason if isinstance(reason, str) else "", tools=tools)
+    changed = message != before
+    if changed:
+        choice["message"] = rawjson.raw(message)
+    if finish != reason:
+        choice["finish_reason"] = rawjson.raw(finish)
+        changed = True
+    if not isinstance(rawjson.value(choice.get("index")), int):
+        choice["index"] = rawjson.raw(position)
+        changed = True
+    return Mended(finish, changed)
+
+
+def _mend_calls(message: Fields, seed: str, tally: OutputCounter) -> bool:
+    """Whether there are tool calls; an empty list of them is taken out."""
+    if "tool_calls" not in message:
+        legacy = message.get("function_call", rawjson.NULL)
+        tally.add("" if rawjson.is_null(legacy) else bytes(legacy).decode())
+        return False
+    raw = message["tool_calls"]
+    calls = [] if rawjson.is_null(raw) else rawjson.objects(raw)
+    if not calls:
+        del message["tool_calls"]
+        return False
+    changed = False
+    for number, call in enumerate(calls):
+        changed = _mend_call(call, made_id(seed, number), tally) or changed
+    if changed:
+        message["tool_calls"] = rawjson.raw(calls)
+    return True
+
+
+def _mend_call(call: Fields, spare_id: str, tally: OutputCounter) -> bool:
+    tally.tool()
+    before = dict(call)
+    kind = "custom" if "custom" in call else "function"
+    call.setdefault("type", rawjson.raw(kind))
+    if not rawjson.value(call.get("id")):
+        call["id"] = rawjson.raw(spare_id)
+    inner = rawjson.fields(call.get(kind, rawjson.NULL))
+    said = spoken(inner, kind, tally, first=True)
+    if said != inner:
+        call[kind] = rawjson.raw(said)
+    return call != before
+
+
+class _RegularMessage(msgspec.Struct, gc=False):
+    role: str
+    content: str | None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | msgspec.UnsetType | None = msgspec.UNSET
+    tool_calls: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    function_call: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Choice(msgspec.Struct, gc=False):
+    index: int
+    message: _RegularMessage
+    finish_reason: str
+    logprobs: msgspec.Raw = rawjson.NULL
+
+
+class _Answer(msgspec.Struct, gc=False):
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[_Choice]
+    usage: RegularUsage
+    timings: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    service_tier: str | None = None
+    system_fingerprint: str | None = None
+
+
+class _BareChoice(_Choice, gc=False, forbid_unknown_fields=True):
+    """One with nothing in it that is not read here."""
+
+
+class _BareAnswer(_Answer, gc=False, forbid_unknown_fields=True):
+    """The same; in most answers one decode thus tells that there are no other fields to be screened."""
+
+    choices: list[_BareChoice]  # type: ignore[assignment]
+
+
+_Found = TypeVar("_Found")
+
+_CHOICES = msgspec.json.Decoder(list[_Choice])
+_BARE_CHOICES = msgspec.json.Decoder(list[_BareChoice])
+_ANSWER = msgspec.json.Decoder(_Answer)
+_BARE_ANSWER = msgspec.json.Decoder(_BareAnswer)
+
+
+def whole_of_regular(body: bytes, order: Order) -> Whole | None:
+    """The answer as it came, if nothing in it is to be changed; else None."""
+    screen = order.screen
+    found: _Answer | None = _decoded(_BARE_ANSWER, body)
+    if found is None:
+        found = _decoded(_ANSWER, body)
+        if found is None or _shows_beside(body, screen):
+            return None
+    name = found.id
+    good = 0 < len(name) < ID_LIMIT and found.created > 0 and found.object == "chat.completion"
+    if not good or found.model != order.model or found.timings is not msgspec.UNSET or plain(name, ID_LIMIT) != name:
+        return None
+    if screen.shows(name) or screen.shows(found.system_fingerprint or "") or screen.shows(found.service_tier or ""):
+        return None
+    tally = OutputCounter()
+    finish = _finish(found.choices, tally)
+    reading = reading_of(found.usage)
+    if not finish or reading is None or not (reading.usage.total or tally.empty):
+        return None
+    return Whole(body=body, reported=reading.usage, finish=finish, upstream_id=name, tally=tally)
+
+
+def finish_of_regular(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> str:
+    """The finish reason of the first choice, and the texts in the tally; empty if one of the choices is not regular."""
+    found: Sequence[_Choice] | None = _decoded(_BARE_CHOICES, choices)
+    if found is None:
+        found = _decoded(_CHOICES, choices)
+        if found is None or any(map(screen.hides_in, rawjson.objects(choices))):
+            return ""
+    return _finish(found, tally)
+
+
+def _decoded(decoder: "msgspec.json.Decoder[_Found]", data: bytes | msgspec.Raw) -> _Found | None:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _shows_beside(body: bytes, screen: Screen) -> bool:
+    """Whether a secret shows in the answer, or in one of its choices, beside what is read here."""
+    fields = rawjson.fields(body)
+    return screen.hides_in(fields) or any(map(screen.hides_in, rawjson.objects(fields["choices"])))
+
+
+def _finish(found: Sequence[_Choice], tally: OutputCounter) -> str:
+    if not found or not all(_is_regular(choice, i) for i, choice in enumerate(found)):
+        return ""
+    for choice in found:
+        message = choice.message
+        for text in (message.content, message.reasoning_content, message.reasoning, message.refusal):
+            if text:
+                tally.add(text)
+    return found[0].finish_reason
+
+
+def _is_regular(choice: _Choice, position: int) -> bool:
+    message = choice.message
+    twice = message.reasoning_content is not None and message.reasoning is not msgspec.UNSET
+    return (
+        choice.index == position
+        and message.role == "assistant"
+        and choice.finish_reason in REASONS
+        and message.tool_calls is msgspec.UNSET
+        and message.function_call is msgspec.UNSET
+        and not twice
+    )
+
+
+def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
+    """The answer. Raises AttemptFailed when it is an error, or no chat completion.
+
+    Blank lines before it are legal: DeepSeek sends them to keep the connection alive.
+    """
+    body = body.strip().removeprefix(b"\xef\xbb\xbf")
+    tally = OutputCounter()
+    try:
+        if not body.isascii():
+            body.decode()  # what is passed on unopened must be UTF-8, too
+        if (regular := whole_of_regular(body, order)) is not None:
+            return regular
+        answer = rawjson.fields(body)
+        finish = finish_of_regular(answer.get("choices", rawjson.NULL), tally, order.screen)
+        if not finish:
+            finish = _mend(answer, order, tally, channel)
+        if not finish and is_error(answer):
+            raise AttemptFailed(failure_in(body, channel))
+    except ValueError as exc:
+        raise AttemptFailed(_no_completion(body, channel)) from exc
+    if not finish:
+        raise AttemptFailed(_no_completion(body, channel))
+    return _finished(answer, finish, order, tally)
+
+
+def _mend(answer: Fields, order: Order, tally: OutputCounter, channel: Channel) -> str:
+    """Mends the choices; returns the first one's finish reason, or nothing if there are none. Raises ValueError."""
+    found = answer.get("choices", rawjson.NULL)
+    choices = [] if rawjson.is_null(found) else rawjson.objects(found)
+    mended = [mend(choice, i, order.answer_id, tally, channel) for i, choice in enumerate(choices)]
+    cleaned = [order.screen.clean(choice) for choice in choices]
+    if any(cleaned) or any(choice.changed for choice in mended):
+        answer["choices"] = rawjson.raw(choices)
+    return mended[0].finish if mended else ""
+
+
+def _finished(answer: Fields, finish: str, order: Order, tally: OutputCounter) -> Whole:
+    reports = UsageReports(order.fields)
+    reports.see(answer)
+    reported = reports.usage(tally)
+    if reported is None:
+        answer.pop("usage", None)
+    elif reports.corrected:
+        estimated = reported.source is UsageSource.PARTIAL
+        answer["usage"] = reports.as_sent() or rawjson.raw(as_object(reported, estimated=estimated))
+    if reported is not None and order.screen.hides(answer.get("usage", rawjson.NULL)):
+        answer["usage"] = rawjson.raw(as_object(reported))
+    name = upstream_id(answer, order.screen)
+    answer.update(identity(answer, name, order, COMPLETION))
+    order.screen.clean(answer)
+    return Whole(
+        body=rawjson.encode(answer),
+        reported=reported,
+        finish=finish,
+        upstream_id=name,
+        tally=tally,
+        marks=reports.marks,
+    )
+
+
+def _no_completion(body: bytes, channel: Channel) -> Failure:
+    said = read_error(body[:65536])
+    what = "no chat completion" if said.json else "no JSON"
+    return bad_response(channel, f"it is {what}: {said.message or excerpt(body) or 'an empty body'}")

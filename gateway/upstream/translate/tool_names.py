@@ -1,0 +1,136 @@
+"""What a client calls its tools and tool calls, as another dialect accepts it, and back; and the signatures of calls.
+
+A name that is fit stays as it is. Another one is spelled with fit letters and ends in a digest of the original, so that
+two names never become one, and the same name becomes the same whatever else is in the request.
+
+Vendors want a signature back to believe that the model really reasoned its way to a call: Gemini signs each call,
+Anthropic the thinking before it, and both want to see that again in the next request. Most clients drop fields they do
+not know, so signatures are kept here, by the call's id: in memory only, bounded, oldest first out. The event loop
+remembers and forgets; another thread may recall at any moment, so no step may depend on the one before.
+"""
+
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, plain_escapes
+from gateway.domain.long_strings import holds
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order
+from gateway.upstream.translate.request import ChatFields, read_request
+
+DIGEST = 8
+"""Hex digits at the end of a name that was changed."""
+_CHANGED = re.compile(r".*_[0-9a-f]{8}", re.DOTALL)
+
+
+class Spelling(msgspec.Struct, frozen=True):
+    """What a dialect accepts."""
+
+    fit: "re.Pattern[str]"
+    """The whole name."""
+    odd: "re.Pattern[str]"
+    """One character that is not accepted."""
+    limit: int
+    """Characters."""
+    first: str = ""
+    """What a changed name begins with, where not every character may come first."""
+
+    def sent(self, name: str) -> str:
+        """The name as it is sent."""
+        if self.fit.fullmatch(name):
+            return name
+        digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:DIGEST]
+        return (self.first + self.odd.sub("_", name))[: self.limit - DIGEST - 1] + "_" + digest
+
+
+class ToolNames:
+    """The client's names for the tools an answer names. Looks into the request only if one may be a changed one."""
+
+    def __init__(self, order: Order, spelling: Spelling) -> None:
+        self._order = order
+        self._spelling = spelling
+        self._known: dict[str, str] | None = None
+
+    def back(self, name: str) -> str:
+        """The client's name for one that was sent; one that was never sent stays as it is."""
+        if not _CHANGED.fullmatch(name):
+            return name
+        if self._known is None:
+            self._known = {self._spelling.sent(own): own for own in _tool_names(self._order)}
+        return self._known.get(name, name)
+
+
+def _tool_names(order: Order) -> Iterable[str]:
+    """The names in the request; it was read before, so it can be read."""
+    try:
+        request = read_request(order.fields)
+    except BadRequest:
+        return ()
+    return (*defined(request), *called(request))
+
+
+def defined(request: ChatFields) -> list[str]:
+    """Names of the functions that may be called."""
+    tools = [tool.function.name for tool in request.tools or () if tool.function is not None]
+    return tools + [function.name for function in request.functions or ()]
+
+
+def called(request: ChatFields) -> list[str]:
+    """Names of the functions that were called in earlier turns, each once."""
+    calls = [call.function for message in request.messages for call in message.tool_calls or ()]
+    legacy = [message.function_call for message in request.messages]
+    return list(dict.fromkeys(function.name for function in (*calls, *legacy) if function is not None))
+
+
+ENTRIES = 4096
+BYTES = 16 * 1024 * 1024
+"""Of all that is kept."""
+
+_ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*")')
+
+
+class Signatures:
+    """What was seen of one kind, by tool call id."""
+
+    def __init__(self, entries: int = ENTRIES, size: int = BYTES) -> None:
+        self._entries = entries
+        self._limit = size
+        self._size = 0
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+
+    def remember(self, call_id: str, signature: bytes) -> None:
+        """Keep it; what is larger than all the room there is, is not kept."""
+        self._forget(call_id)
+        if not call_id or not signature or len(signature) > self._limit:
+            return
+        self._kept[call_id] = signature
+        self._size += len(signature)
+        while self._size > self._limit or len(self._kept) > self._entries:
+            self._size -= len(self._kept.popitem(last=False)[1])
+
+    def recall(self, call_id: str) -> bytes:
+        """What belongs to the call; empty if nothing is known."""
+        found = self._kept.get(call_id, b"")
+        with suppress(KeyError):
+            self._kept.move_to_end(call_id)
+        return found
+
+    def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """Input tokens of what is kept for the tool calls in a request, at most: as often as a call stands in it."""
+        if not self._kept:
+            return 0
+        messages = plain_escapes(fields.get("messages", b""))
+        if not holds(messages, b'"tool_calls"'):
+            return 0
+        ids = (rawjson.maybe(found[1]) for found in _ID.finditer(messages))
+        size = sum(len(self._kept.get(call_id, b"")) for call_id in ids)
+        return -(-size // BOUND_BYTES_PER_TOKEN)
+
+    def _forget(self, call_id: str) -> None:
+        self._size -= len(self._kept.pop(call_id, b""))

@@ -1,0 +1,179 @@
+"""The only way to the upstreams: a pool of connections for each channel, or the mock in this process."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import msgspec
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.errors import AnswerMemoryFull
+from gateway.domain.units import ChannelId
+from gateway.upstream import failures
+from gateway.upstream.adapter import AttemptFailed, Learned, Memory, Order, Prepared, Reply, Unlimited, Whole
+from gateway.upstream.credentials import headers_of, proxy_to
+from gateway.upstream.dialects import adapter, listing
+from gateway.upstream.http.pool import Pool, TotalSlots
+from gateway.upstream.http.reachability import Reachability, check_reachability
+from gateway.upstream.mock import Mock
+from gateway.upstream.model_list import ModelPage
+from gateway.upstream.redaction.redaction import Redaction
+
+MOST_KEYS = 50
+"""Of one channel; each has a pool of its own."""
+LIST_LIMIT = 16 * 1024 * 1024
+LIST_PAGES = 20
+"""Of one list; no vendor has so many models."""
+LIST_S = 20.0
+"""For the head of a list of models."""
+
+
+class Upstreams:
+    """The pools of all channels. ``environ`` resolves ``env:NAME`` references."""
+
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, mock: Mock | None = None, most: Callable[[], int] = lambda: 0
+    ) -> None:
+        """``most`` says how many connections all pools together may have open; 0: any number."""
+        self._environ = os.environ if environ is None else environ
+        self._mock = mock or Mock()
+        self._total = TotalSlots(most)
+        self.redaction = Redaction(self._environ)
+        self._pools: dict[ChannelId, list[Pool]] = {}
+        """Of each channel one, or one for each of its keys."""
+        self._retired: list[Pool] = []
+        self.share: Callable[[], AbstractContextManager[Memory]] = lambda: nullcontext(Unlimited())
+        """What a list of models, or the answer to a test, takes of the memory for answers."""
+        self.dates: dict[ChannelId, str] = {}
+        """The ``Date`` header of each channel's last list of models: the time by the upstream's clock."""
+
+    async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
+        """The answer's head. Raises AttemptFailed."""
+        if channel.dialect is Dialect.MOCK:
+            return await self._mock.answer(channel, prepared)
+        if self._retired:
+            await self._bury()
+        return await self._pool(channel).send("POST", prepared, channel.timeouts.head)
+
+    async def complete(self, channel: Channel, order: Order, served: Served, learned: Learned, limit: int) -> Whole:
+        """One plain call with an answer of at most ``limit`` bytes. Raises UpstreamError."""
+        speaks = adapter(channel.dialect)
+        order = msgspec.structs.replace(order, screen=self.redaction.screen(channel))
+        with self.redaction.errors_of(channel):
+            reply = await self.send(channel, speaks.prepare(order, channel, served, learned), stream=False)
+            with self._gathering(channel, reply, "its answer") as memory:
+                body = await reply.read(limit, memory)
+            if not 200 <= reply.status < 300:
+                raise AttemptFailed(speaks.failure(channel, reply.status, reply.headers, body))
+            return speaks.whole(body, order, channel)
+
+    async def check_reachability(self, channel: Channel) -> Reachability | None:
+        """How far the channel's host can be reached; None if there is no connection of ours to make.
+
+        Raises UpstreamError if its proxy cannot be used.
+        """
+        if channel.dialect is Dialect.MOCK:
+            return None
+        with self.redaction.errors_of(channel):
+            found = await check_reachability(
+                channel.base_url, channel.timeouts.connect, proxy_to(channel, self._environ)
+            )
+        return msgspec.structs.replace(found, text=self.redaction.text(found.text, channel))
+
+    async def fetch_models(self, channel: Channel) -> list[Served]:
+        """The models the upstream lists now; when that was by its own clock is kept. Raises UpstreamError."""
+        with self.redaction.errors_of(channel):
+            return await self._fetch(channel)
+
+    async def discover_root(self, channel: Channel) -> tuple[str, list[Served]]:
+        """The base URL under which the list of models lies, and that list: as given, with ``/v1`` or without.
+
+        Native dialects have but one. Raises UpstreamError of the URL as given if there is none.
+        """
+        with self.redaction.errors_of(channel):
+            return await self._discover(channel)
+
+    @contextmanager
+    def _gathering(self, channel: Channel, reply: Reply, what: str) -> Iterator[Memory]:
+        """What a body takes of the memory for answers while the block reads it; the reply ends with the block."""
+        try:
+            with self.share() as memory:
+                yield memory
+        except AnswerMemoryFull as error:
+            raise AttemptFailed(failures.not_gathered(channel, what, error)) from error
+        finally:
+            reply.abort()
+
+    async def _discover(self, channel: Channel) -> tuple[str, list[Served]]:
+        base = channel.base_url.rstrip("/").removesuffix("/chat/completions")
+        other = base.removesuffix("/v1") if base.endswith("/v1") else base + "/v1"
+        try:
+            return base, await self._list_at(base, channel)
+        except AttemptFailed as failed:
+            unreachable = failed.kind in {FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH}
+            if unreachable or channel.dialect is not Dialect.OPENAI:
+                raise
+            try:
+                return other, await self._list_at(other, channel)
+            except AttemptFailed:
+                raise failed from None
+
+    async def _fetch(self, channel: Channel) -> list[Served]:
+        if channel.dialect is Dialect.MOCK:
+            return self._mock.models()
+        models: dict[str, Served] = {}
+        after = ""
+        for _ in range(LIST_PAGES):
+            page = await self._fetch_page(channel, after)
+            models |= {model.name: model for model in page.models}
+            after = page.after
+            if not after:
+                break
+        return self.redaction.models(models.values(), channel)
+
+    async def _fetch_page(self, channel: Channel, after: str) -> ModelPage:
+        lists = listing(channel.dialect)
+        reply = await self._pool(channel).send("GET", lists.ask(channel, after), LIST_S)
+        with self._gathering(channel, reply, "its list of models") as memory:
+            body = await reply.read(LIST_LIMIT, memory)
+            page = lists.read(body) if reply.status == 200 else None
+        self.dates[channel.id] = reply.headers.get("date", "")
+        if reply.status != 200:
+            raise AttemptFailed(adapter(channel.dialect).failure(channel, reply.status, reply.headers, body))
+        if page is None:
+            raise AttemptFailed(failures.bad_response(channel, "its list of models cannot be read"))
+        return page
+
+    async def _list_at(self, base_url: str, channel: Channel) -> list[Served]:
+        return await self._fetch(msgspec.structs.replace(channel, base_url=base_url))
+
+    def forget(self, channel_id: ChannelId) -> None:
+        """The channel was changed or removed: running calls go on, new ones connect anew."""
+        self._retired += self._pools.pop(channel_id, ())
+        self.dates.pop(channel_id, None)
+
+    async def close(self) -> None:
+        """Ends everything, running answers too."""
+        for pools in [*self._pools.values(), self._retired]:
+            for pool in pools:
+                await pool.close()
+        self._pools.clear()
+        self._retired.clear()
+
+    def _pool(self, channel: Channel) -> Pool:
+        pools = self._pools.get(channel.id, ())
+        for pool in pools:
+            if pool.fits(channel):
+                return pool
+        if len(pools) > MOST_KEYS:  # calls that began before several edits of their channel
+            self.forget(channel.id)
+        pool = Pool(channel, headers_of(channel, self._environ), proxy_to(channel, self._environ), self._total)
+        self._pools.setdefault(channel.id, []).append(pool)
+        return pool
+
+    async def _bury(self) -> None:
+        idle = [pool for pool in self._retired if not pool.busy]
+        self._retired = [pool for pool in self._retired if pool.busy]
+        for pool in idle:
+            await pool.close()

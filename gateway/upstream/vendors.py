@@ -1,0 +1,371 @@
+"""What is known of vendors and model servers, as one table. Model line-ups change: rows, not code.
+
+A channel's row is found by its preset, else by the host of its base URL; an unknown upstream gets ``PLAIN``. Facts are
+from the vendors' documentation and sources, read in the middle of 2026.
+"""
+
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gateway.domain.channel import Dialect, TokenLimitField
+
+
+class Auth(StrEnum):
+    """Where the key goes."""
+
+    BEARER = "bearer"
+    API_KEY = "api-key"
+
+
+class VendorModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs for some models of an upstream."""
+
+    patterns: tuple[str, ...]
+    """Upstream names, as in a shell."""
+    token_limit_field: TokenLimitField
+
+
+class Swap(msgspec.Struct, frozen=True):
+    """A value that has another name there. Values are JSON texts."""
+
+    field: str
+    """Top-level field."""
+    found: bytes
+    instead: bytes
+
+
+class Vendor(msgspec.Struct, frozen=True, kw_only=True):
+    """One upstream: where it is and how a request must be changed for it. The defaults change nothing."""
+
+    name: str
+    dialect: Dialect = Dialect.OPENAI
+    """What it is spoken to in unless the channel says otherwise."""
+    base_url: str = ""
+    """Empty: it has no fixed place."""
+    key_variable: str = ""
+    """The environment variable in which its own documentation keeps the key; empty: it needs none, or names none."""
+    hosts: tuple[str, ...] = ()
+    """Host patterns, with ``:port`` for servers known by their port."""
+    auth: Auth = Auth.BEARER
+    token_limit_field: TokenLimitField = TokenLimitField.KEEP
+    models: tuple[VendorModel, ...] = ()
+    """The first row that fits wins."""
+    allow: frozenset[str] = frozenset()
+    """If not empty: only these top-level fields are accepted there."""
+    deny: frozenset[str] = frozenset()
+    """Top-level fields it refuses."""
+    rename: tuple[tuple[str, str], ...] = ()
+    """Top-level fields that have another name there."""
+    swaps: tuple[Swap, ...] = ()
+    message_allow: frozenset[str] = frozenset()
+    """If not empty: only these fields of a message are accepted there."""
+    message_deny: frozenset[str] = frozenset()
+    stream_options: bool = True
+    """It can be asked for the usage of a stream."""
+    empty_content: bool = False
+    """``content: null`` of a message without tool calls must be sent as ``""``."""
+    drop_nulls: bool = False
+    """Null fields of assistant messages must be left out."""
+    short_tool_ids: bool = False
+    """Ids of tool calls must be nine letters and digits."""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether a request goes out as it came, but for its model, its output limit and what streams need."""
+        return not (self.allow or self.deny or self.rename or self.swaps or self.edits_messages)
+
+    @property
+    def edits_messages(self) -> bool:
+        """Whether the messages must be opened."""
+        return bool(
+            self.message_allow or self.message_deny or self.empty_content or self.drop_nulls or self.short_tool_ids
+        )
+
+    def accepts(self, name: str) -> bool:
+        """Whether a top-level field is accepted there."""
+        return name not in self.deny and (not self.allow or name in self.allow)
+
+    def limit_field(self, upstream_model: str) -> TokenLimitField:
+        """The name of the output limit that this model takes."""
+        for row in self.models:
+            if any(fnmatchcase(upstream_model, pattern) for pattern in row.patterns):
+                return row.token_limit_field
+        return self.token_limit_field
+
+
+PLAIN = Vendor(name="")
+"""Nothing is known: the request goes out as it came."""
+
+_REASONING = VendorModel(
+    patterns=("o1*", "o3*", "o4*", "gpt-5*", "gpt-6*"), token_limit_field=TokenLimitField.MAX_COMPLETION_TOKENS
+)
+
+OPENAI = Vendor(
+    name="openai",
+    base_url="https://api.openai.com/v1",
+    key_variable="OPENAI_API_KEY",
+    hosts=("api.openai.com",),
+    models=(_REASONING,),
+)
+
+ANTHROPIC = Vendor(
+    name="anthropic",
+    dialect=Dialect.ANTHROPIC,
+    base_url="https://api.anthropic.com/v1",
+    key_variable="ANTHROPIC_API_KEY",
+    hosts=("api.anthropic.com",),
+)
+"""The place of the vendor's own dialect and of OpenAI's."""
+
+GEMINI = Vendor(
+    name="gemini",
+    dialect=Dialect.GEMINI,
+    base_url="https://generativelanguage.googleapis.com/v1beta",
+    key_variable="GEMINI_API_KEY",
+)
+"""Its host is that of its OpenAI surface, whose row is below."""
+
+AZURE = Vendor(
+    name="azure",
+    hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
+    auth=Auth.API_KEY,
+    models=(_REASONING,),  # the model is a deployment's name, which may say nothing: the channel can set the field
+)
+
+OPENROUTER = Vendor(
+    name="openrouter",
+    base_url="https://openrouter.ai/api/v1",
+    key_variable="OPENROUTER_API_KEY",
+    hosts=("openrouter.ai",),
+    swaps=(Swap("reasoning_effort", b'"max"', b'"xhigh"'),),
+)
+
+DEEPSEEK = Vendor(
+    name="deepseek",
+    base_url="https://api.deepseek.com",
+    key_variable="DEEPSEEK_API_KEY",
+    hosts=("api.deepseek.com",),
+    token_limit_field=TokenLimitField.MAX_TOKENS,
+)
+
+GROQ = Vendor(
+    name="groq",
+    base_url="https://api.groq.com/openai/v1",
+    key_variable="GROQ_API_KEY",
+    hosts=("api.groq.com",),
+    deny=frozenset({"logprobs", "top_logprobs", "logit_bias"}),
+    message_deny=frozenset({"name"}),
+    drop_nulls=True,
+)
+
+MISTRAL = Vendor(
+    name="mistral",
+    base_url="https://api.mistral.ai/v1",
+    key_variable="MISTRAL_API_KEY",
+    hosts=("api.mistral.ai", "codestral.mistral.ai"),
+    token_limit_field=TokenLimitField.MAX_TOKENS,
+    rename=(("seed", "random_seed"),),
+    swaps=(Swap("tool_choice", b'"required"', b'"any"'),),
+    stream_options=False,  # usage comes on the last chunk, unasked
+    allow=frozenset(
+        {
+            "model",
+            "messages",
+            "temperature",
+            "top_p",
+            "max_tokens",
+            "stream",
+            "stop",
+            "random_seed",
+            "metadata",
+            "response_format",
+            "tools",
+            "tool_choice",
+            "presence_penalty",
+            "frequency_penalty",
+            "n",
+            "prediction",
+            "parallel_tool_calls",
+            "prompt_mode",
+            "reasoning_effort",
+            "safe_prompt",
+            "guardrails",
+            "prompt_cache_key",
+        }
+    ),
+    message_allow=frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"}),
+    short_tool_ids=True,
+)
+
+TOGETHER = Vendor(
+    name="together",
+    base_url="https://api.together.xyz/v1",
+    key_variable="TOGETHER_API_KEY",
+    hosts=("api.together.xyz", "api.together.ai"),
+)
+
+XAI = Vendor(name="xai", base_url="https://api.x.ai/v1", key_variable="XAI_API_KEY", hosts=("api.x.ai",))
+
+FIREWORKS = Vendor(
+    name="fireworks",
+    base_url="https://api.fireworks.ai/inference/v1",
+    key_variable="FIREWORKS_API_KEY",
+    hosts=("api.fireworks.ai",),
+)
+
+CEREBRAS = Vendor(
+    name="cerebras",
+    base_url="https://api.cerebras.ai/v1",
+    key_variable="CEREBRAS_API_KEY",
+    hosts=("api.cerebras.ai",),
+)
+
+NVIDIA = Vendor(
+    name="nvidia",
+    base_url="https://integrate.api.nvidia.com/v1",
+    key_variable="NVIDIA_API_KEY",
+    hosts=("integrate.api.nvidia.com",),
+)
+
+HUGGINGFACE = Vendor(
+    name="huggingface",
+    base_url="https://router.huggingface.co/v1",
+    key_variable="HF_TOKEN",
+    hosts=("router.huggingface.co",),
+)
+
+MOONSHOT = Vendor(
+    name="moonshot",
+    base_url="https://api.moonshot.ai/v1",
+    key_variable="MOONSHOT_API_KEY",
+    hosts=("api.moonshot.ai", "api.moonshot.cn"),
+)
+
+DEEPINFRA = Vendor(
+    name="deepinfra",
+    base_url="https://api.deepinfra.com/v1/openai",
+    key_variable="DEEPINFRA_API_KEY",
+    hosts=("api.deepinfra.com",),
+)
+
+SAMBANOVA = Vendor(
+    name="sambanova",
+    base_url="https://api.sambanova.ai/v1",
+    key_variable="SAMBANOVA_API_KEY",
+    hosts=("api.sambanova.ai",),
+)
+
+GEMINI_OPENAI = Vendor(
+    name="gemini-openai",
+    base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+    hosts=("generativelanguage.googleapis.com",),
+    allow=frozenset(
+        {
+            "model",
+            "messages",
+            "temperature",
+            "top_p",
+            "max_tokens",
+            "max_completion_tokens",
+            "n",
+            "stream",
+            "stop",
+            "stream_options",
+            "tools",
+            "tool_choice",
+            "parallel_tool_calls",
+            "response_format",
+            "reasoning_effort",
+            "presence_penalty",
+            "frequency_penalty",
+            "seed",
+            "logprobs",
+            "top_logprobs",
+            "extra_body",
+            "modalities",
+            "audio",
+        }
+    ),
+)
+
+OLLAMA = Vendor(
+    name="ollama",
+    base_url="http://127.0.0.1:11434/v1",
+    hosts=("*:11434",),
+    token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored: the output has no bound
+    empty_content=True,
+)
+
+LMSTUDIO = Vendor(
+    name="lmstudio",
+    base_url="http://127.0.0.1:1234/v1",
+    hosts=("*:1234",),
+    swaps=(Swap("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
+)
+
+LLAMACPP = Vendor(name="llamacpp", base_url="http://127.0.0.1:8080/v1", hosts=("*:8080",))
+
+VLLM = Vendor(name="vllm", base_url="http://127.0.0.1:8000/v1", hosts=("*:8000",))
+
+JAN = Vendor(name="jan", base_url="http://127.0.0.1:1337/v1", hosts=("*:1337",))
+
+KOBOLDCPP = Vendor(name="koboldcpp", base_url="http://127.0.0.1:5001/v1", hosts=("*:5001",))
+
+UNEDITED = Vendor(name="plain")
+"""For those who know better than the row their channel's host would find."""
+
+PRESETS = {
+    row.name: row
+    for row in (
+        OPENAI,
+        ANTHROPIC,
+        GEMINI,
+        OPENROUTER,
+        DEEPSEEK,
+        GROQ,
+        MISTRAL,
+        TOGETHER,
+        XAI,
+        FIREWORKS,
+        CEREBRAS,
+        NVIDIA,
+        HUGGINGFACE,
+        MOONSHOT,
+        DEEPINFRA,
+        SAMBANOVA,
+        AZURE,
+        GEMINI_OPENAI,
+        OLLAMA,
+        LMSTUDIO,
+        LLAMACPP,
+        VLLM,
+        JAN,
+        KOBOLDCPP,
+        UNEDITED,
+    )
+}
+"""By name; the order is the one to offer them in."""
+
+
+LOCAL = tuple(row.name for row in PRESETS.values() if row.base_url.startswith("http://127.0.0.1:"))
+"""Servers that usually run on this machine, at the ports of their own documentation."""
+
+
+@lru_cache(maxsize=256)
+def vendor_of(preset: str, base_url: str) -> Vendor:
+    """The row for a channel's preset and base URL. An unknown preset changes nothing."""
+    if preset:
+        return PRESETS.get(preset, PLAIN)
+    try:
+        parts = urlsplit(base_url)
+        place = f"{parts.hostname or ''}:{parts.port or ''}"
+    except ValueError:
+        return PLAIN
+    for row in PRESETS.values():
+        if any(fnmatchcase(place, host if ":" in host else host + ":*") for host in row.hosts):
+            return row
+    return PLAIN
