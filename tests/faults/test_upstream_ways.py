@@ -22,7 +22,7 @@ from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import speak
 from tests.fakes.wire import Socket
-from tests.upstream.connection.makers import Talk, hang, listening
+from tests.upstream.http.makers import Talk, hang, listening
 
 SOON = Timeouts(connect=0.3)
 

@@ -2,14 +2,19 @@
 
 import json
 
+import pytest
+
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served
+from gateway.domain.units import Millis
 from gateway.upstream.adapter import Adapter
-from gateway.upstream.anthropic.dialect import AnthropicDialect
+from gateway.upstream.anthropic.dialect import AnthropicDialect, AnthropicListing
 from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.model_list import ModelPage
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.anthropic.streams import HELLO, TWO_TOOLS
 from tests.cases.conversations import call
+from tests.fakes.replies import dumps
 from tests.upstream.makers import channel, order
 
 NEXT = {
@@ -44,3 +49,41 @@ def test_without_them_there_is_no_thinking_either() -> None:
 
 def test_an_answer_is_taken_in_either_form() -> None:
     assert AnthropicDialect(Signatures()).whole(HELLO, order(), channel()).finish == "stop"
+
+
+LISTING = AnthropicListing()
+OPUS = {
+    "type": "model",
+    "id": "claude-opus-5-5",
+    "created_at": "2026-09-22T00:00:00Z",
+    "max_input_tokens": 1_000_000,
+    "max_tokens": 128_000,
+}
+
+
+def test_what_is_asked() -> None:
+    first, second = LISTING.ask(channel("https://h/v1"), ""), LISTING.ask(channel("https://h"), "a/b")
+    assert first.url == "https://h/v1/models?limit=1000"
+    assert second.url == "https://h/v1/models?limit=1000&after_id=a%2Fb"
+    assert first.headers["anthropic-version"] == "2023-06-01"
+
+
+def test_a_page() -> None:
+    body = dumps({"data": [OPUS, {"id": "x", "created_at": "?"}], "has_more": True, "last_id": "x"})
+    created = Millis(1_790_035_200_000)
+    opus = Served(name="claude-opus-5-5", created=created, context=1_000_000, max_output=128_000)
+    assert LISTING.read(body) == ModelPage(models=[opus, Served(name="x")], after="x")
+
+
+def test_the_last_page_has_nothing_after_it() -> None:
+    assert LISTING.read(dumps({"data": [], "has_more": False, "last_id": "x"})) == ModelPage(models=[])
+
+
+def test_retired_models_and_names_that_cannot_be_shown_are_left_out() -> None:
+    entries = [{**OPUS, "lifecycle": "retired"}, {"id": "a\u202eb"}, {"id": 3}, "odd"]
+    assert LISTING.read(dumps({"data": entries})) == ModelPage(models=[])
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"data":null}', b"<html>"])
+def test_what_is_no_list(body: bytes) -> None:
+    assert LISTING.read(body) is None

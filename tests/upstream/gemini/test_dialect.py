@@ -8,12 +8,14 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served
 from gateway.upstream.adapter import Adapter
-from gateway.upstream.gemini.dialect import GeminiDialect
+from gateway.upstream.gemini.dialect import GeminiDialect, GeminiListing
 from gateway.upstream.gemini.request import PLACEHOLDER
 from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.model_list import ModelPage
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.answers import chunks_in
 from tests.cases.gemini.streams import TWO_CALLS
+from tests.fakes.replies import dumps
 from tests.upstream.makers import channel, order
 
 
@@ -46,3 +48,29 @@ def test_signatures_make_the_round_trip(keep: bool) -> None:
 def test_another_gateway_knows_only_what_the_client_kept(keep: bool, first: str) -> None:
     chunks = chunks_in(GeminiDialect(Signatures()).stream(order(), channel()).feed(TWO_CALLS))
     assert _sent(GeminiDialect(Signatures()), _calls(chunks, keep=keep)) == [first, None]
+
+
+LISTING = GeminiListing()
+CHATS = ["generateContent", "countTokens"]
+
+
+def test_what_is_asked() -> None:
+    assert LISTING.ask(channel("https://h"), "").url == "https://h/v1beta/models?pageSize=1000"
+    assert LISTING.ask(channel("https://h/v1"), "a=b").url == "https://h/v1/models?pageSize=1000&pageToken=a%3Db"
+
+
+def test_a_page() -> None:
+    flash = {"name": "models/gemini-3.8-flash", "supportedGenerationMethods": CHATS, "inputTokenLimit": 1_048_576}
+    flash["outputTokenLimit"] = 65_536
+    others = [{"name": "models/embedder", "supportedGenerationMethods": ["embedContent"]}, {"name": "models/x"}]
+    found = LISTING.read(dumps({"models": [flash, *others, {"name": 3}, "odd"], "nextPageToken": "t"}))
+    assert found == ModelPage(models=[Served(name="gemini-3.8-flash", context=1_048_576, max_output=65_536)], after="t")
+
+
+def test_the_last_page_has_nothing_after_it() -> None:
+    assert LISTING.read(dumps({"models": []})) == ModelPage(models=[])
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"<html>"])
+def test_what_is_no_list(body: bytes) -> None:
+    assert LISTING.read(body) is None

@@ -3,15 +3,21 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served
+from gateway.domain.errors import BadRequest
+from gateway.upstream import rawjson
 from gateway.upstream.adapter import Learned, Prepared
-from gateway.upstream.gemini.request import prepare
+from gateway.upstream.gemini.models import UNKNOWN, row_of
+from gateway.upstream.gemini.request import PLACEHOLDER, config_of, parts_of, prepare, result_parts, talk, tools_of
 from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.translate.conversation import Media, Text, Turn, read_turns
+from gateway.upstream.translate.request import read_request, read_tools
 from gateway.upstream.translate.tool_names import Signatures
-from tests.cases.conversations import TOOLS_AND_IMAGE, call
+from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call, function
 from tests.upstream.makers import attempt_fails, channel, order
 
 HI = [{"role": "user", "content": "Hi"}]
@@ -102,3 +108,278 @@ def test_a_limit_above_the_models_own_is_lowered(asked: int | None, limit: int |
     config = json.loads(prepared.body).get("generationConfig", {})
     assert config.get("maxOutputTokens") == sent
     assert prepared.lowered == (sent if sent != asked else None)
+
+
+OLD, NEW, LITE = row_of("gemini-2.5-flash"), row_of("gemini-3.8-flash"), row_of("gemini-2.5-flash-lite")
+PRO, FLASH = row_of("gemini-2.5-pro"), row_of("gemini-3.6-flash")
+
+
+def _config(row: Any, **fields: Any) -> tuple[Any, list[str]]:
+    dropped: list[str] = []
+    request = read_request(order({"messages": [], **fields}).fields)
+    found = config_of(request, row, request.output_cap, dropped)
+    return json.loads(rawjson.encode(found)), dropped
+
+
+def test_everything_with_a_counterpart() -> None:
+    sampling = {"temperature": 1.5, "top_p": 0.5, "top_k": 3, "presence_penalty": 0.1, "frequency_penalty": 0.2}
+    limits = {"max_completion_tokens": 7, "max_tokens": 5, "stop": "a", "n": 2, "seed": 4}
+    assert _config(OLD, **sampling, **limits, logprobs=True, top_logprobs=2) == (
+        {
+            "maxOutputTokens": 7,
+            "stopSequences": ["a"],
+            "candidateCount": 2,
+            "seed": 4,
+            "temperature": 1.5,
+            "topP": 0.5,
+            "topK": 3,
+            "presencePenalty": 0.1,
+            "frequencyPenalty": 0.2,
+            "responseLogprobs": True,
+            "logprobs": 2,
+        },
+        [],
+    )
+
+
+def test_nothing_asked_is_nothing_said() -> None:
+    assert _config(NEW, n=1, stop=None, logprobs=False) == ({}, [])
+
+
+def test_the_newest_models_take_less() -> None:
+    asked = {"temperature": 1.5, "top_k": 3, "presence_penalty": 0.1, "logprobs": True}
+    assert _config(NEW, **asked) == ({}, ["temperature", "top_k", "presence_penalty", "logprobs"])
+
+
+@pytest.mark.parametrize(
+    ("effort", "new", "flash", "old", "lite", "pro"),
+    [
+        ("none", "low", "minimal", 0, 0, 128),
+        ("minimal", "low", "minimal", 128, 512, 128),
+        ("low", "low", "low", 1024, 1024, 1024),
+        ("medium", "medium", "medium", 8192, 8192, 8192),
+        ("high", "high", "high", 24576, 24576, 24576),
+        ("max", "high", "high", 24576, 24576, 24576),
+    ],
+)
+def test_effort(effort: str, new: str, flash: str, old: int, lite: int, pro: int) -> None:
+    shown = {} if effort == "none" else {"includeThoughts": True}
+    levels = [_config(row, reasoning_effort=effort)[0]["thinkingConfig"] for row in (NEW, FLASH)]
+    assert levels == [{"thinkingLevel": level, **shown} for level in (new, flash)]
+    budgets = [_config(row, reasoning_effort=effort)[0]["thinkingConfig"] for row in (OLD, LITE, PRO)]
+    assert budgets == [{"thinkingBudget": budget, **shown} for budget in (old, lite, pro)]
+
+
+@pytest.mark.parametrize(("row", "effort"), [(UNKNOWN, "high"), (NEW, "enormous")])
+def test_effort_that_cannot_be_said_is_dropped(row: Any, effort: str) -> None:
+    assert _config(row, reasoning_effort=effort) == ({}, ["reasoning_effort"])
+
+
+def test_no_effort_is_no_loss_where_there_is_no_thinking() -> None:
+    assert _config(UNKNOWN, reasoning_effort="none") == ({}, [])
+
+
+def test_the_form_of_the_answer() -> None:
+    schema = {"type": "object", "additionalProperties": False}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    assert _config(NEW, response_format={"type": "json_object"})[0] == {"responseMimeType": "application/json"}
+    assert _config(NEW, response_format={"type": "text"})[0] == {}
+    expected = {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    assert _config(NEW, response_format=form)[0] == expected
+
+
+OLD_CONTENTS, NEW_CONTENTS = row_of("gemini-2.5-flash"), row_of("gemini-3.8-flash")
+SIGNED = {"extra_content": {"google": {"thought_signature": "U0lH"}}}
+
+
+def _talk(*messages: Any, signatures: Signatures | None = None, row: Any = NEW_CONTENTS) -> tuple[Any, Any]:
+    turns = read_turns(read_request(order({"messages": messages}).fields).messages)
+    found = talk(turns, signatures or Signatures(), row)
+    return json.loads(rawjson.encode(found.system)), json.loads(rawjson.encode(found.contents))
+
+
+def _signatures(*calls: Any, **more: Any) -> list[str | None]:
+    _, contents = _talk({"role": "assistant", "tool_calls": calls}, **more)
+    return [part.get("thoughtSignature") for part in contents[0]["parts"]]
+
+
+def test_a_whole_conversation() -> None:
+    system, contents = _talk(*TOOLS_AND_IMAGE["messages"], row=OLD_CONTENTS)
+    assert system == [{"text": "Be brief."}, {"text": "Use the tools."}]
+    image = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
+    calls = [
+        {"functionCall": {"id": "call_1", "name": "locate", "args": {"hint": "sea"}}},
+        {"functionCall": {"id": "call_2", "name": "weather", "args": {"city": "Oslo"}}},
+    ]
+    results = [
+        {"functionResponse": {"id": "call_1", "name": "locate", "response": {"output": "Oslo harbour"}}},
+        {"functionResponse": {"id": "call_2", "name": "weather", "response": {"celsius": 4}}},
+    ]
+    assert contents == [
+        {"role": "user", "parts": [{"text": "Where is this, and how warm?"}, image]},
+        {"role": "model", "parts": calls},
+        {"role": "user", "parts": [*results, {"text": "And tomorrow?"}]},
+    ]
+
+
+def test_empty_messages_are_left_out_and_one_role_speaks_once() -> None:
+    messages = [("user", "a"), ("assistant", ""), ("user", "b"), ("assistant", "c"), ("system", "S"), ("user", "")]
+    system, contents = _talk(*({"role": role, "content": text} for role, text in messages))
+    assert system == [{"text": "S"}]
+    assert contents == [
+        {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]},
+        {"role": "model", "parts": [{"text": "c"}]},
+    ]
+
+
+def test_system_words_alone_are_followed_by_a_user() -> None:
+    assert _talk({"role": "system", "content": "S"})[1] == [{"role": "user", "parts": [{"text": "."}]}]
+
+
+def test_a_signature_the_client_sent_back_goes_along() -> None:
+    assert _signatures({**call("a", "f", "{}"), **SIGNED}, call("b", "f", "{}")) == ["U0lH", None]
+
+
+def test_one_it_did_not_send_back_is_recalled() -> None:
+    signatures = Signatures()
+    signatures.remember("b", b"U0lH")
+    assert _signatures(call("a", "f", "{}"), call("b", "f", "{}"), signatures=signatures) == [PLACEHOLDER, "U0lH"]
+    assert _signatures(call("b", "f", "{}"), signatures=signatures, row=OLD_CONTENTS) == ["U0lH"]
+
+
+def test_an_unknown_call_gets_the_placeholder_if_it_is_the_first() -> None:
+    calls = call("a", "f", "{}"), call("b", "f", "{}")
+    assert (_signatures(*calls), _signatures(*calls, row=OLD_CONTENTS)) == ([PLACEHOLDER, None], [None, None])
+
+
+def test_the_legacy_spelling_is_the_same() -> None:
+    legacy = [
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}},
+        {"role": "function", "name": "f", "content": "x"},
+    ]
+    _, contents = _talk(*legacy, row=OLD_CONTENTS)
+    made, result = contents[0]["parts"][0]["functionCall"], contents[1]["parts"][0]["functionResponse"]
+    assert (made["args"], made["id"], result["name"]) == ({"a": 1}, result["id"], "f")
+
+
+def test_a_result_without_its_call_is_refused() -> None:
+    with pytest.raises(BadRequest, match="'gone'"):
+        _talk({"role": "tool", "tool_call_id": "gone", "content": "x"})
+
+
+def test_names_that_do_not_fit_are_changed() -> None:
+    _, contents = _talk({"role": "assistant", "tool_calls": [call("a", "1st name", "{}")]})
+    assert contents[0]["parts"][0]["functionCall"]["name"].startswith("_1st_name_")
+
+
+OLD_PARTS, NEW_PARTS = row_of("gemini-2.0-flash"), row_of("gemini-3.8-flash")
+IMAGE = Media(type="image/png", data="AA", where="x")
+INLINE = {"inlineData": {"mimeType": "image/png", "data": "AA"}}
+
+
+def _text(text: str) -> Text:
+    return Text(raw=rawjson.raw(text))
+
+
+def _result(*parts: Text | Media, row: Any = NEW_PARTS) -> Any:
+    turn = Turn(role="tool", parts=parts, answers="c1", name="f")
+    return json.loads(rawjson.encode(result_parts(turn, "f", row)))
+
+
+def test_texts_and_data() -> None:
+    sound = Media(type="audio/wav", data="BB", where="x")
+    found = json.loads(rawjson.encode(parts_of((_text("a"), _text(""), IMAGE, sound), OLD_PARTS)))
+    assert found == [{"text": "a"}, INLINE, {"inlineData": {"mimeType": "audio/wav", "data": "BB"}}]
+
+
+@pytest.mark.parametrize(
+    ("url", "data"),
+    [
+        ("https://h/a.PNG?x=1", {"mimeType": "image/png", "fileUri": "https://h/a.PNG?x=1"}),
+        ("https://h/a", {"fileUri": "https://h/a"}),
+    ],
+)
+def test_an_address_is_fetched_by_google(url: str, data: dict[str, str]) -> None:
+    assert parts_of((Media(url=url, where="x"),), NEW_PARTS) == [{"fileData": data}]
+
+
+def test_but_not_for_older_models() -> None:
+    with pytest.raises(BadRequest) as caught:
+        parts_of((Media(url="https://h/a.png", where="messages[0].content[0].image_url"),), OLD_PARTS)
+    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "messages[0].content[0].image_url")
+
+
+@pytest.mark.parametrize(
+    ("text", "response"),
+    [
+        ('{"celsius": 4}', {"celsius": 4}),
+        (' {"a": {}}\n', {"a": {}}),
+        ("Oslo", {"output": "Oslo"}),
+        ("[1]", {"output": "[1]"}),
+        ("", {"output": ""}),
+    ],
+)
+def test_a_result_is_an_object(text: str, response: Any) -> None:
+    expected = {"functionResponse": {"id": "c1", "name": "f", "response": response}}
+    assert _result(_text(text)) == [expected]
+
+
+def test_a_result_of_many_parts_is_one_text() -> None:
+    assert _result(_text("a"), _text("b"))[0]["functionResponse"]["response"] == {"output": "ab"}
+    assert _result()[0]["functionResponse"]["response"] == {"output": ""}
+
+
+def test_media_stand_inside_a_result_or_beside_it() -> None:
+    inside = _result(_text("a"), IMAGE)
+    assert (len(inside), inside[0]["functionResponse"]["parts"]) == (1, [INLINE])
+    beside = _result(_text("a"), IMAGE, row=OLD_PARTS)
+    assert ("parts" in beside[0]["functionResponse"], beside[1]) == (False, INLINE)
+
+
+F = function("f", x={"type": "string"})
+NAMED = {"type": "function", "function": {"name": "f"}}
+
+
+def _tools(**fields: Any) -> Any:
+    request = read_request(order({"messages": [], **fields}).fields)
+    return msgspec.json.decode(rawjson.encode(tools_of(read_tools(request))))
+
+
+def test_declarations() -> None:
+    bare = {"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}}
+    schema = F["function"]["parameters"]
+    declared = [{"name": "f", "description": "Does f.", "parametersJsonSchema": schema}, {"name": "g"}]
+    assert _tools(tools=[F, bare]) == {"tools": [{"functionDeclarations": declared}]}
+
+
+def test_legacy_functions_are_the_same() -> None:
+    assert _tools(functions=[F["function"]]) == _tools(tools=[F])
+
+
+@pytest.mark.parametrize(
+    ("choice", "config"),
+    [
+        ("auto", {"mode": "AUTO"}),
+        ("none", {"mode": "NONE"}),
+        ("required", {"mode": "ANY"}),
+        (NAMED, {"mode": "ANY", "allowedFunctionNames": ["f"]}),
+    ],
+)
+def test_choice(choice: Any, config: Any) -> None:
+    assert _tools(tools=[F], tool_choice=choice)["toolConfig"] == {"functionCallingConfig": config}
+
+
+def test_without_tools_there_is_no_choice() -> None:
+    assert _tools(tool_choice="required") == {}
+
+
+def test_some_tools_may_be_allowed() -> None:
+    some = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NAMED]}}
+    found = _tools(tools=[F, function("g")], tool_choice=some)
+    assert [declared["name"] for declared in found["tools"][0]["functionDeclarations"]] == ["f"]
+    assert found["toolConfig"] == {"functionCallingConfig": {"mode": "AUTO"}}
+
+
+def test_parameters_that_are_no_schema_are_refused() -> None:
+    with pytest.raises(BadRequest, match="must be a JSON schema"):
+        _tools(tools=[{"type": "function", "function": {"name": "f", "parameters": [1]}}])

@@ -6,7 +6,8 @@ import pytest
 
 from gateway.domain.channel import Served, UpstreamPrices
 from gateway.domain.units import Millis, Nanos
-from gateway.upstream.model_list import MODELS_LIMIT, read_models
+from gateway.upstream.model_list import MODELS_LIMIT, ModelPage, PlainModelListing, read_models
+from tests.upstream.makers import channel
 
 
 def _read(doc: object) -> list[Served] | None:
@@ -110,3 +111,15 @@ CHEAP = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
 )
 def test_the_price_is_read_where_the_upstream_tells_it(pricing: object, told: UpstreamPrices | None) -> None:
     assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [Served(name="m", told=told)]
+
+
+def test_what_is_asked() -> None:
+    assert PlainModelListing().ask(channel("https://h/v1/"), "").url == "https://h/v1/models"
+
+
+def test_a_page() -> None:
+    assert PlainModelListing().read(b'{"data":[{"id":"a"}]}') == ModelPage(models=[Served(name="a")])
+
+
+def test_what_is_no_list() -> None:
+    assert PlainModelListing().read(b"<html>") is None

@@ -3,14 +3,18 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage, UsageSource
+from gateway.upstream import rawjson
 from gateway.upstream.adapter import Whole
-from gateway.upstream.openai.completion import read_whole, whole_of_regular
-from tests.fakes.replies import choice, dumps, usage, whole
+from gateway.upstream.openai.completion import Mended, finish_of_regular, mend, read_whole, whole_of_regular
+from gateway.upstream.output_counter import OutputCounter
+from gateway.upstream.redaction.answers import NO_SCREEN
+from tests.fakes.replies import choice, dumps, tool_call, usage, whole
 from tests.upstream.makers import attempt_fails, channel, order
 
 Doc = dict[str, Any]
@@ -221,3 +225,104 @@ def test_a_bad_response_shows_its_beginning(body: bytes, shown: str) -> None:
 
 def test_an_end_that_means_failure_is_one() -> None:
     assert _failure(whole("m", choice("x", finish="error"))).code == "upstream_error"
+
+
+MESSAGE_CALL = {name: value for name, value in tool_call(0, "a", "f", "{}").items() if name != "index"}
+
+
+def _mend(doc: dict[str, Any], tally: OutputCounter | None = None) -> tuple[Mended, dict[str, Any]]:
+    fields = rawjson.fields(dumps(doc))
+    mended = mend(fields, 0, "seed", tally or OutputCounter(), channel())
+    found = rawjson.value(rawjson.encode(fields))
+    assert isinstance(found, dict)
+    return mended, found
+
+
+@pytest.mark.parametrize(
+    "doc", [choice("Hi"), choice(None, tool_calls=[MESSAGE_CALL], finish="tool_calls"), choice("", refusal="no")]
+)
+def test_a_good_one_is_left_alone(doc: dict[str, Any]) -> None:
+    mended, found = _mend(doc)
+    assert (mended, found) == (Mended(doc["finish_reason"], changed=False), doc)
+
+
+def test_missing_parts_of_a_message_are_filled_in() -> None:
+    mended, found = _mend({"message": {"content": "Hi"}})
+    assert mended == Mended("stop", changed=True)
+    assert found == {"message": {"content": "Hi", "role": "assistant"}, "finish_reason": "stop", "index": 0}
+
+
+def test_what_was_said_is_counted() -> None:
+    tally = OutputCounter()
+    _mend(choice("Hello", reasoning="hm", tool_calls=[MESSAGE_CALL]), tally)
+    assert (tally.chars, tally.tools) == (len("Hello") + len("hm") + len("f{}"), 1)
+
+
+def test_a_legacy_call_is_counted() -> None:
+    tally = OutputCounter()
+    _mend(choice(None, function_call={"name": "f", "arguments": "{}"}), tally)
+    assert tally.chars > 2
+
+
+def test_a_failing_end_is_a_failure() -> None:
+    with attempt_fails("insufficient_system_resource"):
+        _mend(choice("x", finish="insufficient_system_resource"))
+
+
+@pytest.mark.parametrize("doc", [{}, {"message": None}, {"message": "x"}, {"message": {"tool_calls": 5}}])
+def test_what_is_no_choice_is_refused(doc: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        _mend(doc)
+
+
+def _finish(*choices: object, tally: OutputCounter | None = None) -> str:
+    return finish_of_regular(msgspec.Raw(dumps(list(choices))), tally or OutputCounter(), NO_SCREEN)
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        [choice("Hi")],
+        [choice("Hi", finish="length"), choice("x", index=1)],
+        [choice("", odd=1)],
+        [choice(None, refusal="no")],
+        [choice("Hi", reasoning_content="hm")],
+        [choice("Hi", reasoning="hm")],
+    ],
+)
+def test_regular(choices: list[dict[str, Any]]) -> None:
+    assert _finish(*choices) == choices[0]["finish_reason"]
+
+
+@pytest.mark.parametrize(
+    "doc",
+    [
+        choice("Hi", index=1),
+        choice("Hi", role="user"),
+        choice("Hi", finish="eos"),
+        choice("Hi", finish=None),
+        choice("Hi", tool_calls=[]),
+        choice("Hi", tool_calls=None),
+        choice("Hi", function_call={}),
+        choice("Hi", reasoning_content="a", reasoning="a"),
+        {"index": 0, "message": {"role": "assistant"}, "finish_reason": "stop"},
+        {"index": 0, "message": {"role": "assistant", "content": [1]}, "finish_reason": "stop"},
+        {"message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"},
+        5,
+    ],
+)
+def test_not_regular(doc: object) -> None:
+    tally = OutputCounter()
+    assert _finish(doc, tally=tally) == ""
+    assert tally.empty
+
+
+@pytest.mark.parametrize("raw", [b"[]", b"null", b'[{"index":0,"message":{"role":"assistant","content":"\\ud83d"}}]'])
+def test_odd_lists_are_not_regular(raw: bytes) -> None:
+    assert finish_of_regular(msgspec.Raw(raw), OutputCounter(), NO_SCREEN) == ""
+
+
+def test_texts_are_counted() -> None:
+    tally = OutputCounter()
+    _finish(choice("Hello", reasoning="hm"), choice("you", index=1), tally=tally)
+    assert tally.chars == len("Hello") + len("hm") + len("you")

@@ -2,9 +2,13 @@
 
 import errno
 import os
+import socket
+import ssl
+
+import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.http.errors import ConnectionBroken, connect_failure, exchange_failure
+from gateway.upstream.http.errors import ConnectionBroken, connect_failure, exchange_failure, text_of
 from tests.upstream.makers import channel, error_of
 
 K = FailureKind
@@ -34,3 +38,31 @@ def test_what_is_no_http_is_a_bad_answer() -> None:
 def test_a_break_is_sent_unless_it_was_not() -> None:
     broken = ConnectionBroken("it closed"), ConnectionBroken("it closed", sent=False)
     assert [exchange_failure(channel(), each).sent for each in broken] == [True, False]
+
+
+CASES: list[tuple[Exception, str]] = [
+    (OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), os.strerror(errno.ECONNREFUSED)),
+    (ConnectionResetError(errno.ECONNRESET, "x"), os.strerror(errno.ECONNRESET)),
+    (OSError(None, "the name was not found within 5 s"), "the name was not found within 5 s"),
+    (OSError("Multiple exceptions: a, b"), "Multiple exceptions: a, b"),
+    (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+    (ConnectionResetError(), "it closed the connection"),
+    (ValueError("odd"), "odd"),
+]
+
+
+@pytest.mark.parametrize(("exc", "text"), CASES, ids=range(len(CASES)))
+def test_words(exc: Exception, text: str) -> None:
+    assert text_of(exc).startswith(text)
+
+
+def test_tls_is_told_with_its_reason() -> None:
+    exc = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong")
+    exc.reason = "WRONG_VERSION_NUMBER"
+    assert text_of(exc) == "TLS failed: WRONG_VERSION_NUMBER"
+
+
+def test_a_certificate_is_told_with_its_reason() -> None:
+    exc = ssl.SSLCertVerificationError(1, "x")
+    exc.verify_message = "certificate has expired"
+    assert text_of(exc) == "its certificate is not accepted: certificate has expired"

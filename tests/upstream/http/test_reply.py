@@ -9,11 +9,11 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.upstream.adapter import AttemptFailed, Unlimited
-from gateway.upstream.http.reply import LINGER_S, HttpReply
+from gateway.upstream.http.reply import LINGER_S, Deadlines, HttpReply
 from gateway.upstream.openai.stream import ChatStream
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import chunk, cut, delta, event, reply, story, stream, stream_bytes
-from tests.upstream.connection.makers import Asker, drain
+from tests.upstream.http.makers import Asker, drain
 from tests.upstream.makers import attempt_fails, channel, order
 
 K = FailureKind
@@ -383,3 +383,59 @@ def _broken(fault: str, data: bytes) -> Script:
             await exchange.write(b"no chunk at all\r\n")
 
     return script
+
+
+TICK_S = 0.02
+
+
+class Clerk:
+    """Deadlines, and which of them expired."""
+
+    def __init__(self) -> None:
+        self.expired: list[tuple[str, float]] = []
+        self.deadlines = Deadlines[str](asyncio.get_running_loop(), lambda item, s: self.expired.append((item, s)))
+
+
+async def test_what_is_not_struck_out_expires_with_its_seconds() -> None:
+    clerk = Clerk()
+    clerk.deadlines.note("kept", TICK_S)
+    clerk.deadlines.note("met", TICK_S)
+    clerk.deadlines.strike("met")
+    await asyncio.sleep(3 * TICK_S)
+    assert clerk.expired == [("kept", TICK_S)]
+
+
+async def test_a_sooner_one_goes_first_and_the_later_one_still_goes() -> None:
+    clerk = Clerk()
+    clerk.deadlines.note("late", 4 * TICK_S)
+    clerk.deadlines.note("soon", TICK_S)
+    await asyncio.sleep(2 * TICK_S)
+    assert clerk.expired == [("soon", TICK_S)]
+    await asyncio.sleep(4 * TICK_S)
+    assert clerk.expired == [("soon", TICK_S), ("late", 4 * TICK_S)]
+
+
+async def test_nothing_is_left_to_wake_up_for_when_all_are_struck_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    clerk = Clerk()
+    clerk.deadlines.note("met", TICK_S)
+    clerk.deadlines.strike("met")
+    await asyncio.sleep(2 * TICK_S)
+    monkeypatch.setattr(clerk.deadlines, "_look", lambda: clerk.expired.append(("woken", 0.0)))
+    await asyncio.sleep(2 * TICK_S)
+    assert clerk.expired == []
+
+
+async def test_one_that_is_noted_after_the_timer_rested_expires_too() -> None:
+    clerk = Clerk()
+    for item in ("first", "second"):
+        clerk.deadlines.note(item, TICK_S)
+        await asyncio.sleep(2 * TICK_S)
+    assert [item for item, _ in clerk.expired] == ["first", "second"]
+
+
+async def test_nothing_expires_after_the_close() -> None:
+    clerk = Clerk()
+    clerk.deadlines.note("kept", TICK_S)
+    clerk.deadlines.close()
+    await asyncio.sleep(2 * TICK_S)
+    assert clerk.expired == []

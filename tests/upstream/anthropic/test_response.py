@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
+from gateway.domain.usage import Usage, UsageSource
+from gateway.upstream import rawjson
 from gateway.upstream.adapter import Whole
 from gateway.upstream.anthropic.dialect import AnthropicDialect
+from gateway.upstream.anthropic.messages import TOOLS
+from gateway.upstream.anthropic.response import AnswerToolCalls, Report, finish_of
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.anthropic.streams import TWO_TOOLS, start, text
 from tests.conformance.shapes import completion_faults
@@ -120,3 +124,93 @@ def test_an_error_inside_has_its_own_kind() -> None:
     with attempt_fails() as caught:
         _whole(dumps(error))
     assert (caught.value.kind, "sk-ant" in caught.value.message) == (FailureKind.AUTH, False)
+
+
+def _calls(signatures: Signatures | None = None, **fields: Any) -> AnswerToolCalls:
+    return AnswerToolCalls(order({"messages": [], **fields}), signatures or Signatures())
+
+
+def test_a_changed_name_is_changed_back() -> None:
+    calls = _calls(tools=[{"type": "function", "function": {"name": "dot.ted"}}])
+    assert (calls.open("t", TOOLS.sent("dot.ted")), calls.count) == ("dot.ted", 1)
+
+
+def test_thoughts_belong_to_the_call_after_them() -> None:
+    signatures = Signatures()
+    calls = _calls(signatures)
+    calls.think(THOUGHT)
+    calls.open("a", "f")
+    calls.open("b", "f")
+    assert (bool(signatures.recall("a")), signatures.recall("b")) == (True, b"")
+
+
+def test_the_answer_by_tool_is_no_call() -> None:
+    calls = _calls(response_format={"type": "json_schema", "json_schema": {"schema": {}}})
+    assert (calls.open("t", "json_response"), calls.count) == ("", 0)
+
+
+def test_a_tool_of_that_name_is_one() -> None:
+    assert _calls().open("t", "json_response") == "json_response"
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("pause_turn", "length"),
+        ("compaction", "length"),
+        ("tool_use", "tool_calls"),
+        ("refusal", "content_filter"),
+        ("something new", "stop"),
+        (None, "stop"),
+    ],
+)
+def test_every_stop_reason_has_a_finish_reason(reason: str | None, finish: str) -> None:
+    assert finish_of(reason, tools=True) == finish
+
+
+def test_a_tool_that_is_not_the_clients_is_the_end() -> None:
+    assert finish_of("tool_use", tools=False) == "stop"
+
+
+START = {"input_tokens": 10, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 20, "output_tokens": 1}
+
+
+def _seen(*reports: Any) -> tuple[Usage | None, bool]:
+    report, usage = Report(), None
+    for found in reports:
+        usage = report.see(rawjson.raw(found))
+    return usage, report.suspect
+
+
+def test_input_is_what_was_fresh_and_what_was_cached() -> None:
+    usage = Usage(input=33, cached=20, cache_write=3, output=1, source=UsageSource.REPORTED)
+    assert _seen(START) == (usage, False)
+
+
+def test_later_numbers_replace_earlier_ones_and_nulls_do_not() -> None:
+    usage = Usage(input=33, cached=20, cache_write=3, output=55, reasoning=30, source=UsageSource.REPORTED)
+    later = {"input_tokens": None, "output_tokens": 55, "output_tokens_details": {"thinking_tokens": 30}}
+    assert _seen(START, later) == (usage, False)
+
+
+def test_iterations_are_summed() -> None:
+    steps = [{"input_tokens": 100, "output_tokens": 10}, {"input_tokens": 5, "output_tokens": 2}, "odd"]
+    usage, _ = _seen({"input_tokens": 5, "output_tokens": 2, "iterations": steps})
+    assert usage == Usage(input=105, output=12, source=UsageSource.REPORTED)
+
+
+def test_odd_iterations_are_passed_over() -> None:
+    assert _seen({"input_tokens": 5, "output_tokens": 2, "iterations": 3})[0] is not None
+
+
+def test_without_an_input_count_there_is_no_report() -> None:
+    assert _seen({"output_tokens": 4}) == (None, False)
+    assert _seen(None) == (None, False)
+
+
+def test_what_cannot_be_true_is_suspect() -> None:
+    assert _seen({"input_tokens": -1}) == (None, True)

@@ -1,10 +1,23 @@
 """Answers are found in bytes at any split; what is no HTTP, too much of it, or more than was asked is refused."""
 
+import asyncio
+import gzip
+import zlib
+
 import pytest
 
 from gateway.upstream.http.errors import ConnectionBroken
-from gateway.upstream.http.parser import HEAD_LIMIT, HEADERS_LIMIT, INFORMATION_LIMIT, Parser, WireAnswer
-from tests.upstream.connection.makers import OK
+from gateway.upstream.http.parser import (
+    HEAD_LIMIT,
+    HEADERS_LIMIT,
+    HIGH_WATER,
+    INFORMATION_LIMIT,
+    PIECE,
+    Inflater,
+    Parser,
+    WireAnswer,
+)
+from tests.upstream.http.makers import OK
 
 HI = b"Content-Length: 2\r\n\r\nhi"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n"
@@ -125,3 +138,166 @@ async def test_one_answer_after_the_other() -> None:
     assert not parser.spoke
     parser.feed(b"HTTP/1.1 201 X\r\nContent-Length: 3\r\n\r\nyou")
     assert (first.status, second.status, await second.receive()) == (200, 201, b"you")
+
+
+class _AnswerLine:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def go_on(self) -> None:
+        self.told.append("go on")
+
+    def abort(self) -> None:
+        self.told.append("abort")
+
+
+@pytest.fixture
+def line() -> _AnswerLine:
+    return _AnswerLine()
+
+
+@pytest.fixture
+def answer(line: _AnswerLine) -> WireAnswer:
+    return WireAnswer(line)
+
+
+async def test_who_waits_for_the_head_gets_it(answer: WireAnswer) -> None:
+    asyncio.get_running_loop().call_soon(answer.take_head, 200, {"a": "b"})
+    await answer.head()
+    assert (answer.status, answer.headers) == (200, {"a": "b"})
+
+
+async def test_pieces_that_have_come_are_given_together(answer: WireAnswer) -> None:
+    answer.take(b"a")
+    answer.take(b"b")
+    assert await answer.receive() == b"ab"
+
+
+async def test_an_answer_is_full_until_it_is_read(answer: WireAnswer, line: _AnswerLine) -> None:
+    seen = []
+    for data in (b"x" * HIGH_WATER, b"x"):
+        answer.take(data)
+        seen.append(answer.full)
+    await answer.receive()
+    assert ([*seen, answer.full], line.told) == ([False, True, False], ["go on"])
+
+
+async def test_what_came_before_a_break_is_given_before_the_error(answer: WireAnswer) -> None:
+    answer.take(b"a")
+    answer.lose(ConnectionBroken("cut"))
+    assert await answer.receive() == b"a"
+    with pytest.raises(ConnectionBroken, match="cut"):
+        await answer.receive()
+
+
+async def test_the_first_error_is_the_one_that_is_told(answer: WireAnswer, line: _AnswerLine) -> None:
+    answer.fail(TimeoutError("late"))
+    answer.lose(ConnectionBroken("cut"))
+    with pytest.raises(TimeoutError, match="late"):
+        await answer.head()
+    assert line.told == ["abort"]
+
+
+async def test_a_failure_wakes_who_waits(answer: WireAnswer) -> None:
+    asyncio.get_running_loop().call_soon(answer.fail, TimeoutError("late"))
+    with pytest.raises(TimeoutError, match="late"):
+        await answer.head()
+
+
+async def test_after_the_end_the_connection_is_left_alone(answer: WireAnswer, line: _AnswerLine) -> None:
+    answer.take(b"a")
+    answer.finish()
+    answer.abort()
+    answer.fail(TimeoutError())
+    answer.drop(1)
+    assert (await answer.receive(), await answer.receive(), line.told) == (b"a", b"", [])
+
+
+async def test_a_dropped_answer_keeps_nothing(answer: WireAnswer, line: _AnswerLine) -> None:
+    answer.take(b"x" * 2 * HIGH_WATER)
+    answer.drop(60)
+    answer.take(b"x" * 2 * HIGH_WATER)
+    assert (answer.full, line.told) == (False, ["go on"])
+    answer.finish()
+
+
+async def test_a_dropped_answer_that_does_not_end_is_aborted(answer: WireAnswer, line: _AnswerLine) -> None:
+    answer.drop(0)
+    await asyncio.sleep(0.01)
+    assert line.told == ["go on", "abort"]
+
+
+TEXT = b"the same words again and again, " * 50
+
+
+def _packed(wbits: int, data: bytes = TEXT) -> bytes:
+    pack = zlib.compressobj(wbits=wbits)
+    return pack.compress(data) + pack.flush()
+
+
+GZIP, ZLIB, BARE = _packed(31), _packed(15), _packed(-15)
+BODIES = {
+    "gzip": ("gzip", GZIP),
+    "x-gzip": ("x-gzip", GZIP),
+    "zlib": ("deflate", ZLIB),
+    "bare": ("deflate", BARE),
+    "members": ("gzip", GZIP[:0] + _packed(31, TEXT[:100]) + _packed(31, TEXT[100:])),
+}
+
+
+def _unpack(coding: str, data: bytes, size: int) -> bytes:
+    inflater, out = Inflater(coding), []
+    for start in range(0, len(data), size):
+        out.append(inflater.feed(data[start : start + size]))
+        while inflater.pending:
+            out.append(inflater.feed(b""))
+    inflater.end()
+    return b"".join(out)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 1000])
+@pytest.mark.parametrize("case", BODIES)
+def test_bodies_at_any_split(case: str, size: int) -> None:
+    assert _unpack(*BODIES[case], size) == TEXT
+
+
+@pytest.mark.parametrize("case", BODIES)
+def test_a_body_that_ends_early_is_told_at_every_cut(case: str) -> None:
+    coding, data = BODIES[case]
+    whole_member = len(_packed(31, TEXT[:100]))
+    for cut in range(1, len(data)):
+        if not (case == "members" and cut == whole_member):
+            with pytest.raises(ValueError, match="ends too early"):
+                _unpack(coding, data[:cut], 1000)
+
+
+def test_damage_is_told() -> None:
+    with pytest.raises(ValueError, match="damaged"):
+        _unpack("gzip", GZIP[:-5] + b"\xff" * 5, 1000)
+    with pytest.raises(ValueError, match="damaged"):
+        _unpack("gzip", GZIP + b"more that is no member", 1000)
+
+
+def test_a_body_that_was_not_packed_at_all_is_damaged() -> None:
+    with pytest.raises(ValueError, match="damaged"):
+        _unpack("gzip", b'{"id": 1}', 1000)
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "identity"])
+def test_codings_nobody_asked_for_are_refused(coding: str) -> None:
+    with pytest.raises(ValueError, match="not asked for"):
+        Inflater(coding)
+
+
+def test_a_bomb_comes_in_bounded_pieces() -> None:
+    inflater = Inflater("gzip")
+    piece = inflater.feed(gzip.compress(bytes(20 * PIECE), mtime=0))
+    assert (len(piece), inflater.pending) == (PIECE, True)
+
+
+def test_a_thousand_members_are_no_harm() -> None:
+    assert _unpack("gzip", _packed(31, b"x") * 1000, 100) == b"x" * 1000
+
+
+def test_nothing_at_all_is_nothing() -> None:
+    assert _unpack("gzip", b"", 1) == b""

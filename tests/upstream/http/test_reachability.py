@@ -10,7 +10,7 @@ import trustme
 from gateway.upstream.http import connection
 from gateway.upstream.http.dial import Address, NameLookups
 from gateway.upstream.http.reachability import Stage, check_reachability
-from tests.upstream.connection.makers import hang, listening
+from tests.upstream.http.makers import hang, listening
 
 
 @pytest.fixture(scope="module")

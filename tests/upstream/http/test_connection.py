@@ -16,7 +16,7 @@ from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import HIGH_WATER, WireAnswer
 from gateway.upstream.http.pool import Pool
 from tests.fakes.wire import Socket, chunked
-from tests.upstream.connection.makers import EMPTY, OK, Talk, hang, listening, pooled, question, saying, until
+from tests.upstream.http.makers import EMPTY, OK, Talk, hang, listening, pooled, question, saying, until
 
 REQUEST = b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n", b"{}"
 

@@ -19,7 +19,7 @@ from gateway.upstream.http.reply import HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import fail, reply, silence, slam, speak
 from tests.fakes.wire import Socket
-from tests.upstream.connection.makers import EMPTY, OK, Asker, hang, listening, pooled, question, saying
+from tests.upstream.http.makers import EMPTY, OK, Asker, hang, listening, pooled, question, saying
 from tests.upstream.makers import attempt_fails, channel
 
 K = FailureKind

@@ -10,7 +10,7 @@ from gateway.domain.errors import Unavailable
 from gateway.upstream.http import pool as places_module
 from gateway.upstream.http.connection import UpstreamConnection
 from gateway.upstream.http.pool import ConnectionSlots, TotalSlots
-from tests.upstream.connection.makers import hang, listening, until
+from tests.upstream.http.makers import hang, listening, until
 
 
 class Fixed:

@@ -1,0 +1,331 @@
+"""Connections come about over the first address that answers, with TLS that is checked, or end in an error."""
+
+import asyncio
+import datetime as dt
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trustme
+
+from gateway.domain.urls import Proxy
+from gateway.upstream.http import dial
+from gateway.upstream.http.dial import HEAD_LIMIT, STUCK_LIMIT, Address, Dialer, DialTarget, NameLookups
+from tests.fakes.wire import Socket
+from tests.upstream.http.makers import Talk, hang, listening
+
+FOUR: Address = (socket.AF_INET, socket.IPPROTO_TCP, "127.0.0.1", 0)
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+def _certified(authority: trustme.CA, name: str, expires: dt.datetime | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name, not_after=expires).configure_cert(context)
+    return context
+
+
+async def _dial(port: int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Socket:
+    async with asyncio.timeout(5):
+        made = await Dialer().dial(DialTarget(host, port, tls), Socket)
+    made.transport.abort()
+    return made
+
+
+async def test_a_plain_connection() -> None:
+    async with listening(hang) as port:
+        await _dial(port)
+
+
+async def test_a_refused_connection_raises() -> None:
+    with pytest.raises(ConnectionRefusedError):
+        await _dial(1)
+
+
+async def test_tls_with_a_good_certificate(authority: trustme.CA, trusting: ssl.SSLContext) -> None:
+    async with listening(hang, _certified(authority, "127.0.0.1")) as port:
+        await _dial(port, trusting)
+
+
+async def test_an_unknown_authority_is_refused(trusting: ssl.SSLContext) -> None:
+    async with listening(hang, _certified(trustme.CA(), "127.0.0.1")) as port:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await _dial(port, trusting)
+
+
+async def test_another_name_is_refused(authority: trustme.CA, trusting: ssl.SSLContext) -> None:
+    async with listening(hang, _certified(authority, "other.test")) as port:
+        with pytest.raises(ssl.SSLCertVerificationError, match="not valid for"):
+            await _dial(port, trusting)
+
+
+async def test_an_expired_certificate_is_refused(authority: trustme.CA, trusting: ssl.SSLContext) -> None:
+    past = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    async with listening(hang, _certified(authority, "127.0.0.1", past)) as port:
+        with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
+            await _dial(port, trusting)
+
+
+async def _garbage(peer: Socket) -> None:
+    await peer.more()
+    await peer.write(b"no TLS at all, but enough of it\r\n" * 10)
+    await peer.gone.wait()
+
+
+async def _goodbye(peer: Socket) -> None:
+    await peer.more()
+
+
+@pytest.mark.parametrize("talk", [_garbage, _goodbye], ids=["garbage", "goodbye"])
+async def test_a_peer_without_tls_raises(talk: Talk, trusting: ssl.SSLContext) -> None:
+    async with listening(talk) as port:
+        with pytest.raises(OSError):  # noqa: PT011 - the words are the system's
+            await _dial(port, trusting)
+
+
+async def test_a_handshake_that_hangs_can_be_left(trusting: ssl.SSLContext) -> None:
+    left = asyncio.Event()
+
+    async def silent(peer: Socket) -> None:
+        await peer.gone.wait()
+        left.set()
+
+    async with listening(silent) as port:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await Dialer().dial(DialTarget("127.0.0.1", port, trusting), Socket)
+        async with asyncio.timeout(5):
+            await left.wait()
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[list[Address]]:
+    """What look-ups find, one after the other; the last one stays."""
+    answers: list[list[Address]] = []
+
+    async def look_up(self: NameLookups, host: str, port: int, family: int) -> list[Address]:
+        found = answers.pop(0) if len(answers) > 1 else answers[0]
+        return [(family, proto, address, port) for family, proto, address, _ in found]
+
+    monkeypatch.setattr(NameLookups, "look_up", look_up)
+    return answers
+
+
+async def test_an_address_that_refuses_gives_way_to_the_next(looked_up: list[list[Address]]) -> None:
+    looked_up.append([(socket.AF_INET6, socket.IPPROTO_TCP, "::1", 0), FOUR])
+    async with listening(hang) as port:
+        await _dial(port, host="both.test")
+
+
+async def test_the_system_finds_localhost() -> None:
+    async with listening(hang) as port:
+        await _dial(port, host="localhost")
+
+
+async def test_addresses_are_remembered_until_they_fail(looked_up: list[list[Address]]) -> None:
+    old, new = [(socket.AF_INET, socket.IPPROTO_TCP, "127.0.0.2", 0)], [FOUR]
+    looked_up += [new, old, new]
+    async with listening(hang) as port:
+        dialer = Dialer()
+        for _ in range(2):
+            (await dialer.dial(DialTarget("moved.test", port, None), Socket)).transport.abort()
+        assert len(looked_up) == 2
+    with pytest.raises(ConnectionRefusedError):
+        await dialer.dial(DialTarget("moved.test", port, None), Socket)
+    with pytest.raises(ConnectionRefusedError):
+        await dialer.dial(DialTarget("moved.test", port, None), Socket)
+    assert looked_up == [new]
+
+
+async def test_a_name_is_found() -> None:
+    found = await NameLookups().look_up("localhost", 80, socket.AF_INET)
+    assert ("127.0.0.1", 80) in [(host, port) for _, _, host, port in found]
+
+
+@pytest.mark.parametrize("name", ["no-such-host.invalid", "bad..name", "x" * 300])
+async def test_a_name_that_is_none_is_an_error(name: str) -> None:
+    with pytest.raises(OSError, match=r"."):
+        await NameLookups().look_up(name, 80, socket.AF_INET)
+
+
+@pytest.fixture
+def stuck(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Look-ups that hang until they are let go."""
+    let_go = threading.Event()
+
+    def hang(*_args: object, **_kwargs: object) -> list[Any]:
+        let_go.wait(20)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    monkeypatch.setattr(dial, "LOOK_UP_S", 0.05)
+    yield let_go
+    let_go.set()
+
+
+async def test_a_stuck_look_up_is_given_up(stuck: threading.Event) -> None:
+    with pytest.raises(OSError, match="not found within"):
+        await NameLookups().look_up("slow.test", 80, socket.AF_INET)
+
+
+async def test_only_so_many_may_be_stuck_in_one_channel(stuck: threading.Event) -> None:
+    mine = NameLookups()
+    for _ in range(STUCK_LIMIT):
+        with pytest.raises(OSError, match="not found within"):
+            await mine.look_up("slow.test", 80, socket.AF_INET)
+    with pytest.raises(OSError, match="stuck already"):
+        await mine.look_up("slow.test", 80, socket.AF_INET)
+    with pytest.raises(OSError, match="not found within"):
+        await NameLookups().look_up("slow.test", 80, socket.AF_INET)
+
+
+async def test_many_who_ask_for_one_name_share_a_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def find(*args: object, **_kwargs: object) -> list[Any]:
+        asked.append(args)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", find)
+    mine = NameLookups()
+    await asyncio.gather(*(mine.look_up("busy.test", 80, socket.AF_INET) for _ in range(3 * STUCK_LIMIT)))
+    assert len(asked) == 1
+
+
+async def test_who_leaves_takes_the_look_up_from_nobody(stuck: threading.Event) -> None:
+    mine = NameLookups()
+    loop = asyncio.get_running_loop()
+    first, second = (loop.create_task(mine.look_up("busy.test", 80, socket.AF_INET)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    stuck.set()
+    assert await second == []
+
+
+async def test_a_thread_that_comes_back_makes_room(stuck: threading.Event) -> None:
+    mine = NameLookups()
+    for _ in range(STUCK_LIMIT):
+        with pytest.raises(OSError, match="not found within"):
+            await mine.look_up("slow.test", 80, socket.AF_INET)
+    stuck.set()
+    async with asyncio.timeout(5):
+        while mine._running:  # noqa: ASYNC110, SLF001 - threads tell nobody
+            await asyncio.sleep(0.005)
+    assert await mine.look_up("slow.test", 80, socket.AF_INET) == []
+
+
+OPEN = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+@asynccontextmanager
+async def proxying(answer: bytes, heard: list[str]) -> AsyncIterator[int]:
+    """A proxy that notes what it is asked, says this, and then passes bytes on to where it was asked to."""
+
+    async def talk(peer: Socket) -> None:
+        head = await peer.read_head()
+        heard.extend([head.line, head.get("host"), head.get("proxy-authorization")])
+        await peer.write(answer)
+        if answer != OPEN:
+            await peer.gone.wait()
+            return
+        host, _, port = head.line.split()[1].rpartition(":")
+        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        with_peer = asyncio.create_task(_pump(peer, writer))
+        try:
+            while data := await reader.read(65536):
+                await peer.write(data)
+        finally:
+            with_peer.cancel()
+            writer.transport.abort()
+
+    async with listening(talk) as port:
+        yield port
+
+
+async def _pump(peer: Socket, writer: asyncio.StreamWriter) -> None:
+    while True:
+        if not peer.buffer:
+            await peer.more()
+        writer.write(peer.take(len(peer.buffer)))
+
+
+async def _dial_tunnel(proxy: Proxy, port: int, tls: ssl.SSLContext | None = None) -> Socket:
+    async with asyncio.timeout(5):
+        return await Dialer(proxy).dial(DialTarget("127.0.0.1", port, tls), Socket)
+
+
+async def test_the_proxy_is_asked_for_the_host_and_shown_what_opens_it() -> None:
+    heard: list[str] = []
+    async with listening(hang) as port, proxying(OPEN, heard) as there:
+        made = await _dial_tunnel(Proxy("127.0.0.1", there, "Basic eA=="), port)
+        made.transport.abort()
+    assert heard == [f"CONNECT 127.0.0.1:{port} HTTP/1.1", f"127.0.0.1:{port}", "Basic eA=="]
+
+
+async def test_tls_is_spoken_with_the_host_and_not_with_the_proxy() -> None:
+    authority = trustme.CA()
+    certified = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(certified)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    async with listening(hang, certified) as port, proxying(OPEN, []) as there:
+        made = await _dial_tunnel(Proxy("127.0.0.1", there), port, trusting)
+        assert made.transport.get_extra_info("ssl_object") is not None
+        made.transport.abort()
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "user and password"),
+        (b"HTTP/1.1 403 Forbidden\r\nX: y\r\n\r\nno", "does not lead there \\(HTTP 403\\)"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\n\r\n", "does not lead there"),
+        (b"\x05\x00garbage\r\n\r\n", "no answer that makes sense"),
+        (b"x" * (HEAD_LIMIT + 10), "no answer that makes sense"),
+        (OPEN + b"more", "bytes that nobody asked for"),
+    ],
+)
+async def test_a_proxy_that_refuses_or_lies(answer: bytes, text: str) -> None:
+    async with proxying(answer, []) as there:
+        with pytest.raises(OSError, match=text):
+            await _dial_tunnel(Proxy("127.0.0.1", there), 9)
+
+
+def _silent(data: bytes) -> Talk:
+    async def talk(peer: Socket) -> None:
+        await peer.read_head()
+        await peer.write(data)
+
+    return talk
+
+
+async def test_a_proxy_that_hangs_up() -> None:
+    async with listening(_silent(b"HTTP/1.1 200 OK\r\n")) as there:
+        with pytest.raises(OSError, match=r"no answer that makes sense|reset"):
+            await _dial_tunnel(Proxy("127.0.0.1", there), 9)
+
+
+async def test_a_proxy_that_is_not_there_is_named() -> None:
+    with pytest.raises(OSError, match=r"the proxy 127\.0\.0\.1:1 cannot be reached: Connection refused"):
+        await _dial_tunnel(Proxy("127.0.0.1", 1), 9)
+
+
+async def test_one_that_says_nothing_can_be_left() -> None:
+    async with listening(hang) as there:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await Dialer(Proxy("127.0.0.1", there)).dial(DialTarget("127.0.0.1", 9, None), Socket)
