@@ -1,7 +1,7 @@
 """Actions: everything that can be done in the console, in one table: keys, footer, help and palette are made from it.
 
 Rules: a letter means the same on every page of one kind; nothing destructive is on ctrl; nothing needs function keys,
-alt or ctrl+enter. ``twin`` is the command that does the same without the console.
+alt or ctrl+enter. ``command`` is the command that does the same without the console.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     """One or two words for the footer."""
     help: str
-    twin: str = ""
+    command: str = ""
     shown: bool = True
     """Whether it is wanted in the footer when there is room; the table's order decides who comes first."""
 
@@ -51,8 +51,8 @@ PAGES = (
 )
 
 
-def _act(scope: str, verb: str, keys: str, label: str, help: str, twin: str = "", *, shown: bool = True) -> Action:  # noqa: A002 - the field's name
-    return Action(scope=scope, verb=verb, keys=keys, label=label, help=help, twin=twin, shown=shown)
+def _act(scope: str, verb: str, keys: str, label: str, help: str, command: str = "", *, shown: bool = True) -> Action:  # noqa: A002 - the field's name
+    return Action(scope=scope, verb=verb, keys=keys, label=label, help=help, command=command, shown=shown)
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -153,7 +153,7 @@ KEY_NAMES = {
 }
 
 
-def of(*scopes: str) -> Iterator[Action]:
+def actions_in(*scopes: str) -> Iterator[Action]:
     """The actions of some scopes, in the order of the table."""
     return (action for action in ACTIONS if action.scope in scopes)
 
@@ -168,6 +168,6 @@ def bindings(*scopes: str, verbs: frozenset[str] | None = None) -> list[BindingT
     """Textual's bindings for some scopes; only those with one of these verbs, if any are given."""
     return [
         Binding(action.keys, f"act('{action.verb}')", action.label, show=False, id=action.id)
-        for action in of(*scopes)
+        for action in actions_in(*scopes)
         if action.keys and (verbs is None or action.verb in verbs)
     ]

@@ -14,10 +14,10 @@ from tui.text import safe
 
 Level = Literal["bad", "warn"]
 
-NEARLY = 0.9
+ALERT_SHARE = 0.9
 """Share of a budget from which on it is spoken of."""
 
-LOW = DOLLAR // 2
+LOW_BALANCE = DOLLAR // 2
 """What is left in a purse that is soon empty."""
 
 
@@ -35,7 +35,7 @@ def alerts(board: Board, now: int) -> list[Alert]:
     return sorted(found, key=lambda alert: alert.level != "bad")
 
 
-def used(budget: BudgetView) -> float:
+def used_share(budget: BudgetView) -> float:
     """The larger share that is spent or held, of money or of tokens; over 1 if it is overdrawn."""
     shares = [0.0]
     if budget.limit_nanos is not None:
@@ -48,7 +48,7 @@ def used(budget: BudgetView) -> float:
 
 def _server(board: Board, now: int) -> Iterator[Alert]:
     if board.stopping is not None:
-        yield Alert("bad", f"stopping, {fmt.left(now, board.stopping)} at most", "live")
+        yield Alert("bad", f"stopping, {fmt.countdown(now, board.stopping)} at most", "live")
     status = board.status
     if status is None:
         return
@@ -66,9 +66,9 @@ def _account(board: Board) -> Iterator[Alert]:
         yield Alert("bad", f"account {safe(account.status, 12)}", "account")
     if account.available_nanos <= 0:
         yield Alert("bad", "account empty", "account")
-    elif account.available_nanos < LOW:
-        yield Alert("warn", f"{fmt.purse(account.available_nanos)} left", "account")
-    yield from _nearly("account", account.budgets, "account")
+    elif account.available_nanos < LOW_BALANCE:
+        yield Alert("warn", f"{fmt.dollar_amount(account.available_nanos)} left", "account")
+    yield from _near_limit("account", account.budgets, "account")
 
 
 def _channels(board: Board, now: int) -> Iterator[Alert]:
@@ -77,19 +77,19 @@ def _channels(board: Board, now: int) -> Iterator[Alert]:
         if channel.state == "attention":
             yield Alert("bad", f"{name} needs attention", "channels")
         elif channel.state == "cooling":
-            until = f" {fmt.left(now, channel.until_ms)}" if channel.until_ms is not None else ""
+            until = f" {fmt.countdown(now, channel.until_ms)}" if channel.until_ms is not None else ""
             yield Alert("warn", f"{name} rests{until}", "channels")
 
 
 def _budgets(board: Board) -> Iterator[Alert]:
     for token in board.tokens:
         if token.enabled:
-            yield from _nearly(token.name, token.budgets, "tokens")
+            yield from _near_limit(token.name, token.budgets, "tokens")
     for group in board.groups:
-        yield from _nearly(group.name, group.budgets, "groups")
+        yield from _near_limit(group.name, group.budgets, "groups")
 
 
-def _nearly(name: str, budgets: list[BudgetView], page: str) -> Iterator[Alert]:
-    share = max(map(used, budgets), default=0.0)
-    if share >= NEARLY:
-        yield Alert("bad" if share >= 1 else "warn", f"{safe(name, 16)} {fmt.share(share)}", page)
+def _near_limit(name: str, budgets: list[BudgetView], page: str) -> Iterator[Alert]:
+    share = max(map(used_share, budgets), default=0.0)
+    if share >= ALERT_SHARE:
+        yield Alert("bad" if share >= 1 else "warn", f"{safe(name, 16)} {fmt.percent(share)}", page)

@@ -22,56 +22,56 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.events import Snapshot
 from gateway.domain.units import Millis
 from tui import global_actions, plain_mode, saved_state, terminal, themes, wizard
-from tui.actions import PAGES, Action, bindings, key_text, of
-from tui.exit_status import CrashSafe, Farewell, report
-from tui.feed import Feed
-from tui.global_actions import Things
+from tui.actions import PAGES, Action, actions_in, bindings, key_text
+from tui.exit_status import CrashReportingApp, ExitStatus, write_report
+from tui.feed import ConsoleFeed
+from tui.global_actions import NameSearch
 from tui.glyphs import ASCII, UNICODE, Asciify, wants_ascii
-from tui.key_queue import OPENING
-from tui.pages.account import Account
-from tui.pages.base import Page
-from tui.pages.channels import Channels
-from tui.pages.doctor import Doctor
-from tui.pages.groups import Groups
-from tui.pages.live import Live
-from tui.pages.models import Models
-from tui.pages.tokens import Tokens
-from tui.pages.usage import Usage
-from tui.session import Launcher, Link, Session
-from tui.widgets.dialogs import tell
+from tui.key_queue import DIALOG_WORKERS
+from tui.pages.account import AccountPage
+from tui.pages.base import ConsolePage
+from tui.pages.channels import ChannelsPage
+from tui.pages.doctor import DoctorPage
+from tui.pages.groups import GroupsPage
+from tui.pages.live import LivePage
+from tui.pages.models import ModelsPage
+from tui.pages.tokens import TokensPage
+from tui.pages.usage import UsagePage
+from tui.session import ConsoleSession, ServerLauncher, ServerLink
+from tui.widgets.dialogs import toast
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 
-MAKERS: Mapping[str, Callable[[Session], Page]] = {
-    "live": Live,
-    "tokens": Tokens,
-    "groups": Groups,
-    "channels": Channels,
-    "models": Models,
-    "account": Account,
-    "usage": Usage,
-    "doctor": Doctor,
+PAGE_CLASSES: Mapping[str, Callable[[ConsoleSession], ConsolePage]] = {
+    "live": LivePage,
+    "tokens": TokensPage,
+    "groups": GroupsPage,
+    "channels": ChannelsPage,
+    "models": ModelsPage,
+    "account": AccountPage,
+    "usage": UsagePage,
+    "doctor": DoctorPage,
 }
 
 
 STYLESHEET = Path(__file__).with_name("console.tcss")
 """Absolute, so that subclasses and the executable find it; ``build.spec`` carries it along."""
 
-REMEMBER_S = 3.0
+SAVE_S = 3.0
 """Between two looks whether something is to be written down."""
 
-RENEW_S = 0.2
+REFRESH_S = 0.2
 """Between two renewals of the screen: more of them cost twice as much, also over ssh, and read no better."""
 
 
-class Console(CrashSafe[Farewell]):
+class Console(CrashReportingApp[ExitStatus]):
     """The app; its result says how it was left."""
 
     CSS_PATH = STYLESHEET
     TITLE = "tollkeeper"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
-    COMMANDS = CrashSafe.COMMANDS | {Things}
+    COMMANDS = CrashReportingApp.COMMANDS | {NameSearch}
     # Textual declares these two as instance variables.
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (90, "-normal"), (130, "-wide")]  # noqa: RUF012 - never changed
     VERTICAL_BREAKPOINTS = [(0, "-short"), (28, "-tall")]  # noqa: RUF012 - never changed
@@ -81,11 +81,11 @@ class Console(CrashSafe[Farewell]):
         Binding("ctrl+p,colon", "command_palette", show=False),
     ]
 
-    def __init__(self, session: Session, link: Link, *, note: str = "", colour: bool = True) -> None:
+    def __init__(self, session: ConsoleSession, link: ServerLink, *, note: str = "", colour: bool = True) -> None:
         """``note``: something to say at the start."""
         super().__init__(ansi_color=None if colour else True)
         self.session = session
-        self.feed = Feed(link, self.post_message)
+        self.feed = ConsoleFeed(link, self.post_message)
         self.colour = colour
         """False: the environment wants none; there is then only one theme."""
         self.note = note
@@ -105,34 +105,34 @@ class Console(CrashSafe[Farewell]):
         yield Footer()
 
     async def on_mount(self) -> None:
-        global_actions.wear(self, self.session.remembered.theme or themes.NAMES[0])
-        self.set_keymap(self.session.remembered.keys)
-        page = self.session.remembered.page
-        await self.action_page(page if page in MAKERS else PAGES[0].id)
+        global_actions.apply_theme(self, self.session.state.theme or themes.NAMES[0])
+        self.set_keymap(self.session.state.keys)
+        page = self.session.state.page
+        await self.action_page(page if page in PAGE_CLASSES else PAGES[0].id)
         self.run_worker(self.feed.run(), name="feed", exit_on_error=True)
-        self.set_interval(RENEW_S, self.renew, name="renew")
-        self.set_interval(REMEMBER_S, lambda: global_actions.remember(self), name="remember")
+        self.set_interval(REFRESH_S, self.renew, name="renew")
+        self.set_interval(SAVE_S, lambda: global_actions.save_state(self), name="remember")
         if not self.is_headless:
             terminal.watch(self)
         if self.note:
-            tell(self, self.note, bad=True)
+            toast(self, self.note, bad=True)
 
     @property
-    def page(self) -> Page:
+    def page(self) -> ConsolePage:
         """The page that is open."""
-        return self.query_one(f"ContentSwitcher > #{self.query_one(ContentSwitcher).current}", Page)
+        return self.query_one(f"ContentSwitcher > #{self.query_one(ContentSwitcher).current}", ConsolePage)
 
     async def action_page(self, page: str) -> None:
         """Open a page; it is made when it is opened first."""
-        if page not in MAKERS:
+        if page not in PAGE_CLASSES:
             return
         switcher = self.query_one(ContentSwitcher)
         if not switcher.query(f"#{page}"):
-            await switcher.mount(MAKERS[page](self.session))
-        switcher.current = self.session.remembered.page = page
+            await switcher.mount(PAGE_CLASSES[page](self.session))
+        switcher.current = self.session.state.page = page
         self.query_one(Header).page = page
         footer = self.query_one(Footer)
-        footer.actions = offered(self.page)
+        footer.actions = available_actions(self.page)
         footer.refresh()
         self._drawn = (-1, -1)
         self.page.take_focus()
@@ -140,7 +140,7 @@ class Console(CrashSafe[Farewell]):
 
     def open_page(self, page: str) -> None:
         """The same from a place that cannot wait."""
-        self.run_worker(self.action_page(page), group=OPENING)
+        self.run_worker(self.action_page(page), group=DIALOG_WORKERS)
 
     def action_act(self, verb: str) -> None:
         """Do one of the app's verbs."""
@@ -158,19 +158,19 @@ class Console(CrashSafe[Farewell]):
         if not self.screen.is_modal:
             self.page.renew()
 
-    def on_feed_joined(self, event: Feed.Joined) -> None:
+    def on_console_feed_connected(self, event: ConsoleFeed.Connected) -> None:
         self.session.attach(event.attached.client, started_here=event.attached.started_here)
 
-    def on_feed_told(self) -> None:
-        events = self.feed.take()
+    def on_console_feed_events_ready(self) -> None:
+        events = self.feed.take_events()
         now_ = self.session.now()
         for event in events:
             self.session.board.apply(event, now_)
         if any(isinstance(event, Snapshot) for event in events):
-            self.run_worker(global_actions.count_today(self), name="today", group="today", exclusive=True)
+            self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)
             wizard.offer_once(self)
 
-    def on_feed_lost(self, event: Feed.Lost) -> None:
+    def on_console_feed_disconnected(self, event: ConsoleFeed.Disconnected) -> None:
         self.session.lose(event.reason)
         if event.fatal is not None:
             self.failure = event.fatal
@@ -186,9 +186,9 @@ class Console(CrashSafe[Farewell]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: everything that can be done here, with its key beside it."""
         for number, info in enumerate(PAGES, 1):
-            if info.id in MAKERS:
+            if info.id in PAGE_CLASSES:
                 yield SystemCommand(f"{info.name}  ({number})", info.about, partial(self.open_page, info.id))
-        for action in offered(self.page):
+        for action in available_actions(self.page):
             owner = self if action.scope == "app" else self.page
             key = f"  ({key_text(action)})" if action.keys else ""
             yield SystemCommand(action.label + key, action.help, partial(owner.action_act, action.verb))
@@ -198,34 +198,34 @@ class Console(CrashSafe[Farewell]):
         return [*colours, Asciify()] if self.session.glyphs.ascii else colours
 
 
-def offered(page: Page) -> list[Action]:
+def available_actions(page: ConsolePage) -> list[Action]:
     """What can be done on a page, its own actions first."""
-    own = [action for scope in page.scopes for action in of(scope) if action.verb in page.verbs]
-    return [*own, *(action for action in of("app") if action.verb in global_actions.VERBS)]
+    own = [action for scope in page.scopes for action in actions_in(scope) if action.verb in page.verbs]
+    return [*own, *(action for action in actions_in("app") if action.verb in global_actions.VERBS)]
 
 
 def run(config: Config) -> int:
     """The console on this home: finds or starts the server; the exit code. Raises what kept it from having a server."""
-    return show(config, Launcher(config))
+    return run_with(config, ServerLauncher(config))
 
 
-def show(config: Config, link: Link) -> int:
+def run_with(config: Config, link: ServerLink) -> int:
     """The same in front of the server that a link gives."""
     if reason := terminal.plain_reason(os.environ):
         return plain_mode.run(link, reason)
-    remembered, note = saved_state.load(config.home)
-    ascii_only = wants_ascii(os.environ) if remembered.ascii is None else remembered.ascii
-    session = Session(config, ASCII if ascii_only else UNICODE, now, remembered)
+    state, note = saved_state.load(config.home)
+    ascii_only = wants_ascii(os.environ) if state.ascii is None else state.ascii
+    session = ConsoleSession(config, ASCII if ascii_only else UNICODE, now, state)
     app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"))
-    farewell = app.run(mouse=remembered.mouse) or Farewell()
-    global_actions.remember(app)
+    status = app.run(mouse=state.mouse) or ExitStatus()
+    global_actions.save_state(app)
     if app.failure is not None:
         raise app.failure
     if app.crash is not None:
-        farewell = Farewell(report(config.home, app.crash), 1)
-    if farewell.sentence:
-        sys.stderr.write(f"tollkeeper: {farewell.sentence}\n")
-    return farewell.code
+        status = ExitStatus(write_report(config.home, app.crash), 1)
+    if status.sentence:
+        sys.stderr.write(f"tollkeeper: {status.sentence}\n")
+    return status.code
 
 
 def now() -> Millis:

@@ -15,11 +15,11 @@ from gateway.domain.events import (
 )
 from gateway.domain.units import Millis
 from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, SumRow, TokenView
-from tui.calls import Calls
+from tui.calls import CallRing
 from tui.incidents import Incidents
 from tui.trends import Pulse
 
-UNTOLD = Millis(0)
+UNKNOWN_TIME = Millis(0)
 """No moment."""
 
 
@@ -34,7 +34,7 @@ class Board:
         self.groups: Sequence[GroupView] = ()
         self.channels: Sequence[ChannelView] = ()
         self.models: Sequence[ModelView] = ()
-        self.calls = Calls()
+        self.calls = CallRing()
         self.pulse = Pulse()
         self.incidents = Incidents()
         self.today: SumRow | None = None
@@ -49,27 +49,27 @@ class Board:
         """Grows with every change."""
         return self.tables + self.calls.version
 
-    def apply(self, event: AnyEvent, at: Millis = UNTOLD) -> None:
+    def apply(self, event: AnyEvent, at: Millis = UNKNOWN_TIME) -> None:
         """Make one event true; ``at``: when it was heard."""
         if isinstance(event, CallStarted | CallProgress):
             self.calls.move(event.call)
         elif isinstance(event, CallSettled):
             self.calls.settle(event.call)
             self.pulse.add(event.call)
-            self.incidents.settle(event.call)
+            self.incidents.add_call(event.call)
             self._spend(event)
         else:
-            self._apply_rare(event)
+            self._apply_other(event)
             if isinstance(event, Snapshot | Changed):
-                self.incidents.look(self.channels, at)
+                self.incidents.update_channels(self.channels, at)
             if isinstance(event, Snapshot | StoreChanged):
-                self.incidents.look_at_store(event.status.store_error, at)
+                self.incidents.update_store(event.status.store_error, at)
 
-    def _apply_rare(self, event: AnyEvent) -> None:
+    def _apply_other(self, event: AnyEvent) -> None:
         if isinstance(event, Snapshot):
             self._begin(event)
         elif isinstance(event, Changed):
-            self._take_tables(event)
+            self._set_tables(event)
         elif isinstance(event, Balance):
             self.account = event.account
         elif isinstance(event, StoreChanged):
@@ -80,27 +80,27 @@ class Board:
 
     def _begin(self, event: Snapshot) -> None:
         if self.status is None or self.status.instance != event.status.instance:
-            self.calls, self.pulse, self.today, self.stopping = Calls(), Pulse(), None, None
+            self.calls, self.pulse, self.today, self.stopping = CallRing(), Pulse(), None, None
             self.incidents = Incidents()
         self.status = event.status
-        self._take_tables(event)
+        self._set_tables(event)
         for call in reversed(event.recent):
             if not self.calls.knows(call):
                 self.pulse.add(call)
-                self.incidents.settle(call)
+                self.incidents.add_call(call)
         self.calls.begin(event.status.records, event.recent, event.running)
 
-    def _take_tables(self, event: Snapshot | Changed) -> None:
+    def _set_tables(self, event: Snapshot | Changed) -> None:
         self.account = event.account
         self.tokens, self.groups = event.tokens, event.groups
         self.channels, self.models = event.channels, event.models
 
     def _spend(self, event: CallSettled) -> None:
         if self.today is not None:
-            self.today = added(self.today, event)
+            self.today = sums_with(self.today, event)
 
 
-def added(row: SumRow, event: CallSettled) -> SumRow:
+def sums_with(row: SumRow, event: CallSettled) -> SumRow:
     """The sums with one more call."""
     call = event.call
     return SumRow(

@@ -7,14 +7,14 @@ from gateway.domain.human_values import brief_count
 from gateway.domain.limits import Window, window_start
 from gateway.domain.units import DOLLAR, Millis
 from gateway.domain.views import BudgetView, GroupView, TokenView
-from tui.alerts import NEARLY, used
+from tui.alerts import ALERT_SHARE, used_share
 from tui.charts import gauge
-from tui.field_values import budgets, limits_reader, limits_text, token_budgets, written_budgets, written_token_budgets
-from tui.format import share
+from tui.field_values import budgets, budgets_text, limits_reader, limits_text, token_budgets, token_budgets_text
+from tui.format import percent
 from tui.glyphs import Glyphs
 from tui.widgets.form import Field
 
-EARLY = 0.02
+MIN_ELAPSED = 0.02
 """Share of a window before which a pace says nothing yet."""
 
 FAR_MS = 366 * 86_400_000
@@ -27,18 +27,18 @@ WINDOWS = {Window.DAY: "today", Window.WEEK: "this week", Window.MONTH: "this mo
 
 def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
     """The one that is used most, relatively."""
-    return max(budgets, key=used, default=None)
+    return max(budgets, key=used_share, default=None)
 
 
-def tone(part: float) -> str:
+def budget_tone(part: float) -> str:
     """How much a share of a budget matters."""
-    return "bad" if part >= 1 else "warn" if part >= NEARLY else ""
+    return "bad" if part >= 1 else "warn" if part >= ALERT_SHARE else ""
 
 
-def brief(budget: BudgetView, width: int, glyphs: Glyphs) -> str:
+def budget_line(budget: BudgetView, width: int, glyphs: Glyphs) -> str:
     """Gauge, percentage and amounts on one line; ``width`` is the gauge's."""
-    part = used(budget)
-    return f"{gauge(part, width, glyphs)} {share(part):>4} {amounts(budget)}"
+    part = used_share(budget)
+    return f"{gauge(part, width, glyphs)} {percent(part):>4} {amounts(budget)}"
 
 
 def amounts(budget: BudgetView) -> str:
@@ -62,14 +62,14 @@ def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
 
     The pace is that of the window so far; ``since`` is where a window without a beginning began.
     """
-    part = used(budget)
+    part = used_share(budget)
     if part >= 1:
         until = f" until {_moment(budget.resets_at_ms, now)}" if budget.resets_at_ms else ""
         return f"used up{until}"
     begun = window_start(budget.window, now) or since
     until_ms = budget.resets_at_ms
     whole = (until_ms or now + WEEK_MS) - begun
-    if part == 0 or now - begun < whole * EARLY:
+    if part == 0 or now - begun < whole * MIN_ELAPSED:
         return ""
     empty = now + round((1 - part) * (now - begun) / part)
     if (until_ms is not None and empty >= until_ms) or empty - now > FAR_MS:
@@ -77,7 +77,7 @@ def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
     return f"at this pace empty on {_moment(empty, now)}"
 
 
-def lasting(left: int, spent: int, span_ms: int, now: Millis) -> str:
+def balance_forecast(left: int, spent: int, span_ms: int, now: Millis) -> str:
     """The same for what is left of a purse of which so much was spent in a span that ends now."""
     if left <= 0:
         return "empty"
@@ -108,14 +108,14 @@ def budget_fields(view: TokenView | GroupView | None) -> list[Field]:
         Field(
             id="budgets",
             label="Budget, dollars",
-            value=written_budgets(view.budgets) if view else "",
+            value=budgets_text(view.budgets) if view else "",
             hint="none, or day=5 week=20 month=50 ever=100",
             parse=budgets,
         ),
         Field(
             id="token_budgets",
             label="Budget, tokens",
-            value=written_token_budgets(view.budgets) if view else "",
+            value=token_budgets_text(view.budgets) if view else "",
             hint="none, or day=1M",
             parse=token_budgets,
         ),

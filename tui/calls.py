@@ -21,10 +21,10 @@ LIMIT = 20_000
 SLACK = 1_000
 """How many are dropped at once: dropping costs as much as the ring is long."""
 
-Known = CallView | Running
+AnyCall = CallView | Running
 
 
-class Calls:
+class CallRing:
     """The ring. Ids sort by time, so the order is the order of ids."""
 
     def __init__(self, limit: int = LIMIT, slack: int = SLACK) -> None:
@@ -32,7 +32,7 @@ class Calls:
         self._slack = slack
         self.order: list[CallId] = []
         """Oldest first; the same list is changed in place."""
-        self.by_id: dict[CallId, Known] = {}
+        self.by_id: dict[CallId, AnyCall] = {}
         self.running: dict[CallId, Running] = {}
         self.below = 0
         self.version = 0
@@ -134,7 +134,7 @@ class RunningView(CallView, frozen=True, kw_only=True):
     """Which try runs; 0 before the first."""
 
 
-def as_view(call: Known, now: Millis) -> CallView:
+def as_view(call: AnyCall, now: Millis) -> CallView:
     """The row of a call."""
     return call if isinstance(call, CallView) else running_view(call, now)
 

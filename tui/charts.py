@@ -19,7 +19,7 @@ _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 BRAILLE = 0x2800
 
 
-class Cell(msgspec.Struct, frozen=True):
+class ChartCell(msgspec.Struct, frozen=True):
     """One cell of a stacked bar: the character, and the number of the series it shows (-1: none)."""
 
     text: str
@@ -55,7 +55,7 @@ def bars(values: Sequence[float], height: int, glyphs: Glyphs, top: float = 0) -
     return lines
 
 
-def stacked(columns: Sequence[Sequence[float]], height: int, glyphs: Glyphs, top: float = 0) -> list[list[Cell]]:
+def stacked(columns: Sequence[Sequence[float]], height: int, glyphs: Glyphs, top: float = 0) -> list[list[ChartCell]]:
     """Stacked bars one cell wide, as rows of cells from the top down; the first series is at the bottom."""
     top = top or max(map(sum, columns), default=0) or 1
     stacks = [_stack(column, height, glyphs, top) for column in columns]
@@ -83,7 +83,7 @@ def _buckets(values: Sequence[float], width: int) -> list[float]:
     return [max(values[a:b]) for a, b in pairwise(cuts)]
 
 
-def _stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float) -> list[Cell]:
+def _stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float) -> list[ChartCell]:
     """One bar from the bottom up: whole cells by what is at their middle, the last one by eighths."""
     total = sum(column)
     last = len(column) - 1
@@ -92,12 +92,12 @@ def _stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float) -> 
         low, high = row / height * top, (row + 1) / height * top
         if total >= high or (total > low and last < 0):
             series = _series_at(column, (low + high) / 2)
-            cells.append(Cell(glyphs.fills[series % len(glyphs.fills)], series))
+            cells.append(ChartCell(glyphs.fills[series % len(glyphs.fills)], series))
         elif total > low:
             eighths = max(1, round((total - low) / (high - low) * FULL))
-            cells.append(Cell(glyphs.blocks[min(FULL, eighths)], _series_at(column, (low + total) / 2)))
+            cells.append(ChartCell(glyphs.blocks[min(FULL, eighths)], _series_at(column, (low + total) / 2)))
         else:
-            cells.append(Cell(" ", -1))
+            cells.append(ChartCell(" ", -1))
     return cells
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
 from gateway.domain.views import BudgetView
-from tui.field_values import NO_MATTER, limits_text, written_budgets, written_token_budgets
+from tui.field_values import NO_LIMIT, budgets_text, limits_text, token_budgets_text
 
 
-def command(*words: str, **options: str | None) -> str:
+def cli_command(*words: str, **options: str | None) -> str:
     """Words and options quoted for a shell; options that are None are left out."""
     parts = [shlex.quote(word) for word in words]
     for name, value in options.items():
@@ -18,26 +18,26 @@ def command(*words: str, **options: str | None) -> str:
     return " ".join(parts)
 
 
-def changed(text: str, before: str) -> str | None:
+def if_changed(text: str, before: str) -> str | None:
     """The text if it is another than before."""
     return text.strip() if text.strip() != before.strip() else None
 
 
-def joined(names: Sequence[str]) -> str:
+def comma_list(names: Sequence[str]) -> str:
     """Names as one option takes them. Raises BadRequest for a comma within one: no command can say that."""
     if comma := next((name for name in names if "," in name), None):
         raise BadRequest(f"'{comma}' has a comma, and commas separate the names of an option")
     return ",".join(names)
 
 
-def left(name: str) -> str:
+def pair_name(name: str) -> str:
     """A name as the left side of ``NAME=VALUE``. Raises BadRequest for one that has such a sign."""
     if "=" in name:
         raise BadRequest(f"'{name}' has the sign that ends a name in an option")
     return name
 
 
-def pairs(option: str, text: str, before: str = "") -> str:
+def pair_options(option: str, text: str, before: str = "") -> str:
     """An option for each pair of ``day=5 month=50`` that is new or other than before, and for each that is gone."""
     new, old = _pairs(text), _pairs(before)
     asked = {name: value for name, value in new.items() if old.get(name) != value}
@@ -45,7 +45,7 @@ def pairs(option: str, text: str, before: str = "") -> str:
     return "".join(f" --{option} {shlex.quote(f'{name}={value}')}" for name, value in asked.items())
 
 
-def limits(text: str, before: Limits | None = None) -> str:
+def limit_options(text: str, before: Limits | None = None) -> str:
     """``--rpm 60`` for each limit that is new or other than before."""
     new, old = _pairs(text), _pairs(limits_text(before or Limits()))
     asked = {name: value for name, value in new.items() if old.get(name) != value}
@@ -53,16 +53,16 @@ def limits(text: str, before: Limits | None = None) -> str:
     return "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in asked.items())
 
 
-def budgets(values: Mapping[str, str], before: Sequence[BudgetView] = ()) -> str:
+def budget_options(values: Mapping[str, str], before: Sequence[BudgetView] = ()) -> str:
     """The options of the two fields about budgets."""
-    money = pairs("budget", values["budgets"], written_budgets(before))
-    return money + pairs("tokens-budget", values["token_budgets"], written_token_budgets(before))
+    money = pair_options("budget", values["budgets"], budgets_text(before))
+    return money + pair_options("tokens-budget", values["token_budgets"], token_budgets_text(before))
 
 
 def _pairs(text: str) -> dict[str, str]:
     found = {}
     for word in text.replace(",", " ").split():
         name, equals, value = word.rpartition("=")
-        if value not in NO_MATTER:
+        if value not in NO_LIMIT:
             found[name if equals else "ever"] = value
     return found

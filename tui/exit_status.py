@@ -11,40 +11,40 @@ from typing import TypeVar
 import msgspec
 from textual.worker import WorkerFailed
 
-from tui.key_queue import InOrder
+from tui.key_queue import KeyQueueApp
 
 
-class Farewell(msgspec.Struct, frozen=True):
+class ExitStatus(msgspec.Struct, frozen=True):
     """The result of the app."""
 
     sentence: str = ""
     code: int = 0
 
 
-def left_by_user(address: str) -> Farewell:
+def after_leaving(address: str) -> ExitStatus:
     """The server goes on."""
     where = f"still serving {address}" if address else "the server goes on"
-    return Farewell(f"left; {where} ('tollkeeper' comes back, 'tollkeeper stop' ends it)")
+    return ExitStatus(f"left; {where} ('tollkeeper' comes back, 'tollkeeper stop' ends it)")
 
 
-def stopped() -> Farewell:
+def after_stopping() -> ExitStatus:
     """The server ended, too."""
-    return Farewell("stopped; clients are no longer served ('tollkeeper' starts it again)")
+    return ExitStatus("stopped; clients are no longer served ('tollkeeper' starts it again)")
 
 
-def draining() -> Farewell:
+def while_draining() -> ExitStatus:
     """The server will end by itself."""
-    return Farewell("left; the server ends when its running calls have ended")
+    return ExitStatus("left; the server ends when its running calls have ended")
 
 
-def gone() -> Farewell:
+def without_server() -> ExitStatus:
     """There was no server to leave behind."""
-    return Farewell("left; no server is running ('tollkeeper' starts one)")
+    return ExitStatus("left; no server is running ('tollkeeper' starts one)")
 
 
-def terminated(number: int) -> Farewell:
+def after_signal(number: int) -> ExitStatus:
     """A signal ended the console."""
-    return Farewell("", 128 + number)
+    return ExitStatus("", 128 + number)
 
 
 REPORT = "console-crash.log"
@@ -52,7 +52,7 @@ REPORT = "console-crash.log"
 Result = TypeVar("Result")
 
 
-class CrashSafe(InOrder[Result]):
+class CrashReportingApp(KeyQueueApp[Result]):
     """An app that keeps its exception for who ran it."""
 
     crash: Exception | None = None
@@ -64,7 +64,7 @@ class CrashSafe(InOrder[Result]):
         self._close_messages_no_wait()
 
 
-def report(home: Path, error: Exception) -> str:
+def write_report(home: Path, error: Exception) -> str:
     """Write the traceback into the home, and give the sentence about it."""
     path = home / REPORT
     where = f"{path} tells more"

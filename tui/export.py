@@ -14,7 +14,7 @@ from gateway.domain.text import plain
 ENDINGS = (".csv", ".jsonl")
 
 
-def checked(text: str) -> Path:
+def export_path(text: str) -> Path:
     """The file to write; raises BadRequest if it is none that can be written to."""
     path = Path(text.strip()).expanduser()
     if path.suffix not in ENDINGS:

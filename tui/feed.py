@@ -12,7 +12,7 @@ from textual.message import Message
 from gateway.client.control import ControlClient
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import AnyEvent, Snapshot
-from tui.session import Attached, Link
+from tui.session import AttachedServer, ServerLink
 
 RECENT = 1000
 """Calls asked for with a snapshot."""
@@ -22,20 +22,20 @@ LONGEST_WAIT_S = 2.0
 """Between two looks for a server that is gone."""
 
 
-class Feed:
+class ConsoleFeed:
     """Runs for as long as the console does."""
 
-    class Joined(Message):
+    class Connected(Message):
         """A server answered; its snapshot is on its way."""
 
-        def __init__(self, attached: Attached) -> None:
+        def __init__(self, attached: AttachedServer) -> None:
             self.attached = attached
             super().__init__()
 
-    class Told(Message):
+    class EventsReady(Message):
         """Events are waiting: fetch them with ``take``."""
 
-    class Lost(Message):
+    class Disconnected(Message):
         """The server is gone; ``fatal`` if there was none from the beginning and none can be started."""
 
         def __init__(self, reason: str, fatal: GatewayError | None = None) -> None:
@@ -43,14 +43,14 @@ class Feed:
             self.fatal = fatal
             super().__init__()
 
-    def __init__(self, link: Link, post: Callable[[Message], object]) -> None:
+    def __init__(self, link: ServerLink, post: Callable[[Message], object]) -> None:
         self._link = link
         self._post = post
         self._waiting: list[AnyEvent] = []
         self._start = asyncio.Event()
-        self._heard = False
+        self._received = False
 
-    def take(self) -> list[AnyEvent]:
+    def take_events(self) -> list[AnyEvent]:
         """What happened since this was asked last, in order."""
         events, self._waiting = self._waiting, []
         return events
@@ -64,41 +64,41 @@ class Feed:
         try:
             attached = await self._link.ensure()
         except GatewayError as error:
-            self._post(self.Lost(error.message, error))
+            self._post(self.Disconnected(error.message, error))
             return
         wait = FIRST_WAIT_S
         while True:
-            self._heard = False
-            self._post(self.Joined(attached))
-            self._post(self.Lost(await self._listen(attached.client)))
-            wait = FIRST_WAIT_S if self._heard else min(LONGEST_WAIT_S, wait * 2)
-            attached = await self._return(wait)
+            self._received = False
+            self._post(self.Connected(attached))
+            self._post(self.Disconnected(await self._listen(attached.client)))
+            wait = FIRST_WAIT_S if self._received else min(LONGEST_WAIT_S, wait * 2)
+            attached = await self._reconnect(wait)
 
     async def _listen(self, client: ControlClient) -> str:
         """Take events until there are no more; why that is."""
         try:
             async for event in client.events(recent=RECENT):
-                self._heard = self._heard or isinstance(event, Snapshot)
+                self._received = self._received or isinstance(event, Snapshot)
                 self._waiting.append(event)
                 if len(self._waiting) == 1:
-                    self._post(self.Told())
+                    self._post(self.EventsReady())
         except GatewayError as error:
             return error.message
         return "it was stopped"
 
-    async def _return(self, wait: float) -> Attached:
+    async def _reconnect(self, wait: float) -> AttachedServer:
         """The server that is there again, looked for less and less often, or one that was asked for."""
         while True:
-            if await self._asked_to_start(wait):
+            if await self._start_requested(wait):
                 try:
                     return await self._link.ensure()
                 except GatewayError as error:
-                    self._post(self.Lost(error.message))
+                    self._post(self.Disconnected(error.message))
             elif (found := await self._link.find()) is not None:
                 return found
             wait = min(LONGEST_WAIT_S, wait * 1.5)
 
-    async def _asked_to_start(self, wait: float) -> bool:
+    async def _start_requested(self, wait: float) -> bool:
         try:
             async with asyncio.timeout(wait):
                 await self._start.wait()

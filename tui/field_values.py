@@ -27,16 +27,16 @@ T = TypeVar("T")
 
 KEEP = "\N{HORIZONTAL ELLIPSIS}"
 """What a field parses to that is to stay as it is."""
-NO_MATTER = ("", "none", "never")
+NO_LIMIT = ("", "none", "never")
 """Words for no limit."""
 
 
-def line(text: str) -> str:
+def text_line(text: str) -> str:
     """Any text."""
     return text.strip()
 
 
-def line_like(there: str) -> Callable[[str], str]:
+def text_line_or_same(there: str) -> Callable[[str], str]:
     """Any text; the one that is there stays as it is, also with blanks at its ends."""
     return lambda text: there if text == there else text.strip()
 
@@ -50,7 +50,7 @@ def required(text: str) -> str:
 
 def optional(read: Callable[[str], T]) -> Callable[[str], T | None]:
     """The same, where nothing, ``none`` or ``never`` is no value."""
-    return lambda text: None if text.strip().lower() in NO_MATTER else read(text)
+    return lambda text: None if text.strip().lower() in NO_LIMIT else read(text)
 
 
 def patterns(text: str) -> list[str]:
@@ -59,7 +59,7 @@ def patterns(text: str) -> list[str]:
     return [] if found == ["*"] else found
 
 
-def whole(text: str) -> int:
+def integer(text: str) -> int:
     """A whole number, also below zero."""
     sign, digits = (-1, text.strip()[1:]) if text.strip().startswith("-") else (1, text)
     return sign * count_of(digits)
@@ -89,17 +89,17 @@ def budget_bodies(nanos: Mapping[Window, int], tokens: Mapping[Window, int]) -> 
     ]
 
 
-def written_budgets(views: Sequence[BudgetView]) -> str:
+def budgets_text(views: Sequence[BudgetView]) -> str:
     """The dollars of budgets as they are typed."""
     return " ".join(f"{v.window.value}={_amount(v.limit_nanos)}" for v in views if v.limit_nanos is not None)
 
 
-def written_token_budgets(views: Sequence[BudgetView]) -> str:
+def token_budgets_text(views: Sequence[BudgetView]) -> str:
     """The tokens of budgets as they are typed."""
-    return " ".join(f"{v.window.value}={exact(v.limit_tokens)}" for v in views if v.limit_tokens is not None)
+    return " ".join(f"{v.window.value}={exact_count(v.limit_tokens)}" for v in views if v.limit_tokens is not None)
 
 
-def exact(number: int | None) -> str:
+def exact_count(number: int | None) -> str:
     """A count as it is typed: short if that loses nothing."""
     if number is None:
         return ""
@@ -120,7 +120,7 @@ def _windows(text: str, read: Callable[[str], int]) -> dict[Window, int]:
         except ValueError:
             known = ", ".join(Window)
             raise BadRequest(f"{name!r} is no budget window; known are {known}, as in day=5") from None
-        if amount not in NO_MATTER:
+        if amount not in NO_LIMIT:
             found[window] = read(amount)
     return found
 
@@ -135,23 +135,23 @@ _WORDS = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|[^\s,])+")
 _SPACED = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|\S)+")
 
 
-def words(text: str) -> list[str]:
+def split_names(text: str) -> list[str]:
     """What stands between commas and blanks, in its marks."""
     return _WORDS.findall(text)
 
 
-def spaced(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """What stands between blanks, in its marks."""
     return _SPACED.findall(text)
 
 
-def sides(word: str) -> tuple[str, str, str]:
+def split_pair(word: str) -> tuple[str, str, str]:
     """What is before the first ``=`` outside of marks, that sign, and what is behind it."""
     found = _SIDES.fullmatch(word)
     return (found[1], found[2] or "", found[3] or "") if found else (word, "", "")
 
 
-def bare(word: str) -> str:
+def unquote(word: str) -> str:
     """A name without its marks. Raises BadRequest for a mark without a second one."""
     if not word or word[0] not in _MARKS:
         return word
@@ -162,7 +162,7 @@ def bare(word: str) -> str:
 
 def names_of(text: str) -> list[str]:
     """The names of a field, each once. Raises BadRequest."""
-    return list(dict.fromkeys(map(bare, words(text))))
+    return list(dict.fromkeys(map(unquote, split_names(text))))
 
 
 def quote_name(name: str, apart: str = "") -> str:
@@ -203,7 +203,7 @@ def limits_reader(names: Sequence[str] = NAMES) -> Callable[[str], dict[str, int
             name, equals, number = word.partition("=")
             if name not in names or not equals:
                 raise BadRequest(f"{word!r} is no limit; they are {', '.join(names)}, as in rpm=60")
-            found[name] = None if number in NO_MATTER else count_of(number)
+            found[name] = None if number in NO_LIMIT else count_of(number)
             if found[name] == 0 and name not in ("queue", "queue_s"):
                 raise BadRequest(f"{name}=0 would let nothing pass; leave it out for no limit")
         return found
@@ -213,15 +213,15 @@ def limits_reader(names: Sequence[str] = NAMES) -> Callable[[str], dict[str, int
 
 def limits_text(limits: Limits) -> str:
     """As it is typed."""
-    return " ".join(f"{name}={exact(number)}" for name, number in _given(limits))
+    return " ".join(f"{name}={exact_count(number)}" for name, number in _limits_set(limits))
 
 
 def limits_words(limits: Limits) -> str:
     """As it is read: ``60 calls/min, 200k tok/min``; empty if there are none."""
-    return ", ".join(f"{exact(number)} {_LIMIT_WORDS[name]}" for name, number in _given(limits))
+    return ", ".join(f"{exact_count(number)} {_LIMIT_WORDS[name]}" for name, number in _limits_set(limits))
 
 
-def _given(limits: Limits) -> list[tuple[str, int]]:
+def _limits_set(limits: Limits) -> list[tuple[str, int]]:
     return [(name, number) for name, number in msgspec.structs.asdict(limits).items() if number is not None]
 
 
@@ -230,16 +230,16 @@ BREAK = "\\n"
 """A new line of the system prompt, in a field that has one line."""
 
 
-def parameters(text: str) -> Overrides:
+def read_parameters(text: str) -> Overrides:
     """The parameters; the system prompt is a field of its own. Raises BadRequest."""
     always: dict[str, Any] = {}
     usual: dict[str, Any] = {}
     never: list[str] = []
     try:
-        words = shlex.split(text, posix=True)
+        split_names = shlex.split(text, posix=True)
     except ValueError as exc:
         raise BadRequest(f"a quotation mark is missing: {exc}") from exc
-    for word in words:
+    for word in split_names:
         name, equals, value = word.removeprefix(DEFAULT).partition("=")
         if word.startswith(REMOVE) and not equals:
             never.append(word.removeprefix(REMOVE))
@@ -254,9 +254,9 @@ def parameters_text(found: Overrides | None) -> str:
     """The parameters as they are typed."""
     if found is None:
         return ""
-    words = [f"{name}={_text(value)}" for name, value in found.set.items()]
-    words += [f"{DEFAULT}{name}={_text(value)}" for name, value in found.default.items()]
-    return " ".join([*map(_quoted, words), *_never(found)])
+    split_names = [f"{name}={_text(value)}" for name, value in found.set.items()]
+    split_names += [f"{DEFAULT}{name}={_text(value)}" for name, value in found.default.items()]
+    return " ".join([*map(_quoted, split_names), *_removed_parameters(found)])
 
 
 def read_prompt(text: str) -> str:
@@ -282,7 +282,7 @@ def parameters_command(found: Overrides, before: Overrides | None) -> str:
     return "".join(f" {part}" for part in parts)
 
 
-def _never(found: Overrides) -> list[str]:
+def _removed_parameters(found: Overrides) -> list[str]:
     return [f"{REMOVE}{shlex.quote(name)}" for name in found.remove]
 
 

@@ -24,7 +24,7 @@ def cost(nanos: int) -> str:
     return f"{sign}<$0.000001"
 
 
-def purse(nanos: int) -> str:
+def dollar_amount(nanos: int) -> str:
     """An amount as one speaks of it: whole cents, or what is there if that is less."""
     if abs(nanos) < DOLLAR // 100:
         return brief_dollars(nanos)
@@ -32,9 +32,9 @@ def purse(nanos: int) -> str:
     return dollars((cents if nanos >= 0 else -cents) * (DOLLAR // 100))
 
 
-def outlay(nanos: int) -> str:
+def short_cost(nanos: int) -> str:
     """An amount in a narrow column: whole cents, or at most nine cells if it is less than one."""
-    return purse(nanos) if not nanos or abs(nanos) >= DOLLAR // 100 else cost(nanos)
+    return dollar_amount(nanos) if not nanos or abs(nanos) >= DOLLAR // 100 else cost(nanos)
 
 
 def seconds(ms: int | None) -> str:
@@ -51,12 +51,12 @@ def count(number: int) -> str:
     return f"{number:,}" if number < 1_000_000 else brief_count(number)
 
 
-def short(number: int) -> str:
+def short_count(number: int) -> str:
     """Three digits that count: ``12.3k``."""
     return brief_count(number)
 
 
-def share(part: float) -> str:
+def percent(part: float) -> str:
     """A share as per cent: ``2.1%``, ``97%``, ``100%``."""
     percent = part * 100
     return f"{percent:.1f}%" if 0 < percent < 10 else f"{percent:.0f}%"
@@ -75,7 +75,7 @@ def ago(now: int, then: int | None) -> str:
     return "never" if then is None else age(max(0, now - then))
 
 
-def left(now: int, until: int) -> str:
+def countdown(now: int, until: int) -> str:
     """A countdown: ``14s``, ``2m05s``."""
     ms = max(0, until - now)
     return f"{-(-ms // 1000)}s" if ms < 60_000 else brief_span(ms)

@@ -16,7 +16,7 @@ from tui import exit_status, saved_state, themes, wizard
 from tui.board import Board
 from tui.glyphs import ASCII, UNICODE
 from tui.text import safe
-from tui.widgets.dialogs import Confirm, tell
+from tui.widgets.dialogs import Confirm, toast
 from tui.widgets.help import Help
 
 Console = Any
@@ -25,21 +25,21 @@ Console = Any
 AppVerb = Callable[[Console], Awaitable[None] | None]
 
 
-def theme(app: Console) -> None:
+def next_theme(app: Console) -> None:
     """The next theme."""
     if not app.colour:
-        tell(app, "NO_COLOR is set: there is one theme only", bad=True)
+        toast(app, "NO_COLOR is set: there is one theme only", bad=True)
         return
-    wear(app, themes.after(app.theme))
-    tell(app, f"theme: {app.theme}")
+    apply_theme(app, themes.next_name(app.theme))
+    toast(app, f"theme: {app.theme}")
 
 
-def wear(app: Console, name: str) -> None:
+def apply_theme(app: Console, name: str) -> None:
     """Put a theme on; without colours everything is drawn in the terminal's own two."""
     name = name if app.colour and name in themes.NAMES else themes.NAMES[0] if app.colour else themes.PLAIN
     app.no_color = name == themes.PLAIN
     app.theme = name
-    app.session.remembered.theme = name if app.colour else app.session.remembered.theme
+    app.session.state.theme = name if app.colour else app.session.state.theme
     app.refresh_css(animate=False)
 
 
@@ -50,16 +50,16 @@ def help(app: Console) -> None:  # noqa: A001 - the verb's name
 
 async def undo(app: Console) -> None:
     """Take the last change back."""
-    tell(app, f"taken back: {await app.session.client.undo()}")
+    toast(app, f"taken back: {await app.session.client.undo()}")
 
 
-def start(app: Console) -> None:
+def restart(app: Console) -> None:
     """Start the server again."""
     if app.session.link == "gone":
         app.session.link = "starting"
         app.feed.start_server()
     else:
-        tell(app, "the server is running")
+        toast(app, "the server is running")
 
 
 def suspend(app: Console) -> None:
@@ -81,34 +81,34 @@ async def stop(app: Console) -> None:
 async def stop_and_leave(app: Console) -> None:
     """Ask the server to end, wait until it has, and leave."""
     client = app.session.client
-    tell(app, "stopping: waiting for running calls; q leaves at once")
+    toast(app, "stopping: waiting for running calls; q leaves at once")
     try:
         await launch.stop(client.endpoint, wait_s=app.session.config.drain_s + 5)
     except Unavailable:
-        app.exit(exit_status.draining())
+        app.exit(exit_status.while_draining())
         return
-    app.exit(exit_status.stopped())
+    app.exit(exit_status.after_stopping())
 
 
 async def leave(app: Console) -> None:
     """Leave as the settings say: the server goes on, unless it was started here and the owner wants it otherwise."""
     session = app.session
     if session.board.stopping is not None:
-        app.exit(exit_status.draining())
+        app.exit(exit_status.while_draining())
     elif session.link != "attached":
-        app.exit(exit_status.gone())
-    elif session.started_here and await _stop_wanted(session):
+        app.exit(exit_status.without_server())
+    elif session.started_here and await _stops_on_leave(session):
         await stop(app)
     else:
-        app.exit(exit_status.left_by_user(session.address))
+        app.exit(exit_status.after_leaving(session.address))
 
 
 def detach(app: Console) -> None:
     """Leave, and the server goes on in any case."""
-    app.exit(exit_status.left_by_user(app.session.address))
+    app.exit(exit_status.after_leaving(app.session.address))
 
 
-async def _stop_wanted(session: Any) -> bool:
+async def _stops_on_leave(session: Any) -> bool:
     try:
         return bool((await session.client.settings()).stop_on_leave)
     except GatewayError:
@@ -125,30 +125,30 @@ async def go_to(app: Console, page: str, key: Hashable) -> None:
 
 def mouse(app: Console) -> None:
     """Let the mouse be the terminal's, or ours again."""
-    remembered = app.session.remembered
-    remembered.mouse = not remembered.mouse
-    tell(app, f"the mouse is {'used' if remembered.mouse else 'left to the terminal'} from the next start on")
+    state = app.session.state
+    state.mouse = not state.mouse
+    toast(app, f"the mouse is {'used' if state.mouse else 'left to the terminal'} from the next start on")
 
 
 def ascii_only(app: Console) -> None:
     """Draw with ASCII, or with all of Unicode."""
-    remembered = app.session.remembered
-    remembered.ascii = not app.session.glyphs.ascii
-    app.session.glyphs = ASCII if remembered.ascii else UNICODE
-    tell(app, f"{'ASCII only' if remembered.ascii else 'Unicode'}; some marks change with the next start")
+    state = app.session.state
+    state.ascii = not app.session.glyphs.ascii
+    app.session.glyphs = ASCII if state.ascii else UNICODE
+    toast(app, f"{'ASCII only' if state.ascii else 'Unicode'}; some marks change with the next start")
     app.refresh(layout=True)
 
 
-def remember(app: Console) -> None:
+def save_state(app: Console) -> None:
     """Write down what is remembered if it changed, so that it outlives a kill."""
-    encoded = msgspec.json.encode(app.session.remembered)
+    encoded = msgspec.json.encode(app.session.state)
     if encoded != app.kept:
         with suppress(OSError):
-            saved_state.save(app.session.config.home, app.session.remembered)
+            saved_state.save(app.session.config.home, app.session.state)
         app.kept = encoded
 
 
-async def count_today(app: Console) -> None:
+async def fetch_today(app: Console) -> None:
     """Ask what was spent since local midnight; from then on the events are added."""
     board, now = app.session.board, app.session.now()
     try:
@@ -160,10 +160,10 @@ async def count_today(app: Console) -> None:
 
 
 VERBS: Mapping[str, AppVerb] = {
-    "theme": theme,
+    "theme": next_theme,
     "help": help,
     "undo": undo,
-    "start": start,
+    "start": restart,
     "wizard": wizard.run,
     "suspend": suspend,
     "mouse": mouse,
@@ -174,26 +174,26 @@ VERBS: Mapping[str, AppVerb] = {
 }
 
 
-Place = tuple[str, str, str]
+NamedRow = tuple[str, str, str]
 """A name as it is drawn, the page it is on, and its key there."""
 
 FIRST = 3
 """How many are offered before anything is typed."""
 
 
-class Things(Provider):
+class NameSearch(Provider):
     """What the palette offers beside actions. Names are ``Content``: a string would be read as markup."""
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        for name, page, key in places(self._console.session.board):
+        for name, page, key in named_rows(self._console.session.board):
             score, offsets = matcher.fuzzy_search.match(query, name)
             if score > 0:
                 go = partial(go_to, self._console, page, key)
-                yield Hit(score, lit(name, offsets), go, text=name, help=f"on page {page}")
+                yield Hit(score, highlight(name, offsets), go, text=name, help=f"on page {page}")
 
     async def discover(self) -> Hits:
-        for name, page, key in list(places(self._console.session.board))[:FIRST]:
+        for name, page, key in list(named_rows(self._console.session.board))[:FIRST]:
             go = partial(go_to, self._console, page, key)
             yield DiscoveryHit(Content(name), go, text=name, help=f"on page {page}")
 
@@ -203,7 +203,7 @@ class Things(Provider):
         return self.app
 
 
-def lit(name: str, offsets: Sequence[int]) -> Content:
+def highlight(name: str, offsets: Sequence[int]) -> Content:
     """A name with the letters that were matched; Textual's own way would read markup in it."""
     shown = Content(name)
     for offset in offsets:
@@ -211,7 +211,7 @@ def lit(name: str, offsets: Sequence[int]) -> Content:
     return shown
 
 
-def places(board: Board) -> Iterator[Place]:
+def named_rows(board: Board) -> Iterator[NamedRow]:
     """Everything with a name, by page."""
     yield from ((safe(token.name, 80), "tokens", token.id) for token in board.tokens)
     yield from ((safe(channel.name, 80), "channels", channel.id) for channel in board.channels)

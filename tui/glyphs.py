@@ -126,8 +126,8 @@ class Asciify(LineFilter):
 @lru_cache(4096)
 def ascii_of(text: str) -> str:
     """The text in ASCII, cell by cell; what has no likeness is a question mark."""
-    return "".join(char if char.isascii() else _of(char) for char in text)
+    return "".join(char if char.isascii() else _ascii_char(char) for char in text)
 
 
-def _of(char: str) -> str:
+def _ascii_char(char: str) -> str:
     return _KNOWN.get(char, "?") if (width := get_character_cell_size(char)) == 1 else "?" * width

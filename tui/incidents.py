@@ -16,7 +16,7 @@ from gateway.domain.units import Millis
 from gateway.domain.views import CallView, ChannelView
 from tui import format as fmt
 from tui.glyphs import Glyphs
-from tui.text import Card, Part, safe
+from tui.text import Part, TextCard, safe
 
 QUIET_MS = 120_000
 """Failures further apart are two incidents."""
@@ -24,7 +24,7 @@ QUIET_MS = 120_000
 LIMIT = 200
 """Incidents that are kept."""
 
-WORDS = {
+FAILURE_NAMES = {
     FailureKind.AUTH: "key refused",
     FailureKind.QUOTA: "out of credit",
     FailureKind.RATE: "rate-limited",
@@ -35,13 +35,13 @@ WORDS = {
     FailureKind.CUT: "broke off",
 }
 
-OURS = ("client_closed", "cancelled", "stopped")
+NOT_UPSTREAM = ("client_closed", "cancelled", "stopped")
 """Ends that are no upstream's fault, whatever its attempt looks like."""
 
 STORE = ""
 """Stands in place of the channel in incidents of the store."""
 
-OUT = ("cooling", "attention")
+PAUSED_STATES = ("cooling", "attention")
 """States in which a channel is not asked."""
 
 
@@ -58,18 +58,18 @@ class Incident(msgspec.Struct, kw_only=True):
     """The last failure, or when it was last heard to rest."""
     failures: int = 0
     """Attempts that failed."""
-    lost: int = 0
+    unanswered: int = 0
     """Calls that nobody answered."""
     moved: Counter[str] = msgspec.field(default_factory=Counter)
     """Calls that other channels answered, by their names."""
     until: Millis | None = None
     """When it is asked again; None while it rests: when somebody clears it."""
-    resting: bool = False
+    paused: bool = False
     ended: Millis | None = None
     """When it was asked again after a rest."""
 
     @property
-    def rested_ms(self) -> int | None:
+    def paused_ms(self) -> int | None:
         """How long it rested, or is to rest; None if it did not, or if there is no end to it."""
         end = self.ended if self.ended is not None else self.until
         return None if end is None else max(0, end - self.began)
@@ -87,10 +87,10 @@ class Incidents:
         """The newest first; of one channel if it is named."""
         return [one for one in reversed(self._all) if channel in ("", one.channel)]
 
-    def settle(self, call: CallView) -> None:
+    def add_call(self, call: CallView) -> None:
         """Take in the failures of an ended call."""
         self._now = max(self._now, Millis(call.time_ms + call.duration_ms))
-        if call.outcome in OURS:
+        if call.outcome in NOT_UPSTREAM:
             return
         answered = 200 <= call.status < 300
         seen: set[str] = set()
@@ -105,41 +105,41 @@ class Incidents:
             if attempt.channel not in seen and call.channel != attempt.channel and answered:
                 found.moved[call.channel] += 1
             elif attempt.channel not in seen and not answered:
-                found.lost += 1
+                found.unanswered += 1
             seen.add(attempt.channel)
 
-    def look(self, channels: Sequence[ChannelView], at: Millis) -> None:
+    def update_channels(self, channels: Sequence[ChannelView], at: Millis) -> None:
         """Take in the channels' states at a moment (0: that of the last call)."""
         now = at or self._now
         for channel in channels:
             found = next((one for one in reversed(self._all) if one.channel == channel.name), None)
-            out = channel.state in OUT
-            if out and (found is None or (not found.resting and now - found.last > QUIET_MS)):
+            out = channel.state in PAUSED_STATES
+            if out and (found is None or (not found.paused and now - found.last > QUIET_MS)):
                 found = Incident(channel=channel.name, kind=None, reason=channel.reason, began=now, last=now)
                 self._all.append(found)
             if found is not None and out:
-                found.resting, found.until, found.ended = True, channel.until_ms, None
+                found.paused, found.until, found.ended = True, channel.until_ms, None
                 found.last = max(found.last, now)
-            elif found is not None and found.resting:
-                found.resting = False
+            elif found is not None and found.paused:
+                found.paused = False
                 found.ended = min(now, found.until) if found.until is not None else now
 
-    def look_at_store(self, error: str, at: Millis) -> None:
+    def update_store(self, error: str, at: Millis) -> None:
         """Take in the state of the store at a moment (0: that of the last call); without an error it works."""
         now = at or self._now
-        found = next((one for one in reversed(self._all) if one.channel == STORE and one.resting), None)
+        found = next((one for one in reversed(self._all) if one.channel == STORE and one.paused), None)
         if error and found is None:
-            self._all.append(Incident(channel=STORE, kind=None, reason=error, began=now, last=now, resting=True))
+            self._all.append(Incident(channel=STORE, kind=None, reason=error, began=now, last=now, paused=True))
         elif error and found is not None:
             found.reason, found.last = error, now
         elif found is not None:
-            found.resting, found.ended = False, now
+            found.paused, found.ended = False, now
 
     def _open(self, channel: str, at: Millis) -> Incident | None:
         """The incident that a failure at this moment belongs to."""
         for one in reversed(self._all):
             if one.channel == channel:
-                return one if one.resting or abs(at - one.last) <= QUIET_MS else None
+                return one if one.paused or abs(at - one.last) <= QUIET_MS else None
         return None
 
 
@@ -157,53 +157,53 @@ LABEL = 15
 
 def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int) -> Content:
     """All of them, two or three lines each."""
-    card = Card(width, label=LABEL)
+    card = TextCard(width, label=LABEL)
     for one in incidents:
-        tone = "bad" if one.resting and one.until is None else "warn" if one.resting else "dim"
-        mark = glyphs.warning if one.resting else glyphs.ok
+        tone = "bad" if one.paused and one.until is None else "warn" if one.paused else "dim"
+        mark = glyphs.warning if one.paused else glyphs.ok
         name = "the store" if one.channel == STORE else safe(one.channel, 40)
-        card.row(fmt.moment(one.began, now), (f"{mark} ", tone), (name, "bold"), f" {what(one, now)}")
+        card.row(fmt.moment(one.began, now), (f"{mark} ", tone), (name, "bold"), f" {what_failed(one, now)}")
         if one.reason:
-            card.row("", (reason(one), "dim"))
-        if moved := where(one, glyphs):
+            card.row("", (reason_text(one), "dim"))
+        if moved := where_calls_went(one, glyphs):
             card.row("", moved)
     return card.content()
 
 
-def brief(one: Incident, now: int, glyphs: Glyphs) -> str:
+def incident_line(one: Incident, now: int, glyphs: Glyphs) -> str:
     """The same on one line, without the channel."""
-    moved = where(one, glyphs)
-    return f"{fmt.moment(one.began, now).strip()} {what(one, now)}{f' {moved[0]}' if moved else ''}"
+    moved = where_calls_went(one, glyphs)
+    return f"{fmt.moment(one.began, now).strip()} {what_failed(one, now)}{f' {moved[0]}' if moved else ''}"
 
 
-def what(one: Incident, now: int) -> str:
+def what_failed(one: Incident, now: int) -> str:
     """``rate-limited 30s``, ``errors, 4 times until 14:02:10; asked again in 12s``."""
     if one.channel == STORE:
-        return "failed: no calls are taken" if one.resting else f"failed for {fmt.left(0, one.rested_ms or 0)}"
-    told = "out" if one.kind is None else WORDS.get(one.kind, "failed")
-    if not one.resting and (rested := one.rested_ms) is not None:
-        told += f" {fmt.left(0, rested)}"
+        return "failed: no calls are taken" if one.paused else f"failed for {fmt.countdown(0, one.paused_ms or 0)}"
+    told = "out" if one.kind is None else FAILURE_NAMES.get(one.kind, "failed")
+    if not one.paused and (rested := one.paused_ms) is not None:
+        told += f" {fmt.countdown(0, rested)}"
     if one.failures > 1:
         told += f", {one.failures:,} times until {fmt.moment(one.last, now).strip()}"
-    if not one.resting:
+    if not one.paused:
         return told
     if one.until is None:
         return f"{told}; out until it is cleared"
-    return f"{told}; asked again {f'in {fmt.left(now, one.until)}' if one.until > now else 'now'}"
+    return f"{told}; asked again {f'in {fmt.countdown(now, one.until)}' if one.until > now else 'now'}"
 
 
-def where(one: Incident, glyphs: Glyphs) -> Part | None:
+def where_calls_went(one: Incident, glyphs: Glyphs) -> Part | None:
     """``→ 12 calls moved to b, 3 to c; 1 was not answered``; None if no call was touched."""
     told = []
     if one.moved:
         (first, count), *rest = one.moved.most_common()
         also = "".join(f", {number:,} to {safe(name, 40)}" for name, number in rest[:3])
         told.append(f"{count:,} call{'' if count == 1 else 's'} moved to {safe(first, 40)}{also}")
-    if one.lost:
-        told.append(f"{one.lost:,} {'was' if one.lost == 1 else 'were'} not answered")
-    return (f"{glyphs.right} {'; '.join(told)}", "warn" if one.lost else "ok") if told else None
+    if one.unanswered:
+        told.append(f"{one.unanswered:,} {'was' if one.unanswered == 1 else 'were'} not answered")
+    return (f"{glyphs.right} {'; '.join(told)}", "warn" if one.unanswered else "ok") if told else None
 
 
-def reason(one: Incident) -> str:
+def reason_text(one: Incident) -> str:
     """Why, without the channel's name in front of it."""
     return safe(one.reason.removeprefix(f"channel '{one.channel}': "))

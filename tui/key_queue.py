@@ -15,20 +15,20 @@ from textual.screen import Screen
 
 Result = TypeVar("Result")
 
-PATIENCE = 25
+MAX_WAITS = 25
 """Times a key waits for a dialog that is just opening."""
 
-OPENING = "verbs"
+DIALOG_WORKERS = "verbs"
 """Group of the workers that may open dialogs."""
 
 WAIT_S = 0.01
 
 
-class Handled(Message):
+class KeyHandled(Message):
     """Follows a key on its way through the widgets; when it is back, the key has been handled."""
 
 
-class InOrder(App[Result]):
+class KeyQueueApp(App[Result]):
     """An app that takes one key after the other."""
 
     def __init__(self, *, ansi_color: bool | None = None) -> None:
@@ -46,10 +46,10 @@ class InOrder(App[Result]):
         else:
             await self._take(event)
 
-    def on_handled(self, event: Handled) -> None:
+    def on_key_handled(self, event: KeyHandled) -> None:
         """What the key did may have moved the focus: that is done by a callback already waiting."""
         event.stop()
-        self.call_later(self._next, PATIENCE)
+        self.call_later(self._next, MAX_WAITS)
 
     async def _take(self, event: events.Key | events.Paste) -> None:
         target = self.focused or self.screen
@@ -57,7 +57,7 @@ class InOrder(App[Result]):
         self._chosen_in = self.screen if entered else None
         self._under_way = True
         await super().on_event(event)
-        if not target.post_message(Handled()):  # it is just being removed
+        if not target.post_message(KeyHandled()):  # it is just being removed
             await self._next(0)
 
     async def _next(self, patience: int) -> None:
@@ -74,4 +74,4 @@ class InOrder(App[Result]):
             return True
         if self.screen.is_modal:
             return self.focused is None
-        return any(worker.group == OPENING and not worker.is_finished for worker in self.workers)
+        return any(worker.group == DIALOG_WORKERS and not worker.is_finished for worker in self.workers)

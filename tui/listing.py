@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 from textual.content import Content
 
-from tui.session import Session
+from tui.session import ConsoleSession
 from tui.text import content
 
 R = TypeVar("R")
@@ -40,14 +40,14 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     """Shown only if it was chosen."""
 
 
-class Placed(msgspec.Struct, Generic[R], frozen=True):
+class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
     """A column with the width it got."""
 
     column: Column[R]
     width: int
 
 
-def fit(columns: Sequence[Column[R]], width: int, chosen: Collection[str] = ()) -> list[Placed[R]]:
+def fit_columns(columns: Sequence[Column[R]], width: int, chosen: Collection[str] = ()) -> list[PlacedColumn[R]]:
     """The columns that fit side by side with one cell between them, and the widths they get.
 
     ``chosen``: the ids to show; if empty, all but the extra ones.
@@ -61,15 +61,15 @@ def fit(columns: Sequence[Column[R]], width: int, chosen: Collection[str] = ()) 
     spare = width + 1 - sum(c.width + 1 for c in shown)
     flexible = [c for c in shown if c.flex]
     extra = {c.id: spare // len(flexible) if spare > 0 else 0 for c in flexible}
-    return [Placed(c, c.width + extra.get(c.id, 0)) for c in shown]
+    return [PlacedColumn(c, c.width + extra.get(c.id, 0)) for c in shown]
 
 
-def sorting(columns: Sequence[Column[R]]) -> list[Column[R]]:
+def sortable_columns(columns: Sequence[Column[R]]) -> list[Column[R]]:
     """Those that can be sorted by, in order."""
     return [c for c in columns if c.sort is not None]
 
 
-class Source(Protocol[R]):
+class RowSource(Protocol[R]):
     """Rows by index, keys by index, indexes by key."""
 
     @property
@@ -98,7 +98,7 @@ class Source(Protocol[R]):
         ...
 
 
-class ListSource(Generic[R]):
+class ListRows(Generic[R]):
     """A list of rows, filtered and sorted."""
 
     def __init__(self, key: Callable[[R], Hashable]) -> None:
@@ -182,14 +182,14 @@ def row_filter(text: str) -> Callable[[str], bool]:
     return fits
 
 
-class Listing(Generic[R]):
+class PageListing(Generic[R]):
     """To be filled in, one a page. ``noun`` names a row in sentences."""
 
     noun = "row"
     hint = "words that must all be there, !word that must not"
     """Stands in the empty filter."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         self.session = session
 
     def columns(self) -> Sequence[Column[R]]:
@@ -208,7 +208,7 @@ class Listing(Generic[R]):
         """What ``y`` copies."""
         raise NotImplementedError
 
-    def twin(self, row: R) -> str:
+    def command(self, row: R) -> str:
         """The command (or the curl) that ``Y`` copies."""
         raise NotImplementedError
 

@@ -26,7 +26,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from tui.glyphs import Glyphs
-from tui.listing import Column, Placed, Source, fit
+from tui.listing import Column, PlacedColumn, RowSource, fit_columns
 from tui.text import cell
 
 R = TypeVar("R")
@@ -80,7 +80,9 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     class Opened(Message):
         """A row was asked for."""
 
-    def __init__(self, columns: Sequence[Column[R]], source: Source[R], glyphs: Glyphs, *, id: str = "table") -> None:
+    def __init__(
+        self, columns: Sequence[Column[R]], source: RowSource[R], glyphs: Glyphs, *, id: str = "table"
+    ) -> None:
         super().__init__(id=id)
         self.columns = columns
         self.source = source
@@ -95,7 +97,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.cursor = 0
         self.unseen = 0
         """Rows that came while it did not follow."""
-        self._painter: Painter[R] = Painter(self._part, glyphs)
+        self._painter: RowPainter[R] = RowPainter(self._part, glyphs)
         self._key: Hashable = None
         self._count = 0
         self._shown: dict[int, Strip] = {}
@@ -132,7 +134,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
 
     def rearrange(self) -> None:
         """Columns, marks or the sorting changed."""
-        self._painter.place(fit(self.columns, self.wide - 1, self.chosen), self.wide)
+        self._painter.place(fit_columns(self.columns, self.wide - 1, self.chosen), self.wide)
         self.refresh()
 
     def go(self, index: int) -> None:
@@ -199,7 +201,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         if index >= self.source.count:
             return self._painter.blank()
         key = self.source.key(index)
-        look = Look(index == self.cursor, self.has_focus, key in self.marks)
+        look = RowState(index == self.cursor, self.has_focus, key in self.marks)
         row = self.source.row(index)
         return self._painter.missing(look) if row is None else self._painter.row(key, row, look)
 
@@ -223,7 +225,7 @@ STRIPS = 512
 """Strips kept: some screens."""
 
 
-class Look(msgspec.Struct, frozen=True):
+class RowState(msgspec.Struct, frozen=True):
     """What beside the row itself decides how its line looks."""
 
     cursor: bool = False
@@ -231,19 +233,19 @@ class Look(msgspec.Struct, frozen=True):
     marked: bool = False
 
 
-class Painter(Generic[R]):
+class RowPainter(Generic[R]):
     """``style`` gives a style by the name of a table's part: ``cursor``, ``head``, or a tone."""
 
     def __init__(self, style: Callable[[str], Style], glyphs: Glyphs) -> None:
         self._make_style = style
         self._styles: dict[str, Style] = {}
         self._glyphs = glyphs
-        self._strips: LRUCache[Hashable, tuple[R, Look, Strip]] = LRUCache(STRIPS)
-        self._empty: dict[Look | None, Strip] = {}
-        self._placed: Sequence[Placed[R]] = ()
+        self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(STRIPS)
+        self._empty: dict[RowState | None, Strip] = {}
+        self._placed: Sequence[PlacedColumn[R]] = ()
         self.width = 0
 
-    def place(self, placed: Sequence[Placed[R]], width: int) -> None:
+    def place(self, placed: Sequence[PlacedColumn[R]], width: int) -> None:
         """From now on these columns, in lines of this width."""
         self._placed, self.width = placed, width
         self.clear()
@@ -267,7 +269,7 @@ class Painter(Generic[R]):
             segments.append(Segment(" ", plain))
         return Strip(segments).adjust_cell_length(self.width, plain)
 
-    def row(self, key: Hashable, row: R, look: Look) -> Strip:
+    def row(self, key: Hashable, row: R, look: RowState) -> Strip:
         """The line of a row; the same strip as before if nothing changed."""
         known = self._strips.get(key)
         if known is not None and known[0] is row and known[1] == look:
@@ -276,7 +278,7 @@ class Painter(Generic[R]):
         self._strips[key] = (row, look, strip)
         return strip
 
-    def missing(self, look: Look) -> Strip:
+    def missing(self, look: RowState) -> Strip:
         """The line of a row that is not here yet."""
         if look not in self._empty:
             base = self._style("cursor" if look.cursor else "dim")
@@ -290,7 +292,7 @@ class Painter(Generic[R]):
             self._empty[None] = Strip.blank(self.width, self._style("base"))
         return self._empty[None]
 
-    def _paint(self, row: R, look: Look) -> Strip:
+    def _paint(self, row: R, look: RowState) -> Strip:
         base = self._style(("cursor" if look.focus else "rest") if look.cursor else "base")
         gutter = self._glyphs.marked if look.marked else " "
         segments = [Segment(gutter, base)]
@@ -305,7 +307,7 @@ class Painter(Generic[R]):
             self._styles[name] = self._make_style(name)
         return self._styles[name]
 
-    def _toned(self, place: Placed[R], row: R, base: Style, look: Look) -> Style:
+    def _toned(self, place: PlacedColumn[R], row: R, base: Style, look: RowState) -> Style:
         """On the cursor's line everything has the cursor's colours, so that it can be read in every theme."""
         tone = place.column.tone(row) if place.column.tone is not None else ""
         return base if look.cursor or not tone else base + self._style(tone)

@@ -9,35 +9,37 @@ from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping, Sto
 from gateway.domain.money import dollars
 from gateway.domain.views import CallView
 from tui import format as fmt
-from tui.exit_status import left_by_user
+from tui.exit_status import after_leaving
 from tui.glyphs import ASCII
 from tui.receipt import mark_of
-from tui.session import Link
+from tui.session import ServerLink
 from tui.text import safe
 
 RECENT = 10
 """Calls told at the start."""
 
 
-def run(link: Link, reason: str) -> int:
+def run(link: ServerLink, reason: str) -> int:
     """Attach to the server, or start one, and write lines; the exit code. Raises what kept it from having a server."""
-    _say(f"{reason}, so there is no screen: each finished call is a line; ctrl+c leaves, every command has --help")
+    _print_line(
+        f"{reason}, so there is no screen: each finished call is a line; ctrl+c leaves, every command has --help"
+    )
     try:
         asyncio.run(follow(link))
     except KeyboardInterrupt:
-        _say(left_by_user("").sentence)
+        _print_line(after_leaving("").sentence)
     return 0
 
 
-async def follow(link: Link) -> None:
+async def follow(link: ServerLink) -> None:
     """Write what happens until the server ends. Raises GatewayError if there is none."""
     attached = await link.ensure()
     try:
         async for event in attached.client.events(recent=RECENT):
             for line in console_line(event):
-                _say(line)
+                _print_line(line)
     except GatewayError as error:
-        _say(error.message)
+        _print_line(error.message)
 
 
 def console_line(event: AnyEvent) -> Iterator[str]:
@@ -70,6 +72,6 @@ def call_line(call: CallView) -> str:
     return safe(f"{text}, token {call.token or 'none'}, {fmt.seconds(call.duration_ms)}{used}{why}, {call.id}")
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

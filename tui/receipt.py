@@ -12,7 +12,7 @@ from gateway.domain.views import CallView
 from tui import format as fmt
 from tui.calls import RunningView, failed, speed
 from tui.glyphs import Glyphs
-from tui.text import LABEL, Card, Part, safe
+from tui.text import LABEL, Part, TextCard, safe
 
 BAR = 60
 """Cells of the timing bar at most."""
@@ -20,7 +20,7 @@ BAR = 60
 
 def receipt(call: CallView, now: int, glyphs: Glyphs, width: int) -> Content:
     """All that is known of a call, in lines of at most ``width`` cells."""
-    card = Card(width)
+    card = TextCard(width)
     card.line(_bold(safe(call.id, 40)), (f"   {fmt.moment(call.time_ms, now)}   ", "dim"), state_of(call, glyphs))
     _route(card, call, glyphs)
     if call.error:
@@ -31,7 +31,7 @@ def receipt(call: CallView, now: int, glyphs: Glyphs, width: int) -> Content:
     card.row("tokens", *_tokens(call))
     _cost(card, call, glyphs)
     _attempts(card, call, glyphs)
-    _rest(card, call)
+    _other_rows(card, call)
     return card.content()
 
 
@@ -84,7 +84,7 @@ def _bold(text: str) -> Part:
     return text, "bold"
 
 
-def _route(card: Card, call: CallView, glyphs: Glyphs) -> None:
+def _route(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     to = f" {glyphs.right} {safe(call.channel)}" if call.channel else ""
     upstream = f" as {safe(call.upstream_model)}" if call.upstream_model not in ("", call.model) else ""
     told = [f"token {call.token or 'none'}", f"group {call.group or 'none'}", "stream" if call.stream else "plain"]
@@ -94,7 +94,7 @@ def _route(card: Card, call: CallView, glyphs: Glyphs) -> None:
     card.line(_bold(safe(call.model) or "no model"), f"{to}{upstream}", (who, "dim"))
 
 
-def _timing(card: Card, call: CallView, glyphs: Glyphs) -> None:
+def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     first = "never" if call.first_byte_ms is None else fmt.seconds(call.first_byte_ms)
     if call.first_byte_ms is None and call.state == "running":
         first = "none yet"
@@ -123,7 +123,7 @@ def _tokens(call: CallView) -> Iterator[Part]:
     yield f"   {safe(call.usage_source)}", "warn" if call.usage_source in ("estimated", "partial") else "dim"
 
 
-def _cost(card: Card, call: CallView, glyphs: Glyphs) -> None:
+def _cost(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     if call.state == "running":
         card.row("cost", f"{fmt.cost(call.cost_nanos)} so far, estimated")
     elif call.rates is not None:
@@ -142,7 +142,7 @@ def _cost(card: Card, call: CallView, glyphs: Glyphs) -> None:
         card.row("", (f"the upstream may have billed {dollars(call.possible_nanos)} that was not charged here", "warn"))
 
 
-def _attempts(card: Card, call: CallView, glyphs: Glyphs) -> None:
+def _attempts(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     if isinstance(call, RunningView):
         if call.attempt > 1:
             card.row("tries", f"{call.attempt}, now at {safe(call.channel)}")
@@ -159,7 +159,7 @@ def _attempts(card: Card, call: CallView, glyphs: Glyphs) -> None:
         card.row("tries" if number == 1 else "", (f"{mark} ", tone), said)
 
 
-def _rest(card: Card, call: CallView) -> None:
+def _other_rows(card: TextCard, call: CallView) -> None:
     if call.upstream_id:
         card.row("upstr.", (safe(call.upstream_id), "dim"))
     marks = [*call.marks, *([f"the SDK's retry {call.retry}"] if call.retry else [])]

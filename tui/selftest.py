@@ -6,14 +6,14 @@ from contextlib import suppress
 from textual.pilot import Pilot
 
 from gateway.config import Config
-from tui.app import MAKERS, Console, now
-from tui.exit_status import Farewell
+from tui.app import PAGE_CLASSES, Console, now
+from tui.exit_status import ExitStatus
 from tui.glyphs import UNICODE
-from tui.saved_state import Remembered
-from tui.session import Launcher, Session
+from tui.saved_state import SavedState
+from tui.session import ConsoleSession, ServerLauncher
 
 SIZE = (100, 30)
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 def draw(config: Config) -> str:
@@ -22,25 +22,25 @@ def draw(config: Config) -> str:
 
 
 async def _draw(config: Config) -> str:
-    session = Session(config, UNICODE, now, Remembered())
-    app = Console(session, Launcher(config))
+    session = ConsoleSession(config, UNICODE, now, SavedState())
+    app = Console(session, ServerLauncher(config))
     async with app.run_test(size=SIZE) as pilot:
         if not await _attached(app, pilot):
             return ""
-        for page in MAKERS:
+        for page in PAGE_CLASSES:
             await app.action_page(page)
             await pilot.pause()
         lines = [strip.text for strip in app.screen._compositor.render_strips()]  # noqa: SLF001 - what is on the screen
-        app.exit(Farewell())
+        app.exit(ExitStatus())
     client = session.client
     with suppress(Exception):
         await client.stop(now=True)
     return "\n".join(lines)
 
 
-async def _attached(app: Console, pilot: Pilot[Farewell]) -> bool:
+async def _attached(app: Console, pilot: Pilot[ExitStatus]) -> bool:
     with suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while app.session.board.status is None:
                 await pilot.pause(0.05)
             return True

@@ -15,22 +15,22 @@ from gateway.domain.errors import Unavailable
 from gateway.domain.units import Millis
 from tui.board import Board
 from tui.glyphs import Glyphs
-from tui.saved_state import Remembered
+from tui.saved_state import SavedState
 
-Linked = Literal["starting", "attached", "gone"]
+LinkState = Literal["starting", "attached", "gone"]
 
 
-class Session:
+class ConsoleSession:
     """Built once and passed to every page and widget."""
 
-    def __init__(self, config: Config, glyphs: Glyphs, now: Callable[[], Millis], remembered: Remembered) -> None:
+    def __init__(self, config: Config, glyphs: Glyphs, now: Callable[[], Millis], state: SavedState) -> None:
         self.config = config
         self.glyphs = glyphs
         self.now = now
         """The wall clock; part of the screen, so tests give their own."""
-        self.remembered = remembered
+        self.state = state
         self.board = Board()
-        self.link: Linked = "starting"
+        self.link: LinkState = "starting"
         self.reason = ""
         """Why the server is gone."""
         self.started_here = False
@@ -60,35 +60,35 @@ class Session:
         self.link, self.reason = "gone", reason
 
 
-class Attached(msgspec.Struct, frozen=True):
+class AttachedServer(msgspec.Struct, frozen=True):
     """A server that answered."""
 
     client: ControlClient
     started_here: bool
 
 
-class Link(Protocol):
+class ServerLink(Protocol):
     """Finds and starts servers; tests have their own."""
 
-    async def find(self) -> Attached | None:
+    async def find(self) -> AttachedServer | None:
         """The running server, if there is one."""
         ...
 
-    async def ensure(self) -> Attached:
+    async def ensure(self) -> AttachedServer:
         """The running server, or a new one. Raises Unavailable."""
         ...
 
 
-class Launcher:
+class ServerLauncher:
     """The real one."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
 
-    async def find(self) -> Attached | None:
+    async def find(self) -> AttachedServer | None:
         endpoint = await launch.find(self._config)
-        return None if endpoint is None else Attached(ControlClient(endpoint), started_here=False)
+        return None if endpoint is None else AttachedServer(ControlClient(endpoint), started_here=False)
 
-    async def ensure(self) -> Attached:
+    async def ensure(self) -> AttachedServer:
         server = await launch.ensure(self._config)
-        return Attached(ControlClient(server.endpoint), started_here=server.started_here)
+        return AttachedServer(ControlClient(server.endpoint), started_here=server.started_here)

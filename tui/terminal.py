@@ -17,7 +17,7 @@ from typing import Any
 
 from textual.app import App
 
-from tui.exit_status import terminated
+from tui.exit_status import after_signal
 
 HANGUP_CODE = 129
 """128 and SIGHUP."""
@@ -26,7 +26,7 @@ LOOK_S = 2.0
 """Between two looks whether the terminal is still there."""
 
 
-def vanished(handle: int) -> bool:
+def is_gone(handle: int) -> bool:
     """Whether the terminal behind this file is gone.
 
     Where the shell ignores SIGHUP, reading from a terminal that was closed returns at once and for ever.
@@ -41,10 +41,10 @@ def vanished(handle: int) -> bool:
         return True
 
 
-def leave_if_vanished() -> None:
+def exit_if_gone() -> None:
     """End the process at once: without a terminal there is nothing to restore and nobody to tell."""
     with suppress(ValueError, AttributeError):  # no standard input at all
-        if vanished(sys.stdin.fileno()):
+        if is_gone(sys.stdin.fileno()):
             os._exit(HANGUP_CODE)
 
 
@@ -56,8 +56,8 @@ def on_terminate(do: Callable[[int], object]) -> None:
 
 def watch(app: App[Any]) -> None:
     """Look after the terminal for as long as the app runs."""
-    app.set_interval(LOOK_S, leave_if_vanished, name="terminal")
-    on_terminate(lambda number: app.exit(terminated(number)))
+    app.set_interval(LOOK_S, exit_if_gone, name="terminal")
+    on_terminate(lambda number: app.exit(after_signal(number)))
 
 
 def plain_reason(environ: Mapping[str, str]) -> str:
@@ -79,12 +79,12 @@ def copy(app: App[object], text: str) -> None:
     """Put a text into the clipboard, as far as anybody lets us."""
     if len(text.encode()) <= LIMIT:
         app.copy_to_clipboard(text)
-    command = program(os.environ)
+    command = clipboard_program(os.environ)
     if command:
-        app.run_worker(lambda: _hand_over(command, text), thread=True, exit_on_error=False, group="clipboard")
+        app.run_worker(lambda: _pipe_to(command, text), thread=True, exit_on_error=False, group="clipboard")
 
 
-def program(environ: Mapping[str, str], platform: str = sys.platform) -> list[str]:
+def clipboard_program(environ: Mapping[str, str], platform: str = sys.platform) -> list[str]:
     """The command that takes a text on its standard input; empty if there is none, or no screen it could serve."""
     candidates: list[list[str]] = []
     if platform == "darwin":
@@ -98,7 +98,7 @@ def program(environ: Mapping[str, str], platform: str = sys.platform) -> list[st
     return next((command for command in candidates if shutil.which(command[0])), [])
 
 
-def _hand_over(command: list[str], text: str) -> None:
+def _pipe_to(command: list[str], text: str) -> None:
     try:
         subprocess.run(
             command,

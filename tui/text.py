@@ -83,7 +83,7 @@ LABEL = 9
 """Cells of the label with the space around it."""
 
 
-class Card:
+class TextCard:
     """Lines are added one by one; ``content`` gives them all."""
 
     tone = "dim"

@@ -103,6 +103,6 @@ THEMES = (DARK, LIGHT, CONTRAST, NONE)
 NAMES = tuple(theme.name for theme in THEMES)
 
 
-def after(name: str) -> str:
+def next_name(name: str) -> str:
     """The next one round; the first after a name that is none."""
     return NAMES[(NAMES.index(name) + 1) % len(NAMES)] if name in NAMES else NAMES[0]

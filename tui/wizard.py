@@ -19,27 +19,27 @@ from gateway.domain.urls import base_url_warning, checked_base_url
 from gateway.domain.views import ChannelView, NewToken, Offer
 from tui import format as fmt
 from tui.board import Board
-from tui.cli_commands import command
+from tui.cli_commands import cli_command
 from tui.field_values import required
-from tui.session import Session
+from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.connect import Connect
-from tui.widgets.dialogs import BACK, Busy, tell
-from tui.widgets.form import Field, Form, Plan, Values
+from tui.widgets.dialogs import BACK, Busy, toast
+from tui.widgets.form import Field, Form, FormPlan, Values
 
 DEMO = "the built-in demo, without a key"
 ADDRESS = "another address"
 NEXT = "Next"
 
 Body = dict[str, Any]
-Known = Mapping[str, PresetView]
+PresetsByName = Mapping[str, PresetView]
 """Vendors and model servers by name."""
-Choose = Callable[[Values, Body | None], Awaitable[ChannelView]]
+CreateChannel = Callable[[Values, Body | None], Awaitable[ChannelView]]
 """Makes the channel of such a body; without one it is the demo."""
 
 
-def purse_plan(session: Session, balance: Nanos) -> Plan:
+def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
     """Step 1: what may be spent."""
 
     async def save(values: Values) -> bool:
@@ -47,30 +47,32 @@ def purse_plan(session: Session, balance: Nanos) -> Plan:
             await session.client.grant(values["balance"] - balance, "first steps")
         return True
 
-    def twin(values: Mapping[str, str]) -> str:
+    def command(values: Mapping[str, str]) -> str:
         try:
             more = nanos_of(values["balance"]) - balance
         except BadRequest:
             return ""
-        return command("account", "grant", _plain(more)) if more else "account show"
+        return cli_command("account", "grant", _plain(more)) if more else "account show"
 
-    return Plan(
+    return FormPlan(
         title="First steps, 1 of 4: what may be spent",
         intro="Every call draws on one purse, by the prices you set. No money moves: it is your own limit.",
         fields=[
             Field(id="balance", label="Purse, dollars", value=_plain(balance), parse=_amount),
         ],
         save=save,
-        twin=twin,
+        command=command,
         live=lambda values: f"the purse will hold {dollars(values['balance'])}; page 6 tops it up and sets budgets",
         verb=NEXT,
     )
 
 
-def channel_plan(offers: Sequence[Offer], choose: Choose, typed: Values, presets: Sequence[PresetView] = ()) -> Plan:
+def channel_plan(
+    offers: Sequence[Offer], choose: CreateChannel, typed: Values, presets: Sequence[PresetView] = ()
+) -> FormPlan:
     """Step 2: who answers. What was found on this machine comes first; ``typed`` is what stood there before."""
     known = {preset.name: preset for preset in presets}
-    found = {_offered(offer): offer for offer in offers}
+    found = {_offer_text(offer): offer for offer in offers}
     sources = [*found, DEMO, ADDRESS]
     before = {name: typed.get(name, "") for name in ("source", "base_url", "key", "name")}
 
@@ -78,7 +80,7 @@ def channel_plan(offers: Sequence[Offer], choose: Choose, typed: Values, presets
         body = None if values["source"] == DEMO else _body(values, found, known)
         return await choose(values, body)
 
-    return Plan(
+    return FormPlan(
         title="First steps, 2 of 4: a channel, where answers come from",
         intro="An upstream account: its address and key. What was found on this machine can be chosen as it is.",
         fields=[
@@ -101,7 +103,7 @@ def channel_plan(offers: Sequence[Offer], choose: Choose, typed: Values, presets
             Field(id="name", label="Name", value=before["name"], hint="openai; found by the address if it is empty"),
         ],
         save=save,
-        twin=lambda values: _channel_twin(values, found, known),
+        command=lambda values: _channel_command(values, found, known),
         live=lambda values: _about(values, found, known),
         verb=NEXT,
         back=True,
@@ -109,7 +111,7 @@ def channel_plan(offers: Sequence[Offer], choose: Choose, typed: Values, presets
     )
 
 
-def token_plan(session: Session) -> Plan:
+def token_plan(session: ConsoleSession) -> FormPlan:
     """Step 4: the key that clients present."""
     taken = {token.name for token in session.board.tokens}
     name = next(name for name in ("laptop", *(f"laptop-{i}" for i in range(2, 100))) if name not in taken)
@@ -117,18 +119,18 @@ def token_plan(session: Session) -> Plan:
     async def save(values: Values) -> NewToken:
         return await session.client.add_token({"name": values["name"]})
 
-    return Plan(
+    return FormPlan(
         title="First steps, 4 of 4: a token, the key that clients present",
         intro="Each program or person gets a token. Its key is shown once; then a test call is made with it.",
         fields=[Field(id="name", label="Name", value=name, parse=required)],
         save=save,
-        twin=lambda values: command("token", "add", values["name"] or "NAME"),
+        command=lambda values: cli_command("token", "add", values["name"] or "NAME"),
         verb="Make it, and call",
         back=True,
     )
 
 
-async def made(session: Session, body: Body | None) -> ChannelView:
+async def create_channel(session: ConsoleSession, body: Body | None) -> ChannelView:
     """The channel of such a body; without one the demo that is there, or a new one. Raises GatewayError."""
     if body is None:
         mocks = [one for one in session.board.channels if one.dialect == Dialect.MOCK]
@@ -137,19 +139,19 @@ async def made(session: Session, body: Body | None) -> ChannelView:
     return await session.client.add_channel(body)
 
 
-def only(models: Sequence[Served]) -> Body:
+def offer_only(models: Sequence[Served]) -> Body:
     """The change after which just these are offered, whatever else the upstream comes to list."""
     named = [msgspec.structs.replace(model, live=False) for model in models]
     return {"models": msgspec.to_builtins(named), "patterns": []}
 
 
-def model_options(session: Session, channel: ChannelView) -> list[tuple[str, str]]:
+def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[str, str]]:
     """Step 3: the models of a channel, and what is said of each."""
     priced = {model.name for model in session.board.models if model.price is not None}
-    return [(model.name, _option(model.name, model.context, priced)) for model in channel.models]
+    return [(model.name, _model_text(model.name, model.context, priced)) for model in channel.models]
 
 
-def _body(values: Values, found: Mapping[str, Offer], known: Known) -> Body:
+def _body(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> Body:
     offer = found.get(values["source"])
     if offer is not None:
         body = {"name": values["name"] or offer.name, "dialect": offer.dialect, "base_url": offer.base_url}
@@ -165,20 +167,20 @@ def _body(values: Values, found: Mapping[str, Offer], known: Known) -> Body:
     return body | ({"key": values["key"]} if values["key"] else {})
 
 
-def _channel_twin(values: Mapping[str, str], found: Mapping[str, Offer], known: Known) -> str:
+def _channel_command(values: Mapping[str, str], found: Mapping[str, Offer], known: PresetsByName) -> str:
     offer = found.get(values["source"])
     if values["source"] == DEMO:
         return "channel show demo"
     if (preset := known.get(values["base_url"].strip())) is not None and values["source"] == ADDRESS:
         name = values["name"] or preset.name
-        return command("channel", "add", name, preset=preset.name, key="-" if values["key"] else None)
+        return cli_command("channel", "add", name, preset=preset.name, key="-" if values["key"] else None)
     url = offer.base_url if offer else values["base_url"] or "URL"
     key = (offer.key if offer else "") or ("-" if values["key"] else None)
     name = values["name"] or (offer.name if offer else _name_of(url) or "NAME")
-    return command("channel", "add", name, base_url=url, key=key or None)
+    return cli_command("channel", "add", name, base_url=url, key=key or None)
 
 
-def _about(values: Values, found: Mapping[str, Offer], known: Known) -> str:
+def _about(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> str:
     offer = found.get(values["source"])
     if offer is not None:
         told = f"its key stays in the environment, as {offer.key}" if offer.key else "it needs no key"
@@ -192,15 +194,15 @@ def _about(values: Values, found: Mapping[str, Offer], known: Known) -> str:
     return warning or "the gateway asks it for its models; that is free"
 
 
-def _offered(offer: Offer) -> str:
+def _offer_text(offer: Offer) -> str:
     if offer.key:
         return safe(f"{offer.name}, by {offer.key.removeprefix('env:')} of the environment", 60)
     count = f"{len(offer.models)} model{'' if len(offer.models) == 1 else 's'}"
     return safe(f"{offer.name} on this machine, {count}", 60)
 
 
-def _option(name: str, context: int | None, priced: set[str]) -> str:
-    length = f"   {fmt.short(context)} tokens" if context else ""
+def _model_text(name: str, context: int | None, priced: set[str]) -> str:
+    length = f"   {fmt.short_count(context)} tokens" if context else ""
     return f"{name}{length}{'' if name in priced else '   no price yet'}"
 
 
@@ -234,7 +236,7 @@ Console = Any
 """The app; it imports this file."""
 
 SEEN = "seen"
-LATER = "left; everything can be done later: 4 channels, 2 tokens, or ':' First steps"
+LEFT_EARLY = "left; everything can be done later: 4 channels, 2 tokens, or ':' First steps"
 
 Step = Callable[[], Awaitable[Any]]
 """Gives what was decided, BACK, or None if the wizard was left."""
@@ -253,7 +255,7 @@ def is_fresh(board: Board) -> bool:
 
 def offer_once(app: Console) -> None:
     """Begin by itself if the home is fresh and it was not left before."""
-    choices = app.session.remembered.view("wizard").choices
+    choices = app.session.state.view("wizard").choices
     if is_fresh(app.session.board) and SEEN not in choices:
         choices[SEEN] = "yes"
         app.page.do(lambda _page: run(app))
@@ -261,40 +263,40 @@ def offer_once(app: Console) -> None:
 
 async def run(app: Console) -> None:
     """All steps, until one is left."""
-    app.session.remembered.view("wizard").choices[SEEN] = "yes"
-    steps = Steps(app)
-    order: list[Step] = [steps.purse, steps.channel, steps.models, steps.token]
+    app.session.state.view("wizard").choices[SEEN] = "yes"
+    steps = WizardSteps(app)
+    order: list[Step] = [steps.balance, steps.channel, steps.models, steps.token]
     at = 0
     found: Any = None
     while at < len(order):
         found = await order[at]()
         if found is None:
-            tell(app, LATER)
+            toast(app, LEFT_EARLY)
             return
         at += -1 if found is BACK else 1
     await app.push_screen_wait(Connect(app.session, found.token, found.key, first=steps.model))
     await app.action_page("live")
-    tell(app, "that is all: clients can call now, and every call is a line here")
+    toast(app, "that is all: clients can call now, and every call is a line here")
 
 
-class Steps:
+class WizardSteps:
     """The steps, and what was decided in those before."""
 
     def __init__(self, app: Console) -> None:
         self._app = app
-        self._session: Session = app.session
+        self._session: ConsoleSession = app.session
         self._typed: Values = {}
         """What the channel's form was left with."""
-        self._made: ChannelView | None = None
+        self._channel: ChannelView | None = None
         """The channel of the second step, as it came from its upstream."""
-        self._new = False
+        self._created = False
         """Whether it was made here, and did not exist before."""
         self.model = ""
 
-    async def purse(self) -> Any:
+    async def balance(self) -> Any:
         """Step 1: what may be spent."""
         account = await self._session.client.account()
-        return await self._app.push_screen_wait(Form(purse_plan(self._session, account.balance_nanos)))
+        return await self._app.push_screen_wait(Form(balance_plan(self._session, account.balance_nanos)))
 
     async def channel(self) -> Any:
         """Step 2: who answers."""
@@ -302,19 +304,19 @@ class Steps:
         look = Busy("Looking what is on this machine", session.client.offers, session.now)
         offers = await self._app.push_screen_wait(look)
         found = [] if offers is None or isinstance(offers, GatewayError) else offers
-        plan = channel_plan(found, self._choose, self._typed, await self._presets())
+        plan = channel_plan(found, self._create_channel, self._typed, await self._presets())
         return await self._app.push_screen_wait(Form(plan))
 
     async def models(self) -> Any:
         """Step 3: what is offered of what the channel has."""
-        session, channel = self._session, self._made
+        session, channel = self._session, self._channel
         if channel is None:
             return BACK
         names = [model.name for model in channel.models]
-        twin = command("channel", "edit", safe(channel.name), models="NAMES")
+        command = cli_command("channel", "edit", safe(channel.name), models="NAMES")
         about = (
             f"{channel.name} has {len(names)}; those that are on are offered to clients. Models without a price are "
-            f"counted and not charged: page 5 sets prices.\n\n$ tollkeeper {twin}"
+            f"counted and not charged: page 5 sets prices.\n\n$ tollkeeper {command}"
         )
         options = model_options(session, channel)
         on = await self._app.push_screen_wait(
@@ -325,7 +327,7 @@ class Steps:
         kept = [model for model in channel.models if model.name in on] or channel.models
         there = await session.client.channel(channel.id)
         if [model.name for model in kept] != [model.name for model in there.models]:
-            await session.client.edit_channel(channel.id, only(kept))
+            await session.client.edit_channel(channel.id, offer_only(kept))
         self.model = kept[0].name if kept else ""
         return True
 
@@ -334,14 +336,14 @@ class Steps:
         found: NewToken | None = await self._app.push_screen_wait(Form(token_plan(self._session)))
         return found
 
-    async def _choose(self, values: Values, body: Body | None) -> ChannelView:
+    async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:
         """The channel that was asked for: the demo, the one made just now, or a new one. Raises GatewayError."""
-        if self._made is None or values != self._typed:
-            await self._drop()
-            self._made = await made(self._session, body)
-            self._new = body is not None
+        if self._channel is None or values != self._typed:
+            await self._remove_created()
+            self._channel = await create_channel(self._session, body)
+            self._created = body is not None
             self._typed = values
-        return self._made
+        return self._channel
 
     async def _presets(self) -> list[PresetView]:
         """None if the server cannot tell them: an address will do."""
@@ -350,8 +352,8 @@ class Steps:
         except GatewayError:
             return []
 
-    async def _drop(self) -> None:
+    async def _remove_created(self) -> None:
         """Something else is wanted than what was made here before."""
-        if self._made is not None and self._new:
-            await self._session.client.remove_channel(self._made.id)
-        self._made = None
+        if self._channel is not None and self._created:
+            await self._session.client.remove_channel(self._channel.id)
+        self._channel = None

@@ -18,10 +18,10 @@ from tests.fakes.replies import reply
 from tests.tui.owner import press, said, until
 from tests.tui.stage import words
 from tui.app import Console, now
-from tui.exit_status import Farewell
+from tui.exit_status import ExitStatus
 from tui.glyphs import UNICODE
-from tui.saved_state import Remembered, View
-from tui.session import Launcher, Session
+from tui.saved_state import PageState, SavedState
+from tui.session import ConsoleSession, ServerLauncher
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,7 +33,7 @@ DOLLAR = 1_000_000_000
 class Seat:
     """Somebody at the console, and another way to the same server to see what came of it."""
 
-    def __init__(self, app: Console, pilot: Pilot[Farewell], control: ControlClient) -> None:
+    def __init__(self, app: Console, pilot: Pilot[ExitStatus], control: ControlClient) -> None:
         self.app = app
         self.pilot = pilot
         self.control = control
@@ -68,8 +68,8 @@ async def seated(folder: Path, page: str) -> AsyncIterator[Seat]:
     server = await launch.start(config)
     await ControlClient(server.endpoint).add_token({"name": "first"})
     try:
-        remembered = Remembered(page=page, views={"wizard": View(choices={"seen": "yes"})})
-        app = Console(Session(config, UNICODE, now, remembered), Launcher(config))
+        state = SavedState(page=page, views={"wizard": PageState(choices={"seen": "yes"})})
+        app = Console(ConsoleSession(config, UNICODE, now, state), ServerLauncher(config))
         async with app.run_test(size=(110, 40)) as pilot:
             await until(app, pilot, "running 0")
             yield Seat(app, pilot, ControlClient(server.endpoint))

@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _steady(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "UTC")
     for name in ("NO_COLOR", "DISPLAY", "WAYLAND_DISPLAY", "TEXTUAL", "TEXTUAL_COLOR_SYSTEM"):
         monkeypatch.delenv(name, raising=False)

@@ -6,21 +6,21 @@ from pathlib import Path
 from gateway.config import Config
 from tests.tui.hostile import owner, strings
 from tests.tui.stage import FakeClient, FakeLink, calls
-from tui.app import show
-from tui.session import Attached
+from tui.app import run_with
+from tui.session import AttachedServer
 
 
 class Broken(FakeLink):
     """A bug of ours."""
 
-    async def ensure(self) -> Attached:
+    async def ensure(self) -> AttachedServer:
         secret = "sk-tk-hidden"
         raise RuntimeError(f"a bug of length {len(secret)}")
 
 
 def main(home: str, what: str = "") -> int:
     client = owner(strings()) if what == "hostile" else FakeClient(calls(400))
-    return show(Config(home=Path(home)), Broken(client) if what == "crash" else FakeLink(client))
+    return run_with(Config(home=Path(home)), Broken(client) if what == "crash" else FakeLink(client))
 
 
 if __name__ == "__main__":

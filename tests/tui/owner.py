@@ -46,9 +46,9 @@ from tests.tui.stage import (
     token,
 )
 from tui.app import Console
-from tui.exit_status import Farewell
+from tui.exit_status import ExitStatus
 from tui.glyphs import UNICODE, Glyphs
-from tui.saved_state import Remembered
+from tui.saved_state import SavedState
 
 KEY = "sk-tk-" + "k" * 43
 
@@ -402,10 +402,10 @@ async def shown(
     size: tuple[int, int] = (100, 30),
     theme: str = "dark",
     glyphs: Glyphs = UNICODE,
-) -> AsyncIterator[tuple[Console, Pilot[Farewell], Owner]]:
+) -> AsyncIterator[tuple[Console, Pilot[ExitStatus], Owner]]:
     """The console with a page open, everything drawn."""
     owner = client or Owner()
-    app = console(owner, remembered=Remembered(page=page, theme=theme), glyphs=glyphs)
+    app = console(owner, state=SavedState(page=page, theme=theme), glyphs=glyphs)
     async with app.run_test(size=size) as pilot:
         async with asyncio.timeout(20):
             while app.session.board.status is None:
@@ -414,7 +414,7 @@ async def shown(
         yield app, pilot, owner
 
 
-async def settle(app: Console, pilot: Pilot[Farewell]) -> None:
+async def settle(app: Console, pilot: Pilot[ExitStatus]) -> None:
     """Let everything that happened reach the screen, and what it led to."""
     for _ in range(4):
         await pilot.pause()
@@ -423,7 +423,7 @@ async def settle(app: Console, pilot: Pilot[Farewell]) -> None:
     await pilot.pause()
 
 
-async def press(app: Console, pilot: Pilot[Farewell], *keys: str) -> None:
+async def press(app: Console, pilot: Pilot[ExitStatus], *keys: str) -> None:
     """Press keys (``=text`` types it) and let their effects settle."""
     for key in keys:
         await pilot.press(*(key[1:] if key.startswith("=") else [key]))
@@ -431,7 +431,7 @@ async def press(app: Console, pilot: Pilot[Farewell], *keys: str) -> None:
     await settle(app, pilot)
 
 
-async def until(app: Console, pilot: Pilot[Farewell], text: str) -> None:
+async def until(app: Console, pilot: Pilot[ExitStatus], text: str) -> None:
     """Wait until a text is on the screen."""
     async with asyncio.timeout(20):
         while text not in screen(app):

@@ -17,7 +17,7 @@ from tests.house import ROOT
 from tests.tui.owner import Owner
 from tests.tui.stage import NOW, call, console
 from tests.tui.test_looks import doing
-from tui.saved_state import Remembered
+from tui.saved_state import SavedState
 
 FOLDER = ROOT / "tui" / "pictures"
 FONT = "DejaVu Sans Mono"
@@ -34,7 +34,7 @@ async def picture(page: str, keys: tuple[str, ...]) -> str:
     """The screen as SVG, after these keys."""
     owner = Owner(400)
     owner.records += month()
-    app = console(owner, remembered=Remembered(page=page, theme="dark"))
+    app = console(owner, state=SavedState(page=page, theme="dark"))
     async with app.run_test(size=SIZE) as pilot:
         await doing(app, *keys)(pilot)
         svg = app.export_screenshot(title="tollkeeper")

@@ -45,8 +45,8 @@ from gateway.domain.views import (
 from gateway.runfile import Endpoint
 from tui.app import Console
 from tui.glyphs import UNICODE, Glyphs
-from tui.saved_state import Remembered
-from tui.session import Attached, Session
+from tui.saved_state import SavedState
+from tui.session import AttachedServer, ConsoleSession
 
 NOW = Millis(1_790_000_000_000)
 
@@ -492,13 +492,13 @@ class FakeLink:
         self.there = True
         self.findable = True
 
-    async def find(self) -> Attached | None:
-        return Attached(self.client, started_here=False) if self.there and self.findable else None
+    async def find(self) -> AttachedServer | None:
+        return AttachedServer(self.client, started_here=False) if self.there and self.findable else None
 
-    async def ensure(self) -> Attached:
+    async def ensure(self) -> AttachedServer:
         if not self.there:
             raise Unavailable("the server ended with status 1 before it answered", code="start_failed")
-        return Attached(self.client, started_here=True)
+        return AttachedServer(self.client, started_here=True)
 
 
 def words(app: App[Any]) -> list[str]:
@@ -511,9 +511,9 @@ def console(
     *,
     home: Path = Path("/nowhere"),
     glyphs: Glyphs = UNICODE,
-    remembered: Remembered | None = None,
+    state: SavedState | None = None,
     colour: bool = True,
 ) -> Console:
     """The console in front of a fake server."""
-    session = Session(Config(home=home), glyphs, lambda: NOW, remembered or Remembered())
+    session = ConsoleSession(Config(home=home), glyphs, lambda: NOW, state or SavedState())
     return Console(session, FakeLink(client or FakeClient(calls())), colour=colour)

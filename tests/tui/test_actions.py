@@ -3,12 +3,12 @@ from collections import Counter
 from textual.binding import Binding
 
 from tests.tui.stage import console
-from tui.actions import ACTIONS, PAGES, bindings, key_text, of
-from tui.app import MAKERS
+from tui.actions import ACTIONS, PAGES, actions_in, bindings, key_text
+from tui.app import PAGE_CLASSES
 
 
 def keys(*scopes: str) -> list[str]:
-    return [key for action in of(*scopes) for key in action.keys.split(",") if key]
+    return [key for action in actions_in(*scopes) for key in action.keys.split(",") if key]
 
 
 def test_every_action_has_one_name() -> None:
@@ -17,7 +17,7 @@ def test_every_action_has_one_name() -> None:
 
 def test_no_key_means_two_things_in_one_place() -> None:
     session = console().session
-    for page, make in MAKERS.items():
+    for page, make in PAGE_CLASSES.items():
         counted = Counter(keys("app", *make(session).scopes))
         assert [(page, key) for key, count in counted.items() if count > 1] == []
 
@@ -53,4 +53,4 @@ def test_keys_are_written_as_people_know_them() -> None:
 
 
 def test_every_page_that_can_be_made_is_in_the_table() -> None:
-    assert set(MAKERS) <= {page.id for page in PAGES}
+    assert set(PAGE_CLASSES) <= {page.id for page in PAGES}

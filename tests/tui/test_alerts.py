@@ -2,7 +2,7 @@ import msgspec
 
 from gateway.domain.units import Millis, Nanos
 from tests.tui.stage import DOLLAR, NOW, FakeClient, account, budget, channel, status, token
-from tui.alerts import alerts, used
+from tui.alerts import alerts, used_share
 from tui.board import Board
 
 
@@ -63,5 +63,5 @@ def test_before_the_first_snapshot_nothing_is_known() -> None:
 
 
 def test_a_budget_of_nothing_is_used_up() -> None:
-    assert used(budget(0, 0)) == 1
-    assert used(budget(5, None)) == 0
+    assert used_share(budget(0, 0)) == 1
+    assert used_share(budget(5, None)) == 0

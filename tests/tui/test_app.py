@@ -12,24 +12,24 @@ from gateway.domain.settings import Settings
 from gateway.domain.units import Millis
 from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLink, call, calls, console, sums, words
 from tui.actions import PAGES
-from tui.app import MAKERS, Console, offered
-from tui.exit_status import Farewell
+from tui.app import PAGE_CLASSES, Console, available_actions
+from tui.exit_status import ExitStatus
 from tui.glyphs import ASCII
-from tui.pages.base import Page
-from tui.saved_state import Remembered
+from tui.pages.base import ConsolePage
+from tui.saved_state import SavedState
 from tui.widgets.header import Header
 
 
 def test_every_page_is_made_under_its_own_id() -> None:
     session = console().session
-    pages = {id_: make(session) for id_, make in MAKERS.items()}
-    assert all(isinstance(page, Page) for page in pages.values())
-    assert {id_: page.id for id_, page in pages.items()} == {id_: id_ for id_ in MAKERS}
+    pages = {id_: make(session) for id_, make in PAGE_CLASSES.items()}
+    assert all(isinstance(page, ConsolePage) for page in pages.values())
+    assert {id_: page.id for id_, page in pages.items()} == {id_: id_ for id_ in PAGE_CLASSES}
 
 
 def test_every_page_has_a_verb_for_each_of_its_keys() -> None:
     session = console().session
-    for make in MAKERS.values():
+    for make in PAGE_CLASSES.values():
         page = make(session)
         bound = {binding.action for binding in type(page).BINDINGS if isinstance(binding, Binding)}
         wanted = {action.removeprefix("act('").removesuffix("')") for action in bound if action.startswith("act(")}
@@ -37,14 +37,14 @@ def test_every_page_has_a_verb_for_each_of_its_keys() -> None:
 
 
 @asynccontextmanager
-async def shown(app: Console | None = None) -> AsyncIterator[tuple[Console, Pilot[Farewell]]]:
+async def shown(app: Console | None = None) -> AsyncIterator[tuple[Console, Pilot[ExitStatus]]]:
     app = app or console(FakeClient(calls(30)))
     async with app.run_test(size=(100, 30)) as pilot:
         await until(app, pilot, lambda: app.session.board.today is not None or app.session.link != "attached")
         yield app, pilot
 
 
-async def until(app: Console, pilot: Pilot[Farewell], there: object) -> None:
+async def until(app: Console, pilot: Pilot[ExitStatus], there: object) -> None:
     """Wait for something, at most five seconds."""
     assert callable(there)
     async with asyncio.timeout(5):
@@ -69,7 +69,7 @@ async def test_every_page_opens_at_every_size(size: tuple[int, int]) -> None:
     app = console(FakeClient(calls(30)))
     async with app.run_test(size=size) as pilot:
         for number, page in enumerate(PAGES, 1):
-            if page.id in MAKERS:
+            if page.id in PAGE_CLASSES:
                 await pilot.press(str(number))
                 await pilot.pause()
                 assert app.page.id == page.id
@@ -179,7 +179,7 @@ async def test_leaving_a_draining_server_says_so() -> None:
 async def test_themes_come_round_and_are_remembered() -> None:
     async with shown() as (app, pilot):
         await pilot.press("T")
-        assert (app.theme, app.session.remembered.theme) == ("light", "light")
+        assert (app.theme, app.session.state.theme) == ("light", "light")
         await pilot.press("T", "T")
         assert app.theme == "plain"
         assert app.no_color
@@ -212,7 +212,7 @@ async def test_the_palette_offers_everything_that_can_be_done_here() -> None:
 
 
 async def test_keys_can_be_rebound() -> None:
-    app = console(FakeClient(calls(3)), remembered=Remembered(keys={"live.pause": "p"}))
+    app = console(FakeClient(calls(3)), state=SavedState(keys={"live.pause": "p"}))
     async with shown(app) as (_, pilot):
         await pilot.press("p")
         await pilot.pause()
@@ -229,7 +229,7 @@ async def test_in_ascii_everything_is_ascii() -> None:
 
 async def test_every_page_offers_the_actions_it_has_verbs_for() -> None:
     async with shown() as (app, _):
-        ids = [action.id for action in offered(app.page)]
+        ids = [action.id for action in available_actions(app.page)]
         assert ids[0] == "live.pause"
         assert "app.leave" in ids
         assert "entity.new" not in ids

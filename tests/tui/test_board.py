@@ -98,10 +98,10 @@ def test_a_store_that_fails_is_an_alert_and_an_incident_until_it_works_again() -
     made.apply(StoreChanged(seq=1, status=status(10, store_error="the disk is full")), NOW)
     assert [alert.text for alert in alerts(made, NOW) if "store" in alert.text] == ["the store has failed"]
     (one,) = [incident for incident in made.incidents.newest() if incident.channel == STORE]
-    assert (one.reason, one.began, one.resting) == ("the disk is full", NOW, True)
+    assert (one.reason, one.began, one.paused) == ("the disk is full", NOW, True)
     made.apply(StoreChanged(seq=2, status=status(10)), Millis(NOW + 5_000))
     assert [alert for alert in alerts(made, NOW) if "store" in alert.text] == []
-    assert (one.resting, one.rested_ms) == (False, 5_000)
+    assert (one.paused, one.paused_ms) == (False, 5_000)
 
 
 def test_a_store_that_has_failed_before_a_console_opens_is_known_to_it() -> None:

@@ -4,7 +4,7 @@ import pytest
 from gateway.domain.limits import Limits, Window
 from gateway.domain.units import Millis
 from tests.tui.stage import DOLLAR, NOW, budget, token
-from tui.budgets import amounts, brief, budget_fields, forecast, lasting, tightest, tone
+from tui.budgets import amounts, balance_forecast, budget_fields, budget_line, budget_tone, forecast, tightest
 from tui.glyphs import ASCII
 
 DAY = 86_400_000
@@ -12,7 +12,7 @@ LONG_AGO = Millis(NOW - 10 * DAY)
 
 
 def test_a_budget_is_a_gauge_with_words() -> None:
-    assert brief(budget(5, 20), 8, ASCII) == "##------  25% $5/20"
+    assert budget_line(budget(5, 20), 8, ASCII) == "##------  25% $5/20"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_the_amount_that_is_short_is_shown() -> None:
 def test_the_tightest_counts() -> None:
     assert tightest([budget(1, 20), budget(4, 5), budget(5, 20)]) == budget(4, 5)
     assert tightest([]) is None
-    assert [tone(part) for part in (0.5, 0.95, 1.2)] == ["", "warn", "bad"]
+    assert [budget_tone(part) for part in (0.5, 0.95, 1.2)] == ["", "warn", "bad"]
 
 
 def test_the_forecast_is_that_of_the_pace_so_far() -> None:
@@ -50,10 +50,10 @@ def test_a_window_without_end_began_with_its_owner() -> None:
 
 
 def test_a_purse_lasts_by_what_was_spent_lately() -> None:
-    assert lasting(10 * DOLLAR, 7 * DOLLAR, 7 * DAY, NOW) == "at this pace empty on 1 Oct"
-    assert lasting(10 * DOLLAR, DOLLAR // 100, 7 * DAY, NOW) == "lasts over a year at this pace"
-    assert lasting(10 * DOLLAR, 0, 7 * DAY, NOW) == ""
-    assert lasting(0, DOLLAR, 7 * DAY, NOW) == "empty"
+    assert balance_forecast(10 * DOLLAR, 7 * DOLLAR, 7 * DAY, NOW) == "at this pace empty on 1 Oct"
+    assert balance_forecast(10 * DOLLAR, DOLLAR // 100, 7 * DAY, NOW) == "lasts over a year at this pace"
+    assert balance_forecast(10 * DOLLAR, 0, 7 * DAY, NOW) == ""
+    assert balance_forecast(0, DOLLAR, 7 * DAY, NOW) == "empty"
 
 
 def test_what_there_is_stands_in_the_fields_and_reads_back() -> None:

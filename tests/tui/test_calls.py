@@ -1,11 +1,11 @@
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 from tests.tui.stage import NOW, call, call_id, calls, running
-from tui.calls import Calls, RunningView, as_view, failed, running_view, speed
+from tui.calls import CallRing, RunningView, as_view, failed, running_view, speed
 
 
-def snapshot(count: int = 5, records: int = 5) -> Calls:
-    ring = Calls(limit=10, slack=3)
+def snapshot(count: int = 5, records: int = 5) -> CallRing:
+    ring = CallRing(limit=10, slack=3)
     ring.begin(records, calls(count), [running(1, NOW)])
     return ring
 
@@ -62,7 +62,7 @@ def test_the_oldest_fall_below_when_the_ring_is_full() -> None:
 
 
 def test_running_calls_never_fall_out() -> None:
-    ring = Calls(limit=4, slack=2)
+    ring = CallRing(limit=4, slack=2)
     ring.begin(0, [], [running(1, NOW - 60_000)])
     for number in range(20):
         ring.settle(call(number, NOW + number))
@@ -95,7 +95,7 @@ def test_changes_are_told_once() -> None:
 def test_the_edge_is_the_call_that_ended_first() -> None:
     ring = snapshot(5)
     assert ring.edge == calls(5)[-1].id
-    assert Calls().edge is None
+    assert CallRing().edge is None
 
 
 def test_it_knows_which_calls_have_ended() -> None:

@@ -4,28 +4,28 @@ from pathlib import Path
 import pytest
 
 from tui import exit_status
-from tui.exit_status import REPORT, CrashSafe, report
+from tui.exit_status import REPORT, CrashReportingApp, write_report
 
 
 def test_leaving_says_that_the_server_goes_on_and_how_to_end_it() -> None:
-    left = exit_status.left_by_user("http://127.0.0.1:8655/v1")
+    left = exit_status.after_leaving("http://127.0.0.1:8655/v1")
     assert left.code == 0
     assert "still serving http://127.0.0.1:8655/v1" in left.sentence
     assert "'tollkeeper stop'" in left.sentence
 
 
 def test_each_way_of_leaving_says_what_becomes_of_the_server() -> None:
-    assert exit_status.stopped().sentence.startswith("stopped")
-    assert "ends when" in exit_status.draining().sentence
-    assert "no server is running" in exit_status.gone().sentence
-    assert "the server goes on" in exit_status.left_by_user("").sentence
+    assert exit_status.after_stopping().sentence.startswith("stopped")
+    assert "ends when" in exit_status.while_draining().sentence
+    assert "no server is running" in exit_status.without_server().sentence
+    assert "the server goes on" in exit_status.after_leaving("").sentence
 
 
 def test_a_signal_has_its_own_code() -> None:
-    assert exit_status.terminated(15) == exit_status.Farewell("", 143)
+    assert exit_status.after_signal(15) == exit_status.ExitStatus("", 143)
 
 
-class Failing(CrashSafe[None]):
+class Failing(CrashReportingApp[None]):
     def on_mount(self) -> None:
         secret = "sk-tk-hidden"
         raise RuntimeError(f"a bug of length {len(secret)}")
@@ -41,7 +41,7 @@ async def test_a_crash_is_kept_and_nothing_of_it_is_printed(capsys: pytest.Captu
 def test_the_report_holds_the_place_but_no_values(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError) as caught:
         Failing().on_mount()
-    sentence = report(tmp_path, caught.value)
+    sentence = write_report(tmp_path, caught.value)
     text = (tmp_path / REPORT).read_text()
     assert "test_exit_status.py" in text
     assert "sk-tk-hidden" not in text.replace('secret = "sk-tk-hidden"', "")
@@ -50,4 +50,4 @@ def test_the_report_holds_the_place_but_no_values(tmp_path: Path) -> None:
 
 
 def test_a_report_that_cannot_be_written_is_no_second_crash(tmp_path: Path) -> None:
-    assert "no report could be written" in report(tmp_path / "missing", ValueError("x"))
+    assert "no report could be written" in write_report(tmp_path / "missing", ValueError("x"))

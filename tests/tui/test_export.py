@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.errors import BadRequest, Conflict
 from tests.tui.stage import call, calls
-from tui.export import checked, write
+from tui.export import export_path, write
 
 
 def test_csv_has_titles_and_a_line_a_row(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ def test_the_file_is_new_and_the_owners_alone(tmp_path: Path) -> None:
 def test_only_a_new_file_with_a_known_ending_will_do(tmp_path: Path, name: str) -> None:
     (tmp_path / "there.csv").touch()
     with pytest.raises(BadRequest):
-        checked(str(tmp_path / name))
+        export_path(str(tmp_path / name))
 
 
 def test_a_good_name_is_taken(tmp_path: Path) -> None:
-    assert checked(f" {tmp_path}/new.csv ") == tmp_path / "new.csv"
+    assert export_path(f" {tmp_path}/new.csv ") == tmp_path / "new.csv"

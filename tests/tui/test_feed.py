@@ -7,7 +7,7 @@ from textual.message import Message
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, Snapshot
 from tests.tui.stage import FakeClient, FakeLink, call, calls
-from tui.feed import Feed
+from tui.feed import ConsoleFeed
 
 
 class Inbox:
@@ -24,9 +24,9 @@ class Inbox:
 
 
 @asynccontextmanager
-async def running(link: FakeLink) -> AsyncIterator[tuple[Feed, Inbox]]:
+async def running(link: FakeLink) -> AsyncIterator[tuple[ConsoleFeed, Inbox]]:
     inbox = Inbox()
-    feed = Feed(link, inbox.queue.put_nowait)
+    feed = ConsoleFeed(link, inbox.queue.put_nowait)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(feed.run())
         yield feed, inbox
@@ -35,22 +35,22 @@ async def running(link: FakeLink) -> AsyncIterator[tuple[Feed, Inbox]]:
 
 async def test_it_attaches_and_gives_the_snapshot() -> None:
     async with running(FakeLink(FakeClient(calls(3)))) as (feed, inbox):
-        joined = await inbox.next(Feed.Joined)
-        assert isinstance(joined, Feed.Joined)
+        joined = await inbox.next(ConsoleFeed.Connected)
+        assert isinstance(joined, ConsoleFeed.Connected)
         assert joined.attached.started_here
-        await inbox.next(Feed.Told)
-        assert [type(event) for event in feed.take()] == [Snapshot]
+        await inbox.next(ConsoleFeed.EventsReady)
+        assert [type(event) for event in feed.take_events()] == [Snapshot]
 
 
 async def test_many_events_are_one_message_until_they_are_taken() -> None:
     client = FakeClient()
     async with running(FakeLink(client)) as (feed, inbox):
-        await inbox.next(Feed.Told)
-        feed.take()
+        await inbox.next(ConsoleFeed.EventsReady)
+        feed.take_events()
         client.tell(*(CallSettled(seq=i, call=call(i)) for i in range(50)))
-        await inbox.next(Feed.Told)
+        await inbox.next(ConsoleFeed.EventsReady)
         await asyncio.sleep(0)
-        taken: list[AnyEvent] = feed.take()
+        taken: list[AnyEvent] = feed.take_events()
         assert len(taken) == 50
         assert inbox.queue.empty()
 
@@ -58,13 +58,13 @@ async def test_many_events_are_one_message_until_they_are_taken() -> None:
 async def test_a_server_that_goes_away_is_lost_and_found_again() -> None:
     client = FakeClient()
     async with running(FakeLink(client)) as (_, inbox):
-        await inbox.next(Feed.Told)
+        await inbox.next(ConsoleFeed.EventsReady)
         client.end()
-        lost = await inbox.next(Feed.Lost)
-        assert isinstance(lost, Feed.Lost)
+        lost = await inbox.next(ConsoleFeed.Disconnected)
+        assert isinstance(lost, ConsoleFeed.Disconnected)
         assert (lost.reason, lost.fatal) == ("it was stopped", None)
-        joined = await inbox.next(Feed.Joined)
-        assert isinstance(joined, Feed.Joined)
+        joined = await inbox.next(ConsoleFeed.Connected)
+        assert isinstance(joined, ConsoleFeed.Connected)
         assert not joined.attached.started_here
 
 
@@ -72,13 +72,13 @@ async def test_a_server_is_started_again_when_asked() -> None:
     client = FakeClient()
     link = FakeLink(client)
     async with running(link) as (feed, inbox):
-        await inbox.next(Feed.Told)
+        await inbox.next(ConsoleFeed.EventsReady)
         link.findable = False
         client.end()
-        await inbox.next(Feed.Lost)
+        await inbox.next(ConsoleFeed.Disconnected)
         feed.start_server()
-        joined = await inbox.next(Feed.Joined)
-        assert isinstance(joined, Feed.Joined)
+        joined = await inbox.next(ConsoleFeed.Connected)
+        assert isinstance(joined, ConsoleFeed.Connected)
         assert joined.attached.started_here
 
 
@@ -86,7 +86,7 @@ async def test_no_server_at_the_beginning_is_fatal() -> None:
     link = FakeLink(FakeClient())
     link.there = False
     inbox = Inbox()
-    await Feed(link, inbox.queue.put_nowait).run()
-    lost = await inbox.next(Feed.Lost)
-    assert isinstance(lost, Feed.Lost)
+    await ConsoleFeed(link, inbox.queue.put_nowait).run()
+    lost = await inbox.next(ConsoleFeed.Disconnected)
+    assert isinstance(lost, ConsoleFeed.Disconnected)
     assert isinstance(lost.fatal, Unavailable)

@@ -13,10 +13,10 @@ from tui.field_values import (
     limits_reader,
     limits_text,
     limits_words,
-    parameters,
     parameters_command,
     parameters_text,
     prompt_text,
+    read_parameters,
     read_prompt,
 )
 
@@ -40,8 +40,8 @@ def test_budgets_are_written_with_their_windows() -> None:
 
 def test_what_is_written_of_budgets_reads_back() -> None:
     views = [budget(1, 20), budget(1, 1_200.25, Window.EVER)]
-    assert field_values.written_budgets(views) == "month=20 ever=1200.25"
-    assert field_values.budgets(field_values.written_budgets(views)) == {
+    assert field_values.budgets_text(views) == "month=20 ever=1200.25"
+    assert field_values.budgets(field_values.budgets_text(views)) == {
         Window.MONTH: 20 * DOLLAR,
         Window.EVER: 1_200_250_000_000,
     }
@@ -57,8 +57,8 @@ def test_budgets_of_both_kinds_become_one_list() -> None:
 
 @pytest.mark.parametrize("number", [0, 950, 60_000, 1_250_000, 1_234_567])
 def test_counts_read_back(number: int) -> None:
-    assert count_of(field_values.exact(number)) == number
-    assert field_values.exact(None) == ""
+    assert count_of(field_values.exact_count(number)) == number
+    assert field_values.exact_count(None) == ""
 
 
 def test_nothing_and_never_are_no_value() -> None:
@@ -74,7 +74,7 @@ def test_an_expiry_is_a_span_or_a_date() -> None:
 
 
 def test_whole_numbers_may_be_negative() -> None:
-    assert (field_values.whole("-100"), field_values.whole("2k")) == (-100, 2_000)
+    assert (field_values.integer("-100"), field_values.integer("2k")) == (-100, 2_000)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_whole_numbers_may_be_negative() -> None:
         (field_values.required, "  ", "may not be empty"),
         (field_values.budgets, "year=5", "no budget window"),
         (field_values.budgets, "day=x", "not an amount"),
-        (field_values.whole, "-x", "not a whole number"),
+        (field_values.integer, "-x", "not a whole number"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_reason(read: Callable[[str], object], text: str, why: str) -> None:
@@ -92,7 +92,7 @@ def test_what_makes_no_sense_is_refused_with_a_reason(read: Callable[[str], obje
 
 
 def test_a_line_that_is_left_as_it_is_keeps_the_blanks_at_its_ends() -> None:
-    read = field_values.line_like(" a ")
+    read = field_values.text_line_or_same(" a ")
     assert (read(" a "), read(" b ")) == (" a ", "b")
 
 
@@ -106,9 +106,9 @@ def test_what_is_written_reads_back(first: str) -> None:
         names = list(dict.fromkeys([first, second, "last"]))
         assert field_values.names_of(field_values.names_text(names)) == names
         pair = f"{field_values.quote_name(first, '=')}={field_values.quote_name(second, '=')}"
-        before, equals, behind = field_values.sides(pair)
-        assert (field_values.bare(before), equals, field_values.bare(behind)) == (first, "=", second)
-        assert field_values.spaced(f"{pair} {pair}") == [pair, pair]
+        before, equals, behind = field_values.split_pair(pair)
+        assert (field_values.unquote(before), equals, field_values.unquote(behind)) == (first, "=", second)
+        assert field_values.split_words(f"{pair} {pair}") == [pair, pair]
 
 
 def test_only_what_would_be_taken_apart_has_marks() -> None:
@@ -175,19 +175,19 @@ FOUND = Overrides(
 def test_parameters_are_read_and_written_the_same() -> None:
     text = parameters_text(FOUND)
     assert text == ("temperature=0.2 'user=a b' flag=true 'text=\"3\"' ?max_tokens=4096 ?'stop=[\"x y\"]' -logprobs")
-    assert parameters(text) == FOUND
-    assert parameters(parameters_text(Overrides(remove=("a b",)))) == Overrides(remove=("a b",))
+    assert read_parameters(text) == FOUND
+    assert read_parameters(parameters_text(Overrides(remove=("a b",)))) == Overrides(remove=("a b",))
 
 
 def test_none_are_none() -> None:
-    assert parameters("  ") == Overrides()
+    assert read_parameters("  ") == Overrides()
     assert parameters_text(None) == ""
 
 
 @pytest.mark.parametrize("text", ["temperature", "=1", "?x", "'a=1"])
 def test_overrides_that_make_no_sense_are_refused(text: str) -> None:
     with pytest.raises(BadRequest):
-        parameters(text)
+        read_parameters(text)
 
 
 def test_a_prompt_of_several_lines_stands_on_one() -> None:

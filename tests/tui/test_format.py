@@ -25,10 +25,10 @@ def test_costs_fit_a_column(nanos: int, text: str) -> None:
 
 
 def test_a_purse_is_told_in_cents() -> None:
-    assert fmt.purse(12 * DOLLAR + 4_400_000) == "$12.00"
-    assert fmt.purse(12 * DOLLAR + 5_000_000) == "$12.01"
-    assert fmt.purse(-DOLLAR) == "-$1.00"
-    assert fmt.purse(752_000) == "$0.000752"
+    assert fmt.dollar_amount(12 * DOLLAR + 4_400_000) == "$12.00"
+    assert fmt.dollar_amount(12 * DOLLAR + 5_000_000) == "$12.01"
+    assert fmt.dollar_amount(-DOLLAR) == "-$1.00"
+    assert fmt.dollar_amount(752_000) == "$0.000752"
 
 
 def test_durations_have_six_cells_at_most() -> None:
@@ -37,11 +37,11 @@ def test_durations_have_six_cells_at_most() -> None:
 
 def test_counts_show_all_digits_up_to_a_million() -> None:
     assert [fmt.count(n) for n in (0, 3_455, 999_999, 1_250_000)] == ["0", "3,455", "999,999", "1.25M"]
-    assert fmt.short(12_300) == "12.3k"
+    assert fmt.short_count(12_300) == "12.3k"
 
 
 def test_shares_are_per_cent() -> None:
-    assert [fmt.share(part) for part in (0, 0.021, 0.97, 1)] == ["0%", "2.1%", "97%", "100%"]
+    assert [fmt.percent(part) for part in (0, 0.021, 0.97, 1)] == ["0%", "2.1%", "97%", "100%"]
 
 
 def test_ages_have_one_unit() -> None:
@@ -52,7 +52,7 @@ def test_ages_have_one_unit() -> None:
 
 
 def test_a_countdown_never_goes_below_nothing() -> None:
-    assert [fmt.left(NOW, NOW + ms) for ms in (-5, 1, 13_001, 125_000)] == ["0s", "1s", "14s", "2m05s"]
+    assert [fmt.countdown(NOW, NOW + ms) for ms in (-5, 1, 13_001, 125_000)] == ["0s", "1s", "14s", "2m05s"]
 
 
 def test_moments_are_local() -> None:

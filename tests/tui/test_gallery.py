@@ -22,8 +22,8 @@ from gateway.domain.views import Offer
 from tests.tui.owner import Owner, press, settle, until
 from tests.tui.stage import console
 from tui.app import Console
-from tui.exit_status import Farewell
-from tui.saved_state import Remembered
+from tui.exit_status import ExitStatus
+from tui.saved_state import SavedState
 
 SIZES = ((80, 24), (100, 30), (200, 50))
 MODES = ("dark", "light", "plain")
@@ -85,7 +85,7 @@ class Gallery(SingleFileSnapshotExtension):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_every_page_and_dialog(snapshot: SnapshotAssertion, size: tuple[int, int], mode: str) -> None:
-    app = console(owner(), remembered=Remembered(theme=mode))
+    app = console(owner(), state=SavedState(theme=mode))
     walk = Walk(app)
     async with app.run_test(size=size) as pilot:
         await settle(app, pilot)
@@ -112,7 +112,7 @@ class Walk:
         self._looks: dict[str, str] = {}
         """A letter for each look there is."""
 
-    async def pages(self, pilot: Pilot[Farewell]) -> None:
+    async def pages(self, pilot: Pilot[ExitStatus]) -> None:
         """A dialog is left before the next scene, and so are panes and filters."""
         for page, name, keys in SCENES:
             await press(self._app, pilot, page, *keys)
@@ -123,7 +123,7 @@ class Walk:
                 await press(self._app, pilot, "escape")
             self._app.clear_notifications()
 
-    async def first_steps(self, pilot: Pilot[Farewell]) -> None:
+    async def first_steps(self, pilot: Pilot[ExitStatus]) -> None:
         """The wizard to its end, by way of the demo."""
         self._app.action_act("wizard")
         for number in range(1, 5):
@@ -132,7 +132,7 @@ class Walk:
             await self.write(pilot, f"first steps, {number} of 4")
             await press(self._app, pilot, "enter")
 
-    async def write(self, pilot: Pilot[Farewell], name: str) -> None:
+    async def write(self, pilot: Pilot[ExitStatus], name: str) -> None:
         """What stands there, and under it where it is not in the usual colours."""
         for field in self._app.screen.query(Input):
             field.cursor_blink = False

@@ -8,32 +8,32 @@ from tests.tui.owner import Owner
 from tests.tui.stage import FakeClient, calls, console, token, words
 from tests.tui.test_app import everything, shown, until
 from tui import themes
-from tui.actions import of
-from tui.global_actions import VERBS, places, remember, start, wear
+from tui.actions import actions_in
+from tui.global_actions import VERBS, apply_theme, named_rows, restart, save_state
 from tui.saved_state import NAME, load
 from tui.widgets.help import Help
 
 
 def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
-    assert set(VERBS) == {action.verb for action in of("app")}
+    assert set(VERBS) == {action.verb for action in actions_in("app")}
 
 
 async def test_a_theme_that_is_none_is_the_first() -> None:
     async with shown() as (app, _):
-        wear(app, "gone")
+        apply_theme(app, "gone")
         assert app.theme == themes.NAMES[0]
 
 
 async def test_without_colours_what_was_remembered_stays() -> None:
     app = console(FakeClient(calls(3)), colour=False)
-    app.session.remembered.theme = "light"
+    app.session.state.theme = "light"
     async with shown(app):
-        assert (app.theme, app.session.remembered.theme) == ("plain", "light")
+        assert (app.theme, app.session.state.theme) == ("plain", "light")
 
 
 async def test_starting_a_server_that_runs_is_nothing() -> None:
     async with shown() as (app, pilot):
-        start(app)
+        restart(app)
         await pilot.pause()
         assert words(app) == ["the server is running"]
 
@@ -41,10 +41,10 @@ async def test_starting_a_server_that_runs_is_nothing() -> None:
 async def test_what_is_remembered_is_written_down_while_it_runs(tmp_path: Path) -> None:
     async with shown(console(FakeClient(calls(3)), home=tmp_path)) as (app, pilot):
         await pilot.press("T")
-        remember(app)
+        save_state(app)
         assert load(tmp_path)[0].theme == "light"
         (tmp_path / NAME).unlink()
-        remember(app)
+        save_state(app)
         assert not (tmp_path / NAME).exists()
 
 
@@ -52,7 +52,7 @@ async def test_the_mouse_can_be_left_to_the_terminal() -> None:
     async with shown() as (app, pilot):
         app.action_act("mouse")
         await pilot.pause()
-        assert not app.session.remembered.mouse
+        assert not app.session.state.mouse
         assert words(app) == ["the mouse is left to the terminal from the next start on"]
 
 
@@ -87,9 +87,9 @@ async def test_detaching_leaves_in_any_case() -> None:
 def test_everything_with_a_name_is_found() -> None:
     board = console().session.board
     board.apply(Owner().snapshot())
-    pages = {page for _, page, _ in places(board)}
+    pages = {page for _, page, _ in named_rows(board)}
     assert pages == {"tokens", "channels", "groups", "models"}
-    assert ("laptop", "tokens", "tok_laptop") in list(places(board))
+    assert ("laptop", "tokens", "tok_laptop") in list(named_rows(board))
 
 
 async def test_choosing_a_name_goes_to_its_row() -> None:

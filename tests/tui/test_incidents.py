@@ -6,7 +6,7 @@ from gateway.domain.units import Millis
 from gateway.domain.views import CallView, ChannelView
 from tests.tui.stage import NOW, call, channel
 from tui.glyphs import UNICODE
-from tui.incidents import LIMIT, QUIET_MS, Incident, Incidents, brief, timeline
+from tui.incidents import LIMIT, QUIET_MS, Incident, Incidents, incident_line, timeline
 
 
 def moved(at: int = NOW, to: str = "b", **changes: Any) -> CallView:
@@ -17,14 +17,14 @@ def moved(at: int = NOW, to: str = "b", **changes: Any) -> CallView:
     return call(at - NOW, at, **(fields | changes))
 
 
-def resting(until: int | None = NOW + 30_000, name: str = "a") -> ChannelView:
+def paused(until: int | None = NOW + 30_000, name: str = "a") -> ChannelView:
     return channel(name, state="cooling", reason="429", until_ms=until)
 
 
 def test_calls_that_moved_are_counted_by_where_they_went() -> None:
     found = Incidents()
     for one in (moved(), moved(NOW + 1_000), moved(NOW + 2_000, to="c")):
-        found.settle(one)
+        found.add_call(one)
     (incident,) = found.newest()
     assert (incident.channel, incident.kind, incident.failures) == ("a", FailureKind.RATE, 3)
     assert (incident.began, incident.last) == (NOW + 100, NOW + 2_100)
@@ -34,77 +34,77 @@ def test_calls_that_moved_are_counted_by_where_they_went() -> None:
 def test_a_call_that_nobody_answered_is_lost_once_however_often_it_was_tried() -> None:
     found = Incidents()
     again = Attempt(channel="a", status=500, kind=FailureKind.SERVER)
-    found.settle(moved(status=502, channel="a", attempts=[again, again]))
+    found.add_call(moved(status=502, channel="a", attempts=[again, again]))
     (incident,) = found.newest()
-    assert (incident.failures, incident.lost, incident.moved) == (2, 1, {})
+    assert (incident.failures, incident.unanswered, incident.moved) == (2, 1, {})
 
 
 def test_what_the_client_did_wrong_is_nobodys_incident() -> None:
     found = Incidents()
-    found.settle(moved(attempts=[Attempt(channel="a", status=400, kind=FailureKind.CLIENT)]))
+    found.add_call(moved(attempts=[Attempt(channel="a", status=400, kind=FailureKind.CLIENT)]))
     assert found.newest() == []
 
 
 def test_what_the_client_broke_off_is_nobodys_incident_either() -> None:
     found = Incidents()
-    found.settle(moved(outcome="client_closed"))
+    found.add_call(moved(outcome="client_closed"))
     assert found.newest() == []
 
 
 def test_failures_far_apart_are_two_incidents() -> None:
     found = Incidents()
-    found.settle(moved())
-    found.settle(moved(NOW + QUIET_MS + 1))
+    found.add_call(moved())
+    found.add_call(moved(NOW + QUIET_MS + 1))
     assert [one.began for one in found.newest()] == [NOW + QUIET_MS + 101, NOW + 100]
 
 
 def test_a_rest_belongs_to_the_failure_before_it_and_ends_when_it_is_asked_again() -> None:
     found = Incidents()
-    found.settle(moved())
-    found.look([resting()], Millis(NOW + 200))
+    found.add_call(moved())
+    found.update_channels([paused()], Millis(NOW + 200))
     (incident,) = found.newest("a")
-    assert (incident.resting, incident.until) == (True, NOW + 30_000)
-    found.look([channel("a", state="half_open")], Millis(NOW + 31_000))
-    assert (incident.resting, incident.ended, incident.rested_ms) == (False, NOW + 30_000, 29_900)
+    assert (incident.paused, incident.until) == (True, NOW + 30_000)
+    found.update_channels([channel("a", state="half_open")], Millis(NOW + 31_000))
+    assert (incident.paused, incident.ended, incident.paused_ms) == (False, NOW + 30_000, 29_900)
 
 
 def test_one_that_is_cleared_by_hand_ends_then() -> None:
     found = Incidents()
-    found.look([resting(None)], Millis(NOW))
-    found.look([channel("a")], Millis(NOW + 5_000))
-    assert [(one.kind, one.rested_ms) for one in found.newest()] == [(None, 5_000)]
+    found.update_channels([paused(None)], Millis(NOW))
+    found.update_channels([channel("a")], Millis(NOW + 5_000))
+    assert [(one.kind, one.paused_ms) for one in found.newest()] == [(None, 5_000)]
 
 
 def test_failures_during_a_rest_go_on_with_it() -> None:
     found = Incidents()
-    found.look([resting()], Millis(NOW))
-    found.settle(moved(NOW + QUIET_MS * 2))
+    found.update_channels([paused()], Millis(NOW))
+    found.add_call(moved(NOW + QUIET_MS * 2))
     assert len(found.newest()) == 1
 
 
 def test_without_a_moment_it_is_that_of_the_last_call() -> None:
     found = Incidents()
-    found.settle(moved())
-    found.look([resting(name="other")], Millis(0))
+    found.add_call(moved())
+    found.update_channels([paused(name="other")], Millis(0))
     assert found.newest("other")[0].began == NOW + 1_000
 
 
 def test_only_so_many_are_kept() -> None:
     found = Incidents()
     for number in range(LIMIT + 5):
-        found.settle(moved(NOW + number * (QUIET_MS + 1)))
+        found.add_call(moved(NOW + number * (QUIET_MS + 1)))
     assert len(found.newest()) == LIMIT
 
 
 def test_a_store_that_fails_twice_is_two_incidents_and_no_channels() -> None:
     found = Incidents()
     for at, error in enumerate(("full", "full", "", "", "broken")):
-        found.look_at_store(error, Millis(NOW + at))
+        found.update_store(error, Millis(NOW + at))
     assert [(one.reason, one.began, one.last, one.ended) for one in found.newest()] == [
         ("broken", NOW + 4, NOW + 4, None),
         ("full", NOW, NOW + 1, NOW + 2),
     ]
-    found.settle(moved())
+    found.add_call(moved())
     assert [one.channel for one in found.newest("a")] == ["a"]
 
 
@@ -122,18 +122,18 @@ def incident(**changes: Any) -> Incident:
 
 def test_a_rest_that_is_over_is_told_with_its_length_and_where_the_calls_went() -> None:
     one = incident(ended=Millis(NOW - 30_000), moved=Counter({"b": 12, "c": 3}))
-    assert brief(one, NOW, UNICODE) == "14:12:20 rate-limited 30s → 12 calls moved to b, 3 to c"
+    assert incident_line(one, NOW, UNICODE) == "14:12:20 rate-limited 30s → 12 calls moved to b, 3 to c"
 
 
 def test_a_rest_that_lasts_counts_down() -> None:
-    one = incident(resting=True, until=Millis(NOW + 14_000), failures=4, last=Millis(NOW - 1_000), lost=1)
-    assert brief(one, NOW, UNICODE) == (
+    one = incident(paused=True, until=Millis(NOW + 14_000), failures=4, last=Millis(NOW - 1_000), unanswered=1)
+    assert incident_line(one, NOW, UNICODE) == (
         "14:12:20 rate-limited, 4 times until 14:13:19; asked again in 14s → 1 was not answered"
     )
 
 
 def test_what_nobody_ends_says_so() -> None:
-    assert brief(incident(kind=None, resting=True), NOW, UNICODE) == "14:12:20 out; out until it is cleared"
+    assert incident_line(incident(kind=None, paused=True), NOW, UNICODE) == "14:12:20 out; out until it is cleared"
 
 
 def test_the_reason_stands_below_without_the_channels_name_and_harmless() -> None:
@@ -144,7 +144,7 @@ def test_the_reason_stands_below_without_the_channels_name_and_harmless() -> Non
 
 
 def test_a_store_that_fails_has_its_own_words() -> None:
-    one = incident(channel="", kind=None, reason="the disk is full", failures=0, resting=True)
+    one = incident(channel="", kind=None, reason="the disk is full", failures=0, paused=True)
     assert timeline([one], NOW, UNICODE, 80).plain.split() == (
         f"14:12:20 {UNICODE.warning} the store failed: no calls are taken the disk is full".split()
     )

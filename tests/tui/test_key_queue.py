@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
-from tui.key_queue import OPENING, InOrder
+from tui.key_queue import DIALOG_WORKERS, KeyQueueApp
 
 
 class Ask(ModalScreen[str]):
@@ -17,7 +17,7 @@ class Ask(ModalScreen[str]):
         yield Input()
 
 
-class Stage(InOrder[None]):
+class Stage(KeyQueueApp[None]):
     BINDINGS = [("slash", "search", "Search"), ("d", "delete", "Delete"), ("n", "ask", "Ask")]  # noqa: RUF012
     AUTO_FOCUS = None
 
@@ -36,7 +36,7 @@ class Stage(InOrder[None]):
         self.deleted += 1
 
     def action_ask(self) -> None:
-        self.run_worker(self.push_screen_wait(Ask()), group=OPENING)
+        self.run_worker(self.push_screen_wait(Ask()), group=DIALOG_WORKERS)
 
     def type_at_once(self, text: str) -> None:
         """All keys arrive before the first is handled."""

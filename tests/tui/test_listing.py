@@ -5,9 +5,9 @@ import pytest
 from gateway.config import Config
 from tests.tui.stage import NOW
 from tui.glyphs import UNICODE
-from tui.listing import Column, Listing, ListSource, RowCache, fit, row_filter, sorting
-from tui.saved_state import Remembered
-from tui.session import Session
+from tui.listing import Column, ListRows, PageListing, RowCache, fit_columns, row_filter, sortable_columns
+from tui.saved_state import SavedState
+from tui.session import ConsoleSession
 
 COLUMNS = [
     Column[str]("name", "Name", 10, str, flex=True),
@@ -18,7 +18,7 @@ COLUMNS = [
 
 
 def ids(width: int, *chosen: str) -> list[tuple[str, int]]:
-    return [(place.column.id, place.width) for place in fit(COLUMNS, width, chosen)]
+    return [(place.column.id, place.width) for place in fit_columns(COLUMNS, width, chosen)]
 
 
 def test_columns_leave_by_rank_when_it_gets_narrow() -> None:
@@ -40,16 +40,16 @@ def test_chosen_columns_replace_the_usual_ones() -> None:
 
 
 def test_only_some_columns_sort() -> None:
-    assert [column.id for column in sorting(COLUMNS)] == ["cost"]
+    assert [column.id for column in sortable_columns(COLUMNS)] == ["cost"]
 
 
-def made() -> ListSource[str]:
-    source: ListSource[str] = ListSource(str.lower)
+def made() -> ListRows[str]:
+    source: ListRows[str] = ListRows(str.lower)
     source.put(["b", "A", "c"])
     return source
 
 
-def rows(source: ListSource[str]) -> list[str | None]:
+def rows(source: ListRows[str]) -> list[str | None]:
     return [source.row(i) for i in range(source.count)]
 
 
@@ -124,7 +124,7 @@ def test_an_exclamation_mark_alone_is_nothing_yet() -> None:
     assert row_filter("!")("anything")
 
 
-class Fruits(Listing[str]):
+class Fruits(PageListing[str]):
     noun = "fruit"
 
     def columns(self) -> list[Column[str]]:
@@ -132,7 +132,7 @@ class Fruits(Listing[str]):
 
 
 def fruits() -> Fruits:
-    return Fruits(Session(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, Remembered()))
+    return Fruits(ConsoleSession(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, SavedState()))
 
 
 def test_the_filter_looks_in_all_columns() -> None:
@@ -145,6 +145,6 @@ def test_an_empty_list_says_what_is_missing() -> None:
 
 def test_what_a_listing_must_say_it_must_say_itself() -> None:
     listing = fruits()
-    for ask in (listing.rows, lambda: listing.lead(80), lambda: listing.name("a"), lambda: listing.twin("a")):
+    for ask in (listing.rows, lambda: listing.lead(80), lambda: listing.name("a"), lambda: listing.command("a")):
         with pytest.raises(NotImplementedError):
             ask()

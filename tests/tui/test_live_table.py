@@ -9,8 +9,8 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from tui.glyphs import UNICODE
-from tui.listing import Column, fit
-from tui.live_table import LiveTable, Look, Painter, selected, text_of
+from tui.listing import Column, fit_columns
+from tui.live_table import LiveTable, RowPainter, RowState, selected, text_of
 from tui.themes import DARK
 
 COLUMNS = [Column[int]("name", "Name", 8, lambda row: f"row {row}", flex=True)]
@@ -188,14 +188,14 @@ PAINTED_COLUMNS = [
 STYLES = {"bad": Style(color="red"), "cursor": Style(reverse=True), "rest": Style(underline=True)}
 
 
-def painter(width: int = 14) -> Painter[tuple[str, int]]:
-    made: Painter[tuple[str, int]] = Painter(lambda name: STYLES.get(name, Style()), UNICODE)
-    made.place(fit(PAINTED_COLUMNS, width - 1), width)
+def painter(width: int = 14) -> RowPainter[tuple[str, int]]:
+    made: RowPainter[tuple[str, int]] = RowPainter(lambda name: STYLES.get(name, Style()), UNICODE)
+    made.place(fit_columns(PAINTED_COLUMNS, width - 1), width)
     return made
 
 
 def test_cells_are_cut_and_padded_to_their_columns() -> None:
-    strip = painter().row(1, ("a long name", 42), Look())
+    strip = painter().row(1, ("a long name", 42), RowState())
     assert strip.text == " a long…    42"
     assert strip.cell_length == 14
 
@@ -205,32 +205,32 @@ def test_titles_stand_over_their_columns_and_show_the_sorting() -> None:
 
 
 def test_a_tone_colours_its_cell_only() -> None:
-    segments = list(painter().row(1, ("a", 42), Look()))
+    segments = list(painter().row(1, ("a", 42), RowState()))
     assert [segment.text.strip() for segment in segments if segment.style == STYLES["bad"]] == ["42"]
 
 
 def test_the_cursors_line_has_the_cursors_colours() -> None:
-    line = painter().row(1, ("a", 42), Look(cursor=True, focus=True))
+    line = painter().row(1, ("a", 42), RowState(cursor=True, focus=True))
     assert {segment.style for segment in line} == {STYLES["cursor"]}
 
 
 def test_a_marked_row_says_so() -> None:
-    assert painter().row(1, ("a", 42), Look(marked=True)).text.startswith("◆")
+    assert painter().row(1, ("a", 42), RowState(marked=True)).text.startswith("◆")
 
 
 def test_the_same_row_is_painted_once() -> None:
     made, row = painter(), ("a", 42)
-    assert made.row(1, row, Look()) is made.row(1, row, Look())
-    assert made.row(1, row, Look()) is not made.row(1, row, Look(cursor=True))
+    assert made.row(1, row, RowState()) is made.row(1, row, RowState())
+    assert made.row(1, row, RowState()) is not made.row(1, row, RowState(cursor=True))
 
 
 def test_a_row_that_is_not_here_yet_is_an_ellipsis() -> None:
-    assert painter().missing(Look()).text.strip() == "…"
+    assert painter().missing(RowState()).text.strip() == "…"
     assert painter().blank().text.strip() == ""
 
 
 def test_a_selection_is_a_span_of_cells() -> None:
-    strip = Strip.blank(4).join([Strip(painter().row(1, ("abcdef", 42), Look()))])
+    strip = Strip.blank(4).join([Strip(painter().row(1, ("abcdef", 42), RowState()))])
     chosen = selected(strip, (2, 5), Style(reverse=True))
     assert [segment.text for segment in chosen if segment.style and segment.style.reverse] == ["bcd"]
     assert chosen.text == strip.text
@@ -238,4 +238,4 @@ def test_a_selection_is_a_span_of_cells() -> None:
 
 
 def test_the_text_of_a_line_has_no_space_at_its_end() -> None:
-    assert text_of(painter().row(1, ("a", 42), Look())) == " a          42"
+    assert text_of(painter().row(1, ("a", 42), RowState())) == " a          42"

@@ -8,9 +8,9 @@ from textual.widgets import Input
 
 from tests.tui.stage import FakeClient, calls, console
 from tui.app import Console
-from tui.exit_status import Farewell
+from tui.exit_status import ExitStatus
 from tui.glyphs import ASCII
-from tui.saved_state import Remembered
+from tui.saved_state import SavedState
 
 Compare = Callable[..., bool]
 
@@ -29,8 +29,8 @@ STATES = {
 }
 
 
-def doing(app: Console, *keys: str) -> Callable[[Pilot[Farewell]], Awaitable[None]]:
-    async def run(pilot: Pilot[Farewell]) -> None:
+def doing(app: Console, *keys: str) -> Callable[[Pilot[ExitStatus]], Awaitable[None]]:
+    async def run(pilot: Pilot[ExitStatus]) -> None:
         await settled(app, pilot)
         for key in keys:
             await pilot.press(key)
@@ -42,7 +42,7 @@ def doing(app: Console, *keys: str) -> Callable[[Pilot[Farewell]], Awaitable[Non
     return run
 
 
-async def settled(app: Console, pilot: Pilot[Farewell]) -> None:
+async def settled(app: Console, pilot: Pilot[ExitStatus]) -> None:
     for _ in range(4):
         await pilot.pause()
         app.renew()
@@ -53,7 +53,7 @@ async def settled(app: Console, pilot: Pilot[Farewell]) -> None:
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("size", SIZES)
 def test_live(snap_compare: Compare, size: tuple[int, int], theme: str) -> None:
-    app = console(remembered=Remembered(theme=theme))
+    app = console(state=SavedState(theme=theme))
     assert snap_compare(app, terminal_size=size, run_before=doing(app, "j", "j", "j", "j", "enter"))
 
 
@@ -64,7 +64,7 @@ def test_a_state(snap_compare: Compare, state: str) -> None:
 
 
 def test_high_contrast(snap_compare: Compare) -> None:
-    app = console(remembered=Remembered(theme="contrast"))
+    app = console(state=SavedState(theme="contrast"))
     assert snap_compare(app, terminal_size=(80, 24), run_before=doing(app))
 
 
@@ -83,7 +83,7 @@ def test_nothing_yet(snap_compare: Compare) -> None:
 def test_the_server_is_gone(snap_compare: Compare) -> None:
     app = console(FakeClient(calls(30)))
 
-    async def lose(pilot: Pilot[Farewell]) -> None:
+    async def lose(pilot: Pilot[ExitStatus]) -> None:
         await settled(app, pilot)
         app.session.lose("it was stopped")
         await settled(app, pilot)

@@ -3,41 +3,43 @@ from pathlib import Path
 
 import pytest
 
-from tui.saved_state import NAME, Remembered, View, load, save
+from tui.saved_state import NAME, PageState, SavedState, load, save
 
 
 def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
-    kept = Remembered(theme="light", page="live", views={"live": View(sort="cost", reverse=True, columns=["time"])})
+    kept = SavedState(
+        theme="light", page="live", views={"live": PageState(sort="cost", reverse=True, columns=["time"])}
+    )
     save(tmp_path, kept)
     assert load(tmp_path) == (kept, "")
 
 
 def test_nothing_is_remembered_at_first(tmp_path: Path) -> None:
-    assert load(tmp_path) == (Remembered(), "")
+    assert load(tmp_path) == (SavedState(), "")
 
 
 def test_a_damaged_file_is_set_aside_and_said_so(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text('{"theme": 5')
     remembered, note = load(tmp_path)
-    assert remembered == Remembered()
+    assert remembered == SavedState()
     assert "cannot be read" in note
     assert (tmp_path / "console.damaged").is_file()
     assert load(tmp_path)[1] == ""
 
 
 def test_the_file_is_the_owners_alone(tmp_path: Path) -> None:
-    save(tmp_path, Remembered())
+    save(tmp_path, SavedState())
     assert os.stat(tmp_path / NAME).st_mode & 0o777 == 0o600  # noqa: PTH116 - the mode is the point
 
 
 def test_a_failed_save_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
     with pytest.raises(OSError, match="directory"):
-        save(tmp_path, Remembered())
+        save(tmp_path, SavedState())
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
 def test_a_view_is_made_when_it_is_asked_for() -> None:
-    remembered = Remembered()
+    remembered = SavedState()
     remembered.view("live").sort = "cost"
     assert remembered.views["live"].sort == "cost"

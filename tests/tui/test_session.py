@@ -6,12 +6,12 @@ from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from tests.tui.stage import ADDRESS, NOW, FakeClient
 from tui.glyphs import UNICODE
-from tui.saved_state import Remembered
-from tui.session import Launcher, Session
+from tui.saved_state import SavedState
+from tui.session import ConsoleSession, ServerLauncher
 
 
-def session() -> Session:
-    return Session(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, Remembered())
+def session() -> ConsoleSession:
+    return ConsoleSession(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, SavedState())
 
 
 def test_there_is_no_client_before_a_server_answered() -> None:
@@ -44,4 +44,4 @@ def test_a_lost_server_cannot_be_asked_but_its_board_stays() -> None:
 
 
 async def test_on_an_empty_home_no_server_is_found(tmp_path: Path) -> None:
-    assert await Launcher(Config(home=tmp_path)).find() is None
+    assert await ServerLauncher(Config(home=tmp_path)).find() is None

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tui.terminal import plain_reason, program, vanished
+from tui.terminal import clipboard_program, is_gone, plain_reason
 
 
 def test_an_open_terminal_is_there() -> None:
     master, slave = pty.openpty()
     try:
-        assert not vanished(slave)
+        assert not is_gone(slave)
     finally:
         os.close(master)
         os.close(slave)
@@ -20,7 +20,7 @@ def test_a_closed_terminal_has_vanished() -> None:
     master, slave = pty.openpty()
     os.close(master)
     try:
-        assert vanished(slave)
+        assert is_gone(slave)
     finally:
         os.close(slave)
 
@@ -48,10 +48,10 @@ def test_each_system_has_its_program(
     for known in ("pbcopy", "clip.exe", "wl-copy", "xclip"):
         (tmp_path / known).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert program(environ, platform)[0] == name
+    assert clipboard_program(environ, platform)[0] == name
 
 
 def test_without_a_screen_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert program({}, "linux") == []
-    assert program({"DISPLAY": ":0"}, "linux") == []
+    assert clipboard_program({}, "linux") == []
+    assert clipboard_program({"DISPLAY": ":0"}, "linux") == []

@@ -1,6 +1,6 @@
 from rich.cells import cell_len
 
-from tui.text import TONES, Card, cell, content, cut, lines, safe, safe_lines
+from tui.text import TONES, TextCard, cell, content, cut, lines, safe, safe_lines
 
 
 def test_control_characters_do_not_pass() -> None:
@@ -49,14 +49,14 @@ def test_lines_stand_under_each_other() -> None:
 
 
 def test_labels_stand_in_front() -> None:
-    card = Card(40)
+    card = TextCard(40)
     card.row("cost", "$1")
     card.row("", ("held", "dim"))
     assert card.content().plain == " cost    $1\n         held"
 
 
 def test_long_lines_go_on_under_their_beginning() -> None:
-    card = Card(22)
+    card = TextCard(22)
     card.row("error", "one two three four five")
     assert [row.rstrip() for row in card.content().plain.splitlines()] == [
         " error   one two three",
@@ -65,12 +65,12 @@ def test_long_lines_go_on_under_their_beginning() -> None:
 
 
 def test_a_line_without_a_label_hangs_a_little() -> None:
-    card = Card(14)
+    card = TextCard(14)
     card.line("one two three")
     assert [row.rstrip() for row in card.content().plain.splitlines()] == [" one two", "   three"]
 
 
 def test_an_empty_line_is_a_line() -> None:
-    card = Card(20)
+    card = TextCard(20)
     card.line("")
     assert card.content().plain.strip() == ""

@@ -2,12 +2,12 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from tui.themes import CONTRAST, DARK, LIGHT, NAMES, THEMES, after
+from tui.themes import CONTRAST, DARK, LIGHT, NAMES, THEMES, next_name
 
 
 def test_themes_come_round() -> None:
-    assert [after(name) for name in NAMES] == [*NAMES[1:], NAMES[0]]
-    assert after("unknown") == NAMES[0]
+    assert [next_name(name) for name in NAMES] == [*NAMES[1:], NAMES[0]]
+    assert next_name("unknown") == NAMES[0]
 
 
 def test_all_themes_know_the_same_variables_of_ours() -> None:

@@ -6,10 +6,10 @@ from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView, Offer
 from tests.tui.owner import KEY, Owner, preset, press, public, said, screen, settle, shown, until
 from tests.tui.stage import DOLLAR, channel, console, token, words
-from tui.pages.live import Live
+from tui.pages.live import LivePage
 from tui.widgets.connect import Connect
 from tui.widgets.form import Form, Values
-from tui.wizard import ADDRESS, DEMO, Body, channel_plan, is_fresh, purse_plan
+from tui.wizard import ADDRESS, DEMO, Body, balance_plan, channel_plan, is_fresh
 from tui.wizard import _name_of as name_of
 
 OFFER = Offer(
@@ -53,7 +53,7 @@ async def test_a_known_vendor_needs_no_address() -> None:
     groq = preset("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
     plan = channel_plan([], choose, {}, [groq])
     typed = {"source": ADDRESS, "base_url": "groq", "key": "sk-1", "name": ""}
-    assert plan.twin(typed) == "channel add groq --preset groq --key -"
+    assert plan.command(typed) == "channel add groq --preset groq --key -"
     assert plan.live(typed) == "groq is at https://api.groq.com/openai/v1; its key is usually env:GROQ_API_KEY"
     await plan.save({field.id: field.parse(typed[field.id]) for field in plan.fields})
     assert asked == [{"name": "groq", "preset": "groq", "key": "sk-1"}]
@@ -68,10 +68,10 @@ def test_what_was_typed_before_stands_there_again() -> None:
 
 
 def test_a_purse_that_stays_as_it_is_costs_no_grant() -> None:
-    plan = purse_plan(console().session, Nanos(10_000_000_000))
-    assert plan.twin({"balance": "10"}) == "account show"
-    assert plan.twin({"balance": "12.50"}) == "account grant 2.50"
-    assert plan.twin({"balance": "x"}) == ""
+    plan = balance_plan(console().session, Nanos(10_000_000_000))
+    assert plan.command({"balance": "10"}) == "account show"
+    assert plan.command({"balance": "12.50"}) == "account grant 2.50"
+    assert plan.command({"balance": "x"}) == ""
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ async def test_it_comes_by_itself_in_a_fresh_home_and_only_once() -> None:
         owner.end()
         await settle(app, pilot)
         assert not isinstance(app.screen, Form)
-        assert app.session.remembered.view("wizard").choices == {"seen": "yes"}
+        assert app.session.state.view("wizard").choices == {"seen": "yes"}
 
 
 async def test_it_does_not_come_where_work_is_done() -> None:
@@ -120,7 +120,7 @@ async def test_the_demo_leads_to_a_call_with_its_receipt_in_four_steps() -> None
         owner.records = Owner().records
         await press(app, pilot, "=25", "enter")
         await until(app, pilot, "First steps, 2 of 4")
-        assert said(app, ".twin") == "$ tollkeeper channel show demo"
+        assert said(app, ".command") == "$ tollkeeper channel show demo"
         await press(app, pilot, "enter")
         await until(app, pilot, "First steps, 3 of 4")
         await press(app, pilot, "enter")
@@ -131,7 +131,7 @@ async def test_the_demo_leads_to_a_call_with_its_receipt_in_four_steps() -> None
         assert KEY in screen(app)
         assert owner.did == [("grant", 13 * DOLLAR, "first steps"), ("add_token", {"name": "laptop"})]
         await press(app, pilot, "escape")
-        assert isinstance(app.page, Live)
+        assert isinstance(app.page, LivePage)
 
 
 async def test_an_address_makes_a_channel_and_its_models_are_chosen() -> None:
@@ -141,7 +141,7 @@ async def test_an_address_makes_a_channel_and_its_models_are_chosen() -> None:
         await press(app, pilot, "right", "enter")
         assert said(app, "#wrong-base_url").startswith("the address is needed")
         await press(app, pilot, "=https://api.acme.com/v1", "down", "=sk-1")
-        assert said(app, ".twin") == "$ tollkeeper channel add acme --base-url https://api.acme.com/v1 --key -"
+        assert said(app, ".command") == "$ tollkeeper channel add acme --base-url https://api.acme.com/v1 --key -"
         await press(app, pilot, "enter")
         await until(app, pilot, "First steps, 3 of 4")
         assert "model-a   no price yet" in screen(app)

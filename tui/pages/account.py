@@ -14,21 +14,18 @@ from gateway.domain.views import AccountView
 from tui import cli_commands
 from tui import format as fmt
 from tui.actions import bindings
-from tui.alerts import LOW, used
-from tui.budgets import brief, forecast, lasting, tone
+from tui.alerts import LOW_BALANCE, used_share
+from tui.budgets import balance_forecast, budget_line, budget_tone, forecast
 from tui.charts import spark
-from tui.cli_commands import command
-from tui.field_values import budget_bodies, budgets, token_budgets, written_budgets, written_token_budgets
-from tui.pages.base import Page, Verb
-from tui.session import Session
-from tui.text import Card, content, lines, safe
+from tui.cli_commands import cli_command
+from tui.field_values import budget_bodies, budgets, budgets_text, token_budgets, token_budgets_text
+from tui.pages.base import AnyPage, ConsolePage, Verb
+from tui.session import ConsoleSession
+from tui.text import TextCard, content, lines, safe
 from tui.trends import DAY_MS, Trends, days, trends
-from tui.widgets.dialogs import tell
-from tui.widgets.form import Field, Form, Plan, Values
+from tui.widgets.dialogs import toast
+from tui.widgets.form import Field, Form, FormPlan, Values
 from tui.widgets.text_block import TextBlock
-
-AccountPage = Any
-"""The page; it imports this file."""
 
 USUAL = "10"
 """Dollars of a top-up if nothing else is typed."""
@@ -36,7 +33,7 @@ USUAL = "10"
 WHEN_EMPTY = ("let them finish", "stop running streams")
 
 
-async def grant(page: AccountPage) -> None:
+async def grant(page: AnyPage) -> None:
     """Top up; a negative amount corrects."""
     session = page.session
 
@@ -44,67 +41,67 @@ async def grant(page: AccountPage) -> None:
         there = session.board.account
         return f"the balance will be {dollars((there.balance_nanos if there else 0) + values['nanos'])}"
 
-    plan = Plan(
+    plan = FormPlan(
         title="Add money",
         fields=[
             Field(id="nanos", label="Dollars", value=USUAL, hint="10, or -2.50 to correct", parse=_amount),
             Field(id="note", label="Note", hint="why"),
         ],
         save=lambda values: session.client.grant(values["nanos"], values["note"]),
-        twin=lambda values: command("account", "grant", values["nanos"], note=values["note"].strip() or None),
+        command=lambda values: cli_command("account", "grant", values["nanos"], note=values["note"].strip() or None),
         live=live,
         verb="Add",
     )
     found: AccountView | None = await page.ask(Form(plan))
     if found is not None:
-        tell(page, f"the balance is {dollars(found.balance_nanos)}; u takes it back")
+        toast(page, f"the balance is {dollars(found.balance_nanos)}; u takes it back")
 
 
-async def suspend(page: AccountPage) -> None:
+async def suspend(page: AnyPage) -> None:
     """Refuse all calls, or take them again."""
     account: AccountView | None = page.session.board.account
     if account is None:
         return
     if account.status != "active":
         await page.session.client.set_account({"status": "active"})
-        tell(page, "the account is active: calls are taken again")
+        toast(page, "the account is active: calls are taken again")
     elif await page.sure(
         "Suspend the account?", "Every call is refused until it is resumed; running ones end.", "Suspend"
     ):
         await page.session.client.set_account({"status": "suspended"})
-        tell(page, "the account is suspended: space resumes it")
+        toast(page, "the account is suspended: space resumes it")
 
 
-async def edit(page: AccountPage) -> None:
+async def edit(page: AnyPage) -> None:
     """Budgets of everything together, and what happens to streams when the money is gone."""
     session, account = page.session, page.session.board.account
     if account is None:
         return
     stops = WHEN_EMPTY[account.stop_when_empty]
-    plan = Plan(
+    plan = FormPlan(
         title="Account",
         fields=[
             Field(
                 id="budgets",
                 label="Budget, dollars",
-                value=written_budgets(account.budgets),
+                value=budgets_text(account.budgets),
                 hint="none, or day=5 week=20 month=50",
                 parse=budgets,
             ),
             Field(
                 id="token_budgets",
                 label="Budget, tokens",
-                value=written_token_budgets(account.budgets),
+                value=token_budgets_text(account.budgets),
                 hint="none, or day=1M",
                 parse=token_budgets,
             ),
             Field(id="stop_when_empty", label="When it is empty", value=stops, options=WHEN_EMPTY, parse=_stops),
         ],
         save=lambda values: session.client.set_account(body(values)),
-        twin=lambda values: twin(account, values),
+        command=lambda values: account_command(account, values),
     )
     if await page.ask(Form(plan)) is not None:
-        tell(page, "the account was changed; u takes it back")
+        toast(page, "the account was changed; u takes it back")
 
 
 def body(values: Values) -> dict[str, Any]:
@@ -113,9 +110,9 @@ def body(values: Values) -> dict[str, Any]:
     return {"budgets": found, "stop_when_empty": values["stop_when_empty"]}
 
 
-def twin(account: AccountView, values: Mapping[str, str]) -> str:
+def account_command(account: AccountView, values: Mapping[str, str]) -> str:
     """The command that does the same."""
-    text = "account set" + cli_commands.budgets(values, account.budgets)
+    text = "account set" + cli_commands.budget_options(values, account.budgets)
     if _stops(values["stop_when_empty"]) != account.stop_when_empty:
         text += " --stop-when-empty" if _stops(values["stop_when_empty"]) else " --finish-when-empty"
     return text
@@ -140,15 +137,15 @@ PACE_DAYS = 7
 """Days whose spending is the pace."""
 
 
-class Account(Page):
+class AccountPage(ConsolePage):
     """Status, balance, budgets, grants."""
 
-    DEFAULT_CSS = "Account TextBlock { padding: 1 0 0 0; }"
+    DEFAULT_CSS = "AccountPage TextBlock { padding: 1 0 0 0; }"
     scopes = ("account",)
     verbs: ClassVar[Mapping[str, Verb]] = VERBS
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "account")
         self._grants: Sequence[Grant] | None = None
         self._trends = Trends()
@@ -173,20 +170,27 @@ class Account(Page):
 
     def draw(self, account: AccountView, width: int) -> Content:
         """All of it, in so many cells."""
-        card, glyphs, now = Card(width, label=12), self.session.glyphs, self.session.now()
+        card, glyphs, now = TextCard(width, label=12), self.session.glyphs, self.session.now()
         active = account.status == "active"
         state = (f"{glyphs.on} active", "ok") if active else (f"{glyphs.failed} {safe(account.status)}", "bad")
         how = "space suspends it" if active else "every call is refused; space resumes it"
         card.row("status", state, (f"   {how}", "dim"))
         left = account.available_nanos
-        card.row("available", (dollars(left), _tone(left)), *_held(account), (f"   {self._pace(account)}", "dim"))
+        card.row(
+            "available",
+            (dollars(left), _balance_tone(left)),
+            *_held_text(account),
+            (f"   {self._pace(account)}", "dim"),
+        )
         put = f"{dollars(account.granted_nanos)} granted, {dollars(account.spent_nanos)} spent"
         card.row("balance", f"{dollars(account.balance_nanos)}   ", (put, "dim"))
         card.row("30 days", *self._month(width))
         card.line("")
         for budget in account.budgets:
             told = f"   {forecast(budget, now, self._begun())}"
-            card.row(f"a {budget.window.value}", (brief(budget, GAUGE, glyphs), tone(used(budget))), told)
+            card.row(
+                f"a {budget.window.value}", (budget_line(budget, GAUGE, glyphs), budget_tone(used_share(budget))), told
+            )
         if not account.budgets:
             card.row("budgets", ("none: only the balance is a limit; e sets some", "dim"))
         stops = "are stopped (finish_reason length)" if account.stop_when_empty else "may finish, below zero if need be"
@@ -200,7 +204,7 @@ class Account(Page):
 
     def _pace(self, account: AccountView) -> str:
         spent = sum(self._trends.values("", lambda row: row.cost_nanos)[-PACE_DAYS:])
-        return lasting(account.available_nanos, int(spent), PACE_DAYS * DAY_MS, self.session.now())
+        return balance_forecast(account.available_nanos, int(spent), PACE_DAYS * DAY_MS, self.session.now())
 
     def _month(self, width: int) -> list[tuple[str, str]]:
         costs = self._trends.values("", lambda row: row.cost_nanos)
@@ -208,7 +212,7 @@ class Account(Page):
         week = sum(costs[-PACE_DAYS:])
         return [
             (spark(costs, room, self.session.glyphs), "live"),
-            (f" {fmt.purse(int(sum(costs)))}, the last {PACE_DAYS} days {fmt.purse(int(week))}", ""),
+            (f" {fmt.dollar_amount(int(sum(costs)))}, the last {PACE_DAYS} days {fmt.dollar_amount(int(week))}", ""),
         ]
 
     def _granted(self) -> list[Content]:
@@ -236,9 +240,9 @@ class Account(Page):
         self.renew()
 
 
-def _held(account: AccountView) -> list[tuple[str, str]]:
+def _held_text(account: AccountView) -> list[tuple[str, str]]:
     return [(f"   {dollars(account.held_nanos)} held by running calls", "dim")] if account.held_nanos else []
 
 
-def _tone(left: int) -> str:
-    return "bad" if left <= 0 else "warn" if left < LOW else "bold"
+def _balance_tone(left: int) -> str:
+    return "bad" if left <= 0 else "warn" if left < LOW_BALANCE else "bold"

@@ -13,14 +13,17 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from gateway.domain.errors import GatewayError
-from tui.key_queue import OPENING
-from tui.session import Session
-from tui.widgets.dialogs import Confirm, tell
+from tui.key_queue import DIALOG_WORKERS
+from tui.session import ConsoleSession
+from tui.widgets.dialogs import Confirm, toast
 
-Verb = Callable[[Any], Awaitable[None] | None]
+AnyPage = Any
+"""A page, as its actions take it: they stand above the class that lists them, or in a file that it imports."""
+
+Verb = Callable[[AnyPage], Awaitable[None] | None]
 
 
-class Page(Vertical):
+class ConsolePage(Vertical):
     """One page of the console."""
 
     scopes: ClassVar[tuple[str, ...]] = ()
@@ -28,7 +31,7 @@ class Page(Vertical):
     verbs: ClassVar[Mapping[str, Verb]] = {}
     """What they do. An action without a verb here is not offered."""
 
-    def __init__(self, session: Session, id: str) -> None:
+    def __init__(self, session: ConsoleSession, id: str) -> None:
         super().__init__(id=id)
         self.session = session
 
@@ -48,10 +51,10 @@ class Page(Vertical):
         try:
             result = verb(self)
         except GatewayError as error:
-            tell(self, error.message, bad=True)
+            toast(self, error.message, bad=True)
             return
         if iscoroutine(result):
-            self.run_worker(self._guarded(result), group=OPENING, exit_on_error=True)
+            self.run_worker(self._guarded(result), group=DIALOG_WORKERS, exit_on_error=True)
 
     async def ask(self, screen: ModalScreen[Any]) -> Any:
         """Show a dialog or form and give what it was left with."""
@@ -65,4 +68,4 @@ class Page(Vertical):
         try:
             await work
         except GatewayError as error:
-            tell(self, error.message, bad=True)
+            toast(self, error.message, bad=True)

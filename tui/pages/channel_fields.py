@@ -18,15 +18,15 @@ from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.domain.views import ChannelView
 from tui import cli_commands, field_values
 from tui import format as fmt
-from tui.cli_commands import joined, left
-from tui.field_values import KEEP, bare, quote_name, sides, words
+from tui.cli_commands import comma_list, pair_name
+from tui.field_values import KEEP, quote_name, split_names, split_pair, unquote
 from tui.text import safe
 from tui.widgets.form import Field, Values
 
 ORDER = ("new", "gone", "kept_out", "offered")
 """What is worth looking at comes first."""
 
-WORDS = {"new": "new", "gone": "gone", "kept_out": "not offered", "offered": "offered"}
+STATE_NAMES = {"new": "new", "gone": "gone", "kept_out": "not offered", "offered": "offered"}
 
 
 class Offering(msgspec.Struct, frozen=True):
@@ -48,9 +48,9 @@ def read_offering(text: str, known: Sequence[Served] = ()) -> Offering:
     there = {model.name: model for model in known}
     own = {model.name for model in known if not model.live}
     models, patterns = [], []
-    for word in dict.fromkeys(words(text)):
-        before, equals, behind = sides(word)
-        name, upstream = bare(before), bare(behind)
+    for word in dict.fromkeys(split_names(text)):
+        before, equals, behind = split_pair(word)
+        name, upstream = unquote(before), unquote(behind)
         if not equals and is_pattern(name) and name not in own:
             patterns.append(name)
             continue
@@ -83,24 +83,24 @@ def models_command(found: Offering, known: Sequence[Served] = ()) -> tuple[str, 
         raise BadRequest(f"'{odd}' is a name, and an option takes it for a pattern")
     renamed = {model.name for model in known if model.upstream}
     mapped = [model for model in found.models if model.upstream or model.name in renamed]
-    maps = [f"{left(model.name)}={model.upstream_name}" for model in mapped]
-    names = joined([*(model.name for model in found.models), *found.patterns])
+    maps = [f"{pair_name(model.name)}={model.upstream_name}" for model in mapped]
+    names = comma_list([*(model.name for model in found.models), *found.patterns])
     return names or "*", "".join(f" --map {shlex.quote(pair)}" for pair in maps)
 
 
 def listing_options(listing: ListingView) -> list[tuple[str, str]]:
     """Ids and words of all that an upstream lists, what is new or gone first."""
     rows = sorted(listing.models, key=lambda one: (ORDER.index(one.state) if one.state in ORDER else 9, one.name))
-    return [(one.name, _said(one)) for one in rows]
+    return [(one.name, _listed_text(one)) for one in rows]
 
 
 def listing_summary(listing: ListingView) -> str:
     """``2 new, 1 gone, 12 not offered, 40 offered``."""
     states = [one.state for one in listing.models]
-    return ", ".join(f"{states.count(state):,} {WORDS[state]}" for state in ORDER if state in states)
+    return ", ".join(f"{states.count(state):,} {STATE_NAMES[state]}" for state in ORDER if state in states)
 
 
-def offering_chosen(view: ChannelView, listing: ListingView, on: Collection[str]) -> Offering:
+def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) -> Offering:
     """What is offered if just these of the list are; what is not in the list stays.
 
     Where patterns choose, a name that they let in and that is unwanted is taken out by a pattern of its own.
@@ -119,15 +119,15 @@ def offering_chosen(view: ChannelView, listing: ListingView, on: Collection[str]
     return Offering(models, patterns, [one for one in now.live if one.upstream_name not in gone])
 
 
-def _said(one: ListedModel) -> str:
+def _listed_text(one: ListedModel) -> str:
     public = f" as {safe(one.public)}" if one.public not in ("", one.name) else ""
-    context = f"   {fmt.short(one.context)} tokens" if one.context else ""
+    context = f"   {fmt.short_count(one.context)} tokens" if one.context else ""
     price = f"   {fmt.price(one.told.input)} / {fmt.price(one.told.output)} $ per M there" if one.told else ""
-    return f"{WORDS.get(one.state, one.state):<12}{safe(one.name)}{public}{context}{price}"
+    return f"{STATE_NAMES.get(one.state, one.state):<12}{safe(one.name)}{public}{context}{price}"
 
 
 REFERENCE = "env:"
-LINE = "X-Team=blue X-Title='my app' X-Pass=env:NAME"
+EXAMPLE = "X-Team=blue X-Title='my app' X-Pass=env:NAME"
 
 
 def headers_field(headers: Mapping[str, str], *, copy: bool = False) -> Field:
@@ -137,7 +137,7 @@ def headers_field(headers: Mapping[str, str], *, copy: bool = False) -> Field:
     """
     known = all(value.startswith(REFERENCE) for value in headers.values())
     names = ", ".join(safe(name, 40) for name in headers)
-    hint = f"none, or {LINE}"
+    hint = f"none, or {EXAMPLE}"
     if not known:
         hint = f"{names}: secret, not copied; all again, or none" if copy else f"{names} stay; or all again, or none"
     empty: dict[str, str] | str = {} if known or copy else KEEP
@@ -155,15 +155,15 @@ def read_headers(text: str) -> dict[str, str]:
     if text.strip().lower() == "none":
         return {}
     try:
-        words = shlex.split(text)
+        split_names = shlex.split(text)
     except ValueError as error:
         raise BadRequest("a quotation mark has no second one") from error
     found: dict[str, str] = {}
     given: set[str] = set()
-    for word in words:
+    for word in split_names:
         name, equals, value = word.partition("=")
         if not (equals and name and value):
-            raise BadRequest(f"{word!r} is not written as Name=value, for example {LINE}")
+            raise BadRequest(f"{word!r} is not written as Name=value, for example {EXAMPLE}")
         if name.lower() in given:
             raise BadRequest(f"{name} is given twice; upper and lower case are one in a header's name")
         given.add(name.lower())
@@ -173,7 +173,7 @@ def read_headers(text: str) -> dict[str, str]:
 
 def headers_command(text: str, before: str) -> str:
     """The options that do the same; a value that may be secret is not in them."""
-    if cli_commands.changed(text, before) is None:
+    if cli_commands.if_changed(text, before) is None:
         return ""
     try:
         headers = read_headers(text)
@@ -194,9 +194,9 @@ def mock_field(knobs: Mapping[str, Any]) -> Field:
 def read_mock_options(text: str) -> dict[str, Any]:
     """Values by name: JSON where a value is some, else the text itself. Raises BadRequest."""
     found = {}
-    for word in field_values.spaced(text):
-        before, _, behind = field_values.sides(word)
-        name, value = field_values.bare(before), field_values.bare(behind)
+    for word in field_values.split_words(text):
+        before, _, behind = field_values.split_pair(word)
+        name, value = field_values.unquote(before), field_values.unquote(behind)
         if not (name and value):
             raise BadRequest(f"{word!r} is not written as name=value")
         found[name] = _value(value)
@@ -223,7 +223,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) and _value(value) == value else json.dumps(value, ensure_ascii=False)
 
 
-STANDS = ("before the client's", "instead of the client's")
+PROMPT_PLACES = ("before the client's", "instead of the client's")
 
 
 def override_fields(found: Overrides | None) -> list[Field]:
@@ -235,7 +235,7 @@ def override_fields(found: Overrides | None) -> list[Field]:
             label="Parameters",
             value=field_values.parameters_text(found),
             hint="as they come, or temperature=0.2 ?max_tokens=4096 -logprobs",
-            parse=field_values.parameters,
+            parse=field_values.read_parameters,
         ),
         Field(
             id="system",
@@ -247,9 +247,9 @@ def override_fields(found: Overrides | None) -> list[Field]:
         Field(
             id="replace_system",
             label="It stands",
-            value=STANDS[bool(found and found.replace_system)],
-            options=STANDS,
-            parse=lambda text: text == STANDS[1],
+            value=PROMPT_PLACES[bool(found and found.replace_system)],
+            options=PROMPT_PLACES,
+            parse=lambda text: text == PROMPT_PLACES[1],
         ),
     ]
 

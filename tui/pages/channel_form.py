@@ -12,21 +12,30 @@ from gateway.domain.upstream_views import PresetView
 from gateway.domain.urls import base_url_warning, checked_base_url, proxy_of
 from gateway.domain.views import ChannelView
 from tui import cli_commands, field_values
-from tui.cli_commands import changed, command
-from tui.field_values import KEEP, WITH_QUEUE, limits_reader, limits_text, line, line_like, required, whole
+from tui.cli_commands import cli_command, if_changed
+from tui.field_values import (
+    KEEP,
+    WITH_QUEUE,
+    integer,
+    limits_reader,
+    limits_text,
+    required,
+    text_line,
+    text_line_or_same,
+)
 from tui.pages import channel_fields
 from tui.pages.channel_fields import Offering, models_command, offering_of, offering_text, read_offering
-from tui.session import Session
+from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.form import Field, Values
 
 REFERENCE = "env:"
-ABANDONED = ("is finished and booked", "is cancelled")
-REFUSED = ("drop it and try again", "tell the client")
+ABANDONED_CALLS = ("is finished and booked", "is cancelled")
+REJECTED_PARAMETERS = ("drop it and try again", "tell the client")
 
 
 def fields(
-    session: Session, channel: ChannelView | None, presets: Sequence[PresetView] = (), *, copy: bool = False
+    session: ConsoleSession, channel: ChannelView | None, presets: Sequence[PresetView] = (), *, copy: bool = False
 ) -> list[Field]:
     """The fields, filled from a channel if there is one; a copy has another name, and its key must be given again."""
     view = channel
@@ -59,7 +68,7 @@ def fields(
             value=view.key if view and known else "",
             hint=secret,
             secret=not known,
-            parse=_key_again(view.name) if lost and view else line,
+            parse=_key_again(view.name) if lost and view else text_line,
         ),
         Field(
             id="models",
@@ -76,7 +85,7 @@ def fields(
             parse=field_values.names_of,
         ),
         *_order_fields(view),
-        *_way_fields(view, copy=copy),
+        *_connection_fields(view, copy=copy),
     ]
 
 
@@ -106,14 +115,14 @@ def _order_fields(view: ChannelView | None) -> list[Field]:
             label="Priority",
             value=str(view.priority) if view else "0",
             hint="higher is asked first",
-            parse=whole,
+            parse=integer,
         ),
         Field(
             id="weight",
             label="Weight",
             value=str(view.weight) if view else "1",
             hint="share of the draw within one priority",
-            parse=whole,
+            parse=integer,
         ),
         Field(
             id="cost_factor",
@@ -132,14 +141,14 @@ def _order_fields(view: ChannelView | None) -> list[Field]:
     ]
 
 
-def _way_fields(view: ChannelView | None, *, copy: bool = False) -> list[Field]:
+def _connection_fields(view: ChannelView | None, *, copy: bool = False) -> list[Field]:
     finishes = view.finish_abandoned if view else True
     return [
         Field(
             id="timeouts",
             label="Deadlines, seconds",
-            value=_written_timeouts(view.timeouts) if view else "",
-            hint=f"as usual: {_written_timeouts(Timeouts(), whole=True)}",
+            value=_timeouts_text(view.timeouts) if view else "",
+            hint=f"as usual: {_timeouts_text(Timeouts(), every=True)}",
             parse=_timeouts,
         ),
         *channel_fields.override_fields(view.overrides if view else None),
@@ -155,23 +164,23 @@ def _way_fields(view: ChannelView | None, *, copy: bool = False) -> list[Field]:
         Field(
             id="strict",
             label="A parameter refused",
-            value=REFUSED[view.strict] if view else REFUSED[0],
-            options=REFUSED,
-            parse=lambda text: text == REFUSED[1],
+            value=REJECTED_PARAMETERS[view.strict] if view else REJECTED_PARAMETERS[0],
+            options=REJECTED_PARAMETERS,
+            parse=lambda text: text == REJECTED_PARAMETERS[1],
         ),
         Field(
             id="finish_abandoned",
             label="Abandoned call",
-            value=ABANDONED[not finishes],
-            options=ABANDONED,
-            parse=lambda text: text == ABANDONED[0],
+            value=ABANDONED_CALLS[not finishes],
+            options=ABANDONED_CALLS,
+            parse=lambda text: text == ABANDONED_CALLS[0],
         ),
         Field(
             id="note",
             label="Note",
             value=view.note if view else "",
             hint="a line for you",
-            parse=line_like(view.note if view else ""),
+            parse=text_line_or_same(view.note if view else ""),
         ),
     ]
 
@@ -215,51 +224,51 @@ def warning(values: Values, presets: Sequence[PresetView] = ()) -> str:
     return told
 
 
-def add_twin(values: Mapping[str, str]) -> str:
+def add_command(values: Mapping[str, str]) -> str:
     """The command that makes such a channel."""
     return _options(("channel", "add", values["name"] or "NAME"), values, None)
 
 
-def edit_twin(view: ChannelView, values: Mapping[str, str]) -> str:
+def edit_command(view: ChannelView, values: Mapping[str, str]) -> str:
     """The command that changes the channel to what the form says."""
     return _options(("channel", "edit", view.name), values, view)
 
 
 def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelView | None) -> str:
-    before = {field.id: field.value for field in (*_order_fields(view), *_way_fields(view))}
-    other = changed(values["models"], offering_text(offering_of(view)) if view else "")
+    before = {field.id: field.value for field in (*_order_fields(view), *_connection_fields(view))}
+    other = if_changed(values["models"], offering_text(offering_of(view)) if view else "")
     known = view.models if view else ()
     models, maps = (None, "") if other is None else models_command(read_offering(other, known), known)
-    groups = changed(values["groups"], field_values.names_text(view.groups if view else ["default"]))
-    groups = groups if groups is None else cli_commands.joined(field_values.names_of(groups))
-    text = command(
+    groups = if_changed(values["groups"], field_values.names_text(view.groups if view else ["default"]))
+    groups = groups if groups is None else cli_commands.comma_list(field_values.names_of(groups))
+    text = cli_command(
         *words,
-        rename=changed(values["name"], view.name) if view else None,
+        rename=if_changed(values["name"], view.name) if view else None,
         dialect=values["dialect"]
         if view is None and not values["preset"].strip() and values["dialect"] != "openai"
         else None,
-        preset=changed(values["preset"], view.preset if view else "") or None,
-        base_url=changed(values["base_url"], view.base_url if view else ""),
-        key=_shown_key(values["key"], view),
+        preset=if_changed(values["preset"], view.preset if view else "") or None,
+        base_url=if_changed(values["base_url"], view.base_url if view else ""),
+        key=_key_shown(values["key"], view),
         models=models,
         group=groups or None,
-        priority=changed(values["priority"], before["priority"]),
-        weight=changed(values["weight"], before["weight"]),
-        cost_factor=changed(values["cost_factor"], before["cost_factor"]),
-        proxy=_shown_proxy(values["proxy"], before["proxy"]),
-        note=changed(values["note"], before["note"]),
+        priority=if_changed(values["priority"], before["priority"]),
+        weight=if_changed(values["weight"], before["weight"]),
+        cost_factor=if_changed(values["cost_factor"], before["cost_factor"]),
+        proxy=_proxy_shown(values["proxy"], before["proxy"]),
+        note=if_changed(values["note"], before["note"]),
     )
     text += " --no-groups" if groups == "" else ""
     text += maps
-    text += cli_commands.limits(values["limits"], view.limits if view else None)
-    text += cli_commands.pairs("timeout", _all_timeouts(values["timeouts"]), _all_timeouts(before["timeouts"]))
+    text += cli_commands.limit_options(values["limits"], view.limits if view else None)
+    text += cli_commands.pair_options("timeout", _all_timeouts(values["timeouts"]), _all_timeouts(before["timeouts"]))
     text += channel_fields.mock_command(values["options"], before["options"])
     text += channel_fields.headers_command(values["headers"], before["headers"])
     text += channel_fields.overrides_command(values, view.overrides if view else None)
     if values["strict"] != before["strict"]:
-        text += " --strict" if values["strict"] == REFUSED[1] else " --lenient"
+        text += " --strict" if values["strict"] == REJECTED_PARAMETERS[1] else " --lenient"
     if values["finish_abandoned"] != before["finish_abandoned"]:
-        text += " --finish-abandoned" if values["finish_abandoned"] == ABANDONED[0] else " --cancel-abandoned"
+        text += " --finish-abandoned" if values["finish_abandoned"] == ABANDONED_CALLS[0] else " --cancel-abandoned"
     return text
 
 
@@ -271,40 +280,40 @@ def _proxy(text: str) -> str:
     return proxy
 
 
-def _shown_proxy(text: str, before: str) -> str | None:
+def _proxy_shown(text: str, before: str) -> str | None:
     """What may hold a password is read from stdin by the command."""
-    if (proxy := changed(text, before)) is None:
+    if (proxy := if_changed(text, before)) is None:
         return None
     return "-" if "@" in proxy else proxy or "none"
 
 
-def _shown_key(text: str, view: ChannelView | None) -> str | None:
+def _key_shown(text: str, view: ChannelView | None) -> str | None:
     """A reference may be shown; a key is read from stdin by the command."""
     if not text or (view is not None and text == view.key):
         return None
     return text if text.startswith(REFERENCE) else "-"
 
 
-def _default_group(session: Session) -> str:
+def _default_group(session: ConsoleSession) -> str:
     names_ = [group.name for group in session.board.groups]
     return "default" if "default" in names_ or not names_ else names_[0]
 
 
-def _written_timeouts(timeouts: Timeouts, *, whole: bool = False) -> str:
+def _timeouts_text(timeouts: Timeouts, *, every: bool = False) -> str:
     """Those that are not as usual, or all."""
     usual = Timeouts()
     given = ((name, value) for name, value in msgspec.structs.asdict(timeouts).items())
-    return " ".join(f"{name}={_exact(value)}" for name, value in given if whole or value != getattr(usual, name))
+    return " ".join(f"{name}={_seconds_text(value)}" for name, value in given if every or value != getattr(usual, name))
 
 
-def _exact(seconds: float) -> str:
+def _seconds_text(seconds: float) -> str:
     """Short if that loses nothing."""
     return f"{seconds:g}" if float(f"{seconds:g}") == seconds else str(seconds)
 
 
 def _all_timeouts(text: str) -> str:
     """With the usual ones in front: a deadline that is not typed any more is the usual one again."""
-    return f"{_written_timeouts(Timeouts(), whole=True)} {text}"
+    return f"{_timeouts_text(Timeouts(), every=True)} {text}"
 
 
 def _timeouts(text: str) -> dict[str, float]:

@@ -14,16 +14,16 @@ from gateway.domain.views import ChannelView, SumRow
 from tui import format as fmt
 from tui.actions import bindings
 from tui.charts import spark
-from tui.cli_commands import command
+from tui.cli_commands import cli_command
 from tui.field_values import limits_words
 from tui.glyphs import Glyphs
-from tui.incidents import brief
+from tui.incidents import incident_line
 from tui.listing import Column, RowCache
 from tui.pages import channel_actions, list_page
 from tui.pages.base import Verb
 from tui.pages.list_page import TrendListing, TrendPage
-from tui.session import Session
-from tui.text import Card, content, cut, lines, safe
+from tui.session import ConsoleSession
+from tui.text import TextCard, content, cut, lines, safe
 
 SPARK = 12
 SHOWN = 10
@@ -61,16 +61,16 @@ class ChannelListing(TrendListing[ChannelRow]):
 
     noun = "channel"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
-        self._steady = RowCache[ChannelRow](self.key)
+        self._cache = RowCache[ChannelRow](self.key)
 
     def columns(self) -> Sequence[Column[ChannelRow]]:
         return [*_name_columns(self.session.glyphs), *_health_columns(self.session.glyphs)]
 
     def rows(self) -> Sequence[ChannelRow]:
         ordered = sorted(self.session.board.channels, key=lambda c: (-c.priority, c.name))
-        return self._steady.keep(map(self._row, ordered))
+        return self._cache.keep(map(self._row, ordered))
 
     def key(self, row: ChannelRow) -> Hashable:
         return row.view.id
@@ -78,8 +78,8 @@ class ChannelListing(TrendListing[ChannelRow]):
     def name(self, row: ChannelRow) -> str:
         return row.view.name
 
-    def twin(self, row: ChannelRow) -> str:
-        return "tollkeeper " + command("channel", "show", safe(row.view.name))
+    def command(self, row: ChannelRow) -> str:
+        return "tollkeeper " + cli_command("channel", "show", safe(row.view.name))
 
     def lead(self, width: int) -> Content:
         channels = self.session.board.channels
@@ -88,18 +88,18 @@ class ChannelListing(TrendListing[ChannelRow]):
             counts[channel.state] = counts.get(channel.state, 0) + 1
         dot = self.session.glyphs.dot
         told = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
-        resting = next((c for c in channels if c.state in ("cooling", "attention")), None)
+        paused = next((c for c in channels if c.state in ("cooling", "attention")), None)
         parts = [(f" {len(channels)} channel{'' if len(channels) == 1 else 's'} {dot} {told}", "")]
-        if resting is not None:
+        if paused is not None:
             ends = [("   z", "key"), (" clears it", "dim")]
             room = width - sum(len(text) for text, _ in (*parts, *ends)) - 3
-            why = cut(f"{safe(resting.name, 24)}: {reason(resting)}", max(10, room))
-            parts += [(f"   {why}", "bad" if resting.state == "attention" else "warn"), *ends]
+            why = cut(f"{safe(paused.name, 24)}: {reason(paused)}", max(10, room))
+            parts += [(f"   {why}", "bad" if paused.state == "attention" else "warn"), *ends]
         return content(*parts)
 
     def detail(self, row: ChannelRow, width: int) -> Content:
         channel, session = row.view, self.session
-        card, now = Card(width), session.now()
+        card, now = TextCard(width), session.now()
         where = safe(channel.base_url) or "answers by itself"
         key = f"key {safe(channel.key)}" if channel.key else "no key"
         card.line((safe(channel.name), "bold"), f"   {safe(channel.dialect)}   {where}   ", (key, "dim"))
@@ -111,9 +111,11 @@ class ChannelListing(TrendListing[ChannelRow]):
         else:
             card.row("test", ("never; t tests it", "dim"))
         if lately := session.board.incidents.newest(channel.name)[:1]:
-            card.row("lately", brief(lately[0], now, session.glyphs), ("   i", "key"), (" all incidents", "dim"))
+            card.row(
+                "lately", incident_line(lately[0], now, session.glyphs), ("   i", "key"), (" all incidents", "dim")
+            )
         for one in channel.keys if len(channel.keys) > 1 else ():
-            rest = f" {fmt.left(now, one.until_ms)}" if one.until_ms is not None else ""
+            rest = f" {fmt.countdown(now, one.until_ms)}" if one.until_ms is not None else ""
             state = "" if one.state == "ok" else f"   {state_word(one.state)}{rest} {safe(one.reason)}"
             label = "keys" if one.number == 1 else ""
             hint = "   A changes them" if label else ""
@@ -125,7 +127,7 @@ class ChannelListing(TrendListing[ChannelRow]):
         spent = f"{channel.calls:,} calls, {channel.errors:,} errors, {dollars(channel.spent_nanos)}"
         maybe = f"; perhaps billed and not charged {dollars(channel.possible_nanos)}" if channel.possible_nanos else ""
         card.row("ever", f"{spent}{maybe}")
-        _rest(card, channel)
+        _other_rows(card, channel)
         return card.content()
 
     def empty(self) -> Content:
@@ -144,7 +146,7 @@ class ChannelListing(TrendListing[ChannelRow]):
         return safe(f"{c.name} {c.dialect} {c.state} {c.base_url} {' '.join(c.groups)} {c.note} {models}", 20_000)
 
     def _row(self, channel: ChannelView) -> ChannelRow:
-        left = fmt.left(self.session.now(), channel.until_ms) if channel.until_ms is not None else ""
+        left = fmt.countdown(self.session.now(), channel.until_ms) if channel.until_ms is not None else ""
         waits = self.trends.values(channel.id, _first_byte)
         return ChannelRow(channel, left, self.trends.totals.get(channel.id), tuple(waits))
 
@@ -154,7 +156,8 @@ class ChannelListing(TrendListing[ChannelRow]):
             return
         yield spark(row.waits, 24, self.session.glyphs), "live"
         yield f" first byte {fmt.seconds(row.first_byte_ms)}", ""
-        yield f", errors {fmt.share(row.errors or 0)} of {row.day.calls:,} calls, {fmt.purse(row.day.cost_nanos)}", ""
+        failed = f"{fmt.percent(row.errors or 0)} of {row.day.calls:,} calls failed"
+        yield f", {failed}, {fmt.dollar_amount(row.day.cost_nanos)}", ""
 
 
 def reason(channel: ChannelView) -> str:
@@ -171,7 +174,7 @@ def _first_byte(row: SumRow) -> float:
     return row.first_byte_ms / max(1, row.calls - row.errors)
 
 
-def _health(card: Card, row: ChannelRow, glyphs: Glyphs) -> None:
+def _health(card: TextCard, row: ChannelRow, glyphs: Glyphs) -> None:
     channel = row.view
     parts = [(f"{_mark(channel, glyphs)} {state_word(channel.state)}", _tone(row))]
     if channel.reason:
@@ -202,7 +205,7 @@ def _models(channel: ChannelView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
     yield "   L fetches the list", "dim"
 
 
-def _rest(card: Card, channel: ChannelView) -> None:
+def _other_rows(card: TextCard, channel: ChannelView) -> None:
     if limits := limits_words(channel.limits):
         card.row("limits", limits)
     ways = [f"preset {safe(channel.preset)}"] if channel.preset else []
@@ -251,7 +254,7 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         "errors",
         "Errors",
         6,
-        lambda r: glyphs.nothing if r.errors is None else fmt.share(r.errors),
+        lambda r: glyphs.nothing if r.errors is None else fmt.percent(r.errors),
         right=True,
         tone=lambda r: "bad" if (r.errors or 0) > BAD_SHARE else "",
         sort=lambda r: r.errors or 0,
@@ -264,7 +267,7 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         "spent",
         "Spent",
         9,
-        lambda r: fmt.outlay(r.view.spent_nanos) if r.view.spent_nanos else glyphs.nothing,
+        lambda r: fmt.short_cost(r.view.spent_nanos) if r.view.spent_nanos else glyphs.nothing,
         right=True,
         rank=1,
         sort=lambda r: r.view.spent_nanos,
@@ -299,7 +302,7 @@ def _speed(row: ChannelRow, glyphs: Glyphs) -> str:
     return f"{spark(row.waits, SPARK, glyphs)} {fmt.seconds(row.first_byte_ms)}"
 
 
-class Channels(TrendPage[ChannelRow]):
+class ChannelsPage(TrendPage[ChannelRow]):
     """A table of channels."""
 
     scopes = ("entity", "channels", "list")
@@ -308,5 +311,5 @@ class Channels(TrendPage[ChannelRow]):
     by = "channel"
     hourly = True
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "channels", ChannelListing(session))

@@ -14,12 +14,12 @@ from gateway.client.doctor import QUESTIONS, examine
 from gateway.domain.views import Step
 from tui import format as fmt
 from tui.actions import bindings
-from tui.cli_commands import command
-from tui.pages.base import Page, Verb
-from tui.session import Session
-from tui.text import Card, content, lines, safe
-from tui.widgets.choices import Choice
-from tui.widgets.dialogs import tell
+from tui.cli_commands import cli_command
+from tui.pages.base import ConsolePage, Verb
+from tui.session import ConsoleSession
+from tui.text import TextCard, content, lines, safe
+from tui.widgets.choices import Picker
+from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
 LAST_USED = "the one used last"
@@ -32,13 +32,13 @@ def run(page: Any) -> None:
     page.examine()
 
 
-class Doctor(Page):
+class DoctorPage(ConsolePage):
     """Two choices, and a line a question."""
 
     DEFAULT_CSS = """
-    Doctor .asked { height: 1; margin: 0 1; }
-    Doctor .asked Static { width: 10; color: $muted; }
-    Doctor TextBlock { margin: 1 0 0 0; }
+    DoctorPage .asked { height: 1; margin: 0 1; }
+    DoctorPage .asked Static { width: 10; color: $muted; }
+    DoctorPage TextBlock { margin: 1 0 0 0; }
     """
     scopes = ("doctor",)
     verbs: ClassVar[Mapping[str, Verb]] = {"run": run}
@@ -48,7 +48,7 @@ class Doctor(Page):
         Binding("up,k", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "doctor")
         self._steps: list[Step] = []
         self._began: int | None = None
@@ -60,10 +60,10 @@ class Doctor(Page):
         yield Static(content((" Finds the first thing that keeps a call from working, and says what to do.", "dim")))
         with Horizontal(classes="asked"):
             yield Static("token")
-            yield Choice([LAST_USED], LAST_USED, id="token")
+            yield Picker([LAST_USED], LAST_USED, id="token")
         with Horizontal(classes="asked"):
             yield Static("model")
-            yield Choice([FIRST_SEEN], FIRST_SEEN, id="model")
+            yield Picker([FIRST_SEEN], FIRST_SEEN, id="model")
         yield TextBlock()
 
     def take_focus(self) -> None:
@@ -74,8 +74,8 @@ class Doctor(Page):
         names = ([token.name for token in board.tokens], [model.name for model in board.models])
         if names != self._names:
             self._names = names
-            _offer(self.query_one("#token", Choice), [LAST_USED, *names[0]])
-            _offer(self.query_one("#model", Choice), [FIRST_SEEN, *names[1]])
+            _picker(self.query_one("#token", Picker), [LAST_USED, *names[0]])
+            _picker(self.query_one("#model", Picker), [FIRST_SEEN, *names[1]])
         self.draw()
 
     def draw(self) -> None:
@@ -84,7 +84,7 @@ class Doctor(Page):
 
     def report(self, width: int) -> Content:
         """A line a question; under a bad answer what to do."""
-        card, glyphs = Card(width, label=LABEL), self.session.glyphs
+        card, glyphs = TextCard(width, label=LABEL), self.session.glyphs
         marks = {
             "ok": (glyphs.ok, "ok"),
             "fail": (glyphs.failed, "bad"),
@@ -105,7 +105,9 @@ class Doctor(Page):
                 card.row(safe(name, LABEL - 2), (f"{glyphs.running} asking ... {passed:.1f} s", "live"))
             else:
                 card.row(safe(name, LABEL - 2), (glyphs.nothing, "dim"))
-        return lines(card.content(), content(""), self._verdict(), content(""), content((f" $ {self.twin()}", "dim")))
+        return lines(
+            card.content(), content(""), self._verdict(), content(""), content((f" $ {self.command()}", "dim"))
+        )
 
     def _names_of_steps(self) -> list[str]:
         """The questions, then what was looked at on the rounds, as far as they have come."""
@@ -115,14 +117,14 @@ class Doctor(Page):
             names.append("channels and machine")
         return names
 
-    def twin(self) -> str:
+    def command(self) -> str:
         """The command that asks the same."""
         token, model = self.asked()
-        return "tollkeeper " + command("doctor", token=safe(token) or None, model=safe(model) or None)
+        return "tollkeeper " + cli_command("doctor", token=safe(token) or None, model=safe(model) or None)
 
     def asked(self) -> tuple[str, str]:
         """The names of token and model; empty for what is found by itself."""
-        values = [self.query_one(f"#{id_}", Choice).value for id_ in ("token", "model")]
+        values = [self.query_one(f"#{id_}", Picker).value for id_ in ("token", "model")]
         return values[0] if values[0] != LAST_USED else "", values[1] if values[1] != FIRST_SEEN else ""
 
     def examine(self) -> None:
@@ -133,9 +135,9 @@ class Doctor(Page):
             self.draw()
             self.run_worker(self._examine(client), group="doctor", exit_on_error=True)
         else:
-            tell(self, "it is still asking")
+            toast(self, "it is still asking")
 
-    def on_choice_changed(self) -> None:
+    def on_picker_picked(self) -> None:
         if self._began is None:
             self._steps = []
         self.draw()
@@ -165,7 +167,7 @@ class Doctor(Page):
         return content((f" {words}", tone), (f"   {fmt.seconds(self._took)}", "dim"))
 
 
-def _offer(choice: Choice, options: list[str]) -> None:
+def _picker(choice: Picker, options: list[str]) -> None:
     """Other options; what was chosen stays if it is still there."""
     choice.options = options
     if choice.value not in options:

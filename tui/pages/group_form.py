@@ -13,9 +13,9 @@ from gateway.domain.limits import Limits
 from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
 from tui import budgets, cli_commands, field_values
-from tui.cli_commands import changed, command
-from tui.field_values import budget_bodies, line_like, patterns, required
-from tui.session import Session
+from tui.cli_commands import cli_command, if_changed
+from tui.field_values import budget_bodies, patterns, required, text_line_or_same
+from tui.session import ConsoleSession
 from tui.widgets.form import Field, Values
 
 POLICIES = {
@@ -24,7 +24,7 @@ POLICIES = {
     Policy.FASTEST: "the fastest of late",
     Policy.LOCAL: "local, while not busy",
 }
-STAYS = ("may change channels", "stays at its channel")
+STICKY = ("may change channels", "stays at its channel")
 
 
 def fields(group: GroupView | None, *, copy: bool = False) -> list[Field]:
@@ -53,7 +53,7 @@ def fields(group: GroupView | None, *, copy: bool = False) -> list[Field]:
             label="Note",
             value=group.note if group else "",
             hint="a line for you",
-            parse=line_like(group.note if group else ""),
+            parse=text_line_or_same(group.note if group else ""),
         ),
     ]
 
@@ -71,14 +71,14 @@ def _route_fields(group: GroupView | None) -> list[Field]:
         Field(
             id="sticky",
             label="A conversation",
-            value=STAYS[group.sticky] if group else STAYS[0],
-            options=STAYS,
-            parse=lambda text: text == STAYS[1],
+            value=STICKY[group.sticky] if group else STICKY[0],
+            options=STICKY,
+            parse=lambda text: text == STICKY[1],
         ),
         Field(
             id="fallbacks",
             label="Fallbacks",
-            value=written_fallbacks(group.fallbacks) if group else "",
+            value=fallbacks_text(group.fallbacks) if group else "",
             hint="none, or gpt-*=claude-sonnet-4-5,qwen3:8b",
             parse=fallbacks,
         ),
@@ -93,16 +93,16 @@ def policy_words(policy: str) -> str:
 def fallbacks(text: str) -> list[Fallback]:
     """``gpt-*=a,b other=c``: which models may answer for one. Raises BadRequest."""
     found = []
-    for word in field_values.spaced(text):
-        before, equals, others = field_values.sides(word)
-        model, to = field_values.bare(before), tuple(field_values.names_of(others))
+    for word in field_values.split_words(text):
+        before, equals, others = field_values.split_pair(word)
+        model, to = field_values.unquote(before), tuple(field_values.names_of(others))
         if not (model and equals and to):
             raise BadRequest(f"{word!r} is no fallback; it is MODEL=OTHER,ANOTHER, as in gpt-*=claude-sonnet-4-5")
         found.append(Fallback(model=model, to=to))
     return found
 
 
-def written_fallbacks(found: Sequence[Fallback]) -> str:
+def fallbacks_text(found: Sequence[Fallback]) -> str:
     """As they are typed."""
     return " ".join(f"{_quoted(one.model)}={','.join(map(_quoted, one.to))}" for one in found)
 
@@ -115,7 +115,7 @@ def body(values: Values) -> dict[str, Any]:
     return made | {"budgets": budget_bodies(values["budgets"], values["token_budgets"])}
 
 
-def shows(session: Session, group: GroupView | None, values: Values) -> str:
+def visible_models(session: ConsoleSession, group: GroupView | None, values: Values) -> str:
     """Which models its tokens will see."""
     channels = [one for one in session.board.channels if group is not None and one.name in group.channels]
     offered = sorted({model.name for one in channels if one.enabled for model in one.models})
@@ -125,28 +125,28 @@ def shows(session: Session, group: GroupView | None, values: Values) -> str:
     return f"its tokens see {len(found)} of the {len(offered)} models that its channels offer"
 
 
-def twin(group: GroupView | None, values: Mapping[str, str]) -> str:
+def group_command(group: GroupView | None, values: Mapping[str, str]) -> str:
     """The command that does the same."""
     before = fields(group)
     was = {field.id: field.value for field in before}
-    models = changed(values["models"], was["models"])
-    text = command(
+    models = if_changed(values["models"], was["models"])
+    text = cli_command(
         "group",
         "edit" if group else "add",
         group.name if group else values["name"] or "NAME",
-        rename=changed(values["name"], group.name) if group else None,
-        multiplier=changed(values["multiplier"], was["multiplier"]),
-        models=models if models is None else cli_commands.joined(patterns(models)) or "*",
+        rename=if_changed(values["name"], group.name) if group else None,
+        multiplier=if_changed(values["multiplier"], was["multiplier"]),
+        models=models if models is None else cli_commands.comma_list(patterns(models)) or "*",
         policy=_policy(values["policy"]) if values["policy"] != was["policy"] else None,
-        note=changed(values["note"], was["note"]),
+        note=if_changed(values["note"], was["note"]),
     )
     if values["sticky"] != was["sticky"]:
-        text += " --sticky" if values["sticky"] == STAYS[1] else " --not-sticky"
-    if (others := changed(values["fallbacks"], was["fallbacks"])) is not None:
-        pairs = (f"{cli_commands.left(one.model)}={cli_commands.joined(one.to)}" for one in fallbacks(others))
+        text += " --sticky" if values["sticky"] == STICKY[1] else " --not-sticky"
+    if (others := if_changed(values["fallbacks"], was["fallbacks"])) is not None:
+        pairs = (f"{cli_commands.pair_name(one.model)}={cli_commands.comma_list(one.to)}" for one in fallbacks(others))
         text += "".join(f" --fallback {shlex.quote(pair)}" for pair in pairs) or " --no-fallbacks"
-    text += cli_commands.budgets(values, group.budgets if group else ())
-    return text + cli_commands.limits(values["limits"], group.limits if group else Limits())
+    text += cli_commands.budget_options(values, group.budgets if group else ())
+    return text + cli_commands.limit_options(values["limits"], group.limits if group else Limits())
 
 
 def _quoted(name: str) -> str:

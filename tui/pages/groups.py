@@ -4,7 +4,7 @@ Deleting a group names what uses it first, and moves that to another group.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from textual.content import Content
@@ -15,20 +15,20 @@ from gateway.domain.money import dollars
 from gateway.domain.views import GroupView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.alerts import used
-from tui.budgets import brief, forecast, tightest, tone
-from tui.cli_commands import command
+from tui.alerts import used_share
+from tui.budgets import budget_line, budget_tone, forecast, tightest
+from tui.cli_commands import cli_command
 from tui.field_values import limits_words
 from tui.glyphs import Glyphs
-from tui.listing import Column, Listing, RowCache
+from tui.listing import Column, PageListing, RowCache
 from tui.pages import list_page
-from tui.pages.base import Verb
-from tui.pages.group_form import body, fields, policy_words, shows, twin
-from tui.pages.list_page import ListPage, seek
-from tui.session import Session
-from tui.text import Card, content, lines, safe
-from tui.widgets.dialogs import tell
-from tui.widgets.form import Field, Form, Plan
+from tui.pages.base import AnyPage, Verb
+from tui.pages.group_form import body, fields, group_command, policy_words, visible_models
+from tui.pages.list_page import ListPage, select_row
+from tui.session import ConsoleSession
+from tui.text import TextCard, content, lines, safe
+from tui.widgets.dialogs import toast
+from tui.widgets.form import Field, Form, FormPlan
 
 GAUGE = 8
 SHOWN = 12
@@ -43,21 +43,21 @@ class GroupRow(msgspec.Struct, frozen=True):
     """Channels in the order they are asked, with their states."""
 
 
-class GroupListing(Listing[GroupRow]):
+class GroupListing(PageListing[GroupRow]):
     """Groups."""
 
     noun = "group"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
-        self._steady = RowCache[GroupRow](self.key)
+        self._cache = RowCache[GroupRow](self.key)
 
     def columns(self) -> Sequence[Column[GroupRow]]:
         return list(_columns(self.session.glyphs))
 
     def rows(self) -> Sequence[GroupRow]:
         states = {channel.name: channel.state for channel in self.session.board.channels}
-        return self._steady.keep(
+        return self._cache.keep(
             GroupRow(group, tuple((name, states.get(name, "off")) for name in group.channels))
             for group in self.session.board.groups
         )
@@ -68,8 +68,8 @@ class GroupListing(Listing[GroupRow]):
     def name(self, row: GroupRow) -> str:
         return row.view.name
 
-    def twin(self, row: GroupRow) -> str:
-        return "tollkeeper " + command("group", "show", safe(row.view.name))
+    def command(self, row: GroupRow) -> str:
+        return "tollkeeper " + cli_command("group", "show", safe(row.view.name))
 
     def lead(self, width: int) -> Content:
         count = len(self.session.board.groups)
@@ -78,20 +78,22 @@ class GroupListing(Listing[GroupRow]):
 
     def detail(self, row: GroupRow, width: int) -> Content:
         group, session = row.view, self.session
-        card, now = Card(width), session.now()
+        card, now = TextCard(width), session.now()
         card.line((safe(group.name), "bold"), f"   price {brief_multiplier(group.multiplier)}")
         card.row("route", *_route(row, session.glyphs))
-        shows = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
-        card.row("models", f"{shows}{_some(group.sees, session.glyphs) or 'none: its tokens see nothing'}")
+        shown = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
+        card.row("models", f"{shown}{_first_names(group.sees, session.glyphs) or 'none: its tokens see nothing'}")
         stays = "; a conversation stays at the channel that has its prompt cached" if group.sticky else ""
         card.row("first", f"{policy_words(group.policy)}{stays}")
         for one in group.fallbacks:
             others = f" {session.glyphs.right} ".join(map(safe, one.to))
             card.row("else", f"{safe(one.model)} {session.glyphs.right} {others}", ("   if none can serve it", "dim"))
-        card.row("tokens", _some(group.tokens, session.glyphs) or ("none", "dim"))
+        card.row("tokens", _first_names(group.tokens, session.glyphs) or ("none", "dim"))
         for budget in group.budgets:
             told = f"   {forecast(budget, now, group.created_ms)}"
-            card.row(budget.window.value, (brief(budget, GAUGE, session.glyphs), tone(used(budget))), told)
+            card.row(
+                budget.window.value, (budget_line(budget, GAUGE, session.glyphs), budget_tone(used_share(budget))), told
+            )
         card.row("limits", limits_words(group.limits) or ("none of its own", "dim"))
         card.row("ever", f"{group.calls:,} calls, {dollars(group.spent_nanos)}")
         if group.note:
@@ -132,10 +134,10 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         GAUGE + 16,
         lambda r: _budget(r.view, glyphs),
         rank=1,
-        tone=lambda r: tone(_tightness(r.view)),
-        sort=lambda r: _tightness(r.view),
+        tone=lambda r: budget_tone(_used_most(r.view)),
+        sort=lambda r: _used_most(r.view),
     )
-    yield Column("spent", "Spent", 9, lambda r: fmt.outlay(r.view.spent_nanos), right=True, rank=6, extra=True)
+    yield Column("spent", "Spent", 9, lambda r: fmt.short_cost(r.view.spent_nanos), right=True, rank=6, extra=True)
     yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=6, extra=True)
 
 
@@ -144,16 +146,16 @@ def _number(number: int, glyphs: Glyphs) -> str:
 
 
 def _limit(number: int | None, glyphs: Glyphs) -> str:
-    return glyphs.nothing if number is None else fmt.short(number)
+    return glyphs.nothing if number is None else fmt.short_count(number)
 
 
-def _tightness(group: GroupView) -> float:
-    return max(map(used, group.budgets), default=0.0)
+def _used_most(group: GroupView) -> float:
+    return max(map(used_share, group.budgets), default=0.0)
 
 
 def _budget(group: GroupView, glyphs: Glyphs) -> str:
     tight = tightest(group.budgets)
-    return "unlimited" if tight is None else brief(tight, GAUGE, glyphs)
+    return "unlimited" if tight is None else budget_line(tight, GAUGE, glyphs)
 
 
 def _route_text(row: GroupRow, glyphs: Glyphs) -> str:
@@ -178,67 +180,63 @@ def _route(row: GroupRow, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
             yield f" ({safe(state.replace('_', ' '), 12)})", "warn"
 
 
-def _some(names: Sequence[str], glyphs: Glyphs) -> str:
+def _first_names(names: Sequence[str], glyphs: Glyphs) -> str:
     more = f" {glyphs.ellipsis} {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(map(safe, names[:SHOWN])) + more
 
 
-GroupsPage = Any
-"""The page; it imports this file."""
-
-
-def chosen(page: GroupsPage) -> GroupView | None:
+def selected_group(page: AnyPage) -> GroupView | None:
     """The group under the cursor; says so if there is none."""
     row = page.table.current
     if row is None:
-        tell(page, "there is no group here; n makes one")
+        toast(page, "there is no group here; n makes one")
     return None if row is None else row.view
 
 
-async def new(page: GroupsPage) -> None:
+async def new(page: AnyPage) -> None:
     """Make a group."""
-    await _make(page, None)
+    await _create(page, None)
 
 
-async def duplicate(page: GroupsPage) -> None:
+async def duplicate(page: AnyPage) -> None:
     """A new group like this one, without its tokens and channels."""
-    if (group := chosen(page)) is not None:
-        await _make(page, group)
+    if (group := selected_group(page)) is not None:
+        await _create(page, group)
 
 
-async def edit(page: GroupsPage) -> None:
+async def edit(page: AnyPage) -> None:
     """Change the group under the cursor; with another name, tokens and channels follow."""
-    group, session = chosen(page), page.session
+    group, session = selected_group(page), page.session
     if group is None:
         return
-    plan = Plan(
+    plan = FormPlan(
         title=f"Group {group.name}",
         fields=fields(group),
         save=lambda values: session.client.edit_group(group.name, body(values)),
-        twin=lambda values: twin(group, values),
-        live=lambda values: shows(session, group, values),
+        command=lambda values: group_command(group, values),
+        live=lambda values: visible_models(session, group, values),
     )
     if await page.ask(Form(plan)) is not None:
-        tell(page, f"group {group.name} was changed; u takes it back")
+        toast(page, f"group {group.name} was changed; u takes it back")
 
 
-async def delete(page: GroupsPage) -> None:
+async def delete(page: AnyPage) -> None:
     """Remove the group; if something uses it, that moves to another group."""
-    group, session = chosen(page), page.session
+    group, session = selected_group(page), page.session
     if group is None:
         return
     others = [one.name for one in session.board.groups if one.name != group.name]
-    used = _users(group)
-    if used and not others:
-        tell(page, f"{group.name} is used by {used}, and there is no other group to move them to", bad=True)
+    users = _users(group)
+    if users and not others:
+        toast(page, f"{group.name} is used by {users}, and there is no other group to move them to", bad=True)
         return
-    if used:
-        plan = Plan(
+    if users:
+        plan = FormPlan(
             title=f"Delete group {group.name}?",
-            intro=f"It is used by {used}. They move to another group. History stays.",
+            intro=f"It is used by {users}. They move to another group. History stays.",
             fields=[Field(id="move", label="Move them to", options=others, value=others[0])],
             save=lambda values: _remove(session, group, values["move"]),
-            twin=lambda values: command("group", "remove", group.name, move=values["move"]),
+            command=lambda values: cli_command("group", "remove", group.name, move=values["move"]),
             verb="Delete",
         )
         done = await page.ask(Form(plan))
@@ -247,28 +245,28 @@ async def delete(page: GroupsPage) -> None:
         if done:
             await _remove(session, group, "")
     if done:
-        tell(page, f"deleted group {group.name}; u takes it back")
+        toast(page, f"deleted group {group.name}; u takes it back")
 
 
-async def _remove(session: Session, group: GroupView, move: str) -> bool:
+async def _remove(session: ConsoleSession, group: GroupView, move: str) -> bool:
     await session.client.remove_group(group.name, move)
     return True
 
 
-async def _make(page: GroupsPage, like: GroupView | None) -> None:
+async def _create(page: AnyPage, like: GroupView | None) -> None:
     session = page.session
-    plan = Plan(
+    plan = FormPlan(
         title="New group" if like is None else f"New group like {like.name}",
         fields=fields(like, copy=True),
         save=lambda values: session.client.add_group(body(values)),
-        twin=lambda values: twin(None, values),
-        live=lambda values: shows(session, None, values),
+        command=lambda values: group_command(None, values),
+        live=lambda values: visible_models(session, None, values),
         verb="Make it",
     )
     made = await page.ask(Form(plan))
     if made is not None:
-        seek(page, made.name)
-        tell(page, f"group {made.name} was made; u takes it back")
+        select_row(page, made.name)
+        toast(page, f"group {made.name} was made; u takes it back")
 
 
 def _users(group: GroupView) -> str:
@@ -282,12 +280,12 @@ def _users(group: GroupView) -> str:
 VERBS: Mapping[str, Verb] = {"new": new, "edit": edit, "delete": delete, "duplicate": duplicate}
 
 
-class Groups(ListPage[GroupRow]):
+class GroupsPage(ListPage[GroupRow]):
     """A table of groups."""
 
     scopes = ("entity", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "groups", GroupListing(session))

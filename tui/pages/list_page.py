@@ -11,24 +11,21 @@ from textual.widgets import Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis
-from tui.export import checked, write
-from tui.listing import Column, Listing, ListSource, Source, row_filter, sorting
+from tui.export import export_path, write
+from tui.listing import Column, ListRows, PageListing, RowSource, row_filter, sortable_columns
 from tui.live_table import LiveTable
-from tui.pages.base import Page, Verb
-from tui.saved_state import View
-from tui.session import Session
+from tui.pages.base import AnyPage, ConsolePage, Verb
+from tui.saved_state import PageState
+from tui.session import ConsoleSession
 from tui.terminal import copy
 from tui.text import content, safe
 from tui.trends import Trends, days, hours, trends
 from tui.widgets.choices import ChooseColumns
-from tui.widgets.dialogs import Prompt, tell
+from tui.widgets.dialogs import Prompt, toast
 from tui.widgets.text_block import Detail
 
-AnyListPage = Any
-"""A ListPage; it imports this file."""
 
-
-def details(page: AnyListPage) -> None:
+def details(page: AnyPage) -> None:
     """Open or close the pane."""
     pane = page.query_one(Detail)
     page.view.detail = pane.display = not pane.display
@@ -36,7 +33,7 @@ def details(page: AnyListPage) -> None:
     page.draw_detail()
 
 
-def full(page: AnyListPage) -> None:
+def full_height(page: AnyPage) -> None:
     """Give the pane all the room, or take it back."""
     pane = page.query_one(Detail)
     pane.display = page.view.detail = True
@@ -44,28 +41,28 @@ def full(page: AnyListPage) -> None:
     page.draw_detail()
 
 
-def edit_filter(page: AnyListPage) -> None:
+def edit_filter(page: AnyPage) -> None:
     """Put the cursor into the filter."""
     field = page.query_one(Input)
     field.display = True
     page.screen.set_focus(field)  # at once, so that what is typed right after is its own
 
 
-def sort(page: AnyListPage) -> None:
+def sort(page: AnyPage) -> None:
     """Sort by the next column that can be sorted by; after the last one by none."""
-    ids = ["", *(column.id for column in sorting(page.columns))]
+    ids = ["", *(column.id for column in sortable_columns(page.columns))]
     at = ids.index(page.view.sort) if page.view.sort in ids else 0
     page.sort_by(ids[(at + 1) % len(ids)], reverse=False)
     page.renew()
 
 
-def reverse(page: AnyListPage) -> None:
+def reverse(page: AnyPage) -> None:
     """Turn the order round."""
     page.sort_by(page.view.sort, reverse=not page.view.reverse)
     page.renew()
 
 
-async def columns(page: AnyListPage) -> None:
+async def columns(page: AnyPage) -> None:
     """Choose which columns are shown."""
     chosen = await page.ask(ChooseColumns(page.columns, page.table.chosen))
     if chosen is not None:
@@ -73,7 +70,7 @@ async def columns(page: AnyListPage) -> None:
         page.table.rearrange()
 
 
-def mark(page: AnyListPage) -> None:
+def mark(page: AnyPage) -> None:
     """Mark the row, or unmark it, and go on to the next."""
     table = page.table
     if table.source.count:
@@ -81,51 +78,51 @@ def mark(page: AnyListPage) -> None:
         table.action_cursor("down")
 
 
-def marked(page: AnyListPage) -> None:
+def marked_only(page: AnyPage) -> None:
     """Only the rows that are marked; again: all."""
     table = page.table
-    page.only_marked = not page.only_marked and bool(table.marks)
-    page.source.keep(set(table.marks) if page.only_marked else None)
+    page.shows_marked = not page.shows_marked and bool(table.marks)
+    page.source.keep(set(table.marks) if page.shows_marked else None)
     if not table.marks:
-        tell(page, "nothing is marked; m marks a row")
+        toast(page, "nothing is marked; m marks a row")
     page.renew()
 
 
-async def export(page: AnyListPage) -> None:
+async def export(page: AnyPage) -> None:
     """Write the rows that are shown to a file."""
     rows = [row for i in range(page.source.count) if (row := page.source.row(i)) is not None]
-    path = await page.ask(Prompt(f"Write {len(rows):,} rows to a file", "calls.csv or calls.jsonl", _complaint))
+    path = await page.ask(Prompt(f"Write {len(rows):,} rows to a file", "calls.csv or calls.jsonl", _path_error))
     if path:
-        file = checked(path)
+        file = export_path(path)
         count = await to_thread(write, file, rows)
-        tell(page, f"{count:,} rows are in {file}")
+        toast(page, f"{count:,} rows are in {file}")
 
 
-def _complaint(text: str) -> str:
+def _path_error(text: str) -> str:
     try:
-        checked(text)
+        export_path(text)
     except BadRequest as error:
         return error.message
     return ""
 
 
-def copy_name(page: AnyListPage) -> None:
+def copy_name(page: AnyPage) -> None:
     """Copy the row's name or id."""
     if (row := page.table.current) is not None:
         name = page.listing.name(row)
         copy(page.app, name)
-        tell(page, f"copied: {name}")
+        toast(page, f"copied: {name}")
 
 
-def copy_twin(page: AnyListPage) -> None:
+def copy_command(page: AnyPage) -> None:
     """Copy the command that does the same."""
     if (row := page.table.current) is not None:
-        twin = page.listing.twin(row)
-        copy(page.app, twin)
-        tell(page, f"copied:\n{twin}")
+        command = page.listing.command(row)
+        copy(page.app, command)
+        toast(page, f"copied:\n{command}")
 
 
-def back(page: AnyListPage) -> None:
+def back(page: AnyPage) -> None:
     """Leave the filter; else close the pane; else clear the filter."""
     field, pane = page.query_one(Input), page.query_one(Detail)
     if not field.has_focus and pane.display:
@@ -138,31 +135,31 @@ def back(page: AnyListPage) -> None:
 
 VERBS: Mapping[str, Verb] = {
     "details": details,
-    "full": full,
+    "full": full_height,
     "filter": edit_filter,
     "sort": sort,
     "reverse": reverse,
     "columns": columns,
     "mark": mark,
-    "marked": marked,
+    "marked": marked_only,
     "export": export,
     "copy": copy_name,
-    "twin": copy_twin,
+    "twin": copy_command,
     "back": back,
 }
 
 
 AGAIN_S = 0.1
-TIMES = 30
+SELECT_TRIES = 30
 
 
-def seek(page: Any, key: Hashable, times: int = TIMES) -> None:
+def select_row(page: Any, key: Hashable, times: int = SELECT_TRIES) -> None:
     """``key`` is the row's; a row that does not come for some seconds is not waited for any more."""
     index = page.source.index(key)
     if index is not None:
         page.table.go(index)
     elif times:
-        page.set_timer(AGAIN_S, lambda: seek(page, key, times - 1))
+        page.set_timer(AGAIN_S, lambda: select_row(page, key, times - 1))
 
 
 R = TypeVar("R")
@@ -171,18 +168,20 @@ TYPING_S = 0.05
 """How long the filter waits for more letters."""
 
 
-class ListPage(Page, Generic[R]):
+class ListPage(ConsolePage, Generic[R]):
     """Table, pane and filter. A subclass brings a Listing; what it does beside are verbs."""
 
     verbs: ClassVar[Mapping[str, Verb]] = VERBS
 
-    def __init__(self, session: Session, id: str, listing: Listing[R], source: Source[R] | None = None) -> None:
+    def __init__(
+        self, session: ConsoleSession, id: str, listing: PageListing[R], source: RowSource[R] | None = None
+    ) -> None:
         super().__init__(session, id)
         self.listing = listing
-        self.view: View = session.remembered.view(id)
+        self.view: PageState = session.state.view(id)
         self.columns = listing.columns()
-        self.source: Source[R] = ListSource[R](listing.key) if source is None else source
-        self.only_marked = False
+        self.source: RowSource[R] = ListRows[R](listing.key) if source is None else source
+        self.shows_marked = False
         self.complaint = ""
         """What is wrong with the filter."""
         self._filtered = ""
@@ -230,12 +229,12 @@ class ListPage(Page, Generic[R]):
 
     def fill(self) -> None:
         """Bring the source up to date with the board."""
-        if isinstance(self.source, ListSource):
+        if isinstance(self.source, ListRows):
             self.source.put(self.listing.rows())
 
     def narrow(self, text: str) -> None:
         """Show only what fits these words. Raises BadRequest; what held before then still does."""
-        if isinstance(self.source, ListSource):
+        if isinstance(self.source, ListRows):
             wanted = row_filter(text)
             self.source.wanted = (lambda row: wanted(self.listing.words(row))) if text.strip() else None
 
@@ -277,14 +276,14 @@ class ListPage(Page, Generic[R]):
         self.draw_detail()
 
 
-GAP_MS = 10_000
+REFRESH_MS = 10_000
 """Between two askings, and only after calls."""
 
 
-class TrendListing(Listing[R]):
+class TrendListing(PageListing[R]):
     """A Listing that knows the sums, too."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
         self.trends = Trends()
 
@@ -295,7 +294,7 @@ class TrendPage(ListPage[R], Generic[R]):
     by: ClassVar[str] = ""
     hourly: ClassVar[bool] = False
 
-    def __init__(self, session: Session, id: str, listing: TrendListing[R]) -> None:
+    def __init__(self, session: ConsoleSession, id: str, listing: TrendListing[R]) -> None:
         super().__init__(session, id, listing)
         self._trending = listing
         self._asked: tuple[int, int] | None = None
@@ -321,4 +320,4 @@ class TrendPage(ListPage[R], Generic[R]):
 
 
 def _due(asked: tuple[int, int] | None, now: int, calls: int) -> bool:
-    return asked is None or (now - asked[0] >= GAP_MS and calls != asked[1])
+    return asked is None or (now - asked[0] >= REFRESH_MS and calls != asked[1])

@@ -16,20 +16,20 @@ from tui.actions import bindings
 from tui.calls import RunningView, speed
 from tui.charts import spark
 from tui.glyphs import Glyphs
-from tui.listing import Column, Listing
+from tui.listing import Column, PageListing
 from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
-from tui.pages.live_source import LiveSource, Search
+from tui.pages.live_source import LiveSource, SearchProgress
 from tui.receipt import mark_of, receipt, tone_of
-from tui.session import Session
+from tui.session import ConsoleSession
 from tui.text import content, lines, safe
 
 SPARK = 24
 """Minutes in the line above the table."""
 
 
-class LiveListing(Listing[CallView]):
+class LiveListing(PageListing[CallView]):
     """Calls, running and ended."""
 
     noun = "call"
@@ -47,7 +47,7 @@ class LiveListing(Listing[CallView]):
     def name(self, row: CallView) -> str:
         return row.id
 
-    def twin(self, row: CallView) -> str:
+    def command(self, row: CallView) -> str:
         return connect_card.curl(self.session.address, safe(row.model))
 
     def lead(self, width: int) -> Content:
@@ -57,7 +57,7 @@ class LiveListing(Listing[CallView]):
         minutes = pulse.minutes(self.session.now(), room)
         parts = [("   calls/min ", "dim"), (spark(minutes, room, glyphs), "live"), (f" {minutes[-1]}", "")]
         if pulse.failed is not None:
-            parts += [("   errors ", "dim"), (fmt.share(pulse.failed), "bad" if pulse.failed > 0.05 else "")]
+            parts += [("   errors ", "dim"), (fmt.percent(pulse.failed), "bad" if pulse.failed > 0.05 else "")]
         if pulse.first_byte_ms is not None:
             parts += [("   first byte ", "dim"), (fmt.seconds(pulse.first_byte_ms), "")]
         return content(*parts)
@@ -131,7 +131,7 @@ def _status(call: CallView, glyphs: Glyphs) -> str:
 
 def _speed(call: CallView, glyphs: Glyphs) -> str:
     rate = speed(call)
-    return glyphs.nothing if rate is None else fmt.short(round(rate))
+    return glyphs.nothing if rate is None else fmt.short_count(round(rate))
 
 
 def _tokens(call: CallView, number: int, glyphs: Glyphs) -> str:
@@ -168,14 +168,14 @@ AGAIN_S = 1.0
 """After a request that failed."""
 
 
-class Live(ListPage[CallView]):
+class LivePage(ListPage[CallView]):
     """The page everything is about."""
 
     scopes = ("live", "list")
     BINDINGS = bindings("live", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **live_actions.VERBS}
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "live", LiveListing(session), LiveSource(session))
         self._loading = False
 
@@ -210,7 +210,7 @@ class Live(ListPage[CallView]):
         count = f"{calls.count:,} call{'s' if calls.count != 1 else ''}"
         if calls.paused:
             return content((f" {glyphs.pause} paused", "warn"), f"  {count}{self.searching()}{self.new(calls.missed)}")
-        if self.only_marked:
+        if self.shows_marked:
             return content((f" {glyphs.marked} marked", "warn"), f"  {count}")
         if self.view.sort:
             newest = f"the newest {calls.count:,} calls" if calls.query is None else count
@@ -280,11 +280,11 @@ class Live(ListPage[CallView]):
             return
         before = calls.search.cursor or self.session.board.calls.edge
         if before is None:  # nothing ended yet
-            calls.extend([], Search(done=True))
+            calls.extend([], SearchProgress(done=True))
             return
         page = await self.session.client.calls(
             limit=SEARCH_PAGE, before=before, words=" ".join(query.words), since=query.since, until=query.until
         )
         if calls.query is query:
             done = page.cursor is None
-            calls.extend(page.calls, Search(cursor=page.cursor or "", time_ms=page.back_to_ms, done=done))
+            calls.extend(page.calls, SearchProgress(cursor=page.cursor or "", time_ms=page.back_to_ms, done=done))

@@ -1,7 +1,6 @@
 """Live verbs: pause, follow, errors, cancel, jump to a time."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from textual.widgets import Input
 
@@ -9,24 +8,21 @@ from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.human_values import past_of
 from gateway.domain.units import Millis
 from tui.calls import RunningView, failed
-from tui.pages.base import Verb
+from tui.pages.base import AnyPage, Verb
 from tui.text import safe
-from tui.widgets.dialogs import Prompt, tell
+from tui.widgets.dialogs import Prompt, toast
 from tui.widgets.why import WhyScreen
-
-Live = Any
-"""The page; it imports this file."""
 
 ERRORS = "st:err"
 
 
-def pause(page: Live) -> None:
+def pause(page: AnyPage) -> None:
     """Hold the rows still, or let them go on."""
     page.calls.paused = not page.calls.paused
     page.renew()
 
 
-def follow(page: Live) -> None:
+def follow(page: AnyPage) -> None:
     """To the newest call, and stay with what comes."""
     page.calls.paused = False
     page.sort_by("", reverse=False)
@@ -35,7 +31,7 @@ def follow(page: Live) -> None:
     page.renew()
 
 
-def errors(page: Live) -> None:
+def errors(page: AnyPage) -> None:
     """Only calls that failed; again: all."""
     field = page.query_one(Input)
     field.value = "" if field.value == ERRORS else ERRORS
@@ -43,45 +39,45 @@ def errors(page: Live) -> None:
     page.table.focus()
 
 
-async def cancel(page: Live) -> None:
+async def cancel(page: AnyPage) -> None:
     """End the running call under the cursor, after asking."""
     row = page.table.current
     if not isinstance(row, RunningView):
-        tell(page, "this call does not run any more", bad=True)
+        toast(page, "this call does not run any more", bad=True)
         return
     breaks = "Its client gets what has come so far and then the end. What was used is charged."
     if await page.sure(f"End the call to {safe(row.model, 60)} of {safe(row.token, 40)}?", breaks, "End it"):
         try:
             await page.session.client.cancel(row.id)
         except NotFound:
-            tell(page, "it ended by itself meanwhile")
+            toast(page, "it ended by itself meanwhile")
             return
-        tell(page, f"ended: {row.id}")
+        toast(page, f"ended: {row.id}")
 
 
-def next_error(page: Live) -> None:
+def next_error(page: AnyPage) -> None:
     """To the next older call that failed."""
-    _walk(page, 1)
+    _go_to_error(page, 1)
 
 
-def previous_error(page: Live) -> None:
+def previous_error(page: AnyPage) -> None:
     """To the next newer call that failed."""
-    _walk(page, -1)
+    _go_to_error(page, -1)
 
 
-async def why(page: Live) -> None:
+async def why(page: AnyPage) -> None:
     """What such a call would get now: the token and model of the call under the cursor."""
     call = page.table.current
     names = {token.name for token in page.session.board.tokens}
     if call is None:
-        tell(page, "there is no call here")
+        toast(page, "there is no call here")
     elif call.token not in names:
-        tell(page, "its token is not known here: 8 runs the doctor, 2 shows the tokens", bad=True)
+        toast(page, "its token is not known here: 8 runs the doctor, 2 shows the tokens", bad=True)
     else:
         await page.ask(WhyScreen(page.session, call.token, call.model))
 
 
-async def when(page: Live) -> None:
+async def jump_to_time(page: AnyPage) -> None:
     """Jump to a moment."""
     text = await page.ask(Prompt("Jump to", "10m, 2h, 2026-11-20T14:00", _moment(page.session.now())))
     if not text:
@@ -92,7 +88,7 @@ async def when(page: Live) -> None:
     page.renew()
 
 
-async def locate(page: Live, moment: Millis) -> int:
+async def locate(page: AnyPage, moment: Millis) -> int:
     """Index of the newest row that began before a moment.
 
     What is here is looked at; older records are asked for one by one, halving what is left: they lie in order of time.
@@ -121,7 +117,7 @@ def _moment(now: Millis) -> Callable[[str], str]:
     return check
 
 
-def _walk(page: Live, step: int) -> None:
+def _go_to_error(page: AnyPage, step: int) -> None:
     """Among what is here; to look further, filter by errors."""
     table, index = page.table, page.table.cursor + step
     while 0 <= index < page.calls.count:
@@ -133,7 +129,7 @@ def _walk(page: Live, step: int) -> None:
             page.renew()
             return
         index += step
-    tell(page, "no further error among the calls that are loaded; e shows all errors")
+    toast(page, "no further error among the calls that are loaded; e shows all errors")
 
 
 VERBS: Mapping[str, Verb] = {
@@ -141,7 +137,7 @@ VERBS: Mapping[str, Verb] = {
     "follow": follow,
     "errors": errors,
     "cancel": cancel,
-    "when": when,
+    "when": jump_to_time,
     "why": why,
     "next_error": next_error,
     "previous_error": previous_error,

@@ -19,15 +19,15 @@ import msgspec
 from gateway.domain.query import Query
 from gateway.domain.units import CallId
 from gateway.domain.views import CallView
-from tui.calls import Calls, as_view
+from tui.calls import CallRing, as_view
 from tui.listing import Column
-from tui.session import Session
+from tui.session import ConsoleSession
 
 FOUND_LIMIT = 20_000
 """Older records that one filter keeps."""
 
 
-class Search(msgspec.Struct):
+class SearchProgress(msgspec.Struct):
     """How far older records were searched."""
 
     cursor: str = ""
@@ -41,7 +41,7 @@ class Search(msgspec.Struct):
 class LiveSource:
     """Rows by index; keys are call ids, and numbers of records that are not in the ring."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         self._session = session
         self._calls = session.board.calls
         self._version = -1
@@ -52,7 +52,7 @@ class LiveSource:
         self.history = History()
         self.found: list[CallView] = []
         """What the filter found below the ring, newest first."""
-        self.search = Search()
+        self.search = SearchProgress()
         self.query: Query | None = None
         self._kept: Collection[Hashable] | None = None
         self._sort: Column[CallView] | None = None
@@ -112,7 +112,7 @@ class LiveSource:
     def narrow(self, query: Query | None) -> None:
         """From now on only what fits; None for everything."""
         self.query = query
-        self.found, self.search = [], Search()
+        self.found, self.search = [], SearchProgress()
         self._version = -1
 
     def renew(self) -> None:
@@ -129,14 +129,14 @@ class LiveSource:
         self._version = calls.version
         self._ordered = self._arranged(calls)
 
-    def extend(self, rows: Sequence[CallView], search: Search) -> None:
+    def extend(self, rows: Sequence[CallView], search: SearchProgress) -> None:
         """More records were found; ``search`` is where it stands now."""
         self.found.extend(rows)
         self.search = search
         search.done = search.done or len(self.found) >= FOUND_LIMIT
         self._version = -1
 
-    def _arranged(self, calls: Calls) -> list[CallView] | None:
+    def _arranged(self, calls: CallRing) -> list[CallView] | None:
         """The rows in an order that is not theirs, or only some of them; None if neither is wanted."""
         if self._kept is None and self._sort is None:
             return None
@@ -150,7 +150,7 @@ class LiveSource:
             rows.sort(key=self._sort.sort, reverse=not self._reverse)
         return rows
 
-    def _take(self, calls: Calls) -> None:
+    def _take(self, calls: CallRing) -> None:
         changed = calls.changes()
         if self.query is None:
             self._view, self._below = list(calls.order), calls.below
@@ -161,19 +161,19 @@ class LiveSource:
             self._below = calls.below
         else:
             for call_id in dict.fromkeys(changed):
-                _put(self._view, call_id, there=call_id in calls.by_id and self._fits(calls, call_id))
+                _insert(self._view, call_id, there=call_id in calls.by_id and self._fits(calls, call_id))
 
-    def _fits(self, calls: Calls, call_id: CallId) -> bool:
+    def _fits(self, calls: CallRing, call_id: CallId) -> bool:
         return self.query is not None and self.query.fits(as_view(calls.by_id[call_id], self._session.now()))
 
-    def _forget(self, calls: Calls) -> None:
+    def _forget(self, calls: CallRing) -> None:
         """Another server, other records."""
         self._calls = calls
         self.history.clear()
         self.narrow(self.query)
 
 
-def _put(view: list[CallId], call_id: CallId, *, there: bool) -> None:
+def _insert(view: list[CallId], call_id: CallId, *, there: bool) -> None:
     """Put a call into what is shown, in its place, or take it out."""
     at = bisect_left(view, call_id)
     found = at < len(view) and view[at] == call_id
@@ -190,7 +190,7 @@ PAGES = 60
 """Pages kept; those looked at longest ago go first."""
 
 
-class Ask(msgspec.Struct, frozen=True):
+class HistoryRequest(msgspec.Struct, frozen=True):
     """Which records are missing: those numbered ``at``, ``at - 1``, ... ``limit`` of them."""
 
     page: int
@@ -224,7 +224,7 @@ class History:
         self._pages.move_to_end(page)
         return rows[offset]
 
-    def next(self, count: int) -> Ask | None:
+    def next(self, count: int) -> HistoryRequest | None:
         """What to ask for next, what was missed last first; ``count`` is the newest number there is."""
         if not self._missing:
             return None
@@ -232,16 +232,16 @@ class History:
         self._missing.clear()  # what was scrolled past is no longer wanted; the next paint will say what is
         self._asked.add(page)
         at = min((page + 1) * self._size, count)
-        return Ask(page, at, max(1, at - page * self._size))
+        return HistoryRequest(page, at, max(1, at - page * self._size))
 
-    def fill(self, ask: Ask, found: Sequence[CallView]) -> None:
+    def fill(self, ask: HistoryRequest, found: Sequence[CallView]) -> None:
         """Take in an answer, newest first."""
         self._asked.discard(ask.page)
         self._pages[ask.page] = list(reversed(found))
         while len(self._pages) > self._keep:
             self._pages.popitem(last=False)
 
-    def fail(self, ask: Ask) -> None:
+    def fail(self, ask: HistoryRequest) -> None:
         """There was no answer: the page may be asked for again."""
         self._asked.discard(ask.page)
 

@@ -14,20 +14,20 @@ from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView, PriceView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.cli_commands import command
+from tui.cli_commands import cli_command
 from tui.field_values import optional
 from tui.pages import list_page
-from tui.pages.base import Verb
+from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendPage
 from tui.pages.models_table import ModelListing, ModelRow, example
-from tui.session import Session
+from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
-from tui.widgets.dialogs import Busy, tell
-from tui.widgets.form import Field, Form, Plan, Values
+from tui.widgets.dialogs import Busy, toast
+from tui.widgets.form import Field, Form, FormPlan, Values
 from tui.widgets.why import WhyScreen
 
-WORDS = {"new": "new", "up": "dearer", "down": "cheaper"}
+CHANGE_NAMES = {"new": "new", "up": "dearer", "down": "cheaper"}
 ORDER = ("new", "up", "down")
 
 
@@ -39,15 +39,15 @@ def price_changes(found: Sequence[PriceProposal]) -> list[PriceProposal]:
 
 def price_options(found: Sequence[PriceProposal]) -> list[tuple[str, str]]:
     """Ids, and what each would change."""
-    return [(one.model, _said(one)) for one in found]
+    return [(one.model, _proposal_text(one)) for one in found]
 
 
-def usual_prices(found: Sequence[PriceProposal]) -> list[str]:
+def preselected_prices(found: Sequence[PriceProposal]) -> list[str]:
     """Those that are taken over unless one decides otherwise: what looks wrong is not among them."""
     return [one.model for one in found if not one.guard]
 
 
-def about_prices(found: Sequence[PriceProposal]) -> str:
+def price_list_summary(found: Sequence[PriceProposal]) -> str:
     """How many there are of each kind, and what to know of the list."""
     rows = price_changes(found)
     same = sum(not one.differs for one in found)
@@ -61,25 +61,22 @@ def about_prices(found: Sequence[PriceProposal]) -> str:
     return text
 
 
-def guarded_prices(found: Sequence[PriceProposal], on: Collection[str]) -> bool:
+def guard_prices(found: Sequence[PriceProposal], on: Collection[str]) -> bool:
     """Whether something is chosen that is only taken over if it is accepted."""
     return any(one.guard for one in found if one.model in on)
 
 
-def _said(one: PriceProposal) -> str:
+def _proposal_text(one: PriceProposal) -> str:
     now = "no price" if one.now is None else _rates(one.now)
     tiers = f", {one.listed.tiers} for longer inputs" if one.listed.tiers else ""
     guard = f"   ! {safe(one.guard, 120)}" if one.guard else ""
-    change = WORDS.get(one.change, safe(one.change, 12))
+    change = CHANGE_NAMES.get(one.change, safe(one.change, 12))
     return f"{change:<8}{safe(one.model)}   {now} > {_rates(one.listed)}{tiers}   {safe(one.channel, 24)}{guard}"
 
 
 def _rates(price: PriceView) -> str:
     return "free" if price.free else f"{fmt.price(price.input_nanos)} / {fmt.price(price.output_nanos)}"
 
-
-ModelsPage = Any
-"""The page; it imports this file."""
 
 RATES = (
     ("input", "Input, $ per M", "dollars per million input tokens"),
@@ -90,53 +87,53 @@ RATES = (
 )
 
 
-def chosen(page: ModelsPage) -> ModelView | None:
+def selected_model(page: AnyPage) -> ModelView | None:
     """The model under the cursor; says so if there is none."""
     row = page.table.current
     if row is None:
-        tell(page, "there is no model here; 4 shows the channels")
+        toast(page, "there is no model here; 4 shows the channels")
     return None if row is None else row.view
 
 
-async def edit(page: ModelsPage) -> None:
+async def edit(page: AnyPage) -> None:
     """Set the price of the model under the cursor."""
-    model, session = chosen(page), page.session
+    model, session = selected_model(page), page.session
     if model is None:
         return
-    plan = Plan(
+    plan = FormPlan(
         title=f"Price of {model.name}",
         fields=[*(_field(name, label, hint, model.price) for name, label, hint in RATES), _tiers_field(model.price)],
         save=lambda values: session.client.set_price(model.name, body(values)),
-        twin=lambda values: twin(model.name, values),
-        live=lambda values: live(page, values),
+        command=lambda values: price_command(model.name, values),
+        live=lambda values: price_preview(page, values),
     )
     if await page.ask(Form(plan)) is not None:
-        tell(page, f"the price of {model.name} was set; u takes it back")
+        toast(page, f"the price of {model.name} was set; u takes it back")
 
 
-async def free(page: ModelsPage) -> None:
+async def free(page: AnyPage) -> None:
     """It costs nothing, by a price of zero."""
-    model = chosen(page)
+    model = selected_model(page)
     if model is None:
         return
     breaks = "Its calls will cost nothing and no budget in dollars will hold them."
     if await page.sure(f"Make {model.name} free?", breaks, "Free"):
         await page.session.client.set_price(model.name, {"input": 0, "output": 0})
-        tell(page, f"{model.name} is free; u takes it back")
+        toast(page, f"{model.name} is free; u takes it back")
 
 
-async def delete(page: ModelsPage) -> None:
+async def delete(page: AnyPage) -> None:
     """Take the price away: the model is unpriced then."""
-    model = chosen(page)
+    model = selected_model(page)
     if model is None:
         return
     if model.price is None:
-        tell(page, f"{model.name} has no price")
+        toast(page, f"{model.name} has no price")
         return
     breaks = "Its calls are counted and not charged then, and no budget in dollars will hold them."
     if await page.sure(f"Remove the price of {model.name}?", breaks, "Remove"):
         await page.session.client.remove_price(model.name)
-        tell(page, f"{model.name} has no price any more; u takes it back")
+        toast(page, f"{model.name} has no price any more; u takes it back")
 
 
 def body(values: Values) -> dict[str, Any]:
@@ -147,9 +144,9 @@ def body(values: Values) -> dict[str, Any]:
     return made
 
 
-def live(page: ModelsPage, values: Values) -> str:
+def price_preview(page: AnyPage, values: Values) -> str:
     """What an example call costs at what is typed."""
-    view = _view(values)
+    view = _price_of(values)
     told = f"10k in + 1k out = {dollars(example(view))}"
     factors = sorted({group.multiplier: group.name for group in page.session.board.groups}.items(), reverse=True)
     for factor, name in [one for one in factors if one[0] != MILLION][:3]:
@@ -157,10 +154,10 @@ def live(page: ModelsPage, values: Values) -> str:
     return told
 
 
-def twin(model: str, values: Mapping[str, str]) -> str:
+def price_command(model: str, values: Mapping[str, str]) -> str:
     """The command that sets the same."""
     given = {name: text.strip() or None for name, text in values.items()}
-    text = command(
+    text = cli_command(
         "price",
         "set",
         model,
@@ -192,7 +189,7 @@ def _not_negative(nanos: int | None) -> int | None:
     return nanos
 
 
-def _view(values: Values) -> PriceView:
+def _price_of(values: Values) -> PriceView:
     return PriceView(
         model="",
         input_nanos=values["input"],
@@ -207,7 +204,7 @@ def _view(values: Values) -> PriceView:
     )
 
 
-async def take_over(page: ModelsPage) -> None:
+async def import_prices(page: AnyPage) -> None:
     """What vendors charge, as a preview; what is chosen of it is taken over in one change."""
     session = page.session
     found = await page.ask(Busy("Looking prices up", session.client.import_prices, session.now))
@@ -217,32 +214,32 @@ async def take_over(page: ModelsPage) -> None:
         return
     rows = price_changes(found)
     if not rows:
-        what = "no list knows a price for any of these models" if not found else about_prices(found)
-        tell(page, f"nothing to take over: {what}")
+        what = "no list knows a price for any of these models" if not found else price_list_summary(found)
+        toast(page, f"nothing to take over: {what}")
         return
-    text = f"{about_prices(found)}\n\n$ tollkeeper price import --dry-run"
-    on = await page.ask(MultiSelect("Prices from the list", text, price_options(rows), usual_prices(rows)))
+    text = f"{price_list_summary(found)}\n\n$ tollkeeper price import --dry-run"
+    on = await page.ask(MultiSelect("Prices from the list", text, price_options(rows), preselected_prices(rows)))
     if on:
-        accept = guarded_prices(rows, on)
+        accept = guard_prices(rows, on)
         done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
         count = sum(one.applied for one in done)
-        tell(page, f"{count} price{'' if count == 1 else 's'} taken over; u takes that back")
+        toast(page, f"{count} price{'' if count == 1 else 's'} taken over; u takes that back")
 
 
-async def why(page: ModelsPage) -> None:
+async def why(page: AnyPage) -> None:
     """What calls for it would get, by the token that was used last."""
-    model, tokens = chosen(page), page.session.board.tokens
+    model, tokens = selected_model(page), page.session.board.tokens
     if model is not None and tokens:
         last = max(tokens, key=lambda token: token.last_used_ms or 0)
         await page.ask(WhyScreen(page.session, last.name, model.name))
     elif model is not None:
-        tell(page, "there is no token yet: page 2 makes one")
+        toast(page, "there is no token yet: page 2 makes one")
 
 
-VERBS: Mapping[str, Verb] = {"edit": edit, "free": free, "delete": delete, "import": take_over, "why": why}
+VERBS: Mapping[str, Verb] = {"edit": edit, "free": free, "delete": delete, "import": import_prices, "why": why}
 
 
-class Models(TrendPage[ModelRow]):
+class ModelsPage(TrendPage[ModelRow]):
     """A table of models and their prices."""
 
     scopes = ("models", "list")
@@ -250,5 +247,5 @@ class Models(TrendPage[ModelRow]):
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
     by = "model"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "models", ModelListing(session))

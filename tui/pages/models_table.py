@@ -13,18 +13,18 @@ from gateway.domain.usage import Usage
 from gateway.domain.views import ModelView, PriceView
 from tui import format as fmt
 from tui.charts import spark
-from tui.cli_commands import command
+from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
 from tui.listing import Column, RowCache
 from tui.pages.list_page import TrendListing
-from tui.session import Session
-from tui.text import Card, content, lines, safe
+from tui.session import ConsoleSession
+from tui.text import TextCard, content, lines, safe
 
-EXAMPLE = Usage(input=10_000, output=1_000)
+EXAMPLE_TOKENS = Usage(input=10_000, output=1_000)
 """What the examples of costs are about."""
 
 
-LIST = "genai-prices"
+LIST_PRICE = "genai-prices"
 """How the name of the price list inside this program begins."""
 
 Rate = Callable[[PriceView], int | None]
@@ -46,16 +46,16 @@ class ModelListing(TrendListing[ModelRow]):
 
     noun = "model"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
-        self._steady = RowCache[ModelRow](self.key)
+        self._cache = RowCache[ModelRow](self.key)
 
     def columns(self) -> Sequence[Column[ModelRow]]:
         return [*_price_columns(self.session.glyphs), *_use_columns(self.session.glyphs)]
 
     def rows(self) -> Sequence[ModelRow]:
         states = {channel.name: channel.state for channel in self.session.board.channels}
-        return self._steady.keep(self._row(model, states) for model in self.session.board.models)
+        return self._cache.keep(self._row(model, states) for model in self.session.board.models)
 
     def key(self, row: ModelRow) -> Hashable:
         return row.view.name
@@ -63,11 +63,11 @@ class ModelListing(TrendListing[ModelRow]):
     def name(self, row: ModelRow) -> str:
         return row.view.name
 
-    def twin(self, row: ModelRow) -> str:
+    def command(self, row: ModelRow) -> str:
         price = row.view.price
         if price is None:
-            return "tollkeeper " + command("price", "set", safe(row.view.name), input="DOLLARS", output="DOLLARS")
-        told = command(
+            return "tollkeeper " + cli_command("price", "set", safe(row.view.name), input="DOLLARS", output="DOLLARS")
+        told = cli_command(
             "price",
             "set",
             safe(row.view.name),
@@ -90,8 +90,8 @@ class ModelListing(TrendListing[ModelRow]):
 
     def detail(self, row: ModelRow, width: int) -> Content:
         model, session = row.view, self.session
-        card = Card(width)
-        context = f"   context {fmt.short(model.context)} tokens" if model.context else ""
+        card = TextCard(width)
+        context = f"   context {fmt.short_count(model.context)} tokens" if model.context else ""
         card.line((safe(model.name), "bold"), context)
         card.row("price", *price_text(model.price))
         if model.told is not None:
@@ -104,7 +104,7 @@ class ModelListing(TrendListing[ModelRow]):
         card.row("served", by or ("by no channel", "warn"))
         card.row("groups", ", ".join(map(safe, model.groups)) or ("none: no token can see it", "warn"))
         costs = self.trends.values(model.name, lambda one: one.cost_nanos or one.calls)
-        told = f" {fmt.purse(row.month)}, {fmt.short(row.tokens)} tok"
+        told = f" {fmt.dollar_amount(row.month)}, {fmt.short_count(row.tokens)} tok"
         card.row("30 days", (spark(costs, min(30, max(10, width - 40)), session.glyphs), "live"), told)
         card.row("ever", f"{model.calls:,} calls, {dollars(model.spent_nanos)}")
         return card.content()
@@ -126,7 +126,7 @@ class ModelListing(TrendListing[ModelRow]):
         month, tokens = (total.cost_nanos, total.input_tokens + total.output_tokens) if total else (Nanos(0), 0)
         return ModelRow(model, tuple((name, states.get(name, "off")) for name in model.channels), month, tokens)
 
-    def _examples(self, card: Card, price: PriceView) -> None:
+    def _examples(self, card: TextCard, price: PriceView) -> None:
         factors = {group.multiplier: group.name for group in reversed(self.session.board.groups)} or {MILLION: ""}
         told = [
             f"{dollars(example(price, factor))} ({safe(name, 24)} {brief_multiplier(factor)})"
@@ -145,7 +145,7 @@ def example(price: PriceView, multiplier: int = MILLION) -> Nanos:
         per_call=price.per_call_nanos,
         multiplier=multiplier,
     )
-    return cost(EXAMPLE, at)
+    return cost(EXAMPLE_TOKENS, at)
 
 
 def price_text(price: PriceView | None) -> Iterator[tuple[str, str]]:
@@ -207,14 +207,14 @@ def _dim(_row: ModelRow) -> str:
 
 
 def _context(row: ModelRow, glyphs: Glyphs) -> str:
-    return fmt.short(row.view.context) if row.view.context else glyphs.nothing
+    return fmt.short_count(row.view.context) if row.view.context else glyphs.nothing
 
 
 def _source(row: ModelRow) -> str:
     price = row.view.price
     if price is None:
         return "! no price"
-    source = "list" if price.source.startswith(LIST) else safe(price.source)
+    source = "list" if price.source.startswith(LIST_PRICE) else safe(price.source)
     return "free" if price.free else f"{source}{' old' if price.stale else ''}"
 
 
@@ -234,5 +234,5 @@ def _served_tone(row: ModelRow) -> str:
 
 def _month(row: ModelRow, glyphs: Glyphs) -> str:
     if row.month:
-        return fmt.outlay(row.month)
-    return f"{fmt.short(row.tokens)} tok" if row.tokens else glyphs.nothing
+        return fmt.short_cost(row.month)
+    return f"{fmt.short_count(row.tokens)} tok" if row.tokens else glyphs.nothing

@@ -8,9 +8,9 @@ from gateway.domain.limits import Limits
 from gateway.domain.patterns import matches
 from gateway.domain.views import TokenView
 from tui import budgets, cli_commands, field_values
-from tui.cli_commands import changed, command
-from tui.field_values import budget_bodies, expiry, line_like, patterns, required
-from tui.session import Session
+from tui.cli_commands import cli_command, if_changed
+from tui.field_values import budget_bodies, expiry, patterns, required, text_line_or_same
+from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.form import Field, Values
 
@@ -21,7 +21,7 @@ KEEP = "keep"
 """The value of an expiry that was not changed: what stands in its field is rounded."""
 
 
-def fields(session: Session, token: TokenView | None, *, copy: bool = False) -> list[Field]:
+def fields(session: ConsoleSession, token: TokenView | None, *, copy: bool = False) -> list[Field]:
     """The fields, filled from a token if there is one; a copy has another name."""
     groups = sorted(group.name for group in session.board.groups) or ["default"]
     group = token.group if token else "default" if "default" in groups else groups[0]
@@ -62,7 +62,7 @@ def fields(session: Session, token: TokenView | None, *, copy: bool = False) -> 
             label="Note",
             value=token.note if token else "",
             hint="a line for you",
-            parse=line_like(token.note if token else ""),
+            parse=text_line_or_same(token.note if token else ""),
         ),
     ]
 
@@ -83,7 +83,7 @@ def body(values: Values, token: TokenView | None = None) -> dict[str, Any]:
     return made
 
 
-def sees(session: Session, values: Mapping[str, Any]) -> str:
+def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
     """``this token sees 3 models: ...`` of the group and patterns typed so far."""
     group = next((one for one in session.board.groups if one.name == values["group"]), None)
     offered = group.sees if group else []
@@ -96,30 +96,30 @@ def sees(session: Session, values: Mapping[str, Any]) -> str:
     return f"this token sees {len(found)} model{'' if len(found) == 1 else 's'}: {shown}{more}"
 
 
-def add_twin(values: Mapping[str, str]) -> str:
+def add_command(values: Mapping[str, str]) -> str:
     """The command that makes such a token."""
     return _options(("token", "add", values["name"] or "NAME"), values, None)
 
 
-def edit_twin(token: TokenView, values: Mapping[str, str]) -> str:
+def edit_command(token: TokenView, values: Mapping[str, str]) -> str:
     """The command that changes the token to what the form says."""
     return _options(("token", "edit", token.name), values, token)
 
 
 def _options(words: tuple[str, ...], values: Mapping[str, str], token: TokenView | None) -> str:
     stop = values["stop_when_empty"].startswith("stop")
-    models = changed(values["models"], field_values.names_text(token.models) if token else "")
-    expires = changed(values["expires"], _expiry(token))
-    text = command(
+    models = if_changed(values["models"], field_values.names_text(token.models) if token else "")
+    expires = if_changed(values["expires"], _expiry(token))
+    text = cli_command(
         *words,
-        rename=changed(values["name"], token.name) if token else None,
-        group=changed(values["group"], token.group if token else ""),
-        models=models if models is None else cli_commands.joined(patterns(models)) or "*",
+        rename=if_changed(values["name"], token.name) if token else None,
+        group=if_changed(values["group"], token.group if token else ""),
+        models=models if models is None else cli_commands.comma_list(patterns(models)) or "*",
         expires=expires if expires is None else expires or "never",
-        note=changed(values["note"], token.note if token else ""),
+        note=if_changed(values["note"], token.note if token else ""),
     )
-    text += cli_commands.budgets(values, token.budgets if token else ())
-    text += cli_commands.limits(values["limits"], token.limits if token else Limits())
+    text += cli_commands.budget_options(values, token.budgets if token else ())
+    text += cli_commands.limit_options(values["limits"], token.limits if token else Limits())
     if stop != (token.stop_when_empty if token else False):
         text += " --stop-when-empty" if stop else " --finish-when-empty"
     return text

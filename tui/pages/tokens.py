@@ -1,7 +1,7 @@
 """Tokens page: the keys that clients present, what they may spend, and how to use them."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from textual.content import Content
@@ -11,22 +11,22 @@ from gateway.domain.units import Nanos
 from gateway.domain.views import NewToken, TokenView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.alerts import used
-from tui.budgets import brief, forecast, tightest, tone
+from tui.alerts import used_share
+from tui.budgets import budget_line, budget_tone, forecast, tightest
 from tui.charts import spark
-from tui.cli_commands import command
+from tui.cli_commands import cli_command
 from tui.field_values import limits_words
 from tui.glyphs import Glyphs
 from tui.listing import Column, RowCache
 from tui.pages import list_page
-from tui.pages.base import Verb
-from tui.pages.list_page import TrendListing, TrendPage, seek
-from tui.pages.token_form import add_twin, body, edit_twin, fields, sees
-from tui.session import Session
-from tui.text import Card, content, lines, safe
+from tui.pages.base import AnyPage, Verb
+from tui.pages.list_page import TrendListing, TrendPage, select_row
+from tui.pages.token_form import add_command, body, edit_command, fields, visible_models
+from tui.session import ConsoleSession
+from tui.text import TextCard, content, lines, safe
 from tui.widgets.connect import Connect
-from tui.widgets.dialogs import tell
-from tui.widgets.form import Form, Plan
+from tui.widgets.dialogs import toast
+from tui.widgets.form import Form, FormPlan
 from tui.widgets.why import WhyScreen
 
 GAUGE = 8
@@ -48,15 +48,15 @@ class TokenListing(TrendListing[TokenRow]):
 
     noun = "token"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
-        self._steady = RowCache[TokenRow](self.key)
+        self._cache = RowCache[TokenRow](self.key)
 
     def columns(self) -> Sequence[Column[TokenRow]]:
         return [*_name_columns(self.session.glyphs), *_money_columns(self.session.glyphs)]
 
     def rows(self) -> Sequence[TokenRow]:
-        return self._steady.keep(map(self._row, self.session.board.tokens))
+        return self._cache.keep(map(self._row, self.session.board.tokens))
 
     def key(self, row: TokenRow) -> Hashable:
         return row.view.id
@@ -64,27 +64,33 @@ class TokenListing(TrendListing[TokenRow]):
     def name(self, row: TokenRow) -> str:
         return row.view.name
 
-    def twin(self, row: TokenRow) -> str:
-        return "tollkeeper " + command("token", "show", safe(row.view.name))
+    def command(self, row: TokenRow) -> str:
+        return "tollkeeper " + cli_command("token", "show", safe(row.view.name))
 
     def lead(self, width: int) -> Content:
         tokens = self.session.board.tokens
         on = sum(token.state == "active" for token in tokens)
-        tight = max(tokens, key=_tightness, default=None)
+        tight = max(tokens, key=_used_most, default=None)
         parts = [(f" {len(tokens)} token{'' if len(tokens) == 1 else 's'} {self.session.glyphs.dot} {on} on", "")]
-        if tight is not None and (share := _tightness(tight)) >= 0.9:
-            parts.append((f" {self.session.glyphs.dot} {safe(tight.name, 30)} is at {fmt.share(share)}", tone(share)))
+        if tight is not None and (share := _used_most(tight)) >= 0.9:
+            parts.append(
+                (f" {self.session.glyphs.dot} {safe(tight.name, 30)} is at {fmt.percent(share)}", budget_tone(share))
+            )
         parts.append(("   c shows how to use one, with a test call", "dim"))
         return content(*parts)
 
     def detail(self, row: TokenRow, width: int) -> Content:
         token, session = row.view, self.session
-        card, now = Card(width), session.now()
+        card, now = TextCard(width), session.now()
         since = fmt.moment(token.created_ms, now)
         card.line((safe(token.name), "bold"), f"   {safe(token.hint)}   group {safe(token.group)}", _state(token))
         for budget in token.budgets:
             said_ = forecast(budget, now, token.created_ms)
-            card.row(budget.window.value, (brief(budget, GAUGE, session.glyphs), tone(used(budget))), f"   {said_}")
+            card.row(
+                budget.window.value,
+                (budget_line(budget, GAUGE, session.glyphs), budget_tone(used_share(budget))),
+                f"   {said_}",
+            )
         if not token.budgets:
             card.row("budget", ("none of its own", "dim"))
         self._history(card, row, width)
@@ -121,18 +127,20 @@ class TokenListing(TrendListing[TokenRow]):
                 expires = f"in {fmt.age(token.expires_ms - now)}"
         return TokenRow(token, today.cost_nanos if today else Nanos(0), seen, expires)
 
-    def _history(self, card: Card, row: TokenRow, width: int) -> None:
+    def _history(self, card: TextCard, row: TokenRow, width: int) -> None:
         room = min(30, max(10, width - 50))
         costs = self.trends.values(row.view.id, lambda one: one.cost_nanos)
         total = self.trends.totals.get(row.view.id)
-        told = f" {fmt.purse(row.today)} today, {dollars(row.view.spent_nanos)} in all, {row.view.calls:,} calls"
+        told = (
+            f" {fmt.dollar_amount(row.today)} today, {dollars(row.view.spent_nanos)} in all, {row.view.calls:,} calls"
+        )
         if total is not None and total.calls:
-            told += f", errors {fmt.share(total.errors / total.calls)}"
+            told += f", errors {fmt.percent(total.errors / total.calls)}"
         card.row("30 days", (spark(costs, room, self.session.glyphs), "live"), told)
 
 
-def _tightness(token: TokenView) -> float:
-    return max(map(used, token.budgets), default=0.0) if token.enabled else 0.0
+def _used_most(token: TokenView) -> float:
+    return max(map(used_share, token.budgets), default=0.0) if token.enabled else 0.0
 
 
 def _state(token: TokenView) -> tuple[str, str]:
@@ -161,15 +169,15 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         "Budget",
         GAUGE + 16,
         lambda r: _budget(r.view, glyphs),
-        tone=lambda r: tone(_tightness(r.view)),
-        sort=lambda r: _tightness(r.view),
+        tone=lambda r: budget_tone(_used_most(r.view)),
+        sort=lambda r: _used_most(r.view),
     )
     yield Column("window", "Window", 6, lambda r: _window(r.view), rank=6, tone=_dim)
     yield Column(
         "today",
         "Today",
         9,
-        lambda r: fmt.outlay(r.today) if r.today else glyphs.nothing,
+        lambda r: fmt.short_cost(r.today) if r.today else glyphs.nothing,
         right=True,
         sort=lambda r: r.today,
     )
@@ -183,7 +191,7 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         sort=lambda r: r.view.expires_ms or 1 << 62,
     )
     yield Column("seen", "Seen", 5, lambda r: r.seen, right=True, sort=lambda r: -(r.view.last_used_ms or 0))
-    yield Column("spent", "Spent", 9, lambda r: fmt.outlay(r.view.spent_nanos), right=True, rank=7, extra=True)
+    yield Column("spent", "Spent", 9, lambda r: fmt.short_cost(r.view.spent_nanos), right=True, rank=7, extra=True)
     yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=7, extra=True)
     yield Column("sees", "Models", 6, lambda r: str(len(r.view.sees)), right=True, rank=8, extra=True)
 
@@ -202,7 +210,7 @@ def _mark_tone(token: TokenView) -> str:
 
 def _budget(token: TokenView, glyphs: Glyphs) -> str:
     tight = tightest(token.budgets)
-    return "unlimited" if tight is None else brief(tight, GAUGE, glyphs)
+    return "unlimited" if tight is None else budget_line(tight, GAUGE, glyphs)
 
 
 def _window(token: TokenView) -> str:
@@ -210,101 +218,97 @@ def _window(token: TokenView) -> str:
     return "" if tight is None else tight.window.value
 
 
-TokensPage = Any
-"""The page; it imports this file."""
-
-
-def chosen(page: TokensPage) -> TokenView | None:
+def selected_token(page: AnyPage) -> TokenView | None:
     """The token under the cursor; says so if there is none."""
     row = page.table.current
     if row is None:
-        tell(page, "there is no token here; n makes one")
+        toast(page, "there is no token here; n makes one")
     return None if row is None else row.view
 
 
-async def new(page: TokensPage) -> None:
+async def new(page: AnyPage) -> None:
     """Make a token; its key is shown once, on the card that tells how to use it."""
-    await _make(page, None)
+    await _create(page, None)
 
 
-async def duplicate(page: TokensPage) -> None:
+async def duplicate(page: AnyPage) -> None:
     """A new token like this one, with a key of its own."""
-    if (token := chosen(page)) is not None:
-        await _make(page, token)
+    if (token := selected_token(page)) is not None:
+        await _create(page, token)
 
 
-async def edit(page: TokensPage) -> None:
+async def edit(page: AnyPage) -> None:
     """Change the token under the cursor."""
-    token, session = chosen(page), page.session
+    token, session = selected_token(page), page.session
     if token is None:
         return
-    plan = Plan(
+    plan = FormPlan(
         title=f"Token {token.name}",
         fields=fields(session, token),
         save=lambda values: session.client.edit_token(token.id, body(values)),
-        twin=lambda values: edit_twin(token, values),
-        live=lambda values: sees(session, values),
+        command=lambda values: edit_command(token, values),
+        live=lambda values: visible_models(session, values),
     )
     if await page.ask(Form(plan)) is not None:
-        tell(page, f"token {token.name} was changed; u takes it back")
+        toast(page, f"token {token.name} was changed; u takes it back")
 
 
-async def toggle(page: TokensPage) -> None:
+async def toggle(page: AnyPage) -> None:
     """Refuse the token's calls, or accept them again."""
-    if (token := chosen(page)) is not None:
+    if (token := selected_token(page)) is not None:
         await page.session.client.edit_token(token.id, {"enabled": not token.enabled})
-        tell(page, f"token {token.name} is {'off: its clients get 401' if token.enabled else 'on'}; u takes it back")
+        toast(page, f"token {token.name} is {'off: its clients get 401' if token.enabled else 'on'}; u takes it back")
 
 
-async def rotate(page: TokensPage) -> None:
+async def rotate(page: AnyPage) -> None:
     """A new key for the token; the old one stops working at once."""
-    token = chosen(page)
+    token = selected_token(page)
     if token is None:
         return
-    breaks = f"The old key stops working at once. {_used(page, token)}"
+    breaks = f"The old key stops working at once. {_usage_warning(page, token)}"
     if await page.sure(f"Give {token.name} a new key?", breaks, "New key"):
-        await _show(page, await page.session.client.rotate_token(token.id))
+        await _show_key(page, await page.session.client.rotate_token(token.id))
 
 
-async def delete(page: TokensPage) -> None:
+async def delete(page: AnyPage) -> None:
     """Remove the token, after asking."""
-    token = chosen(page)
+    token = selected_token(page)
     if token is None:
         return
-    breaks = f"{_used(page, token)} Those clients get 401 at once. History stays."
+    breaks = f"{_usage_warning(page, token)} Those clients get 401 at once. History stays."
     if await page.sure(f"Delete {token.name}?", breaks, "Delete"):
         await page.session.client.remove_token(token.id)
-        tell(page, f"deleted token {token.name}; u takes it back")
+        toast(page, f"deleted token {token.name}; u takes it back")
 
 
-async def connect(page: TokensPage) -> None:
+async def connect(page: AnyPage) -> None:
     """How to use this token, with a test call."""
-    if (token := chosen(page)) is not None:
+    if (token := selected_token(page)) is not None:
         await page.ask(Connect(page.session, token))
 
 
-async def _make(page: TokensPage, like: TokenView | None) -> None:
+async def _create(page: AnyPage, like: TokenView | None) -> None:
     session = page.session
-    plan = Plan(
+    plan = FormPlan(
         title="New token" if like is None else f"New token like {like.name}",
         fields=fields(session, like, copy=True),
         save=lambda values: session.client.add_token(body(values, like)),
-        twin=add_twin,
-        live=lambda values: sees(session, values),
+        command=add_command,
+        live=lambda values: visible_models(session, values),
         verb="Make it",
     )
     made = await page.ask(Form(plan))
     if made is not None:
-        await _show(page, made)
+        await _show_key(page, made)
 
 
-async def _show(page: TokensPage, made: NewToken) -> None:
+async def _show_key(page: AnyPage, made: NewToken) -> None:
     """The only time that the key is shown."""
-    seek(page, made.token.id)
+    select_row(page, made.token.id)
     await page.ask(Connect(page.session, made.token, key=made.key))
 
 
-def _used(page: TokensPage, token: TokenView) -> str:
+def _usage_warning(page: AnyPage, token: TokenView) -> str:
     """How much it is in use."""
     if token.last_used_ms is None:
         return "It was never used."
@@ -312,9 +316,9 @@ def _used(page: TokensPage, token: TokenView) -> str:
     return f"{safe(token.name)} made {token.calls:,} calls, the last one {ago if ago == 'now' else ago + ' ago'}."
 
 
-async def why(page: TokensPage) -> None:
+async def why(page: AnyPage) -> None:
     """What the token's calls would get."""
-    if (token := chosen(page)) is not None:
+    if (token := selected_token(page)) is not None:
         await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
 
 
@@ -330,7 +334,7 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
-class Tokens(TrendPage[TokenRow]):
+class TokensPage(TrendPage[TokenRow]):
     """A table of tokens."""
 
     scopes = ("entity", "tokens", "list")
@@ -338,5 +342,5 @@ class Tokens(TrendPage[TokenRow]):
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
     by = "token"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "tokens", TokenListing(session))

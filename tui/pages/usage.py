@@ -13,11 +13,11 @@ from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, Summary, SumRow
 from tui import format as fmt
 from tui.actions import bindings
-from tui.alerts import used
-from tui.budgets import brief, forecast, tone
-from tui.pages.base import Page, Verb
-from tui.pages.usage_chart import VALUES, beside, chart, legend, ranking, together
-from tui.session import Session
+from tui.alerts import used_share
+from tui.budgets import budget_line, budget_tone, forecast
+from tui.pages.base import ConsolePage, Verb
+from tui.pages.usage_chart import MEASURES, chart, legend, ranking, side_by_side, steps_per_cell
+from tui.session import ConsoleSession
 from tui.text import Part, cell, content, lines, safe
 from tui.trends import Trends, days, hours, trends
 from tui.widgets.text_block import TextBlock
@@ -34,7 +34,7 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 DIMENSIONS = ("model", "token", "channel", "group", "app")
 RANKED = ("token", "model", "channel", "app")
 
-GAP_MS = 10_000
+REFRESH_MS = 10_000
 """Between two askings, and only after calls."""
 
 LEGEND = 34
@@ -44,7 +44,7 @@ SIDE_BY_SIDE = 96
 GAUGE = 14
 
 
-class Found(msgspec.Struct, frozen=True):
+class UsageSums(msgspec.Struct, frozen=True):
     """What the server said about one choice of period and dimension."""
 
     trends: Trends
@@ -52,11 +52,11 @@ class Found(msgspec.Struct, frozen=True):
     rankings: Mapping[str, Sequence[SumRow]]
 
 
-def turn(choice: str, options: Sequence[str]) -> Verb:
+def next_option(choice: str, options: Sequence[str]) -> Verb:
     """A verb that goes to the next of some options."""
 
     def verb(page: Any) -> None:
-        choices = page.session.remembered.view("usage").choices
+        choices = page.session.state.view("usage").choices
         at = options.index(page.choice(choice, options))
         choices[choice] = options[(at + 1) % len(options)]
         page.renew()
@@ -64,21 +64,21 @@ def turn(choice: str, options: Sequence[str]) -> Verb:
     return verb
 
 
-class Usage(Page):
+class UsagePage(ConsolePage):
     """A chart, rankings, budgets."""
 
-    DEFAULT_CSS = "Usage .lead { height: 1; }"
+    DEFAULT_CSS = "UsagePage .lead { height: 1; }"
     scopes = ("usage",)
     verbs: ClassVar[Mapping[str, Verb]] = {
-        "period": turn("period", list(PERIODS)),
-        "value": turn("value", list(VALUES)),
-        "by": turn("by", DIMENSIONS),
+        "period": next_option("period", list(PERIODS)),
+        "value": next_option("value", list(MEASURES)),
+        "by": next_option("by", DIMENSIONS),
     }
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "usage")
-        self._found: Found | None = None
+        self._found: UsageSums | None = None
         self._asked: tuple[str, str, int, int] | None = None
         """Period, dimension, moment and number of calls of the last asking."""
 
@@ -91,7 +91,7 @@ class Usage(Page):
 
     def choice(self, name: str, options: Sequence[str]) -> str:
         """What is chosen; the first option if that makes no sense any more."""
-        chosen = self.session.remembered.view("usage").choices.get(name, "")
+        chosen = self.session.state.view("usage").choices.get(name, "")
         return chosen if chosen in options else options[0]
 
     def renew(self) -> None:
@@ -106,14 +106,16 @@ class Usage(Page):
         parts: list[Part | str] = []
         for name, options, key in (
             ("period", list(PERIODS), "p"),
-            ("value", list(VALUES), "v"),
+            ("value", list(MEASURES), "v"),
             ("by", DIMENSIONS, "b"),
         ):
             parts += [(f" {key} ", "key"), (f"{name} ", "dim"), (f"{self.choice(name, options)}  ", "bold")]
         if (found := self._found) is not None:
             total = found.total
-            tokens = fmt.short(total.input_tokens + total.output_tokens)
-            parts.append(dot.join((f" {fmt.purse(total.cost_nanos)}", f"{tokens} tok", f"{total.calls:,} calls")))
+            tokens = fmt.short_count(total.input_tokens + total.output_tokens)
+            parts.append(
+                dot.join((f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", f"{total.calls:,} calls"))
+            )
         return content(*parts)
 
     def draw(self, width: int, height: int) -> Content:
@@ -127,25 +129,25 @@ class Usage(Page):
                 content((" No calls in this time.", "bold")),
                 content(" p chooses another; 2, c tells how a client calls"),
             )
-        value = VALUES[self.choice("value", list(VALUES))]
+        value = MEASURES[self.choice("value", list(MEASURES))]
         wide = width >= SIDE_BY_SIDE
         room = width - LEGEND - 2 if wide else width
         tall = max(6, min(16, height // 2 if wide else height // 2 - 2))
         rows = [content((f" {value.name} {self._step(found, room)}", "bold"))]
         drawn = chart(found.trends, value, room, tall, glyphs)
         named = legend(found.trends, value, LEGEND, max(3, tall - 2) if wide else 4, glyphs)
-        rows += beside(drawn, named, room + 2) if wide else [*drawn, *(content("  ", line) for line in named)]
+        rows += side_by_side(drawn, named, room + 2) if wide else [*drawn, *(content("  ", line) for line in named)]
         rows.append(content(""))
         rows += self._rankings(found, width)
         return lines(*rows, content(""), *self._budgets())
 
-    def _step(self, found: Found, width: int) -> str:
+    def _step(self, found: UsageSums, width: int) -> str:
         """What one bar is about."""
-        step, chunk = PERIODS[self.choice("period", list(PERIODS))][0], together(found.trends, width)
+        step, chunk = PERIODS[self.choice("period", list(PERIODS))][0], steps_per_cell(found.trends, width)
         return f"in {chunk} {step}s" if chunk > 1 else "an hour" if step == "hour" else "a day"
 
-    def _rankings(self, found: Found, width: int) -> list[Content]:
-        value = VALUES[self.choice("value", list(VALUES))]
+    def _rankings(self, found: UsageSums, width: int) -> list[Content]:
+        value = MEASURES[self.choice("value", list(MEASURES))]
         across = 4 if width >= 180 else 2 if width >= 76 else 1
         each = width // across
         blocks = [ranking(by, found.rankings[by], value, each - 1, self.session.glyphs) for by in RANKED]
@@ -153,7 +155,7 @@ class Usage(Page):
         for at in range(0, len(blocks), across):
             row = blocks[at]
             for number, block in enumerate(blocks[at + 1 : at + across], 1):
-                row = beside(row, block, each * number)
+                row = side_by_side(row, block, each * number)
             rows += [*row, content("")]
         return rows[:-1]
 
@@ -161,10 +163,16 @@ class Usage(Page):
         now, glyphs = self.session.now(), self.session.glyphs
         rows = []
         for name, since, budget in self._all_budgets():
-            part = used(budget)
+            part = used_share(budget)
             told = forecast(budget, now, since)
             head = f"   {cell(safe(name), 20)} {budget.window.value:<6} "
-            rows.append(content(head, (brief(budget, GAUGE, glyphs), tone(part)), (f"   {told}", tone(part) or "dim")))
+            rows.append(
+                content(
+                    head,
+                    (budget_line(budget, GAUGE, glyphs), budget_tone(part)),
+                    (f"   {told}", budget_tone(part) or "dim"),
+                )
+            )
         title = content((" budgets", "bold"), ("" if rows else "   none; e on pages 2, 3 and 6 sets them", "dim"))
         return [title, *rows]
 
@@ -174,7 +182,7 @@ class Usage(Page):
         found = [("the account", now, budget) for budget in (board.account.budgets if board.account else ())]
         found += [(f"group {g.name}", g.created_ms, budget) for g in board.groups for budget in g.budgets]
         found += [(f"token {t.name}", t.created_ms, budget) for t in board.tokens for budget in t.budgets]
-        return sorted(found, key=lambda one: -used(one[2]))
+        return sorted(found, key=lambda one: -used_share(one[2]))
 
     def _due(self) -> bool:
         board = self.session.board
@@ -182,7 +190,7 @@ class Usage(Page):
         asked = (self.choice("period", list(PERIODS)), self.choice("by", DIMENSIONS))
         now = self.session.now()
         last = self._asked
-        if last is not None and last[:2] == asked and (now - last[2] < GAP_MS or calls == last[3]):
+        if last is not None and last[:2] == asked and (now - last[2] < REFRESH_MS or calls == last[3]):
             return False
         self._asked = (*asked, now, calls)
         return True
@@ -200,5 +208,5 @@ class Usage(Page):
             self._asked = None
             return  # the header says that the server is gone
         rankings = {one: others.get(one, main).rows for one in RANKED}
-        self._found = Found(trends(main, starts), main.total, rankings)
+        self._found = UsageSums(trends(main, starts), main.total, rankings)
         self.renew()

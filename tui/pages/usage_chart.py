@@ -29,50 +29,52 @@ TONES = ("live", "", "ok", "dim")
 """Of the fills; they read without."""
 
 
-class Value(msgspec.Struct, frozen=True):
+class Measure(msgspec.Struct, frozen=True):
     """One thing that can be drawn."""
 
     name: str
-    of: Callable[[SumRow], float]
+    number: Callable[[SumRow], float]
     text: Callable[[float], str]
     adds_up: bool = True
     """False: it is a mean, drawn as a line."""
 
 
-def waited(row: SumRow) -> float:
+def mean_first_byte_ms(row: SumRow) -> float:
     """Mean milliseconds to the first byte, over calls that did not fail."""
     return row.first_byte_ms / max(1, row.calls - row.errors)
 
 
 def _money(nanos: float) -> str:
-    return fmt.outlay(round(nanos))
+    return fmt.short_cost(round(nanos))
 
 
-VALUES: Mapping[str, Value] = {
-    "cost": Value("cost", lambda row: row.cost_nanos, _money),
-    "calls": Value("calls", lambda row: row.calls, lambda n: fmt.short(round(n))),
-    "tokens": Value("tokens", lambda row: row.input_tokens + row.output_tokens, lambda n: fmt.short(round(n))),
-    "errors": Value("errors", lambda row: row.errors, lambda n: fmt.short(round(n))),
-    "latency": Value("latency to the first byte", waited, lambda ms: fmt.seconds(round(ms)), adds_up=False),
+MEASURES: Mapping[str, Measure] = {
+    "cost": Measure("cost", lambda row: row.cost_nanos, _money),
+    "calls": Measure("calls", lambda row: row.calls, lambda n: fmt.short_count(round(n))),
+    "tokens": Measure("tokens", lambda row: row.input_tokens + row.output_tokens, lambda n: fmt.short_count(round(n))),
+    "errors": Measure("errors", lambda row: row.errors, lambda n: fmt.short_count(round(n))),
+    "latency": Measure(
+        "latency to the first byte", mean_first_byte_ms, lambda ms: fmt.seconds(round(ms)), adds_up=False
+    ),
 }
 
 
-def order(trends: Trends, value: Value) -> list[SumRow]:
+def largest_first(trends: Trends, value: Measure) -> list[SumRow]:
     """The rows of all keys, the largest first."""
-    return sorted(trends.totals.values(), key=lambda row: -value.of(row))
+    return sorted(trends.totals.values(), key=lambda row: -value.number(row))
 
 
-def chart(trends: Trends, value: Value, width: int, height: int, glyphs: Glyphs) -> list[Content]:
+def chart(trends: Trends, value: Measure, width: int, height: int, glyphs: Glyphs) -> list[Content]:
     """Bars or a line over the time, with the axes; ``height`` lines of it, and two below."""
-    room, chunk = width - AXIS - 2, together(trends, width)
+    room, chunk = width - AXIS - 2, steps_per_cell(trends, width)
     starts = trends.starts[::chunk]
     each = max(1, room // max(1, len(starts)))
     if value.adds_up:
-        columns = [_added(part) for part in _chunks(_columns(trends, value), chunk)]
+        columns = [_summed(part) for part in _chunks(_columns(trends, value), chunk)]
         top = max(map(sum, columns), default=0.0)
-        rows = [list(_spread(row, each)) for row in charts.stacked(columns, height, glyphs, top or 1)]
+        rows = [list(_bar_cells(row, each)) for row in charts.stacked(columns, height, glyphs, top or 1)]
     else:
-        values = [max(part) for part in _chunks(merged(trends, value), chunk)]
+        values = [max(part) for part in _chunks(totals(trends, value), chunk)]
         top = max(values, default=0.0)
         rows = [[(text, "live")] for text in charts.line(values, each * len(starts), height, glyphs, top or 1)]
     steps = charts.scale(top, height)
@@ -86,52 +88,52 @@ def chart(trends: Trends, value: Value, width: int, height: int, glyphs: Glyphs)
     return [*lines, content((_dates(starts, each, AXIS + 2), "dim"))]
 
 
-def together(trends: Trends, width: int) -> int:
+def steps_per_cell(trends: Trends, width: int) -> int:
     """How many hours or days have to share a cell of the chart."""
     return max(1, -(-len(trends.starts) // max(1, width - AXIS - 2)))
 
 
-def merged(trends: Trends, value: Value) -> list[float]:
+def totals(trends: Trends, value: Measure) -> list[float]:
     """The value of all keys together, an hour or day."""
     found = []
     for start in trends.starts:
         rows = [series[start] for series in trends.series.values() if start in series]
-        found.append(value.of(_sum(rows)) if rows else 0.0)
+        found.append(value.number(_sum(rows)) if rows else 0.0)
     return found
 
 
-def legend(trends: Trends, value: Value, width: int, count: int, glyphs: Glyphs) -> list[Content]:
+def legend(trends: Trends, value: Measure, width: int, count: int, glyphs: Glyphs) -> list[Content]:
     """The largest values with their fills and shares, and what the others come to."""
-    rows = order(trends, value)
-    total = sum(map(value.of, rows)) or 1.0
+    rows = largest_first(trends, value)
+    total = sum(map(value.number, rows)) or 1.0
     lines = []
     for number, row in enumerate(rows[:count]):
         fill = min(number, SERIES)
         mark = glyphs.fills[fill] if value.adds_up else glyphs.dot
-        lines.append(_legend_line((mark, TONES[fill]), _name(row), value, value.of(row), total, width))
+        lines.append(_legend_line((mark, TONES[fill]), _name(row), value, value.number(row), total, width))
     if len(rows) > count:
         rest = rows[count:]
         name = f"{len(rest)} others"
-        lines.append(_legend_line((" ", ""), name, value, value.of(_sum(rest)), total, width))
+        lines.append(_legend_line((" ", ""), name, value, value.number(_sum(rest)), total, width))
     return lines
 
 
-def ranking(title: str, rows: Sequence[SumRow], value: Value, width: int, glyphs: Glyphs) -> list[Content]:
+def ranking(title: str, rows: Sequence[SumRow], value: Measure, width: int, glyphs: Glyphs) -> list[Content]:
     """The largest five as bars."""
-    best = sorted(rows, key=lambda row: -value.of(row))[:5]
-    top = max(map(value.of, best), default=0.0) or 1.0
+    best = sorted(rows, key=lambda row: -value.number(row))[:5]
+    top = max(map(value.number, best), default=0.0) or 1.0
     room = max(4, width - 30)
     lines = [content((cell(f" by {title}", width), "bold"))]
     for row in best:
-        bar = charts.gauge(value.of(row) / top, min(room, 16), glyphs)
-        text = f" {cell(_name(row), 14)} {bar} {value.text(value.of(row)):>9}"
+        bar = charts.gauge(value.number(row) / top, min(room, 16), glyphs)
+        text = f" {cell(_name(row), 14)} {bar} {value.text(value.number(row)):>9}"
         lines.append(content(cell(text, width)))
     if not best:
         lines.append(content((cell("   nothing yet", width), "dim")))
     return lines
 
 
-def beside(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
+def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
     """Two blocks side by side; ``width`` is the left one's."""
     rows = []
     for number in range(max(len(left), len(right))):
@@ -145,14 +147,14 @@ def _chunks(values: Sequence[T], size: int) -> list[Sequence[T]]:
     return [values[at : at + size] for at in range(0, len(values), size)]
 
 
-def _added(columns: Sequence[Sequence[float]]) -> list[float]:
+def _summed(columns: Sequence[Sequence[float]]) -> list[float]:
     return [sum(part) for part in zip(*columns, strict=True)]
 
 
-def _columns(trends: Trends, value: Value) -> list[list[float]]:
+def _columns(trends: Trends, value: Measure) -> list[list[float]]:
     """A stack an hour or day: the largest keys, and all others together."""
-    keys = [row.key for row in order(trends, value)]
-    series = [trends.values(key, value.of) for key in keys]
+    keys = [row.key for row in largest_first(trends, value)]
+    series = [trends.values(key, value.number) for key in keys]
     own, others = series[:SERIES], series[SERIES:]
     if others:
         own.append([sum(part) for part in zip(*others, strict=True)])
@@ -161,7 +163,7 @@ def _columns(trends: Trends, value: Value) -> list[list[float]]:
     return [list(column) for column in zip(*own, strict=True)]
 
 
-def _spread(row: Sequence[charts.Cell], each: int) -> Iterator[Part]:
+def _bar_cells(row: Sequence[charts.ChartCell], each: int) -> Iterator[Part]:
     """Bars as wide as there is room, with a gap between them."""
     wide = max(1, each - 1) if each > 1 else 1
     for one in row:
@@ -184,8 +186,8 @@ def _dates(starts: Sequence[Millis], each: int, indent: int) -> str:
     return line
 
 
-def _legend_line(mark: Part, name: str, value: Value, number: float, total: float, width: int) -> Content:
-    share = f" {fmt.share(number / total):>5}" if value.adds_up else ""
+def _legend_line(mark: Part, name: str, value: Measure, number: float, total: float, width: int) -> Content:
+    share = f" {fmt.percent(number / total):>5}" if value.adds_up else ""
     told = f"{value.text(number):>9}{share}"
     return content(mark, f" {cell(name, max(4, width - len(told) - 3))} {told}")
 

@@ -19,23 +19,23 @@ from tui.text import content, lines, safe, safe_lines
 from tui.widgets.dialogs import BACK
 
 
-class Choice(Widget, can_focus=True):
+class Picker(Widget, can_focus=True):
     """Its value is always one of the options."""
 
     DEFAULT_CSS = """
-    Choice { height: 1; width: 1fr; }
-    Choice:focus { background: $block-cursor-background; color: $block-cursor-foreground; }
-    Choice:focus:nocolor { text-style: reverse; }
+    Picker { height: 1; width: 1fr; }
+    Picker:focus { background: $block-cursor-background; color: $block-cursor-foreground; }
+    Picker:focus:nocolor { text-style: reverse; }
     """
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("left,h", "turn(-1)", "Before"),
         Binding("right,l,space", "turn(1)", "Next"),
     ]
 
-    class Changed(Message):
+    class Picked(Message):
         """Another option was chosen."""
 
-        def __init__(self, choice: "Choice") -> None:
+        def __init__(self, choice: "Picker") -> None:
             self.choice = choice
             super().__init__()
 
@@ -56,17 +56,17 @@ class Choice(Widget, can_focus=True):
         at = self.options.index(self.value)
         self.value = self.options[(at + by) % len(self.options)]
         self.refresh()
-        self.post_message(self.Changed(self))
+        self.post_message(self.Picked(self))
 
     def on_click(self) -> None:
         self.focus()
         self.action_turn(1)
 
 
-class Checks(Widget, can_focus=True):
+class CheckList(Widget, can_focus=True):
     """``on`` holds the ids of those that are on."""
 
-    DEFAULT_CSS = "Checks { height: auto; width: 1fr; }"
+    DEFAULT_CSS = "CheckList { height: auto; width: 1fr; }"
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("up,k", "move(-1)", show=False),
         Binding("down,j", "move(1)", show=False),
@@ -161,7 +161,7 @@ class MultiSelect(ModalScreen[Any]):
             yield Static(Content(safe_lines(self._about)))
             yield Input(placeholder=HINT, compact=True)
             with VerticalScroll(classes="choices", can_focus=False):
-                yield Checks(self._options, self._on)
+                yield CheckList(self._options, self._on)
             keys = [("space", " one  "), ("a", " all or none  "), ("/", " look for  "), ("enter", " done  ")]
             keys += [("b", " back  ")] if self._back else []
             parts = [part for key, text in [*keys, ("esc", " leaves")] for part in ((key, "key"), (text, "dim"))]
@@ -169,15 +169,15 @@ class MultiSelect(ModalScreen[Any]):
 
     def on_mount(self) -> None:
         self.query_one(Input).display = False
-        self.query_one(Checks).focus()
+        self.query_one(CheckList).focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self.query_one(Checks).narrow(event.value)
+        self.query_one(CheckList).narrow(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """What was looked for stays narrowed; the keys are the list's again."""
         event.input.display = bool(event.value)
-        self.query_one(Checks).focus()
+        self.query_one(CheckList).focus()
 
     def action_look(self) -> None:
         field = self.query_one(Input)
@@ -190,7 +190,7 @@ class MultiSelect(ModalScreen[Any]):
         if field.display:
             field.value = ""
             field.display = False
-            self.query_one(Checks).focus()
+            self.query_one(CheckList).focus()
         else:
             self.dismiss(None)
 
@@ -199,7 +199,7 @@ class MultiSelect(ModalScreen[Any]):
             self.dismiss(BACK)
 
     def action_done(self) -> None:
-        self.dismiss(set(self.query_one(Checks).on))
+        self.dismiss(set(self.query_one(CheckList).on))
 
 
 class ChooseColumns(ModalScreen[list[str] | None]):
@@ -220,11 +220,11 @@ class ChooseColumns(ModalScreen[list[str] | None]):
         with Vertical(classes="dialog"):
             yield Static(Content.styled("Columns", "bold"), classes="title")
             with VerticalScroll(classes="choices", can_focus=False):
-                yield Checks([(c.id, c.title or c.id) for c in self._columns], self._chosen)
+                yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._chosen)
             yield Static(Content("space changes, enter is done, r the usual ones, esc as it was"), classes="hint")
 
     def action_leave(self, done: bool) -> None:  # noqa: FBT001 - Textual calls it
-        on = self.query_one(Checks).on
+        on = self.query_one(CheckList).on
         self.dismiss([c.id for c in self._columns if c.id in on] if done else None)
 
     def action_usual(self) -> None:

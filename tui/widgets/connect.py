@@ -19,10 +19,10 @@ from gateway.client.test_call import public_api
 from gateway.domain.errors import GatewayError
 from gateway.domain.views import CallView, TokenView
 from tui.receipt import receipt
-from tui.session import Session
+from tui.session import ConsoleSession
 from tui.terminal import copy
 from tui.text import Part, content, lines, safe, safe_lines
-from tui.widgets.dialogs import tell
+from tui.widgets.dialogs import toast
 
 PLACEHOLDER_MODEL = "MODEL"
 KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
@@ -50,7 +50,7 @@ class Connect(ModalScreen[None]):
         Binding("up", "scroll(-1)", show=False),
     ]
 
-    def __init__(self, session: Session, token: TokenView, key: str = "", *, first: str = "") -> None:
+    def __init__(self, session: ConsoleSession, token: TokenView, key: str = "", *, first: str = "") -> None:
         """``first``: a model with which a test call is made as soon as the card is open."""
         super().__init__()
         self._session = session
@@ -69,7 +69,7 @@ class Connect(ModalScreen[None]):
                 yield Static(classes="kinds")
                 yield Static(classes="text")
                 yield TokenTest(self._session, self._token, self._key)
-            yield Static(_keys(known=bool(self._key)), classes="keys")
+            yield Static(_key_hints(known=bool(self._key)), classes="keys")
 
     def on_mount(self) -> None:
         self.draw_text()
@@ -102,7 +102,7 @@ class Connect(ModalScreen[None]):
             "Python": lambda: card.python,
             "Node": lambda: card.node,
             "curl": lambda: card.curl,
-            "Apps": lambda: guide(url, model),
+            "Apps": lambda: app_guide(url, model),
         }
         return texts[KINDS[self._kind]]()
 
@@ -132,14 +132,14 @@ class Connect(ModalScreen[None]):
 
     def action_copy(self) -> None:
         copy(self.app, self.text())
-        tell(self, f"copied: {KINDS[self._kind]}")
+        toast(self, f"copied: {KINDS[self._kind]}")
 
     def action_copy_key(self) -> None:
         if self._key:
             copy(self.app, self._key)
-            tell(self, "the key was copied")
+            toast(self, "the key was copied")
         else:
-            tell(self, "the key was shown once; R on the page gives the token a new one", bad=True)
+            toast(self, "the key was shown once; R on the page gives the token a new one", bad=True)
 
     def action_scroll(self, by: int) -> None:
         self.query_one(".inside").scroll_relative(y=by, animate=False)
@@ -150,7 +150,7 @@ class Connect(ModalScreen[None]):
     def action_try(self) -> None:
         self.query_one(TokenTest).call(self._model)
 
-    def on_tried_done(self) -> None:
+    def on_token_test_done(self) -> None:
         """The receipt is longer than a small screen; its end tells the cost."""
         self.call_after_refresh(self.query_one(".inside").scroll_end, animate=False)
 
@@ -165,7 +165,7 @@ class Connect(ModalScreen[None]):
         return content((f"{safe(self._token.hint)}   the key was shown when it was made; R makes a new one", "dim"))
 
 
-def _keys(*, known: bool) -> Content:
+def _key_hints(*, known: bool) -> Content:
     parts: list[Part] = [(" t", "key"), (" test call  ", "dim"), ("y", "key"), (" copy text  ", "dim")]
     if known:
         parts += [("k", "key"), (" copy key  ", "dim")]
@@ -182,7 +182,7 @@ class TokenTest(Static):
     class Done(Message):
         """There is a receipt, or a reason."""
 
-    def __init__(self, session: Session, token: TokenView, key: str) -> None:
+    def __init__(self, session: ConsoleSession, token: TokenView, key: str) -> None:
         super().__init__(classes="said")
         self._session = session
         self._token = token
@@ -205,7 +205,7 @@ class TokenTest(Static):
     async def _call(self) -> None:
         session = self._session
         try:
-            call = await trial(session, self._token, self._model, self._key)
+            call = await make_test_call(session, self._token, self._model, self._key)
         except GatewayError as error:
             self.update(self._failure(error))
         else:
@@ -224,7 +224,7 @@ class TokenTest(Static):
             self.update(content((f"asking {safe(self._model, 60)} through the gateway ... {passed:.1f} s", "live")))
 
 
-async def trial(session: Session, token: TokenView, model: str, key: str = "") -> CallView:
+async def make_test_call(session: ConsoleSession, token: TokenView, model: str, key: str = "") -> CallView:
     """The finished call; ``key`` if it is known, else a pass for the token. Raises what /v1 refuses it with."""
     client = session.client
     present = key or await client.token_pass(token.id)
@@ -243,7 +243,7 @@ APPS: Sequence[tuple[str, str]] = (
 )
 
 
-def guide(url: str, model: str) -> str:
+def app_guide(url: str, model: str) -> str:
     """A line a program."""
     width = max(len(name) for name, _ in APPS)
     return "\n".join(f"{name:<{width}}  {text.format(url=url, model=model)}" for name, text in APPS)

@@ -128,14 +128,14 @@ class Busy(ModalScreen[Any]):
 
 
 SECONDS = 4.0
-BAD_SECONDS = 8.0
+ERROR_SECONDS = 8.0
 
 
-def tell(node: DOMNode, text: str, *, bad: bool = False) -> None:
+def toast(node: DOMNode, text: str, *, bad: bool = False) -> None:
     """Show a word for some seconds; the text may hold anything."""
     node.app.notify(
         safe_lines(text, lines=8),
         severity="error" if bad else "information",
-        timeout=BAD_SECONDS if bad else SECONDS,
+        timeout=ERROR_SECONDS if bad else SECONDS,
         markup=False,
     )

@@ -7,10 +7,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.actions import Action, key_text, of
+from tui.actions import Action, actions_in, key_text
 from tui.text import content
 
-LAST = tuple(action for action in of("app") if action.verb in ("help", "leave"))
+ALWAYS_SHOWN = tuple(action for action in actions_in("app") if action.verb in ("help", "leave"))
 """These are always there, at the right."""
 
 
@@ -31,10 +31,10 @@ class Footer(Widget):
         self.actions: Sequence[Action] = ()
 
     def render(self) -> Content:
-        shown = fitting(self.actions, self.size.width)
-        last = _width(LAST)
+        shown = fit_actions(self.actions, self.size.width)
+        last = _width(ALWAYS_SHOWN)
         parts = [part for action in shown for part in _parts(action)]
-        ends = [part for action in LAST for part in _parts(action)]
+        ends = [part for action in ALWAYS_SHOWN for part in _parts(action)]
         return content(*parts, " " * max(0, self.size.width - _width(shown) - last), *ends)
 
     def on_click(self, event: events.Click) -> None:
@@ -42,24 +42,29 @@ class Footer(Widget):
             self.post_message(self.Clicked(action))
 
 
-def fitting(actions: Sequence[Action], width: int) -> list[Action]:
+def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
     """The first of those that want to be shown, as many as fit beside the last ones."""
     shown: list[Action] = []
     for action in actions:
-        if action.shown and action.keys and action not in LAST and _width([*shown, action, *LAST]) <= width:
+        if (
+            action.shown
+            and action.keys
+            and action not in ALWAYS_SHOWN
+            and _width([*shown, action, *ALWAYS_SHOWN]) <= width
+        ):
             shown.append(action)
     return shown
 
 
 def action_at(actions: Sequence[Action], x: int, width: int) -> Action | None:
     """What stands in this column."""
-    shown = fitting(actions, width)
+    shown = fit_actions(actions, width)
     at = 0
     for action in shown:
         if at <= x < (at := at + _width([action])):
             return action
-    at = width - _width(LAST)
-    for action in LAST:
+    at = width - _width(ALWAYS_SHOWN)
+    for action in ALWAYS_SHOWN:
         if at <= x < (at := at + _width([action])):
             return action
     return None

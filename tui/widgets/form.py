@@ -18,11 +18,11 @@ from textual.suggester import SuggestFromList
 from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
-from tui.field_values import line
+from tui.field_values import text_line
 from tui.terminal import copy
 from tui.text import content, safe, safe_lines
-from tui.widgets.choices import Choice
-from tui.widgets.dialogs import BACK, tell
+from tui.widgets.choices import Picker
+from tui.widgets.dialogs import BACK, toast
 
 Values = Mapping[str, Any]
 """What the fields' parsers gave, by the ids of the fields."""
@@ -47,10 +47,10 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """What may be typed; the first that fits what stands there is offered, and taken with the right arrow."""
     secret: bool = False
     """Not shown while it is typed."""
-    parse: Callable[[str], Any] = line
+    parse: Callable[[str], Any] = text_line
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a form asks, and what is done with the answers."""
 
     title: str
@@ -64,7 +64,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there is a step before this one to go back to."""
     waits: str = ""
     """What is said while ``save`` takes its time."""
-    twin: Callable[[Values], str] = lambda _: ""
+    command: Callable[[Values], str] = lambda _: ""
     """The command that does the same, without ``tollkeeper`` in front; never with a secret in it.
 
     There is none if it raises BadRequest: what is typed makes no sense, or no command can say it.
@@ -73,7 +73,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence about what is typed so far."""
 
 
-class Fields(VerticalScroll, inherit_bindings=False):
+class FormFields(VerticalScroll, inherit_bindings=False):
     """Scrolls to the field that has the focus, and has no keys of its own: up and down are the form's."""
 
 
@@ -88,7 +88,7 @@ class Form(ModalScreen[Any]):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: FormPlan) -> None:
         super().__init__()
         self.plan = plan
         self._busy = False
@@ -98,11 +98,11 @@ class Form(ModalScreen[Any]):
             yield Static(Content.styled(safe(self.plan.title), "bold"), classes="title")
             if self.plan.intro:
                 yield Static(Content(safe_lines(self.plan.intro)), classes="intro")
-            with Fields(classes="fields", can_focus=False):
+            with FormFields(classes="fields", can_focus=False):
                 for field in self.plan.fields:
                     yield from _row(field)
             yield Static(classes="live")
-            yield Static(classes="twin")
+            yield Static(classes="command")
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="leave", compact=True)
                 if self.plan.back:
@@ -124,17 +124,17 @@ class Form(ModalScreen[Any]):
                 complaint, right = error.message, False
             self.complain(field.id, complaint)
         self.query_one(".live", Static).update(content((safe_lines(self.plan.live(values)) if right else "", "live")))
-        twin = self._twin()
-        self.query_one("#copy").display = bool(twin)
-        self.query_one(".twin", Static).update(content((f"$ {safe(twin)}" if twin else "", "dim")))
+        command = self._command()
+        self.query_one("#copy").display = bool(command)
+        self.query_one(".command", Static).update(content((f"$ {safe(command)}" if command else "", "dim")))
         return values if right else None
 
     def text_of(self, field: Field) -> str:
         """What stands in a field now; its own value while it is as it was, also where not all of that can be shown."""
         widget = self.query_one(f"#field-{field.id}")
         if isinstance(widget, Input):
-            return field.value if widget.value == _shown(field) else widget.value
-        return widget.value if isinstance(widget, Choice) else ""
+            return field.value if widget.value == _input_of(field) else widget.value
+        return widget.value if isinstance(widget, Picker) else ""
 
     def complain(self, field: str, complaint: str) -> None:
         """Show what is wrong with a field; nothing if it is right."""
@@ -143,7 +143,7 @@ class Form(ModalScreen[Any]):
         place.display = bool(complaint)
 
     @on(Input.Changed)
-    @on(Choice.Changed)
+    @on(Picker.Picked)
     def typed(self) -> None:
         """Another value stands there."""
         self.check()
@@ -152,8 +152,8 @@ class Form(ModalScreen[Any]):
         if event.button.id == "save":
             self.action_save()
         elif event.button.id == "copy":
-            copy(self.app, self._twin())
-            tell(self, "command copied")
+            copy(self.app, self._command())
+            toast(self, "command copied")
         elif event.button.id == "back":
             self.action_back()
         else:
@@ -199,19 +199,19 @@ class Form(ModalScreen[Any]):
         finally:
             self._busy = False
 
-    def _twin(self) -> str:
+    def _command(self) -> str:
         values = {}
         for field in self.plan.fields:
             text = self.text_of(field)
             values[field.id] = "..." if field.secret and text else text
         try:
-            text = self.plan.twin(values)
+            text = self.plan.command(values)
         except BadRequest:
             return ""
         return f"tollkeeper {text}" if text else ""
 
 
-def _shown(field: Field) -> str:
+def _input_of(field: Field) -> str:
     """The value a field begins with, as it stands there."""
     return safe(field.value, VALUE_LIMIT)
 
@@ -220,9 +220,9 @@ def _row(field: Field) -> ComposeResult:
     with Horizontal(classes="row"):
         yield Static(Content(safe(field.label)), classes="label")
         if field.options:
-            yield Choice(field.options, field.value, id=f"field-{field.id}")
+            yield Picker(field.options, field.value, id=f"field-{field.id}")
         else:
-            value = _shown(field)
+            value = _input_of(field)
             offer = SuggestFromList(field.suggest, case_sensitive=False) if field.suggest else None
             known = f"field-{field.id}"
             yield Input(value, placeholder=field.hint, password=field.secret, suggester=offer, compact=True, id=known)

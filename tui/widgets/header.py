@@ -12,7 +12,7 @@ from tui.actions import PAGES
 from tui.alerts import Alert, alerts
 from tui.board import Board
 from tui.glyphs import Glyphs
-from tui.session import Session
+from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
 
 NAME = "tollkeeper"
@@ -40,7 +40,7 @@ class Header(Widget):
             self.page = page
             super().__init__()
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(id="header")
         self._session = session
         self.page = PAGES[0].id
@@ -64,7 +64,7 @@ class Header(Widget):
             self.post_message(self.PageClicked(page))
 
 
-def state_line(session: Session, width: int) -> Content:
+def state_line(session: ConsoleSession, width: int) -> Content:
     """Server, running calls, today's spending; at the right what needs attention, as far as there is room."""
     right = _attention(session)
     wanted = min(ROOM, len(right[0].text) + 8) if right else 0
@@ -119,7 +119,7 @@ def _length(parts: Sequence[Part]) -> int:
     return sum(len(text) for text, _ in parts)
 
 
-def _state(session: Session, width: int, brief: int) -> list[Part]:
+def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     """From 0, everything, to BRIEFEST, the least."""
     board, glyphs = session.board, session.glyphs
     parts: list[Part] = [(f" {NAME}  " if brief < 2 else " ", "bold")]
@@ -140,9 +140,9 @@ def _today(board: Board, glyphs: Glyphs, brief: int) -> str:
     today = board.today
     if today is None:
         return ""
-    tokens = f" {glyphs.dot} {fmt.short(today.input_tokens + today.output_tokens)} tok"
-    return f"   today {fmt.purse(today.cost_nanos)}{tokens if brief < 1 else ''}"
+    tokens = f" {glyphs.dot} {fmt.short_count(today.input_tokens + today.output_tokens)} tok"
+    return f"   today {fmt.dollar_amount(today.cost_nanos)}{tokens if brief < 1 else ''}"
 
 
-def _attention(session: Session) -> Sequence[Alert]:
+def _attention(session: ConsoleSession) -> Sequence[Alert]:
     return alerts(session.board, session.now()) if session.link == "attached" else ()

@@ -9,8 +9,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.actions import Action, key_text, of
-from tui.text import Card, content
+from tui.actions import Action, actions_in, key_text
+from tui.text import TextCard, content
 from tui.widgets.text_block import Detail
 
 MOVES = (
@@ -50,7 +50,7 @@ class Help(ModalScreen[None]):
         """``noun`` is what the commands call the page's rows."""
         super().__init__()
         self._noun = noun
-        here = [a for a in of(*scopes) if a.verb in verbs]
+        here = [a for a in actions_in(*scopes) if a.verb in verbs]
         self._page = [a for a in here if a.scope != "list"]
         self._rows = [a for a in here if a.scope == "list"]
 
@@ -61,7 +61,7 @@ class Help(ModalScreen[None]):
             yield Static(Content("shift (in some terminals option) selects with the mouse; esc closes"), classes="hint")
 
     def on_mount(self) -> None:
-        self.query_one(Detail).show(lambda width: text(self._page, self._rows, width, self._noun))
+        self.query_one(Detail).show(lambda width: help_text(self._page, self._rows, width, self._noun))
 
     def action_scroll(self, by: int) -> None:
         """Down or up, by half a page."""
@@ -69,29 +69,29 @@ class Help(ModalScreen[None]):
         pane.scroll_relative(y=by * max(1, pane.size.height // 2), animate=False)
 
 
-def text(page: Collection[Action], rows: Collection[Action], width: int, noun: str = "") -> Content:
+def help_text(page: Collection[Action], rows: Collection[Action], width: int, noun: str = "") -> Content:
     """The whole page of help."""
     card = HelpCard(width, KEY_WIDTH)
     _section(card, "This page", [_row(a, noun) for a in page])
     _section(card, "Lists", [_row(a) for a in rows])
     _section(card, "Moving", MOVES)
-    _section(card, "Everywhere", [_row(a) for a in of("app")])
+    _section(card, "Everywhere", [_row(a) for a in actions_in("app")])
     _section(card, "Filter", FILTER)
     return card.content()
 
 
-class HelpCard(Card):
+class HelpCard(TextCard):
     """Keys are what one looks for."""
 
     tone = "key"
 
 
 def _row(action: Action, noun: str = "") -> tuple[str, Content]:
-    twin = f"   tollkeeper {action.twin.replace('NOUN', noun)}" if action.twin else ""
-    return key_text(action) or "in ^p", content(f"{action.label}: {action.help}", (twin, "dim"))
+    command = f"   tollkeeper {action.command.replace('NOUN', noun)}" if action.command else ""
+    return key_text(action) or "in ^p", content(f"{action.label}: {action.help}", (command, "dim"))
 
 
-def _section(card: Card, title: str, rows: Collection[tuple[str, str | Content]]) -> None:
+def _section(card: TextCard, title: str, rows: Collection[tuple[str, str | Content]]) -> None:
     if rows:
         card.line((title, "bold"))
         for key, what in rows:

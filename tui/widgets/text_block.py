@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.incidents import timeline
-from tui.session import Session
+from tui.session import ConsoleSession
 from tui.text import content
 
 Draw = Callable[[int, int], Content]
@@ -97,7 +97,7 @@ class IncidentList(ModalScreen[None]):
     DEFAULT_CSS = "IncidentList .dialog { height: 96%; }"
     BINDINGS = [Binding("escape,q,i", "dismiss", "Close")]  # noqa: RUF012 - Textual reads it and never changes it
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__()
         self._session = session
 

@@ -19,16 +19,16 @@ from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.units import MILLION
 from tui import format as fmt
-from tui.alerts import used
-from tui.budgets import brief, tone
-from tui.cli_commands import command
+from tui.alerts import used_share
+from tui.budgets import budget_line, budget_tone
+from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
 from tui.pages.models_table import price_text
-from tui.session import Session
+from tui.session import ConsoleSession
 from tui.terminal import copy
-from tui.text import Card, Part, content, lines, safe, safe_lines
-from tui.widgets.choices import Choice
-from tui.widgets.dialogs import tell
+from tui.text import Part, TextCard, content, lines, safe, safe_lines
+from tui.widgets.choices import Picker
+from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
 AGAIN_S = 2.0
@@ -50,12 +50,12 @@ class WhyScreen(ModalScreen[None]):
         Binding("Y", "copy", show=False),
     ]
 
-    def __init__(self, session: Session, token: str, model: str) -> None:
+    def __init__(self, session: ConsoleSession, token: str, model: str) -> None:
         super().__init__()
         self._session = session
         board = session.board
-        self._tokens = _with(token, sorted(one.name for one in board.tokens))
-        self._models = _with(model, sorted(one.name for one in board.models))
+        self._tokens = _including(token, sorted(one.name for one in board.tokens))
+        self._models = _including(model, sorted(one.name for one in board.models))
         self._token, self._model = token or self._tokens[0], model or self._models[0]
         self._found: Why | None = None
         self._trouble = ""
@@ -65,10 +65,10 @@ class WhyScreen(ModalScreen[None]):
             yield Static(Content.styled("What would a call get, and why", "bold"), classes="title")
             with Horizontal(classes="asked"):
                 yield Static("token")
-                yield Choice(self._tokens, self._token, id="token")
+                yield Picker(self._tokens, self._token, id="token")
             with Horizontal(classes="asked"):
                 yield Static("model")
-                yield Choice(self._models, self._model, id="model")
+                yield Picker(self._models, self._model, id="model")
             yield TextBlock()
             keys = (("left right", " another  "), ("tab", " token, model, text  "), ("Y", " command  "))
             parts = [part for key, text in (*keys, ("esc", " closes")) for part in ((key, "key"), (text, "dim"))]
@@ -89,22 +89,22 @@ class WhyScreen(ModalScreen[None]):
             return content((safe_lines(self._trouble), "bad"))
         if self._found is None:
             return content(("asking ...", "dim"))
-        told = reasons(self._found, self._session.now(), self._session.glyphs, width)
-        return lines(told, content(""), content((f" $ {self.twin()}", "dim")))
+        told = why_text(self._found, self._session.now(), self._session.glyphs, width)
+        return lines(told, content(""), content((f" $ {self.command()}", "dim")))
 
-    def twin(self) -> str:
+    def command(self) -> str:
         """The command that asks the same."""
-        return "tollkeeper " + command("why", safe(self._token), safe(self._model))
+        return "tollkeeper " + cli_command("why", safe(self._token), safe(self._model))
 
-    @on(Choice.Changed)
+    @on(Picker.Picked)
     def turned(self) -> None:
         """Another token or model."""
-        self._token, self._model = (self.query_one(f"#{id_}", Choice).value for id_ in ("token", "model"))
+        self._token, self._model = (self.query_one(f"#{id_}", Picker).value for id_ in ("token", "model"))
         self.ask()
 
     def action_copy(self) -> None:
-        copy(self.app, self.twin())
-        tell(self, f"copied:\n{self.twin()}")
+        copy(self.app, self.command())
+        toast(self, f"copied:\n{self.command()}")
 
     async def _ask(self) -> None:
         try:
@@ -114,7 +114,7 @@ class WhyScreen(ModalScreen[None]):
         self.query_one(TextBlock).show(self.drawn)
 
 
-def _with(name: str, names: Sequence[str]) -> list[str]:
+def _including(name: str, names: Sequence[str]) -> list[str]:
     """The names, and this one if it is not among them: a model that nobody offers can be asked about too."""
     return [*names] if name in names else [name, *names] if name else [*names] or ["none"]
 
@@ -125,9 +125,9 @@ LONG = 1_000
 """Characters of a message that is to be read whole."""
 
 
-def reasons(found: Why, now: int, glyphs: Glyphs, width: int) -> Content:
+def why_text(found: Why, now: int, glyphs: Glyphs, width: int) -> Content:
     """All of it, in lines of at most ``width`` cells."""
-    card = Card(width, label=LABEL)
+    card = TextCard(width, label=LABEL)
     _verdict(card, found, glyphs)
     card.line("")
     seen: Part = (glyphs.ok, "ok") if found.visible else (glyphs.failed, "bad")
@@ -145,7 +145,7 @@ def reasons(found: Why, now: int, glyphs: Glyphs, width: int) -> Content:
     return card.content()
 
 
-def _verdict(card: Card, found: Why, glyphs: Glyphs) -> None:
+def _verdict(card: TextCard, found: Why, glyphs: Glyphs) -> None:
     if found.works:
         card.row("verdict", (f"{glyphs.ok} it would be sent", "ok"))
         return
@@ -154,7 +154,7 @@ def _verdict(card: Card, found: Why, glyphs: Glyphs) -> None:
     if found.fix:
         card.row("", (f"{glyphs.right} {safe(found.fix, LONG)}", "key"))
     if found.retry_after_s is not None:
-        card.row("", (f"waiting helps: {fmt.left(0, round(found.retry_after_s * 1000))}", "warn"))
+        card.row("", (f"waiting helps: {fmt.countdown(0, round(found.retry_after_s * 1000))}", "warn"))
     if found.then is not None:
         card.row("after that", (f"{glyphs.failed} {found.then.status} {safe(found.then.code)}", "bad"))
         card.row("", safe(found.then.message, LONG))
@@ -162,7 +162,7 @@ def _verdict(card: Card, found: Why, glyphs: Glyphs) -> None:
             card.row("", (f"{glyphs.right} {safe(found.then.fix, LONG)}", "key"))
 
 
-def _party(card: Card, found: Why, party: PartyView, glyphs: Glyphs) -> None:
+def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None:
     """Its budgets, then its limits, a line each."""
     bare = "   no budget, no limit" if not (party.budgets or party.limits) else ""
     if party.kind == "account":
@@ -170,7 +170,9 @@ def _party(card: Card, found: Why, party: PartyView, glyphs: Glyphs) -> None:
     else:
         card.row(party.kind, safe(party.name, 40), (bare, "dim"))
     for budget in party.budgets:
-        card.row("", (f"{budget.window.value:<5} {brief(budget, GAUGE, glyphs)}", tone(used(budget))))
+        card.row(
+            "", (f"{budget.window.value:<5} {budget_line(budget, GAUGE, glyphs)}", budget_tone(used_share(budget)))
+        )
     for limit in party.limits:
         card.row("", *_limit(limit))
 
@@ -178,10 +180,10 @@ def _party(card: Card, found: Why, party: PartyView, glyphs: Glyphs) -> None:
 def _limit(limit: LimitView) -> Iterator[Part]:
     yield f"{limit.left:,} of {limit.limit:,} {safe(limit.name)} left", "bad" if limit.left <= 0 else ""
     if limit.whole_in_ms:
-        yield f", all again in {fmt.left(0, limit.whole_in_ms)}", "dim"
+        yield f", all again in {fmt.countdown(0, limit.whole_in_ms)}", "dim"
 
 
-def _routes(card: Card, found: Why, now: int, glyphs: Glyphs) -> None:
+def _routes(card: TextCard, found: Why, now: int, glyphs: Glyphs) -> None:
     """Who would be asked, in order, and who not, with the reason."""
     label = "channels"
     for route in found.routes:
@@ -195,11 +197,11 @@ def _routes(card: Card, found: Why, now: int, glyphs: Glyphs) -> None:
 
 def _route(route: RouteView, model: str, now: int) -> Iterator[Part]:
     if route.chance:
-        yield f"   asked first {fmt.share(route.chance)}", "ok"
+        yield f"   asked first {fmt.percent(route.chance)}", "ok"
     if route.place:
         yield f"   {safe(route.place, 60)}", "dim"
     if route.state != "ok":
-        rest = f" {fmt.left(now, route.until_ms)}" if route.until_ms is not None else ""
+        rest = f" {fmt.countdown(now, route.until_ms)}" if route.until_ms is not None else ""
         yield f"   {safe(route.state.replace('_', ' '), 12)}{rest}", "warn"
     if route.in_flight:
         yield f"   {route.in_flight} running", "live"

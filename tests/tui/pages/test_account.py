@@ -7,7 +7,7 @@ async def test_money_is_added_with_one_key_and_enter() -> None:
     async with shown("account") as (app, pilot, owner):
         await press(app, pilot, "a")
         assert said(app, ".live") == "the balance will be $22.00"
-        assert said(app, ".twin") == "$ tollkeeper account grant 10"
+        assert said(app, ".command") == "$ tollkeeper account grant 10"
         await press(app, pilot, "enter")
         assert owner.did == [("grant", 10 * DOLLAR, "")]
         assert words(app) == ["the balance is $22.00; u takes it back"]
@@ -34,7 +34,7 @@ async def test_budgets_are_edited() -> None:
     owner.account_now = account(budgets=[])
     async with shown("account", owner) as (app, pilot, _):
         await press(app, pilot, "e", "=day=5", "down", "down", "right")
-        assert said(app, ".twin") == "$ tollkeeper account set --budget day=5 --stop-when-empty"
+        assert said(app, ".command") == "$ tollkeeper account set --budget day=5 --stop-when-empty"
         await press(app, pilot, "enter")
         budgets = [{"window": "day", "nanos": 5 * DOLLAR, "tokens": None}]
         assert owner.did == [("set_account", {"budgets": budgets, "stop_when_empty": True})]

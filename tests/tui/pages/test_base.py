@@ -6,24 +6,24 @@ from textual.pilot import Pilot
 
 from gateway.domain.errors import BadRequest
 from tests.tui.stage import console, words
-from tui.pages.base import Page, Verb
+from tui.pages.base import ConsolePage, Verb
 from tui.themes import DARK
 from tui.widgets.dialogs import Confirm
 
 
-def fail(_page: Page) -> None:
+def fail(_page: ConsolePage) -> None:
     raise BadRequest("that [b]cannot[/] be")
 
 
-async def fail_later(page: Page) -> None:
+async def fail_later(page: ConsolePage) -> None:
     fail(page)
 
 
-async def ask(page: Page) -> None:
+async def ask(page: ConsolePage) -> None:
     page.border_title = "yes" if await page.sure("Really?", "It breaks.", "Do it") else "no"
 
 
-class Sample(Page):
+class Sample(ConsolePage):
     verbs: ClassVar[Mapping[str, Verb]] = {"fail": fail, "fail_later": fail_later, "ask": ask}
 
 

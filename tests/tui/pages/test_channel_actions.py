@@ -10,7 +10,7 @@ from gateway.domain.upstream_views import ListingView
 from gateway.domain.views import ChannelView, KeyView, Offer
 from tests.tui.owner import Owner, listed, listing, press, said, screen, shown
 from tests.tui.stage import NOW, channel, words
-from tui.pages.channel_actions import AGAIN, GOES, STAYS, discovered_body, discovered_options, keys_command
+from tui.pages.channel_actions import KEEP, REMOVE, RESUME, discovered_body, discovered_options, keys_command
 from tui.widgets.choices import MultiSelect
 
 
@@ -18,7 +18,7 @@ async def test_a_channel_is_made_of_an_address_and_a_key() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "n", "=mine", "down", "down", "down", "=https://host/v1/", "down", "=sk-secret-1")
         assert "sk-secret-1" not in screen(app)
-        assert said(app, ".twin") == "$ tollkeeper channel add mine --base-url https://host/v1/ --key -"
+        assert said(app, ".command") == "$ tollkeeper channel add mine --base-url https://host/v1/ --key -"
         await press(app, pilot, "enter")
         ((verb, body),) = owner.did
         assert (verb, body["name"], body["dialect"], body["base_url"]) == (
@@ -147,7 +147,7 @@ async def test_a_preset_needs_no_address() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "n", "=mine", "down", "down", "=groq")
         assert said(app, ".live").startswith("groq speaks openai at https://api.groq.com/openai/v1; its key is usually")
-        assert said(app, ".twin") == "$ tollkeeper channel add mine --preset groq"
+        assert said(app, ".command") == "$ tollkeeper channel add mine --preset groq"
         await press(app, pilot, "enter")
         ((_, body),) = owner.did
         assert (body["preset"], "base_url" in body, "dialect" in body) == ("groq", False, False)
@@ -178,7 +178,7 @@ async def test_a_key_is_added_without_being_shown() -> None:
     async with shown("channels", owner()) as (app, pilot, asked):
         await press(app, pilot, "A", "tab", "tab", "=sk-new")
         assert "sk-new" not in screen(app)
-        assert said(app, ".twin") == "$ tollkeeper channel key add anthropic --key -"
+        assert said(app, ".command") == "$ tollkeeper channel key add anthropic --key -"
         await press(app, pilot, "enter")
         assert asked.did == [("add_key", "ch_anthropic", "sk-new")]
         assert words(app) == ["anthropic: a key was added"]
@@ -199,12 +199,12 @@ async def test_the_pane_tells_each_key_with_its_state() -> None:
 
 
 def test_the_commands_do_the_same_in_the_same_order() -> None:
-    values = {"key-1": GOES, "key-2": AGAIN, "key": "env:C"}
+    values = {"key-1": REMOVE, "key-2": RESUME, "key": "env:C"}
     assert keys_command(two(), values) == (
         "channel key add anthropic --key env:C; tollkeeper channel key clear anthropic 2; "
         "tollkeeper channel key remove anthropic 1"
     )
-    assert keys_command(two(), {"key-1": STAYS, "key-2": STAYS, "key": ""}) == ""
+    assert keys_command(two(), {"key-1": KEEP, "key-2": KEEP, "key": ""}) == ""
 
 
 LOCAL = Offer(

@@ -8,7 +8,7 @@ from tests.tui.pages.test_channel_form import form
 from tests.tui.stage import channel
 from tests.tui.test_field_values import ODD
 from tui.pages.channel_fields import (
-    STANDS,
+    PROMPT_PLACES,
     Offering,
     headers_field,
     listing_options,
@@ -16,15 +16,15 @@ from tui.pages.channel_fields import (
     mock_command,
     mock_field,
     models_command,
-    offering_chosen,
     offering_of,
     offering_text,
+    offering_with,
     overrides_command,
     read_headers,
     read_mock_options,
     read_offering,
 )
-from tui.pages.channel_form import add_twin, body, edit_twin
+from tui.pages.channel_form import add_command, body, edit_command
 
 
 def test_names_mappings_and_patterns_are_read_and_written_the_same() -> None:
@@ -67,7 +67,7 @@ def test_a_chosen_model_is_named_and_one_left_out_is_gone() -> None:
         listed("b", public="own"),
         listed("c", state="new", served=False, context=9),
     )
-    found = offering_chosen(view, seen, {"b", "c"})
+    found = offering_with(view, seen, {"b", "c"})
     assert offering_text(found) == "own=b, unlisted, c"
     assert found.models[-1].context == 9
 
@@ -75,14 +75,14 @@ def test_a_chosen_model_is_named_and_one_left_out_is_gone() -> None:
 def test_where_patterns_choose_one_is_kept_out_by_a_pattern_and_let_in_again_without_it() -> None:
     view = channel("x", models=[Served(name="g1", live=True), Served(name="g2", live=True)], patterns=["g*", "!g3"])
     seen = listing(listed("g1"), listed("g2"), listed("g3", state="kept_out", served=False, public=""))
-    assert offering_chosen(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"], [Served(name="g1", live=True)])
+    assert offering_with(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"], [Served(name="g1", live=True)])
 
 
 def test_what_the_upstream_lists_no_more_can_stay() -> None:
     view = channel("x", models=[Served(name="a")])
     seen = listing(listed("a", state="gone"))
-    assert offering_text(offering_chosen(view, seen, {"a"})) == "a"
-    assert offering_text(offering_chosen(view, seen, set())) == ""
+    assert offering_text(offering_with(view, seen, {"a"})) == "a"
+    assert offering_text(offering_with(view, seen, set())) == ""
 
 
 def test_what_is_new_and_gone_comes_first_with_what_is_known_of_it() -> None:
@@ -129,19 +129,19 @@ def test_secret_headers_stay_unless_all_are_typed_again() -> None:
     assert body(form(view, headers="none")[1], view)["headers"] == {}
     typed, values = form(view, headers="X-Team=red X-Title='my app' X-Pass=env:PASS")
     assert body(values, view)["headers"] == {"X-Team": "red", "X-Title": "my app", "X-Pass": "env:PASS"}
-    assert edit_twin(view, typed) == (
+    assert edit_command(view, typed) == (
         "channel edit x --header X-Team=VALUE --header X-Title=VALUE --header X-Pass=env:PASS"
     )
-    assert edit_twin(view, form(view, headers="none")[0]) == "channel edit x --no-headers"
+    assert edit_command(view, form(view, headers="none")[0]) == "channel edit x --no-headers"
 
 
 def test_references_are_shown_and_taken_away_by_emptying_the_field() -> None:
     view = channel("x", headers={"X-A": "env:A", "X-B": "env:B"})
     texts, values = form(view)
-    assert (texts["headers"], edit_twin(view, texts)) == ("X-A=env:A X-B=env:B", "channel edit x")
+    assert (texts["headers"], edit_command(view, texts)) == ("X-A=env:A X-B=env:B", "channel edit x")
     assert body(values, view)["headers"] == view.headers
     assert body(form(view, headers="")[1], view)["headers"] == {}
-    assert edit_twin(view, form(view, headers="")[0]) == "channel edit x --no-headers"
+    assert edit_command(view, form(view, headers="")[0]) == "channel edit x --no-headers"
 
 
 def test_a_copy_has_no_secret_headers() -> None:
@@ -149,14 +149,14 @@ def test_a_copy_has_no_secret_headers() -> None:
     assert "not copied" in headers_field(view.headers, copy=True).hint
     assert body(form(view, copy=True)[1])["headers"] == {}
     texts, _ = form(channel("x", headers={"X-A": "env:A"}, key=""), copy=True)
-    assert add_twin(texts).endswith("--header X-A=env:A")
+    assert add_command(texts).endswith("--header X-A=env:A")
 
 
 def test_a_name_with_a_quotation_mark_reads_back() -> None:
     view = channel("x", headers={"X'A": "env:A"})
     texts, values = form(view)
     assert body(values, view)["headers"] == view.headers
-    assert edit_twin(view, texts) == "channel edit x"
+    assert edit_command(view, texts) == "channel edit x"
 
 
 @pytest.mark.parametrize("text", ["x", "=x", "x=", "a=b c", "a='b", 'a="', "X-A=1 X-A=2", "X-A=1 x-a=2"])
@@ -165,7 +165,7 @@ def test_what_is_no_header_is_refused_and_has_no_command(text: str) -> None:
         read_headers(text)
     view = channel("x")
     typed = form(view)[0] | {"headers": text}
-    assert edit_twin(view, typed) == "channel edit x"
+    assert edit_command(view, typed) == "channel edit x"
 
 
 KNOBS = {"latency": 200, "bad_json": True, "retry_after": "Wed, 21 Oct 2026"}
@@ -195,15 +195,15 @@ def test_overrides_are_kept_changed_and_taken_away() -> None:
     there = Overrides(set={"temperature": 0.2}, system="Be brief.\nBe kind.")
     view = channel("x", overrides=there)
     texts, values = form(view)
-    assert edit_twin(view, texts) == "channel edit x"
+    assert edit_command(view, texts) == "channel edit x"
     assert body(values, view)["overrides"] == {"set": {"temperature": 0.2}, "system": "Be brief.\nBe kind."}
     assert body(form(view, parameters="", system="")[1], view)["overrides"] is None
-    assert edit_twin(view, form(view, parameters="", system="")[0]) == "channel edit x --no-overrides"
+    assert edit_command(view, form(view, parameters="", system="")[0]) == "channel edit x --no-overrides"
     assert "overrides" not in body(form(channel("y"))[1], channel("y"))
-    typed = form(channel("y"), parameters="-seed", system="Hi", replace_system=STANDS[1])[1]
+    typed = form(channel("y"), parameters="-seed", system="Hi", replace_system=PROMPT_PLACES[1])[1]
     assert body(typed, channel("y"))["overrides"] == {"remove": ("seed",), "system": "Hi", "replace_system": True}
 
 
 def test_while_something_makes_no_sense_there_is_no_command() -> None:
-    typed = {"parameters": "temperature", "system": "", "replace_system": STANDS[0]}
+    typed = {"parameters": "temperature", "system": "", "replace_system": PROMPT_PLACES[0]}
     assert overrides_command(typed, None) == ""

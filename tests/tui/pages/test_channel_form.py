@@ -10,11 +10,11 @@ from gateway.domain.views import ChannelView
 from tests.tui.stage import FakeClient, channel, console
 from tests.tui.test_field_values import ODD
 from tui.pages.channel_form import (
-    ABANDONED,
-    REFUSED,
-    add_twin,
+    ABANDONED_CALLS,
+    REJECTED_PARAMETERS,
+    add_command,
     body,
-    edit_twin,
+    edit_command,
     fields,
     warning,
 )
@@ -31,7 +31,7 @@ def form(view: ChannelView | None = None, copy: Any = False, **typed: str) -> tu
 
 def test_a_form_that_is_left_as_it_is_changes_nothing() -> None:
     view = channel("x", options={"latency": 200}, key="env:KEY")
-    assert edit_twin(view, form(view)[0]) == "channel edit x"
+    assert edit_command(view, form(view)[0]) == "channel edit x"
 
 
 def test_the_command_names_what_changed() -> None:
@@ -41,20 +41,20 @@ def test_the_command_names_what_changed() -> None:
         groups="default, batch",
         priority="5",
         timeouts="head=60",
-        strict=REFUSED[1],
-        finish_abandoned=ABANDONED[1],
+        strict=REJECTED_PARAMETERS[1],
+        finish_abandoned=ABANDONED_CALLS[1],
         key="env:K",
     )[0]
-    assert edit_twin(channel("x"), typed).startswith(
+    assert edit_command(channel("x"), typed).startswith(
         "channel edit x --key env:K --models a,fast --group default,batch --priority 5 --map fast=b"
     )
-    assert edit_twin(channel("x"), typed).endswith("--strict --cancel-abandoned")
-    assert edit_twin(channel("x"), form(channel("x"), groups="")[0]) == "channel edit x --no-groups"
+    assert edit_command(channel("x"), typed).endswith("--strict --cancel-abandoned")
+    assert edit_command(channel("x"), form(channel("x"), groups="")[0]) == "channel edit x --no-groups"
 
 
 def test_the_demo_needs_no_address() -> None:
     texts, values = form(name="slow", dialect="mock", options="latency=200")
-    assert add_twin(texts) == "channel add slow --dialect mock --option latency=200"
+    assert add_command(texts) == "channel add slow --dialect mock --option latency=200"
     assert form(name="slow", dialect="mock", options="latency=NaN")[1]["options"] == {"latency": "NaN"}
     made = body(values)
     assert (made["dialect"], made["options"], "base_url" in made) == ("mock", {"latency": 200}, False)
@@ -73,7 +73,9 @@ def test_a_copy_asks_for_the_key_again_unless_it_is_a_reference() -> None:
 def test_only_unusual_deadlines_are_written_and_one_taken_away_is_the_usual_one_again() -> None:
     view = channel("x", timeouts=Timeouts(head=60))
     assert form(view)[0]["timeouts"] == "head=60"
-    assert edit_twin(view, form(view, timeouts="idle=30")[0]) == "channel edit x --timeout head=120 --timeout idle=30"
+    assert (
+        edit_command(view, form(view, timeouts="idle=30")[0]) == "channel edit x --timeout head=120 --timeout idle=30"
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,10 +96,10 @@ def test_a_proxy_is_kept_as_it_is_changed_or_taken_away_and_its_password_is_not_
     view = channel("x", proxy="http://proxy:3128")
     assert "proxy" not in body(form(view)[1], view)
     assert body(form(view, proxy="none")[1], view)["proxy"] == ""
-    assert edit_twin(view, form(view, proxy="")[0]) == "channel edit x --proxy none"
+    assert edit_command(view, form(view, proxy="")[0]) == "channel edit x --proxy none"
     typed, values = form(view, proxy="http://me:secret@proxy:3128")
     assert body(values, view)["proxy"] == "http://me:secret@proxy:3128"
-    assert edit_twin(view, typed) == "channel edit x --proxy -"
+    assert edit_command(view, typed) == "channel edit x --proxy -"
     with pytest.raises(BadRequest, match="its port is missing"):
         form(view, proxy="http://proxy")
 
@@ -110,17 +112,17 @@ def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
     made = body(values, view)
     assert (made["models"], made["patterns"]) == (to_builtins(models), ["m *"])
     assert (made["groups"], made["options"], made["note"]) == (view.groups, view.options, " x ")
-    assert edit_twin(view, texts) == "channel edit 'my box'"
-    assert edit_twin(view, texts | {"priority": "9"}) == "channel edit 'my box' --priority 9"
+    assert edit_command(view, texts) == "channel edit 'my box'"
+    assert edit_command(view, texts | {"priority": "9"}) == "channel edit 'my box' --priority 9"
 
 
 def test_names_with_blanks_are_quoted_in_the_command() -> None:
     texts, _ = form(channel("x"), models='"a b", "pub lic"="up stream"', groups='default, "grp one"')
-    assert edit_twin(channel("x"), texts) == (
+    assert edit_command(channel("x"), texts) == (
         "channel edit x --models 'a b,pub lic' --group 'default,grp one' --map 'pub lic=up stream'"
     )
     with pytest.raises(BadRequest, match="has a comma"):
-        edit_twin(channel("x"), texts | {"groups": '"a,b"'})
+        edit_command(channel("x"), texts | {"groups": '"a,b"'})
 
 
 def test_a_deadline_loses_no_digit() -> None:

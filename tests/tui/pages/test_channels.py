@@ -62,7 +62,7 @@ def test_no_channels_say_what_to_do() -> None:
 
 def test_the_command_shows_the_channel() -> None:
     made = listing(channel("x"))
-    assert made.twin(made.rows()[0]) == "tollkeeper channel show x"
+    assert made.command(made.rows()[0]) == "tollkeeper channel show x"
 
 
 async def test_channels_are_listed_in_the_order_they_are_asked_with_their_health() -> None:

@@ -7,7 +7,7 @@ from gateway.domain.group import Fallback
 from gateway.domain.views import GroupView
 from tests.tui.stage import group
 from tests.tui.test_field_values import ODD
-from tui.pages.group_form import POLICIES, STAYS, body, fallbacks, fields, policy_words, twin, written_fallbacks
+from tui.pages.group_form import POLICIES, STICKY, body, fallbacks, fallbacks_text, fields, group_command, policy_words
 
 FALLBACKS = [Fallback(model="gpt-*", to=("a", "b")), Fallback(model="x", to=("y",))]
 
@@ -22,26 +22,26 @@ def form(view: GroupView | None, **typed: str) -> tuple[dict[str, str], dict[str
 def test_a_form_that_is_left_as_it_is_changes_nothing() -> None:
     view = group("x", policy="fastest", sticky=True, fallbacks=FALLBACKS)
     texts, values = form(view)
-    assert twin(view, texts) == "group edit x"
+    assert group_command(view, texts) == "group edit x"
     made = body(values)
     assert (made["policy"], made["sticky"]) == ("fastest", True)
     assert made["fallbacks"] == [{"model": "gpt-*", "to": ("a", "b")}, {"model": "x", "to": ("y",)}]
 
 
 def test_the_command_names_policy_stickiness_and_fallbacks() -> None:
-    texts, _ = form(group("x"), policy="the cheapest", sticky=STAYS[1], fallbacks="gpt-*=a,b")
-    assert twin(group("x"), texts) == "group edit x --policy cheapest --sticky --fallback 'gpt-*=a,b'"
+    texts, _ = form(group("x"), policy="the cheapest", sticky=STICKY[1], fallbacks="gpt-*=a,b")
+    assert group_command(group("x"), texts) == "group edit x --policy cheapest --sticky --fallback 'gpt-*=a,b'"
 
 
 def test_taking_them_away_is_said_too() -> None:
     view = group("x", sticky=True, fallbacks=FALLBACKS)
-    texts, _ = form(view, sticky=STAYS[0], fallbacks="")
-    assert twin(view, texts) == "group edit x --not-sticky --no-fallbacks"
+    texts, _ = form(view, sticky=STICKY[0], fallbacks="")
+    assert group_command(view, texts) == "group edit x --not-sticky --no-fallbacks"
 
 
 def test_fallbacks_are_read_and_written_the_same() -> None:
     assert fallbacks("gpt-*=a,b x=y") == FALLBACKS
-    assert written_fallbacks(FALLBACKS) == "gpt-*=a,b x=y"
+    assert fallbacks_text(FALLBACKS) == "gpt-*=a,b x=y"
 
 
 @pytest.mark.parametrize("text", ["gpt", "=a", "gpt=", "gpt=,"])
@@ -60,9 +60,9 @@ def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
     texts, values = form(view)
     made = body(values)
     assert (made["models"], made["note"], values["fallbacks"]) == (ODD, " x ", view.fallbacks)
-    assert twin(view, texts) == "group edit 'my box'"
+    assert group_command(view, texts) == "group edit 'my box'"
 
 
 def test_names_with_blanks_are_quoted_in_the_command() -> None:
     texts, _ = form(group("x"), models='"m bad", demo*', fallbacks='m*=demo-echo,"m bad"')
-    assert twin(group("x"), texts) == "group edit x --models 'm bad,demo*' --fallback 'm*=demo-echo,m bad'"
+    assert group_command(group("x"), texts) == "group edit x --models 'm bad,demo*' --fallback 'm*=demo-echo,m bad'"

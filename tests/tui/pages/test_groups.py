@@ -33,7 +33,7 @@ def test_a_group_without_anything_says_what_to_do() -> None:
 
 def test_the_command_shows_the_group() -> None:
     made = listing(group("g"))
-    assert made.twin(made.rows()[0]) == "tollkeeper group show g"
+    assert made.command(made.rows()[0]) == "tollkeeper group show g"
     assert "n makes one" in made.empty().plain
 
 
@@ -48,7 +48,7 @@ async def test_an_edit_may_rename_and_says_what_will_be_seen() -> None:
     async with shown("groups") as (app, pilot, owner):
         await press(app, pilot, "e", "end", "=2", "down", "down", "=claude-*")
         assert said(app, ".live") == "its tokens see 2 of the 4 models that its channels offer"
-        assert said(app, ".twin") == "$ tollkeeper group edit batch --rename batch2 --models 'claude-*'"
+        assert said(app, ".command") == "$ tollkeeper group edit batch --rename batch2 --models 'claude-*'"
         await press(app, pilot, "enter")
         ((verb, name, patch),) = owner.did
         assert (verb, name, patch["name"], patch["models"]) == ("edit_group", "batch", "batch2", ["claude-*"])

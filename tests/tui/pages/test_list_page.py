@@ -12,12 +12,12 @@ from textual.widgets import Input, Static
 from gateway.domain.units import Millis
 from tests.tui.owner import settle, shown
 from tests.tui.stage import console, token, words
-from tui.actions import bindings, of
-from tui.listing import Column, Listing
-from tui.pages.list_page import GAP_MS, VERBS, ListPage, seek
+from tui.actions import actions_in, bindings
+from tui.listing import Column, PageListing
+from tui.pages.list_page import REFRESH_MS, VERBS, ListPage, select_row
 from tui.pages.list_page import _due as due
-from tui.saved_state import View
-from tui.session import Session
+from tui.saved_state import PageState
+from tui.session import ConsoleSession
 from tui.text import content
 from tui.themes import DARK
 from tui.widgets.choices import ChooseColumns
@@ -26,11 +26,11 @@ from tui.widgets.text_block import Detail
 FRUITS = ["pear", "apple", "fig", "cherry"]
 
 
-class Fruits(Listing[str]):
+class Fruits(PageListing[str]):
     noun = "fruit"
     there: list[str]
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
         self.there = list(FRUITS)
 
@@ -49,7 +49,7 @@ class Fruits(Listing[str]):
     def name(self, row: str) -> str:
         return row
 
-    def twin(self, row: str) -> str:
+    def command(self, row: str) -> str:
         return f"tollkeeper fruit show {row}"
 
     def lead(self, width: int) -> Content:
@@ -62,17 +62,17 @@ class Fruits(Listing[str]):
 class FruitPage(ListPage[str]):
     BINDINGS = bindings("list")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "fruits", Fruits(session))
 
 
 class Stage(App[None]):
-    def __init__(self, view: View | None = None) -> None:
+    def __init__(self, view: PageState | None = None) -> None:
         super().__init__()
         self.register_theme(DARK)
         self.theme = DARK.name
         session = console().session
-        session.remembered.views["fruits"] = view or View()
+        session.state.views["fruits"] = view or PageState()
         self.fruits = FruitPage(session)
 
     def compose(self) -> ComposeResult:
@@ -86,7 +86,7 @@ class Stage(App[None]):
 
 
 @asynccontextmanager
-async def fruit_page(view: View | None = None) -> AsyncIterator[tuple[Stage, Pilot[None]]]:
+async def fruit_page(view: PageState | None = None) -> AsyncIterator[tuple[Stage, Pilot[None]]]:
     app = Stage(view)
     async with app.run_test(size=(60, 20)) as pilot:
         app.fruits.take_focus()
@@ -169,14 +169,14 @@ async def test_copying_tells_what_was_copied() -> None:
 
 
 async def test_a_view_is_as_it_was_left() -> None:
-    async with fruit_page(View(sort="size", reverse=True, filter="e", detail=True, columns=["name"])) as (app, _):
+    async with fruit_page(PageState(sort="size", reverse=True, filter="e", detail=True, columns=["name"])) as (app, _):
         assert app.names() == ["cherry", "apple", "pear"]
         assert app.fruits.query_one(Detail).display
         assert list(app.fruits.table.chosen) == ["name"]
 
 
 async def test_what_is_remembered_but_makes_no_sense_is_the_default() -> None:
-    async with fruit_page(View(sort="colour", columns=["weight"])) as (app, _):
+    async with fruit_page(PageState(sort="colour", columns=["weight"])) as (app, _):
         assert app.names() == FRUITS
         assert list(app.fruits.table.chosen) == []
 
@@ -198,7 +198,7 @@ async def test_marks_are_kept_by_row() -> None:
 
 
 def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
-    assert set(VERBS) <= {action.verb for action in of("list")}
+    assert set(VERBS) <= {action.verb for action in actions_in("list")}
 
 
 async def test_the_pane_can_have_all_the_room() -> None:
@@ -253,7 +253,7 @@ async def test_choosing_no_columns_after_all_changes_nothing() -> None:
 
 async def test_the_cursor_goes_to_a_row_when_it_comes() -> None:
     async with shown("tokens") as (app, pilot, owner):
-        seek(app.page, "tok_zebra")
+        select_row(app.page, "tok_zebra")
         owner.tokens_now.append(token("zebra", last_used_ms=Millis(1)))
         owner.changed()
         for _ in range(50):
@@ -266,15 +266,15 @@ async def test_the_cursor_goes_to_a_row_when_it_comes() -> None:
 
 async def test_a_row_that_never_comes_is_given_up() -> None:
     async with shown("tokens") as (app, _, _):
-        seek(app.page, "tok_nobody", times=0)
+        select_row(app.page, "tok_nobody", times=0)
         assert app.page.query_one("LiveTable").cursor == 0  # type: ignore[attr-defined]
 
 
 def test_sums_are_asked_for_once_and_again_after_calls() -> None:
     assert due(None, 0, 0)
-    assert not due((0, 5), GAP_MS, 5)
-    assert not due((0, 5), GAP_MS - 1, 6)
-    assert due((0, 5), GAP_MS, 6)
+    assert not due((0, 5), REFRESH_MS, 5)
+    assert not due((0, 5), REFRESH_MS - 1, 6)
+    assert due((0, 5), REFRESH_MS, 6)
 
 
 async def test_a_page_asks_for_its_own_sums() -> None:

@@ -12,16 +12,16 @@ from gateway.domain.views import CallView
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
 from tui.calls import running_view
-from tui.exit_status import Farewell
+from tui.exit_status import ExitStatus
 from tui.glyphs import UNICODE
-from tui.pages.live import Live, LiveListing, columns
-from tui.saved_state import Remembered, View
-from tui.session import Session
+from tui.pages.live import LiveListing, LivePage, columns
+from tui.saved_state import PageState, SavedState
+from tui.session import ConsoleSession
 from tui.widgets.text_block import Detail
 
 
 def listing() -> LiveListing:
-    session = Session(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, Remembered())
+    session = ConsoleSession(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, SavedState())
     session.board.apply(FakeClient(calls(50)).snapshot())
     session.link = "attached"
     return LiveListing(session)
@@ -62,9 +62,9 @@ def test_the_line_above_fits_narrow_screens() -> None:
 
 
 def test_as_a_command_it_is_a_curl_without_a_key() -> None:
-    twin = listing().twin(call(3, model="m'x"))
-    assert "$OPENAI_API_KEY" in twin
-    assert "http://127.0.0.1:8655/v1/chat/completions" in twin
+    command = listing().command(call(3, model="m'x"))
+    assert "$OPENAI_API_KEY" in command
+    assert "http://127.0.0.1:8655/v1/chat/completions" in command
 
 
 def test_an_empty_page_says_what_to_do() -> None:
@@ -74,19 +74,19 @@ def test_an_empty_page_says_what_to_do() -> None:
     assert made.empty().plain == "Starting the server ..."
 
 
-Shown = tuple[Console, Pilot[Farewell], FakeClient]
+Shown = tuple[Console, Pilot[ExitStatus], FakeClient]
 
 
 @asynccontextmanager
-async def shown(count: int = 60, recent: int = 200, remembered: Remembered | None = None) -> AsyncIterator[Shown]:
+async def shown(count: int = 60, recent: int = 200, state: SavedState | None = None) -> AsyncIterator[Shown]:
     client = FakeClient(calls(count), recent=recent)
-    app = console(client, remembered=remembered)
+    app = console(client, state=state)
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(app, pilot)
         yield app, pilot, client
 
 
-async def settle(app: Console, pilot: Pilot[Farewell]) -> None:
+async def settle(app: Console, pilot: Pilot[ExitStatus]) -> None:
     """Let everything that happened reach the screen; what is loaded in answer to it, too."""
     for _ in range(4):
         await pilot.pause()
@@ -94,8 +94,8 @@ async def settle(app: Console, pilot: Pilot[Farewell]) -> None:
     await pilot.pause()
 
 
-def live(app: Console) -> Live:
-    assert isinstance(app.page, Live)
+def live(app: Console) -> LivePage:
+    assert isinstance(app.page, LivePage)
     return app.page
 
 
@@ -203,7 +203,7 @@ async def test_an_empty_page_says_how_to_make_a_call() -> None:
 
 
 async def test_it_opens_as_it_was_left() -> None:
-    view = View(sort="cost", filter="st:ok", detail=True)
-    async with shown(remembered=Remembered(page="live", views={"live": view})) as (app, _, _client):
+    view = PageState(sort="cost", filter="st:ok", detail=True)
+    async with shown(state=SavedState(page="live", views={"live": view})) as (app, _, _client):
         assert lead(app).startswith("▹ sorted")
         assert live(app).query_one(Detail).display

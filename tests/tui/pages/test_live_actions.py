@@ -2,13 +2,13 @@ from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
 from tests.tui.pages.test_live import lead, live, settle, shown
 from tests.tui.stage import NOW, call, running, words
-from tui.actions import of
+from tui.actions import actions_in
 from tui.pages.live_actions import VERBS, locate
 from tui.widgets.dialogs import Confirm
 
 
 def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
-    assert set(VERBS) - {"why"} == {action.verb for action in of("live")}
+    assert set(VERBS) - {"why"} == {action.verb for action in actions_in("live")}
 
 
 async def test_pausing_holds_the_rows_still_and_counts_what_comes() -> None:

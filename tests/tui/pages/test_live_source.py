@@ -7,13 +7,13 @@ from gateway.domain.views import CallView
 from tests.tui.stage import NOW, FakeClient, call, calls, running
 from tui.glyphs import UNICODE
 from tui.pages.live import columns
-from tui.pages.live_source import Ask, History, LiveSource, Search
-from tui.saved_state import Remembered
-from tui.session import Session
+from tui.pages.live_source import History, HistoryRequest, LiveSource, SearchProgress
+from tui.saved_state import SavedState
+from tui.session import ConsoleSession
 
 
-def made(count: int = 10, recent: int = 10) -> tuple[Session, LiveSource]:
-    session = Session(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, Remembered())
+def made(count: int = 10, recent: int = 10) -> tuple[ConsoleSession, LiveSource]:
+    session = ConsoleSession(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, SavedState())
     session.board.apply(FakeClient(calls(count), recent=recent).snapshot())
     source = LiveSource(session)
     source.renew()
@@ -24,7 +24,7 @@ def ids(source: LiveSource) -> list[str]:
     return [row.id if (row := source.row(i)) else "" for i in range(source.count)]
 
 
-def settle(session: Session, *settled: CallView) -> None:
+def settle(session: ConsoleSession, *settled: CallView) -> None:
     for one in settled:
         session.board.apply(CallSettled(seq=1, call=one))
 
@@ -92,12 +92,12 @@ def test_older_records_are_found_page_by_page() -> None:
     source.renew()
     before = source.count
     fitting = [one for one in calls(100)[10:60] if one.status == 200]
-    source.extend(fitting, Search(cursor="40"))
+    source.extend(fitting, SearchProgress(cursor="40"))
     source.renew()
     assert source.count == before + len(fitting)
     assert not source.search.done
     assert source.index(fitting[-1].id) == source.count - 1
-    source.extend([], Search(done=True))
+    source.extend([], SearchProgress(done=True))
     assert source.search.done
 
 
@@ -146,7 +146,7 @@ def test_what_is_missing_is_asked_for_a_page_at_a_time() -> None:
     history = History(page=10)
     assert history.row(25) is None
     assert history.waiting
-    assert history.next(1_000) == Ask(2, 30, 10)
+    assert history.next(1_000) == HistoryRequest(2, 30, 10)
     assert history.next(1_000) is None
 
 
@@ -173,7 +173,7 @@ def test_only_what_was_looked_at_last_is_asked_for() -> None:
     history = History(page=10)
     history.row(25)
     history.row(905)
-    assert history.next(1_000) == Ask(90, 910, 10)
+    assert history.next(1_000) == HistoryRequest(90, 910, 10)
     assert not history.waiting
 
 
@@ -181,7 +181,7 @@ def test_the_newest_page_may_be_short() -> None:
     history = History(page=10)
     history.row(23)
     ask = history.next(24)
-    assert ask == Ask(2, 24, 4)
+    assert ask == HistoryRequest(2, 24, 4)
     history.fill(ask, calls(4))
     assert history.row(24) is not None
     assert history.row(25) is None

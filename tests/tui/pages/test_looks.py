@@ -9,9 +9,9 @@ from textual.widgets import Input
 from tests.tui.owner import Owner, press, settle
 from tests.tui.stage import console
 from tui.app import Console
-from tui.exit_status import Farewell
+from tui.exit_status import ExitStatus
 from tui.glyphs import ASCII
-from tui.saved_state import Remembered
+from tui.saved_state import SavedState
 
 Compare = Callable[..., bool]
 
@@ -26,8 +26,8 @@ DIALOGS = (
 )
 
 
-def doing(app: Console, *keys: str) -> Callable[[Pilot[Farewell]], object]:
-    async def run(pilot: Pilot[Farewell]) -> None:
+def doing(app: Console, *keys: str) -> Callable[[Pilot[ExitStatus]], object]:
+    async def run(pilot: Pilot[ExitStatus]) -> None:
         await settle(app, pilot)
         await press(app, pilot, *keys)
         for field in app.screen.query(Input):
@@ -39,11 +39,11 @@ def doing(app: Console, *keys: str) -> Callable[[Pilot[Farewell]], object]:
 
 @pytest.mark.parametrize(("page", "key", "theme"), DIALOGS)
 def test_a_dialog(snap_compare: Compare, page: str, key: str, theme: str) -> None:
-    app = console(Owner(), remembered=Remembered(page=page, theme=theme))
+    app = console(Owner(), state=SavedState(page=page, theme=theme))
     assert snap_compare(app, terminal_size=(80, 24), run_before=doing(app, key))
 
 
 @pytest.mark.parametrize("page", ["channels", "usage"])
 def test_without_unicode(snap_compare: Compare, page: str) -> None:
-    app = console(Owner(), remembered=Remembered(page=page), glyphs=ASCII)
+    app = console(Owner(), state=SavedState(page=page), glyphs=ASCII)
     assert snap_compare(app, terminal_size=(80, 24), run_before=doing(app))

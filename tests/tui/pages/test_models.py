@@ -5,7 +5,7 @@ from gateway.domain.price import Tier
 from gateway.domain.units import Nanos
 from tests.tui.owner import Owner, press, proposal, said, screen, shown
 from tests.tui.stage import words
-from tui.pages.models import about_prices, guarded_prices, price_changes, price_options, usual_prices
+from tui.pages.models import guard_prices, preselected_prices, price_changes, price_list_summary, price_options
 
 
 def test_only_what_changes_is_offered_and_what_is_new_comes_first() -> None:
@@ -18,13 +18,15 @@ def test_only_what_changes_is_offered_and_what_is_new_comes_first() -> None:
 
 def test_what_looks_wrong_is_not_taken_over_unless_it_is_chosen() -> None:
     rows = price_changes(Owner().proposals)
-    assert usual_prices(rows) == ["my-finetune-7"]
-    assert not guarded_prices(rows, ["my-finetune-7"])
-    assert guarded_prices(rows, ["gpt-5-mini"])
+    assert preselected_prices(rows) == ["my-finetune-7"]
+    assert not guard_prices(rows, ["my-finetune-7"])
+    assert guard_prices(rows, ["gpt-5-mini"])
 
 
 def test_what_stays_is_counted() -> None:
-    assert about_prices(Owner().proposals).startswith("2 would change, 1 are as listed; 1 that you set yourself stays.")
+    assert price_list_summary(Owner().proposals).startswith(
+        "2 would change, 1 are as listed; 1 that you set yourself stays."
+    )
 
 
 async def test_the_preview_changes_nothing_and_what_is_chosen_is_taken_over() -> None:
@@ -58,7 +60,7 @@ async def test_a_price_is_set_with_an_example_beside_it() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "G", "e", "=1.5", "down", "=6")
         assert said(app, ".live") == "10k in + 1k out = $0.021   $0.0105 in batch   $0.00 in free"
-        assert said(app, ".twin") == "$ tollkeeper price set my-finetune-7 --input 1.5 --output 6"
+        assert said(app, ".command") == "$ tollkeeper price set my-finetune-7 --input 1.5 --output 6"
         await press(app, pilot, "enter")
         assert owner.did == [("set_price", "my-finetune-7", {"input": 1_500_000_000, "output": 6_000_000_000})]
 
@@ -80,7 +82,7 @@ async def test_prices_for_longer_inputs_stay_when_another_is_changed() -> None:
     owner.models_now[0] = msgspec.structs.replace(owner.models_now[0], price=priced)
     async with shown("models", owner) as (app, pilot, _):
         await press(app, pilot, "e", "=2")
-        assert said(app, ".twin").replace("\n", " ").endswith("--tier 200k=6/22.50")
+        assert said(app, ".command").replace("\n", " ").endswith("--tier 200k=6/22.50")
         await press(app, pilot, "enter")
         ((_, _, body),) = owner.did
         assert body["tiers"] == [{"above": 200_000, "input": 6_000_000_000, "output": 22_500_000_000}]

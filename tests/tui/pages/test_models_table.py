@@ -24,7 +24,7 @@ def test_an_example_counts_the_price_a_call() -> None:
 
 def test_the_command_sets_the_price_there_is() -> None:
     made = listing(model("claude-sonnet-4-5"), model("gpt-5-mini", price=None))
-    assert [made.twin(row) for row in made.rows()] == [
+    assert [made.command(row) for row in made.rows()] == [
         "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15",
         "tollkeeper price set gpt-5-mini --input DOLLARS --output DOLLARS",
     ]

@@ -36,7 +36,7 @@ def test_rows_stay_the_same_objects_while_nothing_changes() -> None:
 
 def test_the_command_shows_the_token() -> None:
     made = listing(token("my box"))
-    assert made.twin(made.rows()[0]) == "tollkeeper token show 'my box'"
+    assert made.command(made.rows()[0]) == "tollkeeper token show 'my box'"
 
 
 def test_a_token_that_sees_nothing_says_why() -> None:

@@ -24,7 +24,7 @@ async def test_keys_turn_period_value_and_dimension_and_they_are_remembered() ->
         assert "p period 24 hours   v value calls   b by token" in screen(app)
         assert "calls an hour" in screen(app)
         assert "summary token hour" in owner.asked
-        assert app.session.remembered.view("usage").choices == {"period": "24 hours", "value": "calls", "by": "token"}
+        assert app.session.state.view("usage").choices == {"period": "24 hours", "value": "calls", "by": "token"}
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30)])

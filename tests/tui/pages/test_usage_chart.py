@@ -4,11 +4,11 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import SumRow
 from tests.tui.stage import sums
 from tui.glyphs import ASCII
-from tui.pages.usage_chart import AXIS, VALUES, beside, chart, legend, merged, order, ranking
+from tui.pages.usage_chart import AXIS, MEASURES, chart, largest_first, legend, ranking, side_by_side, totals
 from tui.text import content
 from tui.trends import DAY_MS, Trends
 
-COST = VALUES["cost"]
+COST = MEASURES["cost"]
 STARTS = tuple(Millis(day * DAY_MS) for day in range(4))
 
 
@@ -41,12 +41,12 @@ def test_more_days_than_cells_share_them() -> None:
 
 def test_a_mean_is_a_line() -> None:
     waits = Trends(starts=STARTS, totals={}, series={"a": {STARTS[0]: row("a", 0, waited=800, calls=2)}})
-    assert merged(waits, VALUES["latency"]) == [400.0, 0.0, 0.0, 0.0]
-    assert chart(waits, VALUES["latency"], AXIS + 2 + 4, 2, ASCII)[0].plain == "    0.30s +*   "
+    assert totals(waits, MEASURES["latency"]) == [400.0, 0.0, 0.0, 0.0]
+    assert chart(waits, MEASURES["latency"], AXIS + 2 + 4, 2, ASCII)[0].plain == "    0.30s +*   "
 
 
 def test_the_largest_come_first_and_the_rest_is_summed() -> None:
-    assert [one.key for one in order(some(3), COST)] == ["key3", "key2", "key1"]
+    assert [one.key for one in largest_first(some(3), COST)] == ["key3", "key2", "key1"]
     assert [line.plain for line in legend(some(3), COST, 30, 2, ASCII)] == [
         "# key3             $6.00   50%",
         "= key2             $4.00   33%",
@@ -64,7 +64,7 @@ def test_a_ranking_has_bars() -> None:
 
 
 def test_blocks_stand_side_by_side() -> None:
-    assert [line.plain for line in beside([content("a")], [content("b"), content("c")], 4)] == ["a   b", "    c"]
+    assert [line.plain for line in side_by_side([content("a")], [content("b"), content("c")], 4)] == ["a   b", "    c"]
 
 
 def test_nothing_is_an_empty_chart() -> None:

@@ -1,11 +1,11 @@
 from tests.tui.widgets.stage import WidgetStage
 from tui.listing import Column
-from tui.widgets.choices import Checks, Choice, ChooseColumns, MultiSelect
+from tui.widgets.choices import CheckList, ChooseColumns, MultiSelect, Picker
 from tui.widgets.dialogs import BACK
 
 
 async def test_left_and_right_go_round() -> None:
-    choice = Choice(["one", "two", "three"], "two", id="c")
+    choice = Picker(["one", "two", "three"], "two", id="c")
     async with WidgetStage(choice).run_test() as pilot:
         choice.focus()
         await pilot.press("right")
@@ -15,17 +15,17 @@ async def test_left_and_right_go_round() -> None:
 
 
 async def test_it_reads_without_colour() -> None:
-    choice = Choice(["one", "two"], "one", id="c")
+    choice = Picker(["one", "two"], "one", id="c")
     async with WidgetStage(choice).run_test():
         assert choice.render().plain == "< one >   1 of 2; left, right"
 
 
 async def test_a_value_that_is_no_option_is_the_first() -> None:
-    assert Choice(["one", "two"], "seven", id="c").value == "one"
+    assert Picker(["one", "two"], "seven", id="c").value == "one"
 
 
 async def test_a_click_is_the_next() -> None:
-    choice = Choice(["one", "two"], "one", id="c")
+    choice = Picker(["one", "two"], "one", id="c")
     async with WidgetStage(choice).run_test() as pilot:
         await pilot.click(choice)
         assert choice.value == "two"
@@ -35,7 +35,7 @@ OPTIONS = [("a", "Apple"), ("b", "[b]Banana"), ("c", "Cherry")]
 
 
 async def test_space_changes_the_one_under_the_cursor() -> None:
-    checks = Checks(OPTIONS, ["b"])
+    checks = CheckList(OPTIONS, ["b"])
     async with WidgetStage(checks).run_test() as pilot:
         checks.focus()
         await pilot.press("space", "j", "space", "up", "up", "space")
@@ -44,7 +44,7 @@ async def test_space_changes_the_one_under_the_cursor() -> None:
 
 
 async def test_all_can_be_on_or_off() -> None:
-    checks = Checks(OPTIONS, [])
+    checks = CheckList(OPTIONS, [])
     async with WidgetStage(checks).run_test() as pilot:
         checks.focus()
         await pilot.press("a")
@@ -54,14 +54,14 @@ async def test_all_can_be_on_or_off() -> None:
 
 
 async def test_a_click_changes_what_it_hits() -> None:
-    checks = Checks(OPTIONS, [])
+    checks = CheckList(OPTIONS, [])
     async with WidgetStage(checks).run_test() as pilot:
         await pilot.click(checks, offset=(2, 2))
         assert checks.on == {"c"}
 
 
 async def test_nothing_to_choose_from_is_no_crash() -> None:
-    checks = Checks([], [])
+    checks = CheckList([], [])
     async with WidgetStage(checks).run_test() as pilot:
         checks.focus()
         await pilot.press("j", "space", "a")
@@ -114,7 +114,7 @@ async def test_escape_leaves_the_search_before_the_dialog() -> None:
         await pilot.pause()
         await pilot.press("slash", *"zzz", "escape")
         assert app.answers == []
-        assert app.screen.query_one(Checks).options == MODELS
+        assert app.screen.query_one(CheckList).options == MODELS
         await pilot.press("escape")
         assert app.answers == [None]
 

@@ -4,7 +4,7 @@ import pytest
 from gateway.domain.errors import GatewayError
 from tests.tui.owner import KEY, Owner, press, public, said, screen, shown, until
 from tests.tui.stage import words
-from tui.widgets.connect import APPS, KINDS, Connect, TokenTest, guide, trial
+from tui.widgets.connect import APPS, KINDS, Connect, TokenTest, app_guide, make_test_call
 
 
 async def test_every_kind_has_its_text() -> None:
@@ -93,7 +93,7 @@ async def test_without_a_server_nothing_is_tried() -> None:
 async def test_a_known_key_is_used_as_it_is() -> None:
     owner = Owner()
     async with public(owner) as asked, shown("tokens", owner) as (app, _, _):
-        call = await trial(app.session, owner.tokens_now[0], "gpt-5-mini", "sk-tk-known")
+        call = await make_test_call(app.session, owner.tokens_now[0], "gpt-5-mini", "sk-tk-known")
         assert call == owner.records[0]
         assert asked == ["/v1/chat/completions Bearer sk-tk-known"]
 
@@ -101,7 +101,7 @@ async def test_a_known_key_is_used_as_it_is() -> None:
 async def test_else_a_pass_stands_in_for_it() -> None:
     owner = Owner()
     async with public(owner) as asked, shown("tokens", owner) as (app, _, _):
-        await trial(app.session, owner.tokens_now[0], "gpt-5-mini")
+        await make_test_call(app.session, owner.tokens_now[0], "gpt-5-mini")
         assert asked == ["/v1/chat/completions Bearer sk-tk-pass"]
 
 
@@ -109,10 +109,10 @@ async def test_a_refusal_is_raised() -> None:
     owner = Owner()
     async with public(owner, "503 Service Unavailable"), shown("tokens", owner) as (app, _, _):
         with pytest.raises(GatewayError, match="no channel takes calls"):
-            await trial(app.session, owner.tokens_now[0], "gpt-5-mini")
+            await make_test_call(app.session, owner.tokens_now[0], "gpt-5-mini")
 
 
 def test_each_program_has_a_line_with_the_address() -> None:
-    lines = guide("http://127.0.0.1:8655/v1", "gpt-5-mini").splitlines()
+    lines = app_guide("http://127.0.0.1:8655/v1", "gpt-5-mini").splitlines()
     assert [line.startswith(name) for line, (name, _) in zip(lines, APPS, strict=True)] == [True] * len(APPS)
     assert all("http://127.0.0.1:8655/v1" in line for line in lines)

@@ -6,7 +6,7 @@ from textual.widgets import Static
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
 from tests.tui.widgets.stage import WidgetStage
-from tui.widgets.dialogs import Busy, Confirm, Prompt, tell
+from tui.widgets.dialogs import Busy, Confirm, Prompt, toast
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ async def test_work_can_be_left() -> None:
 async def test_words_are_shown_without_reading_markup() -> None:
     app = WidgetStage()
     async with app.run_test():
-        tell(app, "[@click=app.quit]x[/] \x1b[2J")
+        toast(app, "[@click=app.quit]x[/] \x1b[2J")
         assert app.words == ["[@click=app.quit]x[/] �[2J"]
         assert not app.markup
 
@@ -116,6 +116,6 @@ async def test_words_are_shown_without_reading_markup() -> None:
 async def test_what_went_wrong_stays_longer() -> None:
     app = WidgetStage()
     async with app.run_test():
-        tell(app, "a")
-        tell(app, "b", bad=True)
+        toast(app, "a")
+        toast(app, "b", bad=True)
         assert app.notices == [("a", "information", 4.0), ("b", "error", 8.0)]

@@ -1,14 +1,14 @@
 import pytest
 
 from tests.tui.test_app import shown
-from tui.actions import Action, of
-from tui.widgets.footer import Footer, action_at, fitting
+from tui.actions import Action, actions_in
+from tui.widgets.footer import Footer, action_at, fit_actions
 
-LIVE = [*of("live"), *of("list"), *of("app")]
+LIVE = [*actions_in("live"), *actions_in("list"), *actions_in("app")]
 
 
 def test_as_many_keys_are_shown_as_fit() -> None:
-    widths = [len(fitting(LIVE, width)) for width in (20, 60, 80, 100, 200)]
+    widths = [len(fit_actions(LIVE, width)) for width in (20, 60, 80, 100, 200)]
     assert widths == sorted(widths)
     assert widths[0] == 0
 

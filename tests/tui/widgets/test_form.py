@@ -8,10 +8,10 @@ from gateway.domain.human_values import count_of
 from tests.tui.widgets.stage import WidgetStage
 from tui.field_values import required
 from tui.widgets.dialogs import BACK
-from tui.widgets.form import Field, Form, Plan, Values
+from tui.widgets.form import Field, Form, FormPlan, Values
 
 
-def plan(saved: list[Values], **changes: Any) -> Plan:
+def plan(saved: list[Values], **changes: Any) -> FormPlan:
     async def save(values: Values) -> str:
         if values["name"] == "taken":
             raise BadRequest("the name is taken", param="name")
@@ -26,11 +26,11 @@ def plan(saved: list[Values], **changes: Any) -> Plan:
         Field(id="state", label="State", value="on", options=("on", "off")),
         Field(id="key", label="Key", secret=True),
     ]
-    return Plan(
+    return FormPlan(
         title="New [b]thing[/]",
         fields=fields,
         save=save,
-        twin=lambda values: f"thing add {values['name']} --limit {values['limit']} --key {values['key']}",
+        command=lambda values: f"thing add {values['name']} --limit {values['limit']} --key {values['key']}",
         live=lambda values: f"{values['limit']} calls for {values['name']}",
         **changes,
     )
@@ -74,7 +74,7 @@ async def test_the_sentence_and_the_command_change_with_what_is_typed() -> None:
         await pilot.pause()
         await pilot.press(*"box", "tab", "tab", "tab", "x")
         assert said(app, ".live") == "60 calls for box"
-        assert said(app, ".twin") == "$ tollkeeper thing add box --limit 60 --key ..."
+        assert said(app, ".command") == "$ tollkeeper thing add box --limit 60 --key ..."
 
 
 async def test_a_refusal_is_shown_at_its_field() -> None:
@@ -130,7 +130,7 @@ async def test_the_first_field_that_is_wrong_is_gone_to() -> None:
     app = WidgetStage()
     fields = [Field(id="a", label="A"), Field(id="b", label="B", parse=required), Field(id="c", label="C")]
     async with app.run_test() as pilot:
-        app.ask(Form(Plan(title="T", fields=fields, save=nothing)))
+        app.ask(Form(FormPlan(title="T", fields=fields, save=nothing)))
         await pilot.pause()
         await pilot.press("enter")
         assert app.screen.query_one("#field-b").has_focus
@@ -139,10 +139,10 @@ async def test_the_first_field_that_is_wrong_is_gone_to() -> None:
 async def test_back_is_there_only_where_a_step_is_before() -> None:
     app = WidgetStage()
     async with app.run_test() as pilot:
-        app.ask(Form(Plan(title="T", fields=[Field(id="a", label="A")], save=nothing)))
+        app.ask(Form(FormPlan(title="T", fields=[Field(id="a", label="A")], save=nothing)))
         await pilot.pause()
         await pilot.press("pageup", "escape")
-        app.ask(Form(Plan(title="T", fields=[Field(id="a", label="A")], save=nothing, back=True)))
+        app.ask(Form(FormPlan(title="T", fields=[Field(id="a", label="A")], save=nothing, back=True)))
         await pilot.pause()
         await pilot.press("pageup")
         assert app.answers == [None, BACK]
@@ -152,7 +152,7 @@ async def test_down_goes_to_the_next_field_also_where_they_do_not_all_fit() -> N
     app = WidgetStage()
     fields = [Field(id=f"f{number}", label=f"F{number}") for number in range(40)]
     async with app.run_test(size=(80, 24)) as pilot:
-        app.ask(Form(Plan(title="T", fields=fields, save=nothing)))
+        app.ask(Form(FormPlan(title="T", fields=fields, save=nothing)))
         await pilot.pause()
         await pilot.press("down", "down", "up")
         assert app.screen.query_one("#field-f1").has_focus
@@ -182,7 +182,7 @@ async def test_what_no_command_can_say_has_none() -> None:
 
     app = WidgetStage()
     async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(replace(plan([]), twin=fail)))
+        app.ask(Form(replace(plan([]), command=fail)))
         await pilot.pause()
-        assert said(app, ".twin") == ""
+        assert said(app, ".command") == ""
         assert not app.screen.query_one("#copy").display

@@ -3,11 +3,11 @@ import pytest
 
 from tests.tui.owner import press, shown
 from tests.tui.stage import FakeClient, calls, console, status, sums
-from tui.session import Session
+from tui.session import ConsoleSession
 from tui.widgets.header import Header, page_at, state_line, tabs_line
 
 
-def session() -> Session:
+def session() -> ConsoleSession:
     made = console().session
     made.board.apply(FakeClient(calls(5)).snapshot())
     made.board.today = sums("", calls(5))

@@ -5,7 +5,7 @@ from gateway.domain.errors import NotFound
 from tests.tui.owner import Owner, press, refused, screen, shown, until
 from tests.tui.stage import NOW, call, words
 from tui.glyphs import UNICODE
-from tui.widgets.why import WhyScreen, reasons
+from tui.widgets.why import WhyScreen, why_text
 
 
 async def test_a_token_is_asked_about_with_the_first_model_it_sees() -> None:
@@ -68,7 +68,7 @@ async def test_the_command_can_be_copied() -> None:
 
 
 def told(found: Why, width: int = 100) -> str:
-    return reasons(found, NOW, UNICODE, width).plain
+    return why_text(found, NOW, UNICODE, width).plain
 
 
 def test_a_refusal_is_told_with_its_message_and_what_to_do() -> None:
@@ -109,7 +109,7 @@ def test_strangers_strings_are_harmless() -> None:
 
 
 def test_no_line_is_wider_than_the_screen() -> None:
-    assert all(line.cell_length <= 60 for line in reasons(refused(), NOW, UNICODE, 60).split("\n"))
+    assert all(line.cell_length <= 60 for line in why_text(refused(), NOW, UNICODE, 60).split("\n"))
 
 
 def test_a_fallback_s_channel_says_for_which_model_it_stands_in() -> None:
