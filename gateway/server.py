@@ -26,25 +26,22 @@ from gateway.control.app import control_app, control_runner
 from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes
-from gateway.core.bus import Bus
-from gateway.core.chooser import Chooser
+from gateway.core.channel_health import ChannelHealth
+from gateway.core.channel_limits import ChannelLimits
+from gateway.core.chooser import Chooser, StickyRoutes
 from gateway.core.clock import Clock
 from gateway.core.engine import Engine
-from gateway.core.fresh import beginnings, first_token, is_fresh
-from gateway.core.health import Health
+from gateway.core.event_bus import EventBus
+from gateway.core.first_run import beginnings, first_token, is_fresh
 from gateway.core.ids import new_call_id, new_id, new_key
-from gateway.core.live import Live, Patience
-from gateway.core.meter import Meter
+from gateway.core.live_calls import CallDeadlines, LiveCalls, ProgressReporter
 from gateway.core.open_files import OpenFiles
-from gateway.core.pipeline import Parts, Pipeline
-from gateway.core.preparation import Preparer
-from gateway.core.progress import Teller
+from gateway.core.pipeline import Dependencies, Pipeline
+from gateway.core.preparation import Preparer, Worker, share_fairly
 from gateway.core.ratelimit import Limiter
-from gateway.core.retries import Retries
-from gateway.core.room import Rooms
-from gateway.core.sticky import Sticky
+from gateway.core.retry import RetryBudget
+from gateway.core.settlement import Meter
 from gateway.core.tasks import Tasks
-from gateway.core.worker import Worker, share_fairly
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.units import ChannelId, Millis
@@ -56,10 +53,9 @@ from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.redaction.redaction import LogFilter
 from gateway.upstream.upstreams import Upstreams
 from gateway.v1.app import Surface
-from gateway.web.acceptor import Acceptor, listening
-from gateway.web.crowd import Crowd
-from gateway.web.errors import status_of
-from gateway.web.listener import Listener
+from gateway.web.connection_limits import ConnectionLimits
+from gateway.web.error_responses import status_of
+from gateway.web.listener import Acceptor, Listener, listening
 
 _log = logging.getLogger("tollkeeper")
 
@@ -165,7 +161,7 @@ def _begin(engine: Engine) -> str:
 
 @asynccontextmanager
 async def open_engine(
-    config: Config, *, clock: Clock | None = None, patience: Patience | None = None
+    config: Config, *, clock: Clock | None = None, patience: CallDeadlines | None = None
 ) -> AsyncIterator[Engine]:
     """Everything but the two surfaces, opened in order and closed in reverse."""
     clock, tasks = clock or Clock(), Tasks()
@@ -175,7 +171,7 @@ async def open_engine(
     log_filter = LogFilter(upstreams.redaction)
     log_filter.install()
     try:
-        bus = Bus(clock.mono)
+        bus = EventBus(clock.mono)
         engine = Engine(
             config=config,
             store=store,
@@ -183,9 +179,9 @@ async def open_engine(
             tasks=tasks,
             bus=bus,
             passes=Passes(),
-            health=Health(clock.mono, bus.changed, partial(in_flight, store.books)),
+            health=ChannelHealth(clock.mono, bus.changed, partial(in_flight, store.books)),
             limiter=Limiter(clock.mono, today_of(store.books, clock.wall)),
-            live=Live(clock.mono, tasks, patience or Patience()),
+            live=LiveCalls(clock.mono, tasks, patience or CallDeadlines()),
             lessons=LearnedParams(),
             upstreams=upstreams,
             files=files,
@@ -205,25 +201,25 @@ async def open_engine(
 
 def _pipeline(engine: Engine) -> Pipeline:
     chance = secrets.SystemRandom()
-    rooms, adapter_of = Rooms(engine.limiter), dialects.adapters()
+    rooms, adapter_of = ChannelLimits(engine.limiter), dialects.adapters()
     attempts = Attempts(
         sender=engine.upstreams,
         adapter_of=adapter_of,
         preparer=Preparer(adapter_of, engine.lessons, engine.worker),
         health=engine.health,
         clock=engine.clock,
-        progress=Teller(engine.bus, engine.store.books, engine.clock),
+        progress=ProgressReporter(engine.bus, engine.store.books, engine.clock),
         chooser=Chooser(
             health=engine.health,
             draw=chance.randrange,
-            retries=Retries(engine.clock.mono, engine.live.__len__),
+            retries=RetryBudget(engine.clock.mono, engine.live.__len__),
             rooms=rooms,
-            sticky=Sticky(engine.clock.mono),
+            sticky=StickyRoutes(engine.clock.mono),
         ),
         rooms=rooms,
     )
     return Pipeline(
-        Parts(
+        Dependencies(
             books=engine.store.books,
             catalog=lambda: engine.catalog,
             passes=engine.passes,
@@ -286,7 +282,7 @@ async def _unless(event: asyncio.Event, work: Coroutine[object, object, None], l
 async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
     """Open the public port; at the end it is closed at once. Raises Conflict if it is taken, BadRequest for no host."""
     surface = Surface(engine, config.host)
-    crowd = Crowd(lambda: engine.catalog.registry.settings, most=engine.files.clients)
+    crowd = ConnectionLimits(lambda: engine.catalog.registry.settings, most=engine.files.clients)
     listener = Listener(surface.handle, crowd, lambda: new_call_id(engine.clock.wall()))
     try:
         acceptor = Acceptor(await listening(config.host, config.port), listener)

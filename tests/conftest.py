@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from gateway.core.live import Patience
+from gateway.core.live_calls import CallDeadlines
 from tests.fakes import law
 from tests.fakes.clock import HastyLoop
 from tests.fakes.gateway import HASTE, Gateway, running
@@ -45,9 +45,9 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def patience() -> Patience:
+def patience() -> CallDeadlines:
     """How long the gateway waits; to be overridden where a test is about waiting."""
-    return Patience()
+    return CallDeadlines()
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def haste() -> float:
 
 
 @pytest.fixture
-async def gateway(home: Path, provider: Provider, patience: Patience, haste: float) -> AsyncIterator[Gateway]:
+async def gateway(home: Path, provider: Provider, patience: CallDeadlines, haste: float) -> AsyncIterator[Gateway]:
     """A gateway whose channel ``up`` leads to the provider and serves model ``m``, which has a price.
 
     The law is checked when the test is over.

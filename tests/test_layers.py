@@ -36,7 +36,7 @@ EFFECTS = {
     "gateway.core.clock": "the real clock, behind a value",
     "gateway.core.memory": "reads how much memory this process has",
     "gateway.core.open_files": "reads and raises this process's limit of open files",
-    "gateway.core.worker": "runs the thread for large work",
+    "gateway.core.preparation": "runs the thread for large work",
     "gateway.core.tasks": "makes and keeps tasks",
     "gateway.core.engine": "holds all that is alive, the store and the connections too",
 }

@@ -12,7 +12,7 @@ import pytest
 from gateway import runfile
 from gateway.client.control import ControlClient
 from gateway.config import Config
-from gateway.core.fresh import DEMO_MODELS
+from gateway.core.first_run import DEMO_MODELS
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis

@@ -30,7 +30,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, TooLarge
 from gateway.domain.text import plain
-from gateway.web.errors import answer
+from gateway.web.error_responses import answer
 
 BODY_LIMIT = 8 << 20
 """Bytes of a request body; the largest honest one is a configuration with thousands of models and prices."""

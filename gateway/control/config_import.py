@@ -18,12 +18,11 @@ from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits
 from gateway.control.model_lists import parted
 from gateway.control.request_bodies import fields, required
-from gateway.core import litellm, oneapi
-from gateway.core.exported import exported, form, notes
+from gateway.core.config_export import REFERENCE, export_text, form, notes, restored
 from gateway.core.ids import digest, hint, new_id, new_key
-from gateway.core.lineup import lined_up
-from gateway.core.references import REFERENCE, restored
-from gateway.core.taken import Taken
+from gateway.core.importers import litellm, oneapi
+from gateway.core.importers.base import ImportedConfig
+from gateway.core.offered_models import offered_models
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, inline, misfit, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, FieldDifference, ImportView
@@ -123,7 +122,7 @@ class ImportPlan:
         listed = self.registry.lists.get(new.id)
         if listed is None or (old is not None and _moved(old, new)):
             return msgspec.structs.replace(new, models=named)
-        live = lined_up(msgspec.structs.replace(new, models=named), listed.models, self._now).models[len(named) :]
+        live = offered_models(msgspec.structs.replace(new, models=named), listed.models, self._now).models[len(named) :]
         return msgspec.structs.replace(new, models=(*named, *live))
 
     def _put(self, section: Section, title: str, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
@@ -282,7 +281,7 @@ class ImportBody(msgspec.Struct, frozen=True, kw_only=True):
 async def export_config(edits: ConfigEdits, _: web.Request) -> ExportView:
     """GET /config; in a thread, for a large one takes its time."""
     registry = edits.registry
-    return ExportView(text=await asyncio.to_thread(exported, registry), notes=notes(registry))
+    return ExportView(text=await asyncio.to_thread(export_text, registry), notes=notes(registry))
 
 
 async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
@@ -333,12 +332,12 @@ def _loaded(text: str) -> Any:
         raise BadRequest(f"the file is no JSON: {plain(str(exc))}", code="bad_configuration", param="text") from exc
 
 
-def _taken(source: Any, origin: ConfigOrigin) -> Taken:
+def _taken(source: Any, origin: ConfigOrigin) -> ImportedConfig:
     if origin is not ConfigOrigin.LITELLM:
-        return oneapi.taken(source, oneapi.ONE_API if origin is ConfigOrigin.ONE_API else oneapi.NEW_API)
+        return oneapi.convert(source, oneapi.ONE_API if origin is ConfigOrigin.ONE_API else oneapi.NEW_API)
     if not isinstance(source, Mapping) or not isinstance(source.get("model_list"), list):
         raise BadRequest("the file holds no model_list: it is no LiteLLM configuration", code="bad_configuration")
-    return litellm.taken(source)
+    return litellm.convert(source)
 
 
 def _to_do(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:

@@ -16,8 +16,8 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
 from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
-from gateway.core.bus import Batch, Notice, Progress, Settled, Started, StoreState, Watcher
 from gateway.core.engine import Engine
+from gateway.core.event_bus import Batch, Notice, ProgressNotice, SettledNotice, StartedNotice, StoreNotice, Watcher
 from gateway.domain import events
 from gateway.domain.errors import BadRequest
 from gateway.domain.views import AccountView, call_view
@@ -106,7 +106,7 @@ class WatcherStream:
 
     def _plan(self, batch: Batch, now: float) -> None:
         """Money moves when calls begin and end; so do the sums in the tables, which can wait."""
-        moved = any(isinstance(notice, Started | Settled) for notice in batch.notices)
+        moved = any(isinstance(notice, StartedNotice | SettledNotice) for notice in batch.notices)
         if moved and self._balance_due is None:
             self._balance_due = max(now, self._balance_told + BALANCE_GAP_S)
         if batch.changed:
@@ -115,13 +115,13 @@ class WatcherStream:
             self._tables_due = max(now, self._tables_told) + max(SUMS_GAP_S, SHARE * self._tables_cost)
 
     def _event(self, notice: Notice) -> events.Event:
-        if isinstance(notice, Progress):
+        if isinstance(notice, ProgressNotice):
             return events.CallProgress(seq=self._next(), call=notice.call)
-        if isinstance(notice, Started):
+        if isinstance(notice, StartedNotice):
             return events.CallStarted(seq=self._next(), call=notice.call)
-        if isinstance(notice, Settled):
+        if isinstance(notice, SettledNotice):
             return events.CallSettled(seq=self._next(), call=call_view(notice.record))
-        if isinstance(notice, StoreState):
+        if isinstance(notice, StoreNotice):
             return events.StoreChanged(seq=self._next(), status=self._engine.status())
         running = list(self._engine.store.books.running)
         return events.Stopping(seq=self._next(), until_ms=notice.until, running=running)

@@ -12,7 +12,7 @@ import msgspec
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
 from gateway.core.engine import Engine
-from gateway.core.lineup import lined_up, newly_listed
+from gateway.core.offered_models import newly_listed, offered_models
 from gateway.domain.channel import Channel, Dialect, Served, UpstreamModels
 from gateway.domain.errors import BadRequest, GatewayError, UpstreamError
 from gateway.domain.patterns import is_pattern
@@ -50,7 +50,7 @@ async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> li
         if asks or (chooses and before is None):
             channel, listed = await _asked(channel, before, edits, stays=stays)
         if (good := _good(listed)) is not None:
-            channel = lined_up(channel, good.models, edits.now)
+            channel = offered_models(channel, good.models, edits.now)
             if chooses and not channel.models:
                 told = f"none of the {len(good.models)} models it lists fits {', '.join(channel.patterns)}"
                 raise _no_list(channel, told)
@@ -59,7 +59,7 @@ async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> li
     elif asks and channel.dialect is not Dialect.MOCK and not _known_place(channel):
         with suppress(UpstreamError, TimeoutError):
             channel, listed = await _looked_for(channel, before, edits)
-            channel = lined_up(channel, listed.models, edits.now)
+            channel = offered_models(channel, listed.models, edits.now)
     changes = [Change("channels", channel.id, channel)]
     return changes if listed is before else [*changes, Change("lists", channel.id, listed)]
 
@@ -76,7 +76,7 @@ async def refreshed(engine: Engine, channel: Channel) -> None:
         return
     now = engine.now()
     listed = newly_listed(registry.lists.get(channel.id), channel, models, now)
-    channel = lined_up(current, models, now)
+    channel = offered_models(current, models, now)
     changes = [Change("lists", channel.id, listed)]
     engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
 

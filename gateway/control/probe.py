@@ -24,7 +24,7 @@ from gateway.domain.views import Step
 from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.http.reachability import Reachability, Stage
 from gateway.upstream.overrides import apply_overrides
-from gateway.web.errors import status_of
+from gateway.web.error_responses import status_of
 
 OUTPUT_CAP = 16
 BODY_LIMIT = 1 << 20

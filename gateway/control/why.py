@@ -10,15 +10,15 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, price_view
 from gateway.core.admission import group_of
-from gateway.core.asked import MAX_OUTPUT
-from gateway.core.bounds import Bound
 from gateway.core.catalog import ModelEntry
+from gateway.core.channel_limits import ChannelTickets
+from gateway.core.chat_request import MAX_OUTPUT
+from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, needed
 from gateway.core.engine import Engine
 from gateway.core.ids import digest
-from gateway.core.room import Room
-from gateway.core.routing import Choice, Draw, choose, place
-from gateway.core.sight import Sight, sight
-from gateway.core.why import Rehearsal, Wanted, Ways, chances, needed, rehearse
+from gateway.core.rate_scopes import RateScope
+from gateway.core.routing import Draw, RouteChoice, choose, place
+from gateway.core.visibility import Visibility, visibility_of
 from gateway.domain.advice import advice
 from gateway.domain.channel import Channel
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
@@ -28,7 +28,7 @@ from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
-from gateway.web.errors import status_of
+from gateway.web.error_responses import status_of
 
 PROMPT_TOKENS = 1000
 """Input tokens of the call that is thought of, if nothing else is said."""
@@ -44,7 +44,7 @@ async def explain(edits: ConfigEdits, request: web.Request) -> Why:
     for name in ("prompt_tokens", "max_tokens"):
         if not 0 < asked.get(name, 1) <= MAX_OUTPUT:
             raise BadRequest(f"'{name}' must be from 1 to {MAX_OUTPUT}", param=name)
-    wanted = Wanted(
+    wanted = PlannedCall(
         token=_token(edits.engine, asked["token"]),
         model=asked["model"],
         prompt_tokens=asked.get("prompt_tokens", PROMPT_TOKENS),
@@ -62,9 +62,9 @@ def _token(engine: Engine, ref: str) -> Token:
     return token
 
 
-def _why(engine: Engine, wanted: Wanted) -> Why:
+def _why(engine: Engine, wanted: PlannedCall) -> Why:
     catalog, now = engine.catalog, engine.now()
-    ways = Ways(
+    ways = DryRunState(
         catalog=catalog,
         limiter=engine.limiter,
         books=engine.store.books,
@@ -72,14 +72,14 @@ def _why(engine: Engine, wanted: Wanted) -> Why:
         closed=engine.pipeline.closed,
         pressed=lambda: engine.pressure.check(engine.clock.mono()),
     )
-    found = rehearse(wanted, ways, now)
+    found = dry_run(wanted, ways, now)
     error = found.error or _store_error(engine)
     token, group = wanted.token, group_of(wanted.token, catalog)
-    seen, price = sight(wanted.model, token, group, catalog), catalog.price(wanted.model)
-    admitted = found.admission.grip if found.admission is not None else None
+    seen, price = visibility_of(wanted.model, token, group, catalog), catalog.price(wanted.model)
+    admitted = found.admission.hold_plan if found.admission is not None else None
     entry = catalog.visible(token).get(wanted.model)
     need = needed(wanted, catalog, now)
-    room = Room(engine.limiter, *((need.rate_tokens, need.input) if need is not None else (0, 0)))
+    room = ChannelTickets(engine.limiter, *((need.rate_tokens, need.input) if need is not None else (0, 0)))
     routes = list(_routes(engine, entry, found, room)) if entry is not None else []
     routes += _others(engine, wanted.model, token, {route.channel for route in routes})
     return Why(
@@ -118,7 +118,7 @@ def _store_error(engine: Engine) -> GatewayError | None:
     return Unavailable(text, code="store_unavailable")
 
 
-def _way(found: Rehearsal, group: Group) -> str:
+def _way(found: DryRun, group: Group) -> str:
     if found.admission is not None and (full := found.admission.full) is not None:
         return f"it would wait for a place: {plain(full.label)} has {full.limit} {full.name}"
     if found.choice is None or found.choice.route is None:
@@ -127,7 +127,7 @@ def _way(found: Rehearsal, group: Group) -> str:
     return f"channel '{plain(found.choice.route.channel.name)}' would be asked: {found.choice.why}{stays}"
 
 
-def _fix(error: GatewayError, seen: Sight, wanted: Wanted, routes: list[RouteView]) -> str:
+def _fix(error: GatewayError, seen: Visibility, wanted: PlannedCall, routes: list[RouteView]) -> str:
     """What to do at an obstacle."""
     if error.code == "model_not_found":
         return seen.fix
@@ -140,7 +140,7 @@ def _fix(error: GatewayError, seen: Sight, wanted: Wanted, routes: list[RouteVie
     return advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model, channel=first)
 
 
-def _then(error: GatewayError | None, wanted: Wanted) -> Obstacle | None:
+def _then(error: GatewayError | None, wanted: PlannedCall) -> Obstacle | None:
     if error is None:
         return None
     fix = advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model)
@@ -165,7 +165,7 @@ def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
         yield PartyView(kind=kind, name=name, budgets=views, limits=limits)
 
 
-def _limits(engine: Engine, bound: Bound) -> Iterator[LimitView]:
+def _limits(engine: Engine, bound: RateScope) -> Iterator[LimitView]:
     readings = engine.limiter.readings([bound])
     for name, reading in zip(("requests", "tokens"), readings, strict=True):
         if reading is not None:
@@ -177,7 +177,7 @@ def _limits(engine: Engine, bound: Bound) -> Iterator[LimitView]:
             yield LimitView(name=name, limit=gate.limit, left=left, whole_in_ms=Millis(0))
 
 
-def _routes(engine: Engine, entry: ModelEntry, found: Rehearsal, room: Room) -> Iterator[RouteView]:
+def _routes(engine: Engine, entry: ModelEntry, found: DryRun, room: ChannelTickets) -> Iterator[RouteView]:
     """The channels that would be asked for a model, then for its fallbacks, and what speaks against them now."""
     first = found.choice.route.served.name if found.choice is not None and found.choice.route is not None else ""
     for one in (entry, *entry.fallbacks):
@@ -191,7 +191,7 @@ def _routes(engine: Engine, entry: ModelEntry, found: Rehearsal, room: Room) -> 
             yield msgspec.structs.replace(view, place=place(route, engine.health.pace), chance=chance)
 
 
-def _choice(engine: Engine, entry: ModelEntry, room: Room, draw: Draw) -> Choice:
+def _choice(engine: Engine, entry: ModelEntry, room: ChannelTickets, draw: Draw) -> RouteChoice:
     return choose(entry.routes, frozenset(), engine.health, draw, room)
 
 

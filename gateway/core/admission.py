@@ -10,10 +10,10 @@ from math import ceil
 import msgspec
 
 from gateway.core.allowance import Need, Recall, most_of, need_of, nothing_recalled
-from gateway.core.bounds import Bound, Gate
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry
-from gateway.core.quota import Grip, Purse, Scope, grip
+from gateway.core.quota import HoldPlan, Purse, Scope, plan_hold
+from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, Today, Used
 from gateway.domain.errors import BadRequest, InternalError, NotFound
 from gateway.domain.group import Group
@@ -30,10 +30,10 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     """What is committed together when a call is admitted."""
 
     entry: ModelEntry
-    bounds: tuple[Bound, ...]
-    grip: Grip
-    gates: tuple[Gate, ...]
-    full: Gate | None
+    bounds: tuple[RateScope, ...]
+    hold_plan: HoldPlan
+    gates: tuple[ConcurrencyGate, ...]
+    full: ConcurrencyGate | None
     """The first of the gates that has no place now: the call may wait there."""
 
 
@@ -65,7 +65,7 @@ def admit(call: Call, limiter: Limiter, books: Purse, recall: Recall = nothing_r
     need = call.need = demand(call, entry, recall)
     if terms.bounds:
         limiter.check(terms.bounds, need.rate_tokens, need.input)
-    taken = grip(books, call.catalog.registry.account, call.group, call.token, need, now=now)
+    taken = plan_hold(books, call.catalog.registry.account, call.group, call.token, need, now=now)
     gates = terms.stream_gates if call.asked.stream else terms.gates
     return Admission(entry, terms.bounds, taken, gates, limiter.lines.full(gates, call.gates))
 

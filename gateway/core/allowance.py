@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from gateway.core.asked import Asked
+from gateway.core.chat_request import ChatRequest
 from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, result_names_bound, tool_calls_bound
 from gateway.domain.price import Price, highest_cost
@@ -111,7 +111,7 @@ def with_limit(channel: Channel, served: Served, price: Price | None) -> Served:
 
 
 def need_of(
-    asked: Asked, effects: ChannelEffects, price: Price | None, multiplier: int, recall: Recall = nothing_recalled
+    asked: ChatRequest, effects: ChannelEffects, price: Price | None, multiplier: int, recall: Recall = nothing_recalled
 ) -> Need:
     """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read."""
     tokens = asked.input_bound + effects.added_input
@@ -141,7 +141,7 @@ def most_of(needs: Sequence[Need]) -> Need:
     )
 
 
-def _output(asked: Asked, effects: ChannelEffects) -> tuple[int, int]:
+def _output(asked: ChatRequest, effects: ChannelEffects) -> tuple[int, int]:
     """Output tokens of all choices: what the caps allow, and what to hold for."""
     if asked.plain and effects.plain:
         cap = asked.output_cap

@@ -10,17 +10,17 @@ from typing import Protocol
 import msgspec
 
 from gateway.core.allowance import REMEMBERING
-from gateway.core.answer_memory import POCKET
 from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
+from gateway.core.channel_health import ChannelHealth
+from gateway.core.channel_limits import ChannelLimits
 from gateway.core.chooser import Chooser, no_channel
 from gateway.core.clock import Clock
-from gateway.core.health import Health
+from gateway.core.memory import POCKET
 from gateway.core.preparation import Preparer
-from gateway.core.room import Rooms
-from gateway.core.routing import Choice
+from gateway.core.retry import NextStep, RetryState, fault_of
+from gateway.core.routing import RouteChoice
 from gateway.core.settlement import billed_unseen
-from gateway.core.tries import Step, Tries, fault_of
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
@@ -50,7 +50,7 @@ _TELLING = (
 """The most informative failure first."""
 
 
-class Sender(Protocol):
+class AnswerSender(Protocol):
     """The connection to the upstreams."""
 
     redaction: Redaction
@@ -60,7 +60,7 @@ class Sender(Protocol):
         """Raises AttemptFailed."""
 
 
-class Progress(Protocol):
+class AttemptProgress(Protocol):
     """Told while an answer comes in."""
 
     def routed(self, call: Call) -> None:
@@ -76,14 +76,14 @@ class Attempts:
     def __init__(
         self,
         *,
-        sender: Sender,
+        sender: AnswerSender,
         adapter_of: Callable[[Dialect], Adapter],
         preparer: Preparer,
-        health: Health,
+        health: ChannelHealth,
         clock: Clock,
-        progress: Progress,
+        progress: AttemptProgress,
         chooser: Chooser,
-        rooms: Rooms,
+        rooms: ChannelLimits,
     ) -> None:
         self._sender = sender
         self.redaction = sender.redaction
@@ -100,7 +100,7 @@ class Attempts:
         """Input tokens that a dialect may put back into a request from memory, at most."""
         return max(self._adapter_of(dialect).recalled(fields) for dialect in REMEMBERING)
 
-    def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> Choice:
+    def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
         """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit.
 
         The choice has no route, or a last resort alone, where waiting may bring a place; a call that has ``waited``
@@ -108,7 +108,7 @@ class Attempts:
         """
         return self._chooser.first(call, entry, waited=waited)
 
-    async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: Choice) -> Whole | AnswerStream:
+    async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice) -> Whole | AnswerStream:
         """The whole answer, or the stream whose content the client already has and whose end it still waits for.
 
         ``choice`` is what ``first`` gave. Raises UpstreamError when no channel could, and whatever the client's
@@ -117,7 +117,7 @@ class Attempts:
         route = choice.route
         if route is None:
             raise no_channel(call, choice)
-        tries: Tries | None = None
+        tries: RetryState | None = None
         call.binding = call.catalog.terms(call.token).bounds + entry.bounds
         asked = entry
         if route.served.name != entry.name:
@@ -128,7 +128,7 @@ class Attempts:
                 return await self._ask(call, order, route)
             except UpstreamError as error:
                 error.__cause__ = error.__context__ = error.__traceback__ = None  # they hold what the attempt held
-                tries = tries or Tries(entry, asked)
+                tries = tries or RetryState(entry, asked)
                 tries.failed(route, error)
             step = None if call.content_sent else await self._chooser.next(call, tries)
             if step is None or not await self._pause(call, entry, step):
@@ -141,7 +141,7 @@ class Attempts:
             call.take_route(route, step.choice.why, len(tries.failures) + 1)
             self._progress.routed(call)
 
-    async def _pause(self, call: Call, entry: ModelEntry, step: Step) -> bool:
+    async def _pause(self, call: Call, entry: ModelEntry, step: NextStep) -> bool:
         """Wait before the next attempt; False if it is too late for one, or nobody waits for it any more."""
         wait_s = step.wait_s
         if self._clock.mono() + wait_s >= call.visit.began + entry.total_s:

@@ -11,10 +11,10 @@ from typing import Protocol
 import msgspec
 
 from gateway.core.allowance import Need
-from gateway.core.answer_memory import AnswerShare
-from gateway.core.asked import Asked
-from gateway.core.bounds import Bound, Gate
 from gateway.core.catalog import Catalog, Route
+from gateway.core.chat_request import ChatRequest
+from gateway.core.memory import AnswerShare
+from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Ticket
 from gateway.domain.call import Attempt, Outcome, Running
 from gateway.domain.errors import GatewayError
@@ -141,7 +141,7 @@ class Call:
     """What its answer takes of the memory of all, while it runs."""
 
     def __init__(
-        self, visit: Visit, asked: Asked, client: Client, catalog: Catalog, token: Token, group: Group
+        self, visit: Visit, asked: ChatRequest, client: Client, catalog: Catalog, token: Token, group: Group
     ) -> None:
         self.visit = visit
         self.asked = asked
@@ -164,11 +164,11 @@ class Call:
         """``x-ratelimit-*`` of this gateway's own limits."""
         self.read_limits: Callable[[], dict[str, str]] | None = None
         """Gives them, once for each attempt."""
-        self.binding: tuple[Bound, ...] = ()
+        self.binding: tuple[RateScope, ...] = ()
         """Whose rates those are."""
-        self.gates: tuple[Gate, ...] = ()
+        self.gates: tuple[ConcurrencyGate, ...] = ()
         """Where the call has its place already, for it had to wait."""
-        self.place: Gate | None = None
+        self.place: ConcurrencyGate | None = None
         """The same at a channel, until its attempt begins."""
         self.room: Ticket | None = None
         """What the latest attempt has taken of its channel's rates."""

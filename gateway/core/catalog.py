@@ -9,9 +9,16 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from gateway.core.allowance import NO_EFFECTS, ChannelEffects, effects_of, with_limit
-from gateway.core.bounds import Bound, Gate, Terms, channel_bound, group_bound, terms_of, token_bound
-from gateway.core.fallback import models_after
-from gateway.core.policy import Offer, Rank, ranked
+from gateway.core.group_policy import Offer, Rank, models_after, ranked
+from gateway.core.rate_scopes import (
+    CallScopes,
+    ConcurrencyGate,
+    RateScope,
+    channel_scope,
+    group_scope,
+    scopes_of,
+    token_scope,
+)
 from gateway.domain.channel import Channel, Served, UpstreamPrices, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
@@ -38,7 +45,7 @@ class Route(msgspec.Struct, frozen=True):
     """Of a way with one of several keys: where the key's state is remembered."""
     key_name: str = ""
     """The key's number and mask, for records."""
-    bound: Bound | None = None
+    bound: RateScope | None = None
     """The limits of the channel."""
 
 
@@ -59,7 +66,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The routes of which one is drawn while all channels are well; empty if that takes more than a draw."""
     fallbacks: tuple["ModelEntry", ...] = ()
     """Other models that may answer when none of the routes can; without fallbacks of their own."""
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[RateScope, ...] = ()
     """Of a channel that is the only way: its rates bind as those of the token do."""
     effects: ChannelEffects = NO_EFFECTS
     """What its channels, without those of its fallbacks, make of a call's input and output."""
@@ -79,7 +86,7 @@ class Catalog:
         self._by_digest = {t.digest: t for t in registry.tokens.values()}
         self._groups = {name: _group_models(group, registry) for name, group in registry.groups.items()}
         self._visible: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
-        self._terms: dict[TokenId, Terms] = {}
+        self._terms: dict[TokenId, CallScopes] = {}
 
     def token_by_digest(self, digest: str) -> Token | None:
         """The token whose key has this digest."""
@@ -107,29 +114,29 @@ class Catalog:
         """What a group shows, sorted by name; empty if there is no such group."""
         return self._groups.get(group, {})
 
-    def parties(self, token: Token) -> tuple[Bound, ...]:
+    def parties(self, token: Token) -> tuple[RateScope, ...]:
         """The limits of a token and of its group."""
         settings, group = self.registry.settings, self.registry.groups.get(token.group)
-        own = token_bound(token, settings)
-        return (own,) if group is None else (own, group_bound(group, settings))
+        own = token_scope(token, settings)
+        return (own,) if group is None else (own, group_scope(group, settings))
 
-    def gates(self) -> dict[tuple[str, str], Gate]:
+    def gates(self) -> dict[tuple[str, str], ConcurrencyGate]:
         """Of all tokens, groups and channels, by their keys."""
         registry = self.registry
-        bounds = [token_bound(token, registry.settings) for token in registry.tokens.values()]
-        bounds += [group_bound(group, registry.settings) for group in registry.groups.values()]
-        bounds += [channel_bound(channel, registry.settings) for channel in registry.channels.values()]
+        bounds = [token_scope(token, registry.settings) for token in registry.tokens.values()]
+        bounds += [group_scope(group, registry.settings) for group in registry.groups.values()]
+        bounds += [channel_scope(channel, registry.settings) for channel in registry.channels.values()]
         return {gate.key: gate for bound in bounds for gate in (bound.gate, bound.stream_gate) if gate is not None}
 
-    def binding(self, token: Token, model: str) -> tuple[Bound, ...]:
+    def binding(self, token: Token, model: str) -> tuple[RateScope, ...]:
         """Whose rates bind a call: of its token, its group, and the channel that alone serves the model."""
         entry = self.visible(token).get(model)
         return self.terms(token).bounds + (entry.bounds if entry is not None else ())
 
-    def terms(self, token: Token) -> Terms:
+    def terms(self, token: Token) -> CallScopes:
         """What limits a token's calls before a channel is chosen."""
         if (found := self._terms.get(token.id)) is None:
-            found = self._terms[token.id] = terms_of(self.parties(token))
+            found = self._terms[token.id] = scopes_of(self.parties(token))
         return found
 
     def visible(self, token: Token) -> Mapping[str, ModelEntry]:
@@ -147,7 +154,7 @@ def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
     ways: dict[ChannelId, _Way] = {}
     for channel in registry.channels.values():
         if channel.enabled and group.name in channel.groups:
-            ways[channel.id] = _Way(channel_bound(channel, registry.settings), _with_one_key(channel))
+            ways[channel.id] = _Way(channel_scope(channel, registry.settings), _with_one_key(channel))
             for served in channel.models:
                 if matches(served.name, group.models):
                     offer = (channel, with_limit(channel, served, registry.prices.get(served.name)))
@@ -208,7 +215,7 @@ def _only(models: Mapping[str, ModelEntry], patterns: tuple[str, ...]) -> dict[s
 class _Way(NamedTuple):
     """What all routes of a channel share."""
 
-    bound: Bound
+    bound: RateScope
     ones: list[tuple[Channel, ChannelId, str]]
     """The channel with one of its keys each, if it has several."""
 

@@ -1,23 +1,79 @@
-"""Chooser: which channel a call goes to, of what is known of channels, conversations and retries.
+"""Which channel a call goes to, from what is known of channels, conversations and retries.
 
-The choice itself is made by ``routing``, what follows after a failure by ``tries``.
+``routing`` makes the choice itself, ``retry`` decides what follows a failure. A conversation goes to the channel and key
+that answered it last, so that its prompt cache is used again. It is known by its token, its model and its messages up to
+the user's first. Bounded, in memory.
 """
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 
 import msgspec
 
 from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
-from gateway.core.health import Health
-from gateway.core.retries import Retries
-from gateway.core.room import Rooms
-from gateway.core.routing import Choice, Draw, choose, easy
-from gateway.core.sticky import Place, Sticky, conversation
-from gateway.core.tries import Step, Tries, instead
+from gateway.core.channel_health import ChannelHealth
+from gateway.core.channel_limits import ChannelLimits
+from gateway.core.json_body import Fields
+from gateway.core.retry import NextStep, RetryBudget, RetryState, instead
+from gateway.core.routing import Draw, RouteChoice, choose, easy
 from gateway.domain.errors import GatewayError, NoChannel, RateLimited, Unavailable
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId
+
+MOST = 10_000
+"""Conversations that are remembered."""
+KEEP_S = 3600.0
+"""After this no vendor's cache remembers either."""
+BEGINNING = 8
+"""Messages that are looked at, at most."""
+
+
+class StickyRoute(msgspec.Struct, frozen=True):
+    """Where a conversation was answered."""
+
+    channel: ChannelId
+    key_id: ChannelId
+
+
+class _StickyMessage(msgspec.Struct):
+    role: str
+
+
+_MESSAGES = msgspec.json.Decoder(list[msgspec.Raw])
+_MESSAGE = msgspec.json.Decoder(_StickyMessage)
+
+
+def conversation(token: str, model: str, fields: Fields) -> bytes:
+    """A short name of the conversation that a request belongs to."""
+    named = blake2b(f"{token}\n{model}\n".encode(), digest_size=16)
+    for raw in _MESSAGES.decode(fields["messages"])[:BEGINNING]:
+        named.update(raw)
+        if _MESSAGE.decode(raw).role == "user":
+            break
+    return named.digest()
+
+
+class StickyRoutes:
+    """The conversations of late."""
+
+    def __init__(self, mono: Callable[[], float]) -> None:
+        self._mono = mono
+        self._places: OrderedDict[bytes, tuple[StickyRoute, float]] = OrderedDict()
+
+    def place(self, pin: bytes) -> StickyRoute | None:
+        """Where the conversation was answered last."""
+        found = self._places.get(pin)
+        return found[0] if found is not None and self._mono() - found[1] <= KEEP_S else None
+
+    def note(self, pin: bytes, place: StickyRoute) -> None:
+        """It was answered there."""
+        self._places[pin] = (place, self._mono())
+        self._places.move_to_end(pin)
+        if len(self._places) > MOST:
+            self._places.popitem(last=False)
+
 
 NOTHING_TRIED: frozenset[ChannelId] = frozenset()
 
@@ -25,14 +81,16 @@ NOTHING_TRIED: frozenset[ChannelId] = frozenset()
 class Chooser:
     """Chooses. ``draw`` is the source of chance."""
 
-    def __init__(self, *, health: Health, draw: Draw, retries: Retries, rooms: Rooms, sticky: Sticky) -> None:
+    def __init__(
+        self, *, health: ChannelHealth, draw: Draw, retries: RetryBudget, rooms: ChannelLimits, sticky: StickyRoutes
+    ) -> None:
         self._health = health
         self._draw = draw
         self._retries = retries
         self._rooms = rooms
         self._sticky = sticky
 
-    def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> Choice:
+    def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
         """The channel to begin with, or where a place may come free, if the call has not ``waited`` for one before.
 
         Raises NoChannel if there is none, RateLimited or Unavailable if that is for the channels' own limits.
@@ -40,7 +98,7 @@ class Chooser:
         self._retries.calls += not waited
         return self.look(call, entry, waited=waited)
 
-    def look(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> Choice:
+    def look(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
         """What ``first`` says, for who only wants to know: no call is counted."""
         if entry.easy and self._health.well and call.place is None and not call.group.sticky:
             choice = easy(entry.easy, self._draw)
@@ -55,10 +113,10 @@ class Chooser:
             raise no_channel(call, choice)
         return choice
 
-    def _choose(self, call: Call, routes: Sequence[Route]) -> Choice:
+    def _choose(self, call: Call, routes: Sequence[Route]) -> RouteChoice:
         return choose(routes, NOTHING_TRIED, self._health, self._draw, self._rooms.of(call))
 
-    def _stay(self, call: Call, entry: ModelEntry) -> Choice | None:
+    def _stay(self, call: Call, entry: ModelEntry) -> RouteChoice | None:
         """The channel and the key that answered the conversation last, if they are free; else None."""
         if len(entry.routes) == 1 and not entry.routes[0].keys:
             return None
@@ -75,7 +133,7 @@ class Chooser:
             key = choice.route
         return msgspec.structs.replace(choice, route=key, why=f"where the conversation was, {key.rank.place}")
 
-    def _fall_back(self, call: Call, entry: ModelEntry, choice: Choice) -> Choice:
+    def _fall_back(self, call: Call, entry: ModelEntry, choice: RouteChoice) -> RouteChoice:
         """A channel that is well for another model, rather than none or one at rest; else the first at rest."""
         last_resort = choice if choice.route is not None else None
         passed = list(choice.passed)
@@ -88,7 +146,7 @@ class Chooser:
             passed += [msgspec.structs.replace(one, channel=f"{one.channel} for {other.name}") for one in found.passed]
         return last_resort or msgspec.structs.replace(choice, passed=tuple(passed))
 
-    async def next(self, call: Call, tries: Tries) -> Step | None:
+    async def next(self, call: Call, tries: RetryState) -> NextStep | None:
         """Where a call goes whose attempts failed; None: nowhere. It may have to wait for a place there."""
         step = tries.next(self._health, self._draw, self._retries, self._rooms.of(call))
         if step is None and tries.gates and await self._rooms.wait(call, tries.gates):
@@ -97,10 +155,10 @@ class Chooser:
 
     def stay(self, pin: bytes, route: Route) -> None:
         """A conversation was answered there."""
-        self._sticky.note(pin, Place(route.channel.id, route.key_id))
+        self._sticky.note(pin, StickyRoute(route.channel.id, route.key_id))
 
 
-def no_channel(call: Call, choice: Choice) -> GatewayError:
+def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
     """Why nothing can be asked, channel by channel."""
     reasons = "; ".join(f"{plain(p.channel)}: {p.reason}" for p in choice.passed) or "it has no channel left"
     msg = (

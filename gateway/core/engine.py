@@ -16,21 +16,19 @@ import msgspec
 
 from gateway import __version__
 from gateway.config import Config
-from gateway.core.answer_memory import AnswerMemory
 from gateway.core.auth import Passes
-from gateway.core.bus import Bus
 from gateway.core.catalog import Catalog
+from gateway.core.channel_health import ChannelHealth
 from gateway.core.clock import Clock
-from gateway.core.health import Health
-from gateway.core.live import Live
-from gateway.core.memory import map_large_blocks, resident, trim
+from gateway.core.event_bus import EventBus
+from gateway.core.live_calls import LiveCalls
+from gateway.core.memory import AnswerMemory, Pressure, map_large_blocks, resident, trim
 from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Pipeline
-from gateway.core.pressure import Pressure
+from gateway.core.preparation import Worker
 from gateway.core.ratelimit import Limiter
 from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
-from gateway.core.worker import Worker
 from gateway.domain.channel import Channel, key_id
 from gateway.domain.errors import Unavailable
 from gateway.domain.registry import Change
@@ -51,11 +49,11 @@ class Engine:
         store: Store,
         clock: Clock,
         tasks: Tasks,
-        bus: Bus,
+        bus: EventBus,
         passes: Passes,
-        health: Health,
+        health: ChannelHealth,
         limiter: Limiter,
-        live: Live,
+        live: LiveCalls,
         lessons: LearnedParams,
         upstreams: Upstreams,
         files: OpenFiles,

@@ -10,8 +10,8 @@ from itertools import accumulate
 
 import msgspec
 
-from gateway.core import body as small
-from gateway.core.body import BLANKS, Fields
+from gateway.core import json_body as small
+from gateway.core.json_body import BLANKS, Fields
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import HEAD, TAIL, LongStrings, holds, mark_of
 from gateway.upstream.translate.conversation import BLANK_LIMIT

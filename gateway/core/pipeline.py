@@ -20,24 +20,22 @@ from typing import TypeVar
 import msgspec
 
 from gateway.core.admission import Admission, admit, demand, group_of, visible_entry
-from gateway.core.answer_memory import POCKET, AnswerMemory
-from gateway.core.asked import asked, asked_large
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, identify, still
-from gateway.core.bus import Bus
 from gateway.core.call import Call, Client, Visit
 from gateway.core.catalog import Catalog
+from gateway.core.chat_request import parse_chat_request, parse_large_chat_request
 from gateway.core.clock import Clock
+from gateway.core.event_bus import EventBus
 from gateway.core.large_body import LARGE
-from gateway.core.live import Live
-from gateway.core.meter import Meter
-from gateway.core.progress import Broke
+from gateway.core.live_calls import BudgetExhausted, LiveCalls
+from gateway.core.memory import POCKET, AnswerMemory
+from gateway.core.preparation import Worker
+from gateway.core.queueing import CallQueue, until_gone
 from gateway.core.ratelimit import Limiter, Ticket
 from gateway.core.refusals import Refusals
-from gateway.core.routing import Choice
-from gateway.core.settlement import GONE, outcome_of, record_of
-from gateway.core.waiting import Waiting, until_gone
-from gateway.core.worker import Worker
+from gateway.core.routing import RouteChoice
+from gateway.core.settlement import GONE, Meter, outcome_of, record_of
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import AnswerMemoryFull, GatewayError, InternalError, Unavailable, UpstreamTimeout
 from gateway.domain.money import number
@@ -53,7 +51,7 @@ _log = logging.getLogger("tollkeeper")
 Found = TypeVar("Found")
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     """What the pipeline works with."""
 
     books: Books
@@ -62,8 +60,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     limiter: Limiter
     attempts: Attempts
     meter: Meter
-    live: Live
-    bus: Bus
+    live: LiveCalls
+    bus: EventBus
     answers: AnswerMemory
     clock: Clock
     worker: Worker
@@ -74,11 +72,11 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 class Pipeline:
     """The life of a call."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Dependencies) -> None:
         self._ = parts
         self.attempts = parts.attempts
         self._refusals = Refusals(parts.books.note, parts.bus, parts.clock)
-        self._waiting = Waiting(parts.limiter, parts.books, parts.attempts, parts.catalog, parts.clock)
+        self._waiting = CallQueue(parts.limiter, parts.books, parts.attempts, parts.catalog, parts.clock)
         self._soon: list[tuple[Call, Record]] = []
         """Calls whose answers go out in the loop's next turn: their records are written in it, before them."""
         self.closed: Unavailable | None = None
@@ -105,7 +103,11 @@ class Pipeline:
             if self.closed is not None:
                 raise self.closed
             large = len(body) > LARGE
-            request = await _beside(self._.worker, client, partial(asked_large, body)) if large else asked(body)
+            request = (
+                await _beside(self._.worker, client, partial(parse_large_chat_request, body))
+                if large
+                else parse_chat_request(body)
+            )
             model, catalog = request.model, self._.catalog()
             token = still(token, catalog, visit.ts)
             call = Call(visit, request, client, catalog, token, group_of(token, catalog))
@@ -136,16 +138,16 @@ class Pipeline:
             finally:
                 self._.live.leave(call)
 
-    def _commit(self, call: Call, admission: Admission, first: Choice) -> None:
+    def _commit(self, call: Call, admission: Admission, first: RouteChoice) -> None:
         """Write the hold. Raises Unavailable if the disk does not take it; then nothing is held."""
-        taken = admission.grip
+        taken = admission.hold_plan
         call.held, call.held_tokens = taken.nanos, taken.tokens
         if first.route is not None:
             call.take_route(first.route, first.why, 1)
         self._.books.open(call.running)
         self._.bus.started(call.running)
 
-    async def _answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> None:
+    async def _answer(self, call: Call, admission: Admission, first: RouteChoice, ticket: Ticket) -> None:
         try:
             await self._good_answer(call, admission, first, ticket)
         except GatewayError as error:
@@ -173,12 +175,12 @@ class Pipeline:
         call.writing_since = self._.clock.mono()
         await call.client.fail(call.error, call.late_facts())
 
-    async def _good_answer(self, call: Call, admission: Admission, first: Choice, ticket: Ticket) -> None:
+    async def _good_answer(self, call: Call, admission: Admission, first: RouteChoice, ticket: Ticket) -> None:
         if not call.asked.stream:
             call.deadline = call.visit.began + admission.entry.total_s
         try:
             got = await self._.attempts.answer(call, admission.entry, _order(call), first)
-        except Broke:
+        except BudgetExhausted:
             await self._finish_broke(call, ticket)
             return
         self._measure(call, got)

@@ -1,19 +1,24 @@
-"""Preparation: what a client asked for, as one channel gets it: its owner's edits, its dialect, what it refused before.
+"""What a client requested, as one channel gets it: its owner's overrides, its dialect, parameters it refused before.
 
-A small request is prepared at once. A large one is prepared in the worker's thread from its brief fields, and what is
-missing in these is put back by reference: its long strings are never copied.
+A small request is prepared at once. A large one is prepared in a worker thread from its brief fields, and what these
+leave out is put back by reference: long strings are never copied. There is one worker: large requests are prepared one
+after another, in order. Python runs one thread at a time and a call into C runs to its end, so work in this thread
+keeps such calls short, and ``share_fairly`` gives the event loop its turn at once.
 """
 
+import asyncio
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
-from gateway.core.body import unmask
 from gateway.core.call import Call
 from gateway.core.catalog import Route
+from gateway.core.json_body import unmask
 from gateway.core.large_body import unmasked
-from gateway.core.worker import Result, Worker
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
@@ -21,6 +26,31 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import Adapter, Failure, Learned, Order, Prepared
 from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.overrides import apply_overrides
+
+SWITCH_S = 0.0005
+"""How long the loop waits for its turn while this thread runs Python code; usually 5 ms, for each of its events."""
+
+Result = TypeVar("Result")
+
+
+class Worker:
+    """The thread. It begins with its first work."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "tollkeeper-large")
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """The work's result, or its exception. Work that nobody waits for any more is not begun."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def close(self) -> None:
+        """Begin no more work."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def share_fairly() -> None:
+    """For the whole process. It costs nothing while no other thread wants to run."""
+    sys.setswitchinterval(SWITCH_S)
 
 
 class Preparer:

@@ -57,14 +57,14 @@ class Purse(Protocol):
         """Running calls."""
 
 
-class Grip(msgspec.Struct, frozen=True, gc=False):
+class HoldPlan(msgspec.Struct, frozen=True, gc=False):
     """The amounts to hold."""
 
     nanos: Nanos
     tokens: int
 
 
-class _Room(msgspec.Struct, frozen=True, kw_only=True):
+class _Headroom(msgspec.Struct, frozen=True, kw_only=True):
     """What one budget leaves."""
 
     label: str
@@ -78,7 +78,7 @@ class _Room(msgspec.Struct, frozen=True, kw_only=True):
     window: str = ""
 
 
-def grip(books: Purse, account: Account, group: Group, token: Token, need: Need, *, now: Millis) -> Grip:
+def plan_hold(books: Purse, account: Account, group: Group, token: Token, need: Need, *, now: Millis) -> HoldPlan:
     """The hold for a call. Raises QuotaExceeded, naming the budget that is too small; changes nothing."""
     if account.status is AccountStatus.SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' lets it spend again"
@@ -86,9 +86,9 @@ def grip(books: Purse, account: Account, group: Group, token: Token, need: Need,
     full, free = need.nanos, need.free
     budgets = account.budgets or group.budgets or token.budgets
     if not budgets and (free or 0 < full <= books.available()):  # the usual case: there is enough, and nobody budgets
-        return Grip(full, need.input + need.output)
+        return HoldPlan(full, need.input + need.output)
     rooms = list(_rooms(books, account, group, token, now=now))
-    return Grip(full if free else _nanos(rooms, need), _tokens(rooms, need))
+    return HoldPlan(full if free else _nanos(rooms, need), _tokens(rooms, need))
 
 
 def left_to_stop(books: Purse, account: Account, token: Token, *, now: Millis) -> int | None:
@@ -103,7 +103,7 @@ def left_to_stop(books: Purse, account: Account, token: Token, *, now: Millis) -
     return min(lefts, default=None)
 
 
-def _nanos(rooms: list[_Room], need: Need) -> Nanos:
+def _nanos(rooms: list[_Headroom], need: Need) -> Nanos:
     left = need.nanos
     for room in rooms:
         if room.nanos is not None:
@@ -114,7 +114,7 @@ def _nanos(rooms: list[_Room], need: Need) -> Nanos:
     return left
 
 
-def _tokens(rooms: list[_Room], need: Need) -> int:
+def _tokens(rooms: list[_Headroom], need: Need) -> int:
     left, least = need.input + need.output, need.input + need.capped
     for room in rooms:
         if room.tokens is not None:
@@ -124,8 +124,8 @@ def _tokens(rooms: list[_Room], need: Need) -> int:
     return left
 
 
-def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[_Room]:
-    yield _Room(
+def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[_Headroom]:
+    yield _Headroom(
         label="the account",
         code="insufficient_quota",
         nanos=books.available(),
@@ -141,13 +141,13 @@ def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: M
             yield _room(books, scope, budget, (name, code), now)
 
 
-def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], now: Millis) -> _Room:
+def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], now: Millis) -> _Headroom:
     name, code = words
     label = f"{scope[0]} '{name}'" if name else "the account"
     spent = books.spent(scope, window_start(budget.window, now))
     held = books.held(scope)
     ever = budget.window.value == "ever"
-    return _Room(
+    return _Headroom(
         label=f"{label}'s budget" if ever else f"{label}'s budget of the {budget.window.value}",
         code=code,
         nanos=None if budget.nanos is None else budget.nanos - spent.nanos - held.nanos,
@@ -159,7 +159,7 @@ def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], no
     )
 
 
-def _exceeded(room: _Room, left: str, needs: str, unit: str, *, missing: int = 0) -> QuotaExceeded:
+def _exceeded(room: _Headroom, left: str, needs: str, unit: str, *, missing: int = 0) -> QuotaExceeded:
     back = "" if room.resets is None else f"; it starts afresh at {zoned_time(room.resets)}"
     details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
     if room.whose:

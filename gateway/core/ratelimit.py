@@ -11,8 +11,8 @@ from typing import Self
 
 import msgspec
 
-from gateway.core.bounds import Bound, Gate, Scope
-from gateway.core.lines import Lines
+from gateway.core.concurrency import ConcurrencyLimiter
+from gateway.core.rate_scopes import ConcurrencyGate, RateScope, Scope
 from gateway.domain.errors import RateLimited
 from gateway.domain.limits import LimitReading, Readings
 
@@ -73,7 +73,7 @@ class Ticket:
 
     __slots__ = ("_entries", "_gates", "_lines")
 
-    def __init__(self, entries: "list[_Entry]", lines: Lines, gates: Iterable[Gate]) -> None:
+    def __init__(self, entries: "list[_Entry]", lines: ConcurrencyLimiter, gates: Iterable[ConcurrencyGate]) -> None:
         self._entries = entries
         self._lines = lines
         self._gates = gates
@@ -143,9 +143,9 @@ class Limiter:
         self._today = today
         self._requests: dict[Scope, _Log] = {}
         self._tokens: dict[Scope, _Log] = {}
-        self.lines = Lines()
+        self.lines = ConcurrencyLimiter()
 
-    def check(self, bounds: Iterable[Bound], tokens: int, least: int = 0) -> None:
+    def check(self, bounds: Iterable[RateScope], tokens: int, least: int = 0) -> None:
         """Raises RateLimited for the limit that needs the longest wait; takes nothing.
 
         ``least`` of the estimated ``tokens`` are sure to be used; the rest may be clipped to what a window can hold.
@@ -158,7 +158,7 @@ class Limiter:
         if worst is not None:
             raise worst.error()
 
-    def against(self, bound: Bound, tokens: int, least: int = 0) -> Over | None:
+    def against(self, bound: RateScope, tokens: int, least: int = 0) -> Over | None:
         """Of the limits of one party that do not let the call pass, the one that needs the longest wait."""
         limits, now = bound.limits, self._mono()
         worst: Over | None = None
@@ -177,7 +177,11 @@ class Limiter:
         return worst
 
     def take(
-        self, bounds: Iterable[Bound], tokens: int, gates: Iterable[Gate] = (), held: Collection[Gate] = ()
+        self,
+        bounds: Iterable[RateScope],
+        tokens: int,
+        gates: Iterable[ConcurrencyGate] = (),
+        held: Collection[ConcurrencyGate] = (),
     ) -> Ticket:
         """Count one call with this many estimated tokens against all bounds, now, and at all gates.
 
@@ -197,7 +201,7 @@ class Limiter:
         """Calls of this party that run now, if their number is limited."""
         return self.lines.taken(key)
 
-    def readings(self, bounds: Iterable[Bound]) -> Readings:
+    def readings(self, bounds: Iterable[RateScope]) -> Readings:
         """The tightest requests limit and the tightest tokens limit, for ``x-ratelimit-*`` headers."""
         now = self._mono()
         requests: list[LimitReading] = []
@@ -228,7 +232,7 @@ def _clipped(tokens: int, least: int, limit: int) -> int:
     return tokens if least > limit else min(tokens, limit)
 
 
-def _minute(bound: Bound, logs: dict[Scope, _Log], rule: tuple[str, int, int], now: float) -> Over | None:
+def _minute(bound: RateScope, logs: dict[Scope, _Log], rule: tuple[str, int, int], now: float) -> Over | None:
     _, limit, amount = rule
     if amount > limit:
         return _over(bound, rule, 0, None)
@@ -240,14 +244,14 @@ def _minute(bound: Bound, logs: dict[Scope, _Log], rule: tuple[str, int, int], n
     return _over(bound, rule, log.total, wait) if wait > 0 else None
 
 
-def _day(bound: Bound, rule: tuple[str, int, int], used: int, today: Used) -> Over | None:
+def _day(bound: RateScope, rule: tuple[str, int, int], used: int, today: Used) -> Over | None:
     _, limit, amount = rule
     if amount > limit:
         return _over(bound, rule, used, None)
     return _over(bound, rule, used, today.reset_s) if used + amount > limit else None
 
 
-def _over(bound: Bound, rule: tuple[str, int, int], used: int, wait_s: float | None) -> Over:
+def _over(bound: RateScope, rule: tuple[str, int, int], used: int, wait_s: float | None) -> Over:
     name, limit, amount = rule
     return Over(label=bound.label, whose=bound.key[0], name=name, limit=limit, used=used, amount=amount, wait_s=wait_s)
 

@@ -6,9 +6,9 @@ again, and not by one that differs each time in the name of a model that does no
 
 from collections.abc import Callable
 
-from gateway.core.bus import Bus
 from gateway.core.call import Visit
 from gateway.core.clock import Clock
+from gateway.core.event_bus import EventBus
 from gateway.core.settlement import ERROR_TEXT
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError
@@ -45,7 +45,7 @@ class _Flood:
 class Refusals:
     """Writes one record a second for each kind of refusal; the next one tells how many were left out."""
 
-    def __init__(self, note: Callable[[Record], None], bus: Bus, clock: Clock) -> None:
+    def __init__(self, note: Callable[[Record], None], bus: EventBus, clock: Clock) -> None:
         self._note = note
         self._bus = bus
         self._clock = clock

@@ -1,20 +1,48 @@
-"""Routing: which channel a call goes to next, with which of its keys, and why the others were passed over.
+"""Which channel a call goes to next, with which of its keys, and why the others were skipped.
 
-Pure: states are read, chance is a parameter, nothing is changed. Tiers by priority; within a tier a draw by weight;
-channels already tried, switched off or at rest are passed over, each with its reason. If only resting ones are left,
-the one that is free soonest is tried as a last resort (``features.md`` 2.5). Of several keys one that is free is drawn.
+Pure: states are read, chance is a parameter, nothing is changed. Tiers by priority; within a tier a draw by weight.
+Channels already tried, disabled or paused are skipped, each with its reason. If only paused ones are left, the one that
+resumes soonest is tried as a last resort (``features.md`` 2.5). Of several keys a free one is drawn.
 """
 
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from gateway.core.bounds import Gate
 from gateway.core.catalog import Route
-from gateway.core.health import Health, State
-from gateway.core.keys import pick, standing
-from gateway.core.pace import TOKENS, Pace
+from gateway.core.channel_health import ChannelHealth, HealthState
+from gateway.core.latency import TOKENS, LatencyStats
+from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.domain.units import ChannelId
+
+
+def standing(
+    route: Route, tried: frozenset[ChannelId], health: ChannelHealth
+) -> tuple[list[Route], list[tuple[float, Route]]]:
+    """The keys that are free, and those at rest with the seconds left; tried and refused ones are neither."""
+    free: list[Route] = []
+    resting: list[tuple[float, Route]] = []
+    for one in route.keys:
+        if one.key_id in tried:
+            continue
+        state = health.state_of(one.key_id)
+        if state.name == "cooling" or (state.name == "half_open" and health.on_trial(one.key_id)):
+            resting.append((state.left_s, one))
+        elif state.name != "attention":
+            free.append(one)
+    return free, resting
+
+
+def pick(route: Route, tried: frozenset[ChannelId], health: ChannelHealth, draw: Callable[[int], int]) -> Route:
+    """A free key, each as likely as the other; if all rest, the one that is free soonest.
+
+    There must be one of either.
+    """
+    free, resting = standing(route, tried, health)
+    if free:
+        return free[draw(len(free))] if len(free) > 1 else free[0]
+    return min(resting, key=lambda pair: pair[0])[1]
+
 
 Draw = Callable[[int], int]
 """A number from 0 up to, but without, its argument."""
@@ -28,7 +56,7 @@ LAST_RESORTS = frozenset({"cooling", "trial", "busy"})
 """Rules that pass a channel over only as long as there is another."""
 
 
-class Passed(msgspec.Struct, frozen=True):
+class SkippedRoute(msgspec.Struct, frozen=True):
     """A channel that was passed over."""
 
     channel: str
@@ -40,35 +68,39 @@ class Passed(msgspec.Struct, frozen=True):
     """Seconds until it may serve; None if waiting will not help."""
 
 
-class Choice(msgspec.Struct, frozen=True):
+class RouteChoice(msgspec.Struct, frozen=True):
     """The next route, or None, and the reasons against the others."""
 
     route: Route | None
     why: str
-    passed: tuple[Passed, ...]
+    passed: tuple[SkippedRoute, ...]
     retry_s: float | None
     """If there is no route: seconds until one may be free; None if waiting will not help."""
     resting: bool = False
     """The route is a last resort: its channel is at rest."""
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[ConcurrencyGate, ...] = ()
     """There is none or only a last resort, but at these a place may come free."""
 
 
-Room = Callable[[Route], Passed | None]
+RouteCapacity = Callable[[Route], SkippedRoute | None]
 """What a channel's own limits say against it."""
 
 
 def choose(
-    routes: Sequence[Route], tried: frozenset[ChannelId], health: Health, draw: Draw, room: Room | None = None
-) -> Choice:
+    routes: Sequence[Route],
+    tried: frozenset[ChannelId],
+    health: ChannelHealth,
+    draw: Draw,
+    room: RouteCapacity | None = None,
+) -> RouteChoice:
     """The next channel for a call that has already tried some channels, or some keys of them.
 
     ``routes`` are in the order of their tiers.
     """
     free: list[Route] = []
     resting: list[tuple[float, Route, bool]] = []
-    passed: list[Passed] = []
-    gates: list[Gate] = []
+    passed: list[SkippedRoute] = []
+    gates: list[ConcurrencyGate] = []
     for route in routes:
         against = _against(route, tried, health)
         if room is not None and (against is None or against.rule in LAST_RESORTS):
@@ -87,52 +119,56 @@ def choose(
             tier = fastest(tier, health.pace)
         route = _draw(tier, draw)
         why = _why(place(route, health.pace), len(tier), tried)
-        return Choice(pick(route, tried, health, draw) if route.keys else route, why, tuple(passed), None)
+        return RouteChoice(pick(route, tried, health, draw) if route.keys else route, why, tuple(passed), None)
     if resting:
         left, route, rests = min(resting, key=lambda one: one[0])
         chosen = pick(route, tried, health, draw) if route.keys else route
         why = f"last resort, free in {left:.0f} s" if rests else f"busy, but no other: {route.rank.place}"
-        return Choice(chosen, why, tuple(passed), left, resting=rests, gates=tuple(gates) if rests else ())
+        return RouteChoice(chosen, why, tuple(passed), left, resting=rests, gates=tuple(gates) if rests else ())
     soon = [one.left_s for one in passed if one.rule in ("full", "limit") and one.left_s is not None]
-    return Choice(None, "", tuple(passed), min(soon, default=None), gates=tuple(gates))
+    return RouteChoice(None, "", tuple(passed), min(soon, default=None), gates=tuple(gates))
 
 
-def easy(tier: Sequence[Route], draw: Draw) -> Choice:
+def easy(tier: Sequence[Route], draw: Draw) -> RouteChoice:
     """What ``choose`` says of routes whose first tier is this and of which none needs a look (``ModelEntry.easy``)."""
     route = _draw(tier, draw)
-    return Choice(route, _why(route.rank.place, len(tier), _NOTHING), (), None)
+    return RouteChoice(route, _why(route.rank.place, len(tier), _NOTHING), (), None)
 
 
-def _against(route: Route, tried: frozenset[ChannelId], health: Health) -> Passed | None:
+def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> SkippedRoute | None:
     """What speaks against a channel, if anything does."""
     if route.channel.id in tried:
-        return Passed(route.channel.name, "tried", "tried")
+        return SkippedRoute(route.channel.name, "tried", "tried")
     state = health.state(route.channel)
     missing = health.missing_s(route.channel.id, route.served.name)
     if state.name == "ok" and not missing and not (route.keys and tried) and not route.rank.spill:
         return None
     name, reason = route.channel.name, state.reason
     if state.name == "attention":
-        return Passed(name, f"needs attention: {reason}", "attention")
+        return SkippedRoute(name, f"needs attention: {reason}", "attention")
     if missing:
-        return Passed(name, f"does not know the model, asked again in {missing:.0f} s", "missing", missing)
+        return SkippedRoute(name, f"does not know the model, asked again in {missing:.0f} s", "missing", missing)
     return (
         _keys_against(route, tried, health)
-        or (Passed(name, f"cooling {state.left_s:.0f} s: {reason}", "cooling", state.left_s) if state.left_s else None)
-        or (Passed(name, f"on trial: {reason}", "trial", 0.0) if _on_trial(route, state, health) else None)
+        or (
+            SkippedRoute(name, f"cooling {state.left_s:.0f} s: {reason}", "cooling", state.left_s)
+            if state.left_s
+            else None
+        )
+        or (SkippedRoute(name, f"on trial: {reason}", "trial", 0.0) if _on_trial(route, state, health) else None)
         or (_busy(route, health) if route.rank.spill else None)
     )
 
 
-def _busy(route: Route, health: Health) -> Passed | None:
+def _busy(route: Route, health: ChannelHealth) -> SkippedRoute | None:
     """A local server that has calls enough: others are asked first."""
     running = health.in_flight(route.channel.id)
     if running < route.rank.spill:
         return None
-    return Passed(route.channel.name, f"busy: {running} in flight", "busy", 0.0)
+    return SkippedRoute(route.channel.name, f"busy: {running} in flight", "busy", 0.0)
 
 
-def _keys_against(route: Route, tried: frozenset[ChannelId], health: Health) -> Passed | None:
+def _keys_against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> SkippedRoute | None:
     """Whether a call that has tried some of a channel's keys must wait for the others, or has none left."""
     if not (route.keys and tried):
         return None
@@ -140,16 +176,16 @@ def _keys_against(route: Route, tried: frozenset[ChannelId], health: Health) -> 
     if free:
         return None
     if not waits:
-        return Passed(route.channel.name, "tried", "tried")
+        return SkippedRoute(route.channel.name, "tried", "tried")
     left = min(left for left, _ in waits)
-    return Passed(route.channel.name, f"its other keys rest, one for {left:.0f} s", "cooling", left)
+    return SkippedRoute(route.channel.name, f"its other keys rest, one for {left:.0f} s", "cooling", left)
 
 
-def _on_trial(route: Route, state: State, health: Health) -> bool:
+def _on_trial(route: Route, state: HealthState, health: ChannelHealth) -> bool:
     return state.name == "half_open" and health.on_trial(route.channel.id)
 
 
-def fastest(tier: list[Route], pace: Pace) -> list[Route]:
+def fastest(tier: list[Route], pace: LatencyStats) -> list[Route]:
     """Those that were not measured lately, else those whose answers come about as fast as any."""
     times = [(pace.expected_s(route.channel.id, route.served.name), route) for route in tier]
     if new := [route for seconds, route in times if seconds is None]:
@@ -158,7 +194,7 @@ def fastest(tier: list[Route], pace: Pace) -> list[Route]:
     return [route for seconds, route in times if seconds is not None and seconds <= limit]
 
 
-def place(route: Route, pace: Pace) -> str:
+def place(route: Route, pace: LatencyStats) -> str:
     """Why a channel stands where it does among the others, in words."""
     if not route.rank.timed:
         return route.rank.place

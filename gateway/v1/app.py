@@ -15,10 +15,10 @@ from gateway.domain.errors import BadRequest, GatewayError, InternalError, Inval
 from gateway.domain.text import plain
 from gateway.v1 import health, models
 from gateway.v1.chat import chat
-from gateway.web import errors
-from gateway.web.hosts import check_host, check_origin, preflight, readable_by
-from gateway.web.knocks import Knocks
-from gateway.web.reading import check_head, key_of
+from gateway.web import error_responses
+from gateway.web.auth_throttle import AuthThrottle
+from gateway.web.origins import check_host, check_origin, preflight, readable_by
+from gateway.web.request import check_head, key_of
 from gateway.web.response import Response
 
 _log = logging.getLogger("tollkeeper")
@@ -35,7 +35,7 @@ class Surface:
     def __init__(self, engine: Engine, host: str) -> None:
         self._engine = engine
         self._host = host
-        self._knocks = Knocks(engine.clock.mono)
+        self._knocks = AuthThrottle(engine.clock.mono)
         self.port = 0
         """The port that listens, once it does."""
 
@@ -121,7 +121,7 @@ def _allow_origin(request: web.BaseRequest, response: Response, origins: tuple[s
 
 
 def _failed(error: GatewayError, call: str) -> Response:
-    status, headers, body = errors.answer(error, call)
+    status, headers, body = error_responses.answer(error, call)
     response = Response(body, status=status, headers=headers)
     if status in (408, 413, 417) or error.code == "out_of_memory":
         response.keep_alive = False

@@ -4,10 +4,10 @@ from aiohttp import web
 
 from gateway.core.call import Visit
 from gateway.core.engine import Engine
-from gateway.core.pressure import Share
+from gateway.core.memory import Share
 from gateway.domain.errors import GatewayError, InternalError
 from gateway.v1.client import HttpClient
-from gateway.web.reading import check_json, read_body
+from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
 
 

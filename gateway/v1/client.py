@@ -6,9 +6,9 @@ from aiohttp import web
 
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import CallId
-from gateway.web import errors
+from gateway.web import error_responses
 from gateway.web.connection import Connection
-from gateway.web.hosts import readable_by
+from gateway.web.origins import readable_by
 from gateway.web.response import Response
 
 STREAM_HEADERS = {
@@ -79,13 +79,13 @@ class HttpClient:
     def withhold(self, error: GatewayError) -> None:
         """Send an error in place of the answer that was to go out in the loop's next turn."""
         if isinstance(self.response, Response):
-            status, headers, body = errors.answer(error, self._call)
+            status, headers, body = error_responses.answer(error, self._call)
             self.response.replace(self._request, body, status=status, headers=self._headers(headers))
 
     async def fail(self, error: GatewayError, before: bytes = b"") -> None:
         """The error event that ends a broken stream."""
         try:
-            await self.write(before + errors.event(error, self._call))
+            await self.write(before + error_responses.event(error, self._call))
         except ConnectionError:
             self.gone = True
 

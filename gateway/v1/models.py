@@ -28,7 +28,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """Ours; of an unpriced model the upstream's, where it tells."""
 
 
-class Listing(msgspec.Struct, frozen=True):
+class ModelsResponse(msgspec.Struct, frozen=True):
     """The whole list; there is no paging."""
 
     object: str
@@ -37,7 +37,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 def listing(token: Token, catalog: Catalog) -> bytes:
     """The list as JSON, sorted by id."""
-    return msgspec.json.encode(Listing("list", [_model(m, catalog) for m in catalog.visible(token).values()]))
+    return msgspec.json.encode(ModelsResponse("list", [_model(m, catalog) for m in catalog.visible(token).values()]))
 
 
 def one(name: str, token: Token, catalog: Catalog) -> bytes:

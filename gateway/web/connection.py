@@ -1,7 +1,8 @@
-"""Connection: aiohttp's own, told to say when it is lost and to answer broken HTTP in JSON.
+"""aiohttp's connection, extended: it says when it is lost, and answers broken HTTP in JSON.
 
 Whether a handler should stop when its client leaves depends on the call: a stream should, a plain call may finish and
-be booked. aiohttp offers only all or nothing, so the handler is told instead of cancelled.
+be booked. aiohttp offers only all or nothing, so the handler is informed instead of cancelled. What is wrong with bytes
+that are not a request is described in our own words: the parser's messages repeat keys.
 """
 
 import asyncio
@@ -12,14 +13,51 @@ from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import InvalidHeader, InvalidURLError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
 from gateway.domain.errors import BadRequest, GatewayError, InternalError
 from gateway.domain.units import CallId
-from gateway.web.broken import fault
-from gateway.web.crowd import Crowd
-from gateway.web.errors import answer
+from gateway.web.connection_limits import ConnectionLimits
+from gateway.web.error_responses import answer
 from gateway.web.response import Response
+
+MAX_LINE = (8 << 10) + 512
+"""Bytes of a line of a head: 8 KiB and a name."""
+MAX_HEADERS = 100
+
+_HEADER = "a header line is malformed"
+_LENGTH = "its Content-Length or Transfer-Encoding is malformed, or both are given"
+
+BY_CLASS: tuple[tuple[type[Exception], str], ...] = (
+    (LineTooLong, f"a line of its head is longer than {MAX_LINE} bytes"),
+    (InvalidHeader, _HEADER),
+    (InvalidURLError, "the target in its first line is no path"),
+)
+"""Those whose messages begin with what was sent."""
+BY_WORD: tuple[tuple[str, str], ...] = (
+    ("HTTPS", "it is TLS, and this port speaks plain HTTP: use http:// in the base URL"),
+    ("method", "its first line does not begin with a method"),
+    ("status line", "its first line is not 'METHOD /path HTTP/1.1'"),
+    ("Duplicate", "a header that can be given once is given twice"),
+    ("Too many headers", f"it has more than {MAX_HEADERS} headers"),
+    ("'Host'", "it has no Host header"),
+    ("chunk", "a chunk of its body is malformed"),
+    ("Content-Length", _LENGTH),
+    ("Transfer-Encoding", _LENGTH),
+    ("header", _HEADER),
+)
+"""By a word of the parser's reason. It stands before the colon; what was sent stands behind it."""
+
+
+def fault(exc: BaseException | None) -> str:
+    """What is wrong, for who has sent it; nothing of what was sent."""
+    for cls, words in BY_CLASS:
+        if isinstance(exc, cls):
+            return words
+    reason = str(getattr(exc, "message", "")).partition(":")[0]
+    return next((words for word, words in BY_WORD if word in reason), "it is no HTTP/1.1")
+
 
 WRITE_S = 30.0
 """A client that takes nothing of what waits for it for so long is left."""
@@ -42,7 +80,7 @@ class Connection(RequestHandler):
     """The next look at a client that reads more slowly than we write."""
 
     def __init__(
-        self, manager: web.Server, crowd: Crowd, address: str, new_id: Callable[[], CallId], **options: Any
+        self, manager: web.Server, crowd: ConnectionLimits, address: str, new_id: Callable[[], CallId], **options: Any
     ) -> None:
         """The crowd has counted it already."""
         super().__init__(manager, **options)
@@ -134,7 +172,7 @@ class Connection(RequestHandler):
         return response  # type: ignore[return-value] # aiohttp asks for no more than it has
 
 
-class Request(web.BaseRequest):
+class GatewayRequest(web.BaseRequest):
     """aiohttp's own, told when its connection is to end."""
 
     _protocol: Connection

@@ -1,17 +1,28 @@
-"""Listener: makes our connections, and ends them when the server stops."""
+"""The public port: connections are accepted, counted, and closed when the server stops.
+
+The event loop's own server takes all that have come in one go, before anything can count them, and with no file left it
+closes new connections without a word or closes itself. Here every connection is counted before the next one is
+accepted, and one too many gets an answer.
+"""
 
 import asyncio
+import errno
+import logging
+import socket
+import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
+from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId
-from gateway.web.broken import MAX_HEADERS, MAX_LINE
-from gateway.web.connection import Connection, Request
-from gateway.web.crowd import Crowd
+from gateway.web.connection import MAX_HEADERS, MAX_LINE, Connection, GatewayRequest
+from gateway.web.connection_limits import ConnectionLimits
+from gateway.web.error_responses import answer
 from gateway.web.response import Response
 
 KEEP_ALIVE_S = 75.0
@@ -29,7 +40,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | Response]]
 class Listener(web.Server):
     """Makes our connections. No access log: the call log is one, and writing both costs a fifth of the throughput."""
 
-    def __init__(self, handler: Handler, crowd: Crowd, new_id: Callable[[], CallId]) -> None:
+    def __init__(self, handler: Handler, crowd: ConnectionLimits, new_id: Callable[[], CallId]) -> None:
         """``new_id`` gives the id of what is answered without the handler."""
         # It says StreamResponse and asks for no more than Response has.
         super().__init__(handler, handler_cancellation=False)  # type: ignore[arg-type]
@@ -84,4 +95,158 @@ class Listener(web.Server):
         writer: AbstractStreamWriter,
         task: "asyncio.Task[None]",
     ) -> web.BaseRequest:
-        return Request(message, payload, protocol, writer, task, self._loop)
+        return GatewayRequest(message, payload, protocol, writer, task, self._loop)
+
+
+_log = logging.getLogger("tollkeeper")
+
+BACKLOG = 1024
+"""Connections the system may hold for us while we are busy."""
+AT_ONCE = 64
+"""Connections taken before others have their turn."""
+AGAIN_S = 0.1
+"""Pause after the system had no file, or no memory, for a connection."""
+LINGERING = 32
+"""Connections turned away that are kept for a moment, so that their clients can read why; counted into the reserve of
+open files."""
+LOG_S = 60.0
+"""Between two lines in the log that say the same."""
+
+_NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
+"""``localhost`` may have an IPv6 address although this machine speaks none."""
+_SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+async def listening(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen at all addresses of a host; the empty one stands for all of this machine. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    infos = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found: list[socket.socket] = []
+    missing: OSError | None = None
+    for family, kind, proto, _, address in dict.fromkeys(infos):
+        try:
+            found.append(_listening(socket.socket(family, kind, proto), address))
+        except OSError as error:
+            missing = error
+            if error.errno not in _NOT_HERE:
+                break
+    if missing is not None and (missing.errno not in _NOT_HERE or not found):
+        for sock in found:
+            sock.close()
+        raise missing
+    return found
+
+
+def _listening(sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
+    try:
+        if sys.platform not in ("win32", "cygwin"):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sock.family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+class Acceptor:
+    """Accepts connections until it is closed."""
+
+    def __init__(self, sockets: list[socket.socket], listener: Listener) -> None:
+        self._sockets = sockets
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._accepting: list[asyncio.Task[None]] = []
+        self._lingering = 0
+        self._logged = -LOG_S
+        self.port: int = sockets[0].getsockname()[1]
+
+    async def run(self) -> None:
+        """Accept until closed."""
+        async with asyncio.TaskGroup() as group:
+            self._accepting = [group.create_task(self._accept(sock, group)) for sock in self._sockets]
+
+    def close(self) -> None:
+        """Accept no more; what was accepted stays."""
+        for task in self._accepting:
+            task.cancel()
+        for sock in self._sockets:
+            self._loop.call_soon(sock.close)  # when the loop has let go of it
+
+    async def _accept(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
+        while listener.fileno() != -1:
+            try:
+                self._take(*await self._loop.sock_accept(listener), group)
+                self._take_more(listener, group)
+            except OSError as error:
+                if error.errno in _SHORT:
+                    self._log(f"the system has no room for more connections: {error.strerror}")
+                await asyncio.sleep(AGAIN_S)
+
+    def _take_more(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
+        """Those that have come already."""
+        for _ in range(AT_ONCE - 1):
+            try:
+                sock, peer = listener.accept()
+            except (BlockingIOError, ConnectionError):
+                return
+            sock.setblocking(False)
+            self._take(sock, peer, group)
+
+    def _take(self, sock: socket.socket, peer: object, group: asyncio.TaskGroup) -> None:
+        address = str(peer[0]) if isinstance(peer, tuple) else ""
+        if reason := self._listener.crowd.enter(address):
+            self._turn_away(sock, reason, group)
+        else:
+            group.create_task(self._connect(sock, address))
+
+    async def _connect(self, sock: socket.socket, address: str) -> None:
+        connection = self._listener.connection(address)
+        try:
+            await self._loop.connect_accepted_socket(lambda: connection, sock)
+        except OSError:  # it is lost already
+            connection.forget()
+            sock.close()
+
+    def _turn_away(self, sock: socket.socket, reason: str, group: asyncio.TaskGroup) -> None:
+        """Answer at once: no request is waited for. Closing on a request that has come would take the answer back."""
+        self._log(f"connections are turned away: {reason}")
+        with suppress(OSError):
+            sock.send(_refusal(reason, self._listener.new_id()))
+            sock.shutdown(socket.SHUT_WR)
+        if self._lingering < LINGERING:
+            self._lingering += 1
+            group.create_task(self._linger(sock))
+        else:
+            sock.close()
+
+    async def _linger(self, sock: socket.socket) -> None:
+        try:
+            async with asyncio.timeout(LINGER_S):
+                while await self._loop.sock_recv(sock, 1 << 16):
+                    pass
+        except (OSError, TimeoutError):
+            pass
+        finally:
+            self._lingering -= 1
+            sock.close()
+
+    def _log(self, text: str) -> None:
+        """Once in a while: it may happen thousands of times a second."""
+        if (now := self._loop.time()) - self._logged >= LOG_S:
+            self._logged = now
+            _log.warning("%s", text)
+
+
+def _refusal(reason: str, call: CallId) -> bytes:
+    """The whole answer to a connection that is one too many."""
+    _, headers, body = answer(Unavailable(reason, retry_after_s=1), call)
+    fields = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "x-request-id": call}.items())
+    head = (
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nServer: tollkeeper\r\nConnection: close\r\n{fields}\r\n"
+    )
+    return head.encode() + body

@@ -9,7 +9,7 @@ from gateway.domain import errors
 from gateway.domain.errors import GatewayError, InternalError
 from gateway.domain.views import PriceView
 from gateway.runfile import Endpoint
-from gateway.web.errors import answer
+from gateway.web.error_responses import answer
 from tests.client.scripted import saying
 
 FAMILY = [

@@ -12,7 +12,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, SecretStr
 
-from gateway.core.live import Patience
+from gateway.core.live_calls import CallDeadlines
 from tests.conformance import nodejs
 from tests.conformance.sdk import MESSAGES, openai
 from tests.conformance.shapes import stream_faults
@@ -122,8 +122,8 @@ class TestEarlyHead:
     """A stream whose head went out early tells its facts in comments, and no client stumbles over them."""
 
     @pytest.fixture
-    def patience(self) -> Patience:
-        return Patience(first_event=0.1, keep_alive=0.15, tick=0.01)
+    def patience(self) -> CallDeadlines:
+        return CallDeadlines(first_event=0.1, keep_alive=0.15, tick=0.01)
 
     @pytest.fixture(autouse=True)
     def channels(self, gateway: Gateway, provider: Provider) -> None:

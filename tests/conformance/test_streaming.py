@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.live import Patience
+from gateway.core.live_calls import CallDeadlines
 from gateway.domain.channel import Timeouts
 from gateway.domain.usage import UsageSource
 from tests.conformance.sdk import gathered, openai
@@ -193,8 +193,8 @@ class TestSilence:
     """Case 30 and 47, with the gateway's patience shortened: 45 s are 0.1 s here, 15 s are 0.15 s."""
 
     @pytest.fixture
-    def patience(self) -> Patience:
-        return Patience(first_event=0.1, keep_alive=0.15, tick=0.01)
+    def patience(self) -> CallDeadlines:
+        return CallDeadlines(first_event=0.1, keep_alive=0.15, tick=0.01)
 
     async def test_30_comments_are_not_passed_on(self, gateway: Gateway, provider: Provider) -> None:
         said = b": OPENROUTER PROCESSING\n\n:\n\n".join(map(event, story("Hel", "lo")))

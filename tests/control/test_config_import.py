@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gateway.control.config_import import ImportPlan
-from gateway.core.exported import exported
+from gateway.core.config_export import export_text
 from gateway.domain.account import Account
 from gateway.domain.channel import Check, Dialect, Served, Timeouts, TokenLimitField, UpstreamModels
 from gateway.domain.config_views import FieldDifference
@@ -40,10 +40,10 @@ def test_what_was_exported_is_imported_as_it_was(seed: int) -> None:
     """Onto itself nothing changes; another home becomes the same, byte by byte, with prune."""
     chance = random.Random(seed)
     one, other = _some(chance), _some(chance)
-    text = exported(one)
+    text = export_text(one)
     assert (followed(text, one, prune=True).changes, followed(text, one, prune=True).differences) == ([], [])
     plan = followed(text, other, prune=True)
-    assert exported(plan.registry) == text
+    assert export_text(plan.registry) == text
     assert followed(text, plan.registry, prune=True).changes == []
     merged = followed(text, other)
     assert followed(text, merged.registry).changes == []
@@ -79,7 +79,7 @@ def test_what_is_added_and_changed_is_told_by_field() -> None:
 def test_a_new_thing_without_a_word_has_no_fields_and_a_key_that_looks_the_same_is_told() -> None:
     assert followed("format = 1\n[groups.new]").differences[0].fields == []
     registry = kit.registry(kit.channel("up", groups=("home",), key="old"))
-    plan = followed(exported(registry).replace("env:TOLLKEEPER_KEY_UP", "new"), registry)
+    plan = followed(export_text(registry).replace("env:TOLLKEEPER_KEY_UP", "new"), registry)
     assert plan.differences[0].fields == [FieldDifference(field="key", before="…", after="…")]
 
 
@@ -148,11 +148,11 @@ def test_patterns_choose_of_the_list_there_is_and_another_upstream_has_none() ->
     channel = kit.channel("up", groups=("home",))
     lists = {channel.id: UpstreamModels(channel=channel.id, time=NOW, models=LISTED)}
     registry = msgspec.structs.replace(kit.registry(channel), lists=lists)
-    text = exported(registry).replace("[channels.up]", '[channels.up]\npatterns = ["gpt-*"]')
+    text = export_text(registry).replace("[channels.up]", '[channels.up]\npatterns = ["gpt-*"]')
     plan = followed(text, registry)
     assert live(plan.registry) == [("m", False), ("gpt-a", True), ("gpt-b", True)]
-    assert exported(plan.registry).count("gpt") == 1
-    assert followed(exported(plan.registry), plan.registry).changes == []
+    assert export_text(plan.registry).count("gpt") == 1
+    assert followed(export_text(plan.registry), plan.registry).changes == []
     moved = followed(text.replace("up.example", "other.example"), plan.registry).registry
     assert (live(moved), moved.lists) == ([("m", False)], {})
 

@@ -10,8 +10,8 @@ from gateway.client.control import ControlClient
 from gateway.client.http import exchange
 from gateway.control import events as module
 from gateway.control.events import BALANCE_GAP_S, BEAT_S, SUMS_GAP_S, TABLES_GAP_S, WatcherStream
-from gateway.core.bus import QUEUE_LIMIT, Batch, Notice, Progress, Settled, Started, StoreState
-from gateway.core.bus import Stopping as Stops
+from gateway.core.event_bus import QUEUE_LIMIT, Batch, Notice, ProgressNotice, SettledNotice, StartedNotice, StoreNotice
+from gateway.core.event_bus import StoppingNotice as Stops
 from gateway.domain.call import Record, Running
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.events import (
@@ -97,7 +97,12 @@ async def test_a_snapshot_is_the_whole_present_state(feed: WatcherStream, gatewa
 
 
 async def test_calls_are_told_at_once_in_order_and_numbered(feed: WatcherStream) -> None:
-    notices: list[Notice] = [Started(running(1)), Progress(running(1)), Settled(record(1)), Stops(Millis(9))]
+    notices: list[Notice] = [
+        StartedNotice(running(1)),
+        ProgressNotice(running(1)),
+        SettledNotice(record(1)),
+        Stops(Millis(9)),
+    ]
     first, second, third, fourth = (
         said(await feed.tell(Batch(notices=notices[:2])))[:2] + said(await feed.tell(Batch(notices=notices[2:])))[:2]
     )
@@ -109,7 +114,7 @@ async def test_calls_are_told_at_once_in_order_and_numbered(feed: WatcherStream)
 
 async def test_a_store_that_fails_is_told_with_the_reason(feed: WatcherStream, gateway: Gateway) -> None:
     gateway.engine.store.books.trouble.say(write="the disk is full")
-    (event,) = said(await feed.tell(Batch(notices=[StoreState()])))
+    (event,) = said(await feed.tell(Batch(notices=[StoreNotice()])))
     gateway.engine.store.books.trouble.say(write="")
     assert isinstance(event, StoreChanged)
     assert (event.status.state, event.status.store_error) == ("store_failed", "the disk is full")
@@ -121,7 +126,9 @@ async def test_money_is_told_at_most_four_times_a_second(feed: WatcherStream, ga
     for tick in range(100):
         hand.now = 1000.0 + tick / 100
         gateway.grant(1)
-        told += sum(isinstance(e, Balance) for e in said(await feed.tell(Batch(notices=[Started(running(tick))]))))
+        told += sum(
+            isinstance(e, Balance) for e in said(await feed.tell(Batch(notices=[StartedNotice(running(tick))])))
+        )
     assert 3 <= told <= 4
 
 
@@ -130,7 +137,7 @@ async def test_the_last_movement_of_money_is_told_when_its_time_comes(
 ) -> None:
     await feed.snapshot()
     gateway.grant(5)
-    first = said(await feed.tell(Batch(notices=[Settled(record())])))
+    first = said(await feed.tell(Batch(notices=[SettledNotice(record())])))
     assert not any(isinstance(event, Balance) for event in first)
     hand.now += feed.patience()
     (balance,) = said(await feed.tell(Batch()))
@@ -140,7 +147,7 @@ async def test_the_last_movement_of_money_is_told_when_its_time_comes(
 
 async def test_money_that_did_not_move_is_not_told(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
-    await feed.tell(Batch(notices=[Settled(record())]))
+    await feed.tell(Batch(notices=[SettledNotice(record())]))
     hand.now += BALANCE_GAP_S
     assert await feed.tell(Batch()) == b""
 
@@ -164,7 +171,7 @@ async def test_a_lone_change_is_told_soon(feed: WatcherStream, hand: Hand) -> No
 
 async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
-    await feed.tell(Batch(notices=[Settled(record())]))
+    await feed.tell(Batch(notices=[SettledNotice(record())]))
     hand.now += SUMS_GAP_S
     assert [type(event) for event in said(await feed.tell(Batch()))] == [Changed]
     assert await feed.tell(Batch()) == b""
@@ -181,7 +188,7 @@ async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Hand) -> N
 
 async def test_one_who_fell_behind_is_told_everything_anew(feed: WatcherStream) -> None:
     await feed.snapshot()
-    await feed.tell(Batch(notices=[Started(running())]))
+    await feed.tell(Batch(notices=[StartedNotice(running())]))
     (snapshot,) = said(await feed.tell(Batch(behind=True)))
     assert isinstance(snapshot, Snapshot)
     assert snapshot.seq == 1

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.core.attempts import Sender
+from gateway.core.attempts import AnswerSender
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
 from gateway.domain.long_strings import Buffer
@@ -98,7 +98,7 @@ class FakeReply:
 Behaviour = FakeReply | BaseException | Callable[[], Awaitable[FakeReply]]
 
 
-class FakeUpstreams(Sender):
+class FakeUpstreams(AnswerSender):
     """Channels by name, each with what it does the first, second and every later time it is asked."""
 
     def __init__(self) -> None:

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from gateway.core.asked import Asked, asked
 from gateway.core.catalog import Catalog, Route
-from gateway.core.policy import Rank
+from gateway.core.chat_request import ChatRequest, parse_chat_request
+from gateway.core.group_policy import Rank
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.group import Group
@@ -68,5 +68,5 @@ def body(model: str = "m", **fields: Any) -> bytes:
     return json.dumps({"model": model, "messages": MESSAGES, **fields}).encode()
 
 
-def ask(model: str = "m", **fields: Any) -> Asked:
-    return asked(body(model, **fields))
+def ask(model: str = "m", **fields: Any) -> ChatRequest:
+    return parse_chat_request(body(model, **fields))

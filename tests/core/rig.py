@@ -10,27 +10,24 @@ import msgspec
 
 from gateway.config import Config
 from gateway.core.admission import today_of
-from gateway.core.answer_memory import AnswerMemory
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes
-from gateway.core.bus import Bus
 from gateway.core.call import Visit
 from gateway.core.catalog import Catalog
-from gateway.core.chooser import Chooser
+from gateway.core.channel_health import ChannelHealth
+from gateway.core.channel_limits import ChannelLimits
+from gateway.core.chooser import Chooser, StickyRoutes
 from gateway.core.clock import Clock
-from gateway.core.health import Health
+from gateway.core.event_bus import EventBus
 from gateway.core.ids import new_call_id
-from gateway.core.live import Live, Patience
-from gateway.core.meter import Meter
-from gateway.core.pipeline import Parts, Pipeline
-from gateway.core.preparation import Preparer
-from gateway.core.progress import Teller
+from gateway.core.live_calls import CallDeadlines, LiveCalls, ProgressReporter
+from gateway.core.memory import AnswerMemory
+from gateway.core.pipeline import Dependencies, Pipeline
+from gateway.core.preparation import Preparer, Worker
 from gateway.core.ratelimit import Limiter
-from gateway.core.retries import Retries
-from gateway.core.room import Rooms
-from gateway.core.sticky import Sticky
+from gateway.core.retry import RetryBudget
+from gateway.core.settlement import Meter
 from gateway.core.tasks import Tasks
-from gateway.core.worker import Worker
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
 from gateway.domain.channel import Channel
@@ -42,12 +39,12 @@ from gateway.store.store import Store
 from gateway.store.verify import verify
 from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams
-from gateway.web.errors import status_of
+from gateway.web.error_responses import status_of
 from tests.core import kit
 from tests.core.clocks import Watch
 from tests.core.ends import Answered, FakeClient, FakeUpstreams
 
-QUICK = Patience(first_event=2.0, keep_alive=3.0, stall=5.0, tick=3600)
+QUICK = CallDeadlines(first_event=2.0, keep_alive=3.0, stall=5.0, tick=3600)
 """Judged by the clock in the test's hands, and looked at when the test says so."""
 
 
@@ -61,15 +58,15 @@ class Rig:
         self.store = Store.open(Config(home=home), now=clock.wall, sync_s=0)
         self.books = self.store.books
         self.upstreams = FakeUpstreams()
-        self.bus = Bus(clock.mono)
-        self.health = Health(clock.mono, self.bus.changed)
+        self.bus = EventBus(clock.mono)
+        self.health = ChannelHealth(clock.mono, self.bus.changed)
         self.limiter = Limiter(clock.mono, today_of(self.books, clock.wall))
         self.tasks, self.worker = Tasks(), Worker()
-        self.live = Live(clock.mono, self.tasks, QUICK)
+        self.live = LiveCalls(clock.mono, self.tasks, QUICK)
         self.answers = AnswerMemory(lambda: self.store.entities.registry.settings, self.live)
         self.meter = Meter()
         self.pipeline = Pipeline(
-            Parts(
+            Dependencies(
                 books=self.books,
                 catalog=lambda: Catalog(self.store.entities.registry),
                 passes=Passes(),
@@ -93,20 +90,20 @@ class Rig:
         self.grant(DOLLAR)
 
     def _attempts(self, clock: Clock) -> Attempts:
-        rooms, adapter_of = Rooms(self.limiter), dialects.adapters()
+        rooms, adapter_of = ChannelLimits(self.limiter), dialects.adapters()
         return Attempts(
             sender=self.upstreams,
             adapter_of=adapter_of,
             preparer=Preparer(adapter_of, LearnedParams(), self.worker),
             health=self.health,
             clock=clock,
-            progress=Teller(self.bus, self.books, clock),
+            progress=ProgressReporter(self.bus, self.books, clock),
             chooser=Chooser(
                 health=self.health,
                 draw=self._drawn,
-                retries=Retries(clock.mono, self.live.__len__),
+                retries=RetryBudget(clock.mono, self.live.__len__),
                 rooms=rooms,
-                sticky=Sticky(clock.mono),
+                sticky=StickyRoutes(clock.mono),
             ),
             rooms=rooms,
         )

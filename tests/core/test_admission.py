@@ -47,8 +47,8 @@ def refusal(
 def test_a_good_call_is_admitted_with_what_is_to_be_committed(limiter: Limiter) -> None:
     call = call_of(kit.token(limits=Limits(rpm=1)), offered(), max_tokens=10, n=2)
     found = admit(call, limiter, Purse(10**9))
-    assert (found.entry.name, call.need.rate_tokens, found.grip.tokens) == ("m", 16 + 20, 16 + 20)
-    assert found.grip.nanos == 16 * 2500 + 20 * 10_000
+    assert (found.entry.name, call.need.rate_tokens, found.hold_plan.tokens) == ("m", 16 + 20, 16 + 20)
+    assert found.hold_plan.nanos == 16 * 2500 + 20 * 10_000
     assert call.price == kit.PRICE
 
 
@@ -56,7 +56,7 @@ def test_what_a_channel_s_owner_adds_is_held_too(limiter: Limiter) -> None:
     edits = Overrides(system="x" * 30, set={"max_tokens": 50})
     catalog = kit.catalog(kit.channel("up", "m", groups=("home",), overrides=edits))
     found = admit(call_of(kit.token(), catalog, max_tokens=10), limiter, Purse(10**9))
-    assert found.grip.nanos == (16 + 10) * 2500 + 50 * 10_000
+    assert found.hold_plan.nanos == (16 + 10) * 2500 + 50 * 10_000
 
 
 def test_nothing_is_taken_by_checking(limiter: Limiter) -> None:

@@ -10,20 +10,17 @@ from hypothesis import strategies as st
 
 from gateway.core.admission import admit, group_of
 from gateway.core.allowance import Need, effects_of, need_of, with_limit
-from gateway.core.answer_memory import AnswerMemory
 from gateway.core.attempts import Attempts
 from gateway.core.call import Call, Visit
 from gateway.core.catalog import Catalog
-from gateway.core.chooser import Chooser
-from gateway.core.health import Health
-from gateway.core.meter import Meter
-from gateway.core.preparation import Preparer
+from gateway.core.channel_health import ChannelHealth
+from gateway.core.channel_limits import ChannelLimits
+from gateway.core.chooser import Chooser, StickyRoutes
+from gateway.core.memory import AnswerMemory
+from gateway.core.preparation import Preparer, Worker
 from gateway.core.ratelimit import Limiter, Used
-from gateway.core.retries import Retries
-from gateway.core.room import Rooms
-from gateway.core.settlement import record_of
-from gateway.core.sticky import Sticky
-from gateway.core.worker import Worker
+from gateway.core.retry import RetryBudget
+from gateway.core.settlement import Meter, record_of
 from gateway.domain.channel import Channel, Dialect, Overrides, Served, TokenLimitField
 from gateway.domain.errors import BadRequest, QuotaExceeded, UpstreamError
 from gateway.domain.estimate import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
@@ -377,7 +374,7 @@ class StorelessGateway(GenerousUpstream):
         clock = self.clock = Watch().clock
         self.catalog, self.meter = catalog, Meter()
         self.limiter = Limiter(clock.mono, lambda _: Used(0, 0, 0.0))
-        health, rooms = Health(clock.mono, lambda: None), Rooms(self.limiter)
+        health, rooms = ChannelHealth(clock.mono, lambda: None), ChannelLimits(self.limiter)
         adapter_of = dialects.adapters()
         self.attempts = Attempts(
             sender=self.upstreams,
@@ -389,9 +386,9 @@ class StorelessGateway(GenerousUpstream):
             chooser=Chooser(
                 health=health,
                 draw=lambda _: 0,
-                retries=Retries(clock.mono, lambda: 10),
+                retries=RetryBudget(clock.mono, lambda: 10),
                 rooms=rooms,
-                sticky=Sticky(clock.mono),
+                sticky=StickyRoutes(clock.mono),
             ),
             rooms=rooms,
         )
@@ -408,14 +405,14 @@ class StorelessGateway(GenerousUpstream):
         admission = admit(call, self.limiter, Purse(10**18), self.attempts.recalled)
         first = self.attempts.first(call, admission.entry)
         assert first.route is not None
-        call.held = admission.grip.nanos
+        call.held = admission.hold_plan.nanos
         call.take_route(first.route, first.why, 1)
         order = Order(fields=asked.fields, body=asked.body, model=asked.model)
         got = await self.attempts.answer(call, admission.entry, order, first)
         assert isinstance(got, Whole)
         call.usage = self.meter.whole(call, got)
         assert call.usage.source is UsageSource.REPORTED
-        return admission.grip.nanos, record_of(call, 200, mono=self.clock.mono()).cost
+        return admission.hold_plan.nanos, record_of(call, 200, mono=self.clock.mono()).cost
 
 
 class NoProgress:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.core.answer_memory import LARGEST, POCKET, AnswerMemory, AnswerShare
+from gateway.core.memory import LARGEST, POCKET, AnswerMemory, AnswerShare
 from gateway.domain.errors import AnswerMemoryFull, UpstreamError
 from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from gateway.core.asked import MAX_CHOICES, MAX_MODEL, MAX_OUTPUT, Asked, asked
+from gateway.core.chat_request import MAX_CHOICES, MAX_MODEL, MAX_OUTPUT, ChatRequest, parse_chat_request
 from gateway.domain.errors import BadRequest
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 
 
-def ask(**fields: Any) -> Asked:
-    return asked(json.dumps({"model": "m", "messages": MESSAGES, **fields}).encode())
+def ask(**fields: Any) -> ChatRequest:
+    return parse_chat_request(json.dumps({"model": "m", "messages": MESSAGES, **fields}).encode())
 
 
 def refusal(**fields: Any) -> tuple[str, str | None]:
@@ -30,7 +30,7 @@ def test_a_small_request_is_read() -> None:
 
 def test_values_stay_as_they_were_sent() -> None:
     body = b'{"model":"m", "messages": [ {"role":"user","content":"\\u0061"} ],"x":{"deep":[1.50,  null]},'
-    fields = asked(body + b'"temperature":1e0}').fields
+    fields = parse_chat_request(body + b'"temperature":1e0}').fields
     assert [bytes(fields[name]) for name in ("messages", "x", "temperature")] == [
         b'[ {"role":"user","content":"\\u0061"} ]',
         b'{"deep":[1.50,  null]}',
@@ -128,7 +128,7 @@ def test_a_bad_field_is_named(fields: dict[str, Any], code: str, param: str) -> 
 @pytest.mark.parametrize(("missing", "param"), [(b'{"messages":[]}', "model"), (b'{"model":"m"}', "messages")])
 def test_a_missing_field_is_named(missing: bytes, param: str) -> None:
     with pytest.raises(BadRequest, match=param) as caught:
-        asked(missing)
+        parse_chat_request(missing)
     assert (caught.value.code, caught.value.param) == ("missing_required_parameter", param)
 
 
@@ -187,5 +187,5 @@ def test_the_input_is_bounded_by_a_third_of_its_bytes() -> None:
 )
 def test_a_refusal_says_what_is_wanted_at_that_very_place(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        asked(json.dumps({"model": "m", "messages": [{"role": "user"}]} | fields).encode())
+        parse_chat_request(json.dumps({"model": "m", "messages": [{"role": "user"}]} | fields).encode())
     assert caught.value.message == message

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.core.attempts import SLICE
-from gateway.core.tries import MOST
+from gateway.core.retry import MOST_TRIES
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Timeouts
 from gateway.domain.errors import BadRequest, NoChannel, Unavailable, UpstreamError
@@ -137,7 +137,7 @@ async def test_a_slow_attempt_that_was_saved_elsewhere_is_marked_as_perhaps_bill
 async def test_attempts_are_bounded(rig: Rig) -> None:
     channels(rig, *[status(500)] * 5)
     await failure(rig)
-    assert len(rig.upstreams.order) == MOST
+    assert len(rig.upstreams.order) == MOST_TRIES
     assert rig.record.cost == 0
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.bounds import Gate, channel_bound, group_bound, terms_of, token_bound
+from gateway.core.rate_scopes import ConcurrencyGate, channel_scope, group_scope, scopes_of, token_scope
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
@@ -14,7 +14,7 @@ USUAL = Settings()
 
 
 def test_a_token_has_no_limits_but_that_of_its_streams() -> None:
-    bound = token_bound(kit.token(), USUAL)
+    bound = token_scope(kit.token(), USUAL)
     assert (bound.key, bound.label, bound.rated, bound.daily, bound.gate) == (
         ("token", "tok_laptop"),
         "token 'laptop'",
@@ -22,26 +22,26 @@ def test_a_token_has_no_limits_but_that_of_its_streams() -> None:
         False,
         None,
     )
-    assert bound.stream_gate == Gate(
+    assert bound.stream_gate == ConcurrencyGate(
         key=("token streams", "tok_laptop"), label=bound.label, name="streams", limit=32, places=64, wait_s=10
     )
 
 
 def test_a_group_has_no_limits() -> None:
-    bound = group_bound(Group(name="home"), USUAL)
+    bound = group_scope(Group(name="home"), USUAL)
     assert (bound.key, bound.rated, bound.gate, bound.stream_gate) == (("group", "home"), False, None, None)
 
 
 def test_a_channel_has_a_limit_of_calls_in_flight() -> None:
-    gate = channel_bound(kit.channel(), USUAL).gate
-    assert gate == Gate(
+    gate = channel_scope(kit.channel(), USUAL).gate
+    assert gate == ConcurrencyGate(
         key=("channel", "ch_up"), label="channel 'up'", name="calls in flight", limit=64, places=64, wait_s=10
     )
 
 
 def test_the_settings_say_what_is_usual() -> None:
     settings = Settings(token_streams=3, channel_calls=5, queue=7, queue_s=9)
-    streams, calls = token_bound(kit.token(), settings).stream_gate, channel_bound(kit.channel(), settings).gate
+    streams, calls = token_scope(kit.token(), settings).stream_gate, channel_scope(kit.channel(), settings).gate
     assert streams is not None
     assert calls is not None
     assert (streams.limit, calls.limit, calls.places, calls.wait_s) == (3, 5, 7, 9)
@@ -49,13 +49,13 @@ def test_the_settings_say_what_is_usual() -> None:
 
 def test_nothing_is_limited_by_a_setting_of_0() -> None:
     settings = Settings(token_streams=0, channel_calls=0)
-    assert token_bound(kit.token(), settings).stream_gate is None
-    assert channel_bound(kit.channel(), settings).gate is None
+    assert token_scope(kit.token(), settings).stream_gate is None
+    assert channel_scope(kit.channel(), settings).gate is None
 
 
 def test_what_a_party_says_itself_comes_first() -> None:
     limits = Limits(concurrent=2, streams=1, queue=0, queue_s=0)
-    bound = token_bound(kit.token(limits=limits), USUAL)
+    bound = token_scope(kit.token(limits=limits), USUAL)
     assert bound.gate is not None
     assert bound.stream_gate is not None
     assert (bound.gate.limit, bound.gate.places, bound.gate.wait_s, bound.stream_gate.limit) == (2, 0, 0, 1)
@@ -66,15 +66,15 @@ def test_what_a_party_says_itself_comes_first() -> None:
     [({"rpm": 1}, True, False), ({"tpm": 1}, True, False), ({"rpd": 1}, True, True), ({"tpd": 1}, True, True)],
 )
 def test_rates_are_noticed(limits: dict[str, Any], rated: bool, daily: bool) -> None:
-    bound = token_bound(kit.token(limits=Limits(**limits)), USUAL)
+    bound = token_scope(kit.token(limits=Limits(**limits)), USUAL)
     assert (bound.rated, bound.daily) == (rated, daily)
 
 
 def test_the_terms_of_a_call_are_those_of_token_and_group() -> None:
     limits = Limits(rpm=1, concurrent=2, streams=3)
-    token = token_bound(kit.token(limits=limits), USUAL)
-    group = group_bound(Group(name="home", limits=Limits(concurrent=4)), USUAL)
-    terms = terms_of([token, group])
+    token = token_scope(kit.token(limits=limits), USUAL)
+    group = group_scope(Group(name="home", limits=Limits(concurrent=4)), USUAL)
+    terms = scopes_of([token, group])
     assert terms.bounds == (token,)
     assert terms.gates == (token.gate, group.gate)
     assert terms.stream_gates == (token.gate, group.gate, token.stream_gate)

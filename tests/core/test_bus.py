@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 
-from gateway.core.bus import PROGRESS_GAP_S, QUEUE_LIMIT, RECENT_LIMIT, Batch, Bus, Progress, Settled, Started, Stopping
+from gateway.core.event_bus import (
+    PROGRESS_GAP_S,
+    QUEUE_LIMIT,
+    RECENT_LIMIT,
+    Batch,
+    EventBus,
+    ProgressNotice,
+    SettledNotice,
+    StartedNotice,
+    StoppingNotice,
+)
 from gateway.domain.call import Record, Running
 from gateway.domain.units import CallId, Millis
 
@@ -25,8 +35,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def bus(clock: Clock) -> Bus:
-    return Bus(clock)
+def bus(clock: Clock) -> EventBus:
+    return EventBus(clock)
 
 
 def running(number: int = 1, **more: Any) -> Running:
@@ -37,25 +47,30 @@ def record(number: int = 1) -> Record:
     return Record(id=CallId(f"req_{number}"), ts=Millis(0))
 
 
-async def test_notices_come_in_the_order_they_were_told(bus: Bus) -> None:
+async def test_notices_come_in_the_order_they_were_told(bus: EventBus) -> None:
     with bus.watch() as watcher:
         bus.started(running(1))
         bus.started(running(2))
         bus.settled(record(1))
         bus.stopping(Millis(5))
         batch = await watcher.take(0)
-    assert batch.notices == [Started(running(1)), Started(running(2)), Settled(record(1)), Stopping(Millis(5))]
+    assert batch.notices == [
+        StartedNotice(running(1)),
+        StartedNotice(running(2)),
+        SettledNotice(record(1)),
+        StoppingNotice(Millis(5)),
+    ]
 
 
-async def test_later_progress_supersedes_earlier(bus: Bus) -> None:
+async def test_later_progress_supersedes_earlier(bus: EventBus) -> None:
     with bus.watch() as watcher:
         for tokens in range(50):
             bus.progress(running(output=tokens))
         batch = await watcher.take(0)
-    assert batch.notices == [Progress(running(output=49))]
+    assert batch.notices == [ProgressNotice(running(output=49))]
 
 
-async def test_progress_of_one_call_is_told_at_most_five_times_a_second(bus: Bus, clock: Clock) -> None:
+async def test_progress_of_one_call_is_told_at_most_five_times_a_second(bus: EventBus, clock: Clock) -> None:
     told = 0
     with bus.watch() as watcher:
         for tick in range(1000):
@@ -66,42 +81,44 @@ async def test_progress_of_one_call_is_told_at_most_five_times_a_second(bus: Bus
 
 
 async def test_progress_that_was_held_back_is_told_when_its_time_comes() -> None:
-    bus = Bus(time.monotonic)
+    bus = EventBus(time.monotonic)
     with bus.watch() as watcher:
         bus.progress(running(output=1))
         first = await watcher.take(0)
         bus.progress(running(output=2))
         second = await watcher.take(PROGRESS_GAP_S * 20)
-    assert first.notices == [Progress(running(output=1))]
-    assert second.notices == [Progress(running(output=2))]
+    assert first.notices == [ProgressNotice(running(output=1))]
+    assert second.notices == [ProgressNotice(running(output=2))]
 
 
-async def test_a_settled_call_has_no_progress_any_more(bus: Bus) -> None:
+async def test_a_settled_call_has_no_progress_any_more(bus: EventBus) -> None:
     with bus.watch() as watcher:
         bus.progress(running())
         bus.settled(record())
         batch = await watcher.take(0)
-    assert batch.notices == [Settled(record())]
+    assert batch.notices == [SettledNotice(record())]
 
 
-async def test_one_who_falls_behind_is_told_so_once_and_then_goes_on(bus: Bus) -> None:
+async def test_one_who_falls_behind_is_told_so_once_and_then_goes_on(bus: EventBus) -> None:
     with bus.watch() as watcher:
         for number in range(QUEUE_LIMIT * 3):
             bus.settled(record(number))
         assert await watcher.take(0) == Batch(behind=True)
         bus.settled(record(7))
-        assert await watcher.take(0) == Batch(notices=[Settled(record(7))])
+        assert await watcher.take(0) == Batch(notices=[SettledNotice(record(7))])
 
 
-async def test_nothing_is_lost_below_the_limit(bus: Bus) -> None:
+async def test_nothing_is_lost_below_the_limit(bus: EventBus) -> None:
     with bus.watch() as watcher:
         for number in range(QUEUE_LIMIT):
             bus.settled(record(number))
         batch = await watcher.take(0)
-    assert [n.record.id for n in batch.notices if isinstance(n, Settled)] == [f"req_{n}" for n in range(QUEUE_LIMIT)]
+    assert [n.record.id for n in batch.notices if isinstance(n, SettledNotice)] == [
+        f"req_{n}" for n in range(QUEUE_LIMIT)
+    ]
 
 
-async def test_changes_are_told_once_however_many_there_were(bus: Bus) -> None:
+async def test_changes_are_told_once_however_many_there_were(bus: EventBus) -> None:
     with bus.watch() as watcher:
         bus.changed()
         bus.changed()
@@ -109,21 +126,21 @@ async def test_changes_are_told_once_however_many_there_were(bus: Bus) -> None:
         assert await watcher.take(0) == Batch()
 
 
-async def test_patience_ends_with_an_empty_batch(bus: Bus) -> None:
-    real = Bus(time.monotonic)
+async def test_patience_ends_with_an_empty_batch(bus: EventBus) -> None:
+    real = EventBus(time.monotonic)
     with real.watch() as watcher:
         assert await watcher.take(0.01) == Batch()
 
 
-async def test_a_waiting_watcher_wakes_up(bus: Bus) -> None:
+async def test_a_waiting_watcher_wakes_up(bus: EventBus) -> None:
     with bus.watch() as watcher:
         waiting = asyncio.create_task(watcher.take(60))
         await asyncio.sleep(0)
         bus.started(running())
-        assert (await waiting).notices == [Started(running())]
+        assert (await waiting).notices == [StartedNotice(running())]
 
 
-async def test_closing_ends_a_waiting_watcher(bus: Bus) -> None:
+async def test_closing_ends_a_waiting_watcher(bus: EventBus) -> None:
     with bus.watch() as watcher:
         waiting = asyncio.create_task(watcher.take(60))
         await asyncio.sleep(0)
@@ -132,7 +149,7 @@ async def test_closing_ends_a_waiting_watcher(bus: Bus) -> None:
         assert watcher.ended.is_set()
 
 
-async def test_one_who_is_busy_can_be_called_at_the_end(bus: Bus) -> None:
+async def test_one_who_is_busy_can_be_called_at_the_end(bus: EventBus) -> None:
     called: list[bool] = []
     with bus.watch() as watcher:
         watcher.on_end = lambda: called.append(True)
@@ -140,20 +157,20 @@ async def test_one_who_is_busy_can_be_called_at_the_end(bus: Bus) -> None:
     assert called == [True]
 
 
-async def test_one_who_comes_after_the_end_sees_the_end(bus: Bus) -> None:
+async def test_one_who_comes_after_the_end_sees_the_end(bus: EventBus) -> None:
     bus.close()
     with bus.watch() as watcher:
         assert watcher.ended.is_set()
 
 
-async def test_what_was_told_before_the_end_is_still_there(bus: Bus) -> None:
+async def test_what_was_told_before_the_end_is_still_there(bus: EventBus) -> None:
     with bus.watch() as watcher:
         bus.settled(record())
         bus.close()
-        assert await watcher.take(0) == Batch(notices=[Settled(record())])
+        assert await watcher.take(0) == Batch(notices=[SettledNotice(record())])
 
 
-async def test_watchers_do_not_disturb_each_other(bus: Bus) -> None:
+async def test_watchers_do_not_disturb_each_other(bus: EventBus) -> None:
     with bus.watch() as fast, bus.watch() as slow:
         for number in range(QUEUE_LIMIT + 1):
             bus.settled(record(number))
@@ -161,13 +178,13 @@ async def test_watchers_do_not_disturb_each_other(bus: Bus) -> None:
         assert await slow.take(0) == Batch(behind=True)
 
 
-def test_watching_ends_with_its_block(bus: Bus) -> None:
+def test_watching_ends_with_its_block(bus: EventBus) -> None:
     with bus.watch(), bus.watch():
         assert bus.watchers == 2
     assert bus.watchers == 0
 
 
-def test_the_newest_settled_calls_are_kept(bus: Bus) -> None:
+def test_the_newest_settled_calls_are_kept(bus: EventBus) -> None:
     for number in range(RECENT_LIMIT + 5):
         bus.settled(record(number))
     assert len(bus.recent) == RECENT_LIMIT

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.health import Health
+from gateway.core.channel_health import ChannelHealth
 from gateway.core.routing import choose, easy
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import NoChannel
@@ -71,7 +71,7 @@ def test_the_short_way_leads_where_the_long_one_does(channels: list[tuple[int, i
     ]
     entry = catalog(*made).group_models("home")["m"]
     draw = lambda n: ticket % n  # noqa: E731
-    assert easy(entry.easy, draw) == choose(entry.routes, frozenset(), Health(Mono(), lambda: None), draw)
+    assert easy(entry.easy, draw) == choose(entry.routes, frozenset(), ChannelHealth(Mono(), lambda: None), draw)
 
 
 async def test_a_full_channel_is_left_for_another(rig: Rig) -> None:

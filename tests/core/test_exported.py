@@ -3,7 +3,7 @@ import tomllib
 import msgspec
 import pytest
 
-from gateway.core.exported import exported, form, notes
+from gateway.core.config_export import export_text, form, notes
 from gateway.domain.channel import Channel, Served
 from gateway.domain.config_codec import INNER, SECTIONS, Section
 from gateway.domain.settings import Settings
@@ -30,29 +30,29 @@ def test_no_secret_is_exported() -> None:
         headers={"Authorization": "sk-canary-3"},
         proxy="http://a:canary@b:1",
     )
-    text = exported(kit.registry(channel, tokens=(kit.token("laptop", digest="canary", hint="sk-tk-canary…1"),)))
+    text = export_text(kit.registry(channel, tokens=(kit.token("laptop", digest="canary", hint="sk-tk-canary…1"),)))
     assert "canary" not in text
 
 
 def test_things_are_sorted_whatever_their_order_was() -> None:
     channels = [kit.channel(name) for name in ("b", "a", "c")]
-    texts = {exported(kit.registry(*made)) for made in (channels, channels[::-1])}
+    texts = {export_text(kit.registry(*made)) for made in (channels, channels[::-1])}
     assert len(texts) == 1
     found = tomllib.loads(texts.pop())
     assert (found["format"], list(found["channels"])) == (1, ["a", "b", "c"])
 
 
 def test_what_is_as_it_comes_is_not_there_but_a_thing_without_a_word_is() -> None:
-    found = tomllib.loads(exported(kit.registry()))
+    found = tomllib.loads(export_text(kit.registry()))
     assert set(found) == {"format", "groups", "prices"}
     assert found["groups"] == {"home": {}}
-    assert tomllib.loads(exported(kit.registry(settings=Settings(keep_days=5))))["settings"] == {"keep_days": 5}
+    assert tomllib.loads(export_text(kit.registry(settings=Settings(keep_days=5))))["settings"] == {"keep_days": 5}
 
 
 def test_dates_and_results_are_this_home_s_own() -> None:
     channel = whole(Channel)
     assert INNER
-    text = exported(kit.registry(msgspec.structs.replace(channel, keys=(), headers={})))
+    text = export_text(kit.registry(msgspec.structs.replace(channel, keys=(), headers={})))
     assert "created" not in text
     assert "last_check" not in text
 
@@ -68,5 +68,5 @@ def test_what_to_do_elsewhere_is_told() -> None:
 def test_models_that_patterns_let_in_are_not_named() -> None:
     models = (Served(name="mine", context=5), Served(name="theirs", live=True))
     channel = msgspec.structs.replace(kit.channel("up"), models=models, patterns=("the*",))
-    found = tomllib.loads(exported(kit.registry(channel)))["channels"]["up"]
+    found = tomllib.loads(export_text(kit.registry(channel)))["channels"]["up"]
     assert (found["models"], found["patterns"]) == ([{"name": "mine", "context": 5}], ["the*"])

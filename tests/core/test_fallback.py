@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.core.catalog import ModelEntry
-from gateway.core.fallback import helps, models_after
+from gateway.core.group_policy import helps, models_after
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Served
 from gateway.domain.errors import NoChannel, NotFound, UpstreamError

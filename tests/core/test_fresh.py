@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.core.catalog import Catalog
-from gateway.core.fresh import DEMO_MODELS, FIRST_GRANT, beginnings, first_token, is_fresh
+from gateway.core.first_run import DEMO_MODELS, FIRST_GRANT, beginnings, first_token, is_fresh
 from gateway.core.ids import digest, new_key
 from gateway.domain.channel import Dialect
 from gateway.domain.registry import Registry

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.core.health import (
+from gateway.core.channel_health import (
     FAILURES_IN_A_ROW,
     LONGEST_S,
     MODEL_MISSING_S,
@@ -11,8 +11,8 @@ from gateway.core.health import (
     STEPS_S,
     WINDOW_CALLS,
     WINDOW_S,
-    Health,
-    State,
+    ChannelHealth,
+    HealthState,
 )
 from gateway.domain.call import FailureKind
 from tests.core.clocks import Mono
@@ -43,33 +43,33 @@ def bell() -> Bell:
 
 
 @pytest.fixture
-def health(mono: Mono, bell: Bell) -> Health:
-    return Health(mono, bell)
+def health(mono: Mono, bell: Bell) -> ChannelHealth:
+    return ChannelHealth(mono, bell)
 
 
-def fail(health: Health, kind: FailureKind, times: int = 1, *, retry_after_s: float | None = None) -> None:
+def fail(health: ChannelHealth, kind: FailureKind, times: int = 1, *, retry_after_s: float | None = None) -> None:
     for _ in range(times):
         health.failed(UP.id, kind, "it broke", retry_after_s)
 
 
-def test_an_unknown_channel_is_well(health: Health) -> None:
-    assert health.state(UP) == State("ok")
+def test_an_unknown_channel_is_well(health: ChannelHealth) -> None:
+    assert health.state(UP) == HealthState("ok")
 
 
-def test_off_is_the_owners_and_says_nothing_else(health: Health) -> None:
+def test_off_is_the_owners_and_says_nothing_else(health: ChannelHealth) -> None:
     fail(health, FailureKind.AUTH)
-    assert health.state(channel(enabled=False)) == State("off")
+    assert health.state(channel(enabled=False)) == HealthState("off")
 
 
 @pytest.mark.parametrize("kind", BREAKERS)
-def test_three_failures_in_a_row_open_the_breaker(health: Health, kind: FailureKind) -> None:
+def test_three_failures_in_a_row_open_the_breaker(health: ChannelHealth, kind: FailureKind) -> None:
     fail(health, kind, FAILURES_IN_A_ROW - 1)
     assert health.state(UP).name == "ok"
     fail(health, kind)
-    assert health.state(UP) == State("cooling", "it broke", STEPS_S[0])
+    assert health.state(UP) == HealthState("cooling", "it broke", STEPS_S[0])
 
 
-def test_a_success_breaks_the_row(health: Health) -> None:
+def test_a_success_breaks_the_row(health: ChannelHealth) -> None:
     for _ in range(3):
         health.succeeded(UP.id)
         fail(health, FailureKind.SERVER, FAILURES_IN_A_ROW - 1)
@@ -78,7 +78,7 @@ def test_a_success_breaks_the_row(health: Health) -> None:
     assert health.state(UP).name == "ok"
 
 
-def alternate(health: Health, mono: Mono, calls: int, gap_s: float = 1.0) -> None:
+def alternate(health: ChannelHealth, mono: Mono, calls: int, gap_s: float = 1.0) -> None:
     """Failures and successes in turn, a failure last."""
     fail(health, FailureKind.SERVER)
     for _ in range(calls // 2):
@@ -88,7 +88,7 @@ def alternate(health: Health, mono: Mono, calls: int, gap_s: float = 1.0) -> Non
         fail(health, FailureKind.SERVER)
 
 
-def test_half_of_five_recent_calls_open_the_breaker(health: Health, mono: Mono) -> None:
+def test_half_of_five_recent_calls_open_the_breaker(health: ChannelHealth, mono: Mono) -> None:
     alternate(health, mono, WINDOW_CALLS - 2)
     assert health.state(UP).name == "ok"
     alternate(health, mono, 0)
@@ -98,15 +98,15 @@ def test_half_of_five_recent_calls_open_the_breaker(health: Health, mono: Mono) 
     assert health.state(UP).name == "cooling"
 
 
-def test_old_failures_do_not_count(health: Health, mono: Mono) -> None:
+def test_old_failures_do_not_count(health: ChannelHealth, mono: Mono) -> None:
     alternate(health, mono, 20, gap_s=WINDOW_S / 4)
     assert health.state(UP).name == "ok"
 
 
 @pytest.mark.parametrize("kind", [FailureKind.CLIENT, FailureKind.MISSING])
-def test_the_clients_own_mistakes_say_nothing_of_a_channel(health: Health, kind: FailureKind) -> None:
+def test_the_clients_own_mistakes_say_nothing_of_a_channel(health: ChannelHealth, kind: FailureKind) -> None:
     fail(health, kind, 20)
-    assert health.state(UP) == State("ok")
+    assert health.state(UP) == HealthState("ok")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_clients_own_mistakes_say_nothing_of_a_channel(health: Health, kind:
     ],
 )
 def test_each_rest_is_longer_than_the_last_up_to_a_point(
-    health: Health, mono: Mono, kind: FailureKind, longest: float
+    health: ChannelHealth, mono: Mono, kind: FailureKind, longest: float
 ) -> None:
     fail(health, kind, FAILURES_IN_A_ROW)
     rests = []
@@ -131,13 +131,13 @@ def test_each_rest_is_longer_than_the_last_up_to_a_point(
     assert rests == [min(step, longest) for step in (*STEPS_S, STEPS_S[-1])]
 
 
-def test_a_success_forgets_everything(health: Health, mono: Mono) -> None:
+def test_a_success_forgets_everything(health: ChannelHealth, mono: Mono) -> None:
     fail(health, FailureKind.SERVER, FAILURES_IN_A_ROW)
     mono.now += STEPS_S[0]
     fail(health, FailureKind.SERVER)
     mono.now += STEPS_S[1]
     health.succeeded(UP.id)
-    assert health.state(UP) == State("ok")
+    assert health.state(UP) == HealthState("ok")
     mono.now += WINDOW_S
     fail(health, FailureKind.SERVER, FAILURES_IN_A_ROW)
     assert health.state(UP).left_s == STEPS_S[0]
@@ -147,12 +147,14 @@ def test_a_success_forgets_everything(health: Health, mono: Mono) -> None:
     ("asked", "rest"),
     [(None, STEPS_S[0]), (5.0, 5.0), (0.0, 0.0), (-3.0, 0.0), (LONGEST_S, LONGEST_S), (10**9, LONGEST_S)],
 )
-def test_a_rate_limit_rests_as_long_as_the_upstream_says(health: Health, asked: float | None, rest: float) -> None:
+def test_a_rate_limit_rests_as_long_as_the_upstream_says(
+    health: ChannelHealth, asked: float | None, rest: float
+) -> None:
     fail(health, FailureKind.RATE, retry_after_s=asked)
     assert health.state(UP).left_s == rest
 
 
-def test_rate_limits_without_a_time_rest_longer_each_time(health: Health, mono: Mono) -> None:
+def test_rate_limits_without_a_time_rest_longer_each_time(health: ChannelHealth, mono: Mono) -> None:
     for step in STEPS_S:
         fail(health, FailureKind.RATE)
         assert health.state(UP).left_s == step
@@ -160,13 +162,13 @@ def test_rate_limits_without_a_time_rest_longer_each_time(health: Health, mono: 
 
 
 @pytest.mark.parametrize(("asked", "rest"), [(None, OUT_OF_CREDIT_S), (30.0, 30.0), (10**9, LONGEST_S)])
-def test_out_of_credit_rests_an_hour_or_as_told(health: Health, asked: float | None, rest: float) -> None:
+def test_out_of_credit_rests_an_hour_or_as_told(health: ChannelHealth, asked: float | None, rest: float) -> None:
     fail(health, FailureKind.QUOTA, retry_after_s=asked)
     assert health.state(UP).left_s == rest
 
 
 @pytest.mark.parametrize("first", [FailureKind.QUOTA, FailureKind.RATE])
-def test_the_later_deadline_stays(health: Health, mono: Mono, first: FailureKind) -> None:
+def test_the_later_deadline_stays(health: ChannelHealth, mono: Mono, first: FailureKind) -> None:
     fail(health, first, retry_after_s=100.0)
     mono.now += 10
     fail(health, FailureKind.RATE, retry_after_s=5.0)
@@ -175,34 +177,34 @@ def test_the_later_deadline_stays(health: Health, mono: Mono, first: FailureKind
     assert health.state(UP).left_s == 200.0
 
 
-def test_a_refused_key_needs_attention_without_end(health: Health, mono: Mono) -> None:
+def test_a_refused_key_needs_attention_without_end(health: ChannelHealth, mono: Mono) -> None:
     fail(health, FailureKind.AUTH)
     mono.now += 10**6
     fail(health, FailureKind.RATE, retry_after_s=1.0)
     assert health.state(UP).name == "attention"
     health.clear(UP.id)
-    assert health.state(UP) == State("ok")
+    assert health.state(UP) == HealthState("ok")
 
 
-def half_open(health: Health, mono: Mono) -> None:
+def half_open(health: ChannelHealth, mono: Mono) -> None:
     fail(health, FailureKind.RATE, retry_after_s=5.0)
     mono.now += 5
 
 
-def test_a_half_open_channel_takes_one_trial(health: Health, mono: Mono) -> None:
+def test_a_half_open_channel_takes_one_trial(health: ChannelHealth, mono: Mono) -> None:
     half_open(health, mono)
     with health.trying(UP.id):
         assert health.on_trial(UP.id)
     assert not health.on_trial(UP.id)
 
 
-def test_a_cooling_channel_is_on_no_trial(health: Health) -> None:
+def test_a_cooling_channel_is_on_no_trial(health: ChannelHealth) -> None:
     fail(health, FailureKind.RATE, retry_after_s=5.0)
     with health.trying(UP.id):
         assert not health.on_trial(UP.id)
 
 
-def test_a_trial_ends_with_its_own_call_alone(health: Health, mono: Mono) -> None:
+def test_a_trial_ends_with_its_own_call_alone(health: ChannelHealth, mono: Mono) -> None:
     """Calls from before the rest may still run; how they end is no end of the trial."""
     with health.trying(UP.id):
         half_open(health, mono)
@@ -216,7 +218,7 @@ def test_a_trial_ends_with_its_own_call_alone(health: Health, mono: Mono) -> Non
 
 
 @pytest.mark.parametrize(("end", "name"), [("succeeded", "ok"), ("left", "half_open"), ("failed", "cooling")])
-def test_a_trial_decides(health: Health, mono: Mono, end: str, name: str) -> None:
+def test_a_trial_decides(health: ChannelHealth, mono: Mono, end: str, name: str) -> None:
     half_open(health, mono)
     with health.trying(UP.id):
         if end == "succeeded":
@@ -226,39 +228,39 @@ def test_a_trial_decides(health: Health, mono: Mono, end: str, name: str) -> Non
     assert (health.on_trial(UP.id), health.state(UP).name) == (False, name)
 
 
-def test_a_trial_that_breaks_is_over(health: Health, mono: Mono) -> None:
+def test_a_trial_that_breaks_is_over(health: ChannelHealth, mono: Mono) -> None:
     half_open(health, mono)
     with pytest.raises(ZeroDivisionError), health.trying(UP.id):
         raise ZeroDivisionError
     assert not health.on_trial(UP.id)
 
 
-def test_a_healthy_channel_is_never_on_trial(health: Health) -> None:
+def test_a_healthy_channel_is_never_on_trial(health: ChannelHealth) -> None:
     fail(health, FailureKind.SERVER)
     with health.trying(UP.id):
         assert not health.on_trial(UP.id)
 
 
-def test_a_missing_model_rests_alone(health: Health, mono: Mono) -> None:
+def test_a_missing_model_rests_alone(health: ChannelHealth, mono: Mono) -> None:
     health.lacks(UP.id, "m")
     assert (health.missing_s(UP.id, "m"), health.missing_s(UP.id, "n")) == (MODEL_MISSING_S, 0.0)
-    assert health.state(UP) == State("ok")
+    assert health.state(UP) == HealthState("ok")
     mono.now += MODEL_MISSING_S
     assert health.missing_s(UP.id, "m") == 0.0
 
 
-def test_channels_are_apart(health: Health) -> None:
+def test_channels_are_apart(health: ChannelHealth) -> None:
     fail(health, FailureKind.AUTH)
-    assert health.state(channel("other")) == State("ok")
+    assert health.state(channel("other")) == HealthState("ok")
 
 
-def test_clearing_forgets_models_too(health: Health) -> None:
+def test_clearing_forgets_models_too(health: ChannelHealth) -> None:
     health.lacks(UP.id, "m")
     health.clear(UP.id)
     assert health.missing_s(UP.id, "m") == 0.0
 
 
-def test_who_looks_is_told_of_changes_alone(health: Health, bell: Bell) -> None:
+def test_who_looks_is_told_of_changes_alone(health: ChannelHealth, bell: Bell) -> None:
     health.succeeded(UP.id)
     health.clear(UP.id)
     fail(health, FailureKind.CLIENT)
@@ -269,7 +271,7 @@ def test_who_looks_is_told_of_changes_alone(health: Health, bell: Bell) -> None:
     assert bell.rung == 2
 
 
-def test_who_has_recovered_for_good_is_forgotten(health: Health, mono: Mono) -> None:
+def test_who_has_recovered_for_good_is_forgotten(health: ChannelHealth, mono: Mono) -> None:
     well = [health.well]
     fail(health, FailureKind.SERVER)
     health.succeeded(UP.id)
@@ -279,7 +281,7 @@ def test_who_has_recovered_for_good_is_forgotten(health: Health, mono: Mono) -> 
     assert [*well, health.well] == [True, False, True]
 
 
-def test_a_missing_model_is_not_forgotten_by_a_success(health: Health) -> None:
+def test_a_missing_model_is_not_forgotten_by_a_success(health: ChannelHealth) -> None:
     health.lacks(UP.id, "m")
     health.succeeded(UP.id)
     assert health.missing_s(UP.id, "m") > 0

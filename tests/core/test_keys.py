@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.core.catalog import Route
-from gateway.core.health import Health
-from gateway.core.keys import pick, standing
-from gateway.core.routing import Passed, choose
+from gateway.core.channel_health import ChannelHealth
+from gateway.core.routing import SkippedRoute, choose, pick, standing
 from gateway.domain.call import FailureKind
 from gateway.domain.units import ChannelId
 from tests.core.clocks import Mono
@@ -33,11 +32,11 @@ def mono() -> Mono:
 
 
 @pytest.fixture
-def health(mono: Mono) -> Health:
-    return Health(mono, lambda: None)
+def health(mono: Mono) -> ChannelHealth:
+    return ChannelHealth(mono, lambda: None)
 
 
-def limit(health: Health, key: Route, seconds: float) -> None:
+def limit(health: ChannelHealth, key: Route, seconds: float) -> None:
     health.failed(key.key_id, FailureKind.RATE, "429", seconds)
 
 
@@ -55,20 +54,20 @@ def test_a_single_key_makes_no_ways() -> None:
     assert catalog(channel(groups=("home",))).group_models("home")["m"].routes[0].keys == ()
 
 
-def test_keys_share_alike(health: Health) -> None:
+def test_keys_share_alike(health: ChannelHealth) -> None:
     chance, made = random.Random(3), keyed()
     counts = Counter(pick(made, NONE, health, chance.randrange).key_name for _ in range(9_000))
     assert all(abs(count - 3000) < 150 for count in counts.values())
 
 
-def test_a_resting_key_is_left_out_and_its_channel_is_not(health: Health) -> None:
+def test_a_resting_key_is_left_out_and_its_channel_is_not(health: ChannelHealth) -> None:
     made = keyed()
     limit(health, made.keys[0], 30)
     assert health.state(made.channel).name == "ok"
     assert {pick(made, NONE, health, lambda n, t=t: t % n).key_name[0] for t in range(9)} == {"2", "3"}  # type: ignore[misc]
 
 
-def test_with_all_keys_at_rest_the_channel_rests_as_long_as_the_first_to_return(health: Health) -> None:
+def test_with_all_keys_at_rest_the_channel_rests_as_long_as_the_first_to_return(health: ChannelHealth) -> None:
     made = keyed()
     for one, seconds in zip(made.keys, (30, 20, 40), strict=True):
         limit(health, one, seconds)
@@ -78,7 +77,7 @@ def test_with_all_keys_at_rest_the_channel_rests_as_long_as_the_first_to_return(
     assert (chosen.route, chosen.resting) == (made.keys[1], True)
 
 
-def test_with_all_keys_refused_the_channel_needs_attention(health: Health) -> None:
+def test_with_all_keys_refused_the_channel_needs_attention(health: ChannelHealth) -> None:
     made = keyed()
     for one in made.keys:
         health.failed(one.key_id, FailureKind.AUTH, "refused")
@@ -86,19 +85,19 @@ def test_with_all_keys_refused_the_channel_needs_attention(health: Health) -> No
     assert choose([made], NONE, health, lambda _: 0).route is None
 
 
-def test_tried_keys_are_not_tried_again(health: Health) -> None:
+def test_tried_keys_are_not_tried_again(health: ChannelHealth) -> None:
     made = keyed()
     two = frozenset(one.key_id for one in made.keys[:2])
     assert choose([made], two, health, lambda _: 0).route == made.keys[2]
     limit(health, made.keys[2], 15)
     assert choose([made], two, health, lambda _: 0).passed == (
-        Passed("a", "its other keys rest, one for 15 s", "cooling", 15),
+        SkippedRoute("a", "its other keys rest, one for 15 s", "cooling", 15),
     )
     all_three = frozenset(one.key_id for one in made.keys)
-    assert choose([made], all_three, health, lambda _: 0).passed == (Passed("a", "tried", "tried"),)
+    assert choose([made], all_three, health, lambda _: 0).passed == (SkippedRoute("a", "tried", "tried"),)
 
 
-def test_a_half_open_key_takes_one_trial(health: Health, mono: Mono) -> None:
+def test_a_half_open_key_takes_one_trial(health: ChannelHealth, mono: Mono) -> None:
     made = keyed()
     limit(health, made.keys[0], 10)
     mono.now += 10
@@ -108,7 +107,7 @@ def test_a_half_open_key_takes_one_trial(health: Health, mono: Mono) -> None:
     assert len(standing(made, NONE, health)[0]) == 3
 
 
-def test_clearing_a_channel_clears_its_keys_and_clearing_a_key_only_itself(health: Health) -> None:
+def test_clearing_a_channel_clears_its_keys_and_clearing_a_key_only_itself(health: ChannelHealth) -> None:
     made, other = keyed(), route("ab")
     for one in made.keys:
         limit(health, one, 30)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.core.body import fields_of, unmask
+from gateway.core.json_body import fields_of, unmask
 from gateway.core.large_body import LARGE, LONG, LargeBody, read_large, slices
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import HEAD, TAIL

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.core.asked import Asked, asked_large
+from gateway.core.chat_request import ChatRequest, parse_large_chat_request
 from gateway.core.large_body import LARGE
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import BadRequest, NotFound, Unavailable, UpstreamError
@@ -151,9 +151,9 @@ async def test_a_gateway_that_stops_meanwhile_takes_it_no_more(up: Rig) -> None:
 async def test_an_ordinary_body_is_read_at_once(up: Rig, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
-    def seen(data: bytes) -> Asked:
+    def seen(data: bytes) -> ChatRequest:
         read.append(len(data))
-        return asked_large(data)
+        return parse_large_chat_request(data)
 
     monkeypatch.setattr("gateway.core.pipeline.asked_large", seen)
     up.channel()

@@ -6,21 +6,21 @@ from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
-from gateway.core.bounds import Gate
-from gateway.core.lines import Lines
+from gateway.core.concurrency import ConcurrencyLimiter
+from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.domain.errors import RateLimited, Unavailable
 
 
-def gate(name: str = "a", limit: int = 1, places: int = 64, wait_s: float = 60) -> Gate:
-    return Gate(
+def gate(name: str = "a", limit: int = 1, places: int = 64, wait_s: float = 60) -> ConcurrencyGate:
+    return ConcurrencyGate(
         key=("token", name), label=f"token '{name}'", name="calls in flight", limit=limit, places=places, wait_s=wait_s
     )
 
 
 @pytest.fixture
-async def lines() -> AsyncIterator[Lines]:
+async def lines() -> AsyncIterator[ConcurrencyLimiter]:
     """Lines in which nothing is left at the end."""
-    made = Lines()
+    made = ConcurrencyLimiter()
     yield made
     assert made._lines == {}  # noqa: SLF001 - an empty line would be a leak
 
@@ -30,12 +30,12 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def waiters(lines: Lines, *gates: Iterable[Gate]) -> list["asyncio.Task[Gate]"]:
+def waiters(lines: ConcurrencyLimiter, *gates: Iterable[ConcurrencyGate]) -> list["asyncio.Task[ConcurrencyGate]"]:
     return [asyncio.get_running_loop().create_task(lines.wait(list(some)), name="waits") for some in gates]
 
 
 @pytest.mark.parametrize("limit", [1, 4])
-async def test_there_is_room_up_to_the_limit(lines: Lines, limit: int) -> None:
+async def test_there_is_room_up_to_the_limit(lines: ConcurrencyLimiter, limit: int) -> None:
     one = gate(limit=limit)
     for count in range(limit):
         assert lines.has_room(one)
@@ -49,7 +49,7 @@ async def test_there_is_room_up_to_the_limit(lines: Lines, limit: int) -> None:
     assert lines.has_room(one)
 
 
-async def test_what_is_held_is_neither_asked_nor_taken_again(lines: Lines) -> None:
+async def test_what_is_held_is_neither_asked_nor_taken_again(lines: ConcurrencyLimiter) -> None:
     one, other = gate("a"), gate("b")
     lines.enter([one])
     assert lines.full([one, other], held=[one]) is None
@@ -58,7 +58,7 @@ async def test_what_is_held_is_neither_asked_nor_taken_again(lines: Lines) -> No
     lines.leave([one, other])
 
 
-async def test_places_go_to_who_came_first(lines: Lines) -> None:
+async def test_places_go_to_who_came_first(lines: ConcurrencyLimiter) -> None:
     one = gate()
     lines.enter([one])
     tasks = waiters(lines, [one], [one], [one])
@@ -72,7 +72,7 @@ async def test_places_go_to_who_came_first(lines: Lines) -> None:
     lines.leave([one])
 
 
-async def test_who_comes_later_cannot_take_what_comes_free(lines: Lines) -> None:
+async def test_who_comes_later_cannot_take_what_comes_free(lines: ConcurrencyLimiter) -> None:
     one = gate()
     lines.enter([one])
     (first,) = waiters(lines, [one])
@@ -84,7 +84,7 @@ async def test_who_comes_later_cannot_take_what_comes_free(lines: Lines) -> None
     lines.leave([one])
 
 
-async def test_who_leaves_the_line_takes_nothing(lines: Lines) -> None:
+async def test_who_leaves_the_line_takes_nothing(lines: ConcurrencyLimiter) -> None:
     one = gate()
     lines.enter([one])
     first, second = waiters(lines, [one], [one])
@@ -97,7 +97,7 @@ async def test_who_leaves_the_line_takes_nothing(lines: Lines) -> None:
     lines.leave([one])
 
 
-async def test_who_is_cancelled_in_the_moment_of_getting_a_place_hands_it_on(lines: Lines) -> None:
+async def test_who_is_cancelled_in_the_moment_of_getting_a_place_hands_it_on(lines: ConcurrencyLimiter) -> None:
     one = gate()
     lines.enter([one])
     first, second = waiters(lines, [one], [one])
@@ -110,7 +110,7 @@ async def test_who_is_cancelled_in_the_moment_of_getting_a_place_hands_it_on(lin
     lines.leave([one])
 
 
-async def test_one_may_wait_at_several_and_takes_one_place(lines: Lines) -> None:
+async def test_one_may_wait_at_several_and_takes_one_place(lines: ConcurrencyLimiter) -> None:
     a, b = gate("a"), gate("b")
     lines.enter([a, b])
     both, only_b = waiters(lines, [a, b], [b])
@@ -125,7 +125,7 @@ async def test_one_may_wait_at_several_and_takes_one_place(lines: Lines) -> None
 
 @pytest.mark.hasty(100)
 @pytest.mark.parametrize("wait_s", [1, 3])
-async def test_the_wait_is_bounded(lines: Lines, wait_s: int) -> None:
+async def test_the_wait_is_bounded(lines: ConcurrencyLimiter, wait_s: int) -> None:
     one = gate(wait_s=wait_s)
     lines.enter([one])
     loop = asyncio.get_running_loop()
@@ -140,7 +140,7 @@ async def test_the_wait_is_bounded(lines: Lines, wait_s: int) -> None:
 
 
 @pytest.mark.parametrize("places", [0, 1, 3])
-async def test_so_many_may_wait_and_no_more(lines: Lines, places: int) -> None:
+async def test_so_many_may_wait_and_no_more(lines: ConcurrencyLimiter, places: int) -> None:
     one = gate(places=places)
     lines.enter([one])
     tasks = waiters(lines, *[[one]] * places)
@@ -154,7 +154,7 @@ async def test_so_many_may_wait_and_no_more(lines: Lines, places: int) -> None:
     lines.leave([one])
 
 
-async def test_without_time_to_wait_nobody_waits(lines: Lines) -> None:
+async def test_without_time_to_wait_nobody_waits(lines: ConcurrencyLimiter) -> None:
     one = gate(wait_s=0)
     lines.enter([one])
     with pytest.raises(RateLimited):
@@ -162,8 +162,8 @@ async def test_without_time_to_wait_nobody_waits(lines: Lines) -> None:
     lines.leave([one])
 
 
-async def test_too_many_streams_have_their_own_code(lines: Lines) -> None:
-    one = Gate(key=("token streams", "a"), label="token 'a'", name="streams", limit=1, places=0, wait_s=0)
+async def test_too_many_streams_have_their_own_code(lines: ConcurrencyLimiter) -> None:
+    one = ConcurrencyGate(key=("token streams", "a"), label="token 'a'", name="streams", limit=1, places=0, wait_s=0)
     lines.enter([one])
     with pytest.raises(RateLimited, match="limit of streams at a time") as caught:
         await lines.wait([one])
@@ -171,7 +171,7 @@ async def test_too_many_streams_have_their_own_code(lines: Lines) -> None:
     lines.leave([one])
 
 
-async def test_a_limit_that_is_raised_lets_those_in_who_wait(lines: Lines) -> None:
+async def test_a_limit_that_is_raised_lets_those_in_who_wait(lines: ConcurrencyLimiter) -> None:
     one, other = gate("a"), gate("b")
     lines.enter([one, other])
     tasks = waiters(lines, [one], [one], [one], [other])
@@ -190,7 +190,7 @@ async def test_a_limit_that_is_raised_lets_those_in_who_wait(lines: Lines) -> No
     assert not lines.crowded
 
 
-async def test_a_limit_that_is_lowered_lets_nobody_in_before_its_time(lines: Lines) -> None:
+async def test_a_limit_that_is_lowered_lets_nobody_in_before_its_time(lines: ConcurrencyLimiter) -> None:
     one = gate("a", limit=2)
     lines.enter([one, one])
     (task,) = waiters(lines, [one])
@@ -206,7 +206,7 @@ async def test_a_limit_that_is_lowered_lets_nobody_in_before_its_time(lines: Lin
     lines.leave([one])
 
 
-async def test_who_leaves_the_head_of_the_line_lets_in_who_may(lines: Lines) -> None:
+async def test_who_leaves_the_head_of_the_line_lets_in_who_may(lines: ConcurrencyLimiter) -> None:
     """The second came when the limit had been raised."""
     tight, wide = gate("a", limit=1), gate("a", limit=2)
     lines.enter([tight])
@@ -218,7 +218,7 @@ async def test_who_leaves_the_head_of_the_line_lets_in_who_may(lines: Lines) -> 
     lines.leave([wide, wide])
 
 
-async def test_closing_ends_all_waits(lines: Lines) -> None:
+async def test_closing_ends_all_waits(lines: ConcurrencyLimiter) -> None:
     one = gate()
     lines.enter([one])
     tasks = waiters(lines, [one], [one])
@@ -233,7 +233,7 @@ async def test_closing_ends_all_waits(lines: Lines) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_never_too_many_never_one_forgotten(lines: Lines, seed: int) -> None:
+async def test_never_too_many_never_one_forgotten(lines: ConcurrencyLimiter, seed: int) -> None:
     """K6: 50 at once before 4 places, some cancelled while they wait or run; all others get through in order."""
     chance = random.Random(seed)
     one = gate(limit=4, places=100)

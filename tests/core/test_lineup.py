@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gateway.core.lineup import chosen_by_hand, fixed, lined_up, newly_listed
+from gateway.core.offered_models import chosen_by_hand, fixed, newly_listed, offered_models
 from gateway.domain.channel import Channel, Served, UpstreamModels, UpstreamPrices
 from gateway.domain.units import Millis, Nanos
 from tests.core import kit
@@ -20,52 +20,52 @@ def names(channel: Channel) -> list[str]:
 
 
 def test_patterns_let_in_only_what_is_listed() -> None:
-    found = lined_up(up("gpt-*", "!*-preview", "claude-*"), LIST, NOW)
+    found = offered_models(up("gpt-*", "!*-preview", "claude-*"), LIST, NOW)
     assert found.models == (Served(name="gpt-5", live=True, created=NOW),)
 
 
 def test_without_patterns_nothing_is_let_in() -> None:
-    assert names(lined_up(up(models=(Served(name="mine"),)), LIST, NOW)) == ["mine"]
+    assert names(offered_models(up(models=(Served(name="mine"),)), LIST, NOW)) == ["mine"]
 
 
 def test_what_is_listed_no_more_goes_but_for_what_was_named() -> None:
     before = up("*", models=(Served(name="mine"), Served(name="old", live=True), Served(name="o3", live=True)))
-    assert names(lined_up(before, LIST, NOW)) == ["mine", "gpt-5", "gpt-5-preview", "o3"]
+    assert names(offered_models(before, LIST, NOW)) == ["mine", "gpt-5", "gpt-5-preview", "o3"]
 
 
 def test_a_name_of_the_owner_s_wins() -> None:
     mine = Served(name="o3", upstream="gpt-5")
-    assert lined_up(up("o*", models=(mine,)), LIST, NOW).models == (mine,)
+    assert offered_models(up("o*", models=(mine,)), LIST, NOW).models == (mine,)
 
 
 def test_a_model_keeps_the_time_it_was_first_served() -> None:
     before = up("*", models=(Served(name="o3", live=True, created=Millis(5)),))
     made = Served(name="gpt-5", created=Millis(7))
-    assert [m.created for m in lined_up(before, (LIST[2], made, LIST[1]), NOW).models] == [5, 7, 9_000]
+    assert [m.created for m in offered_models(before, (LIST[2], made, LIST[1]), NOW).models] == [5, 7, 9_000]
 
 
 def test_what_the_upstream_tells_stands_beside_a_mapped_name() -> None:
     told = UpstreamPrices(input=Nanos(1), output=Nanos(2))
     before = up(models=(Served(name="fast", upstream="o3", context=1),))
-    (found,) = lined_up(before, (Served(name="o3", context=200, told=told),), NOW).models
+    (found,) = offered_models(before, (Served(name="o3", context=200, told=told),), NOW).models
     assert (found.name, found.context, found.told, found.live) == ("fast", 200, told, False)
 
 
 def test_what_the_owner_takes_away_stays_out() -> None:
-    before = lined_up(up("*"), LIST, NOW)
+    before = offered_models(up("*"), LIST, NOW)
     after = chosen_by_hand(before, replace(before, models=before.models[:2]))
     assert after.patterns == ("*", "!o3")
-    assert names(lined_up(after, LIST, NOW)) == ["gpt-5", "gpt-5-preview"]
+    assert names(offered_models(after, LIST, NOW)) == ["gpt-5", "gpt-5-preview"]
 
 
 def test_who_takes_away_most_has_chosen() -> None:
-    before = lined_up(up("*"), LIST, NOW)
+    before = offered_models(up("*"), LIST, NOW)
     after = chosen_by_hand(before, replace(before, models=before.models[:1]))
     assert (after.patterns, after.models) == ((), (replace(before.models[0], live=False),))
 
 
 def test_new_patterns_are_taken_as_they_are() -> None:
-    before = lined_up(up("*"), LIST, NOW)
+    before = offered_models(up("*"), LIST, NOW)
     after = replace(before, patterns=("o*",), models=())
     assert chosen_by_hand(before, after) is after
     assert fixed(after) is after

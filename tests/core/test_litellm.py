@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gateway.core.litellm import taken
-from gateway.core.taken import Taken
+from gateway.core.importers.base import ImportedConfig
+from gateway.core.importers.litellm import convert
 
 
 def deployment(name: str = "m", model: str = "openai/gpt-4o", info: Any = None, **params: Any) -> dict[str, Any]:
@@ -13,8 +13,8 @@ def deployment(name: str = "m", model: str = "openai/gpt-4o", info: Any = None, 
     return entry if info is None else {**entry, "model_info": info}
 
 
-def of(*entries: dict[str, Any], **more: Any) -> Taken:
-    return taken({"model_list": list(entries), **more})
+def of(*entries: dict[str, Any], **more: Any) -> ImportedConfig:
+    return convert({"model_list": list(entries), **more})
 
 
 def only(*entries: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway.core.call import Call, Visit
-from gateway.core.live import KEEP_ALIVE, Patience
+from gateway.core.live_calls import KEEP_ALIVE, CallDeadlines
 from gateway.domain.account import Account
 from gateway.domain.call import Outcome
 from gateway.domain.errors import UpstreamError
@@ -91,7 +91,7 @@ async def test_the_head_goes_out_if_the_first_event_is_late(rig: Rig, gate: asyn
 
 
 def test_the_head_waits_for_the_first_event_for_45_seconds() -> None:
-    assert Patience().first_event == 45.0
+    assert CallDeadlines().first_event == 45.0
 
 
 async def test_a_head_that_goes_out_in_time_tells_the_facts(rig: Rig) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.core.allowance import effects_of, need_of
 from gateway.core.call import Call, Visit
-from gateway.core.meter import LEARN_FIRST, Meter
+from gateway.core.settlement import LEARN_FIRST, Meter
 from gateway.domain.channel import Channel
 from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.domain.group import Group

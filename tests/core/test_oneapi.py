@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gateway.core.oneapi import NEW_API, ONE_API, Kind, taken
-from gateway.core.taken import Taken
+from gateway.core.importers.base import ImportedConfig
+from gateway.core.importers.oneapi import NEW_API, ONE_API, Kind, convert
 from gateway.domain.errors import BadRequest
 from gateway.upstream.vendors import PRESETS
 
@@ -18,11 +18,11 @@ def channel(number: int = 1, **fields: Any) -> dict[str, Any]:
     return {"type": number, **usual, **fields}
 
 
-def of(*channels: dict[str, Any], kinds: Any = NEW_API) -> Taken:
-    return taken(list(channels), kinds)
+def of(*channels: dict[str, Any], kinds: Any = NEW_API) -> ImportedConfig:
+    return convert(list(channels), kinds)
 
 
-def only(found: Taken) -> dict[str, Any]:
+def only(found: ImportedConfig) -> dict[str, Any]:
     """The one channel, about which there is nothing to tell."""
     assert found.notes == [COUNTS]
     (one,) = found.channels.values()
@@ -76,13 +76,13 @@ def test_a_whole_channel() -> None:
     ],
 )
 def test_the_list_is_found_however_it_is_wrapped(wrapped: Any) -> None:
-    assert list(taken(wrapped(channel()), ONE_API).channels) == ["main"]
+    assert list(convert(wrapped(channel()), ONE_API).channels) == ["main"]
 
 
 @pytest.mark.parametrize("source", [5, "x", {}, {"data": 5}, [5], [{"name": "x"}], {"data": {"total": 0}}])
 def test_what_holds_no_list_is_refused(source: Any) -> None:
     with pytest.raises(BadRequest, match="no list of channels"):
-        taken(source, ONE_API)
+        convert(source, ONE_API)
 
 
 @pytest.mark.parametrize(

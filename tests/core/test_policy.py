@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.core.health import Health
-from gateway.core.policy import is_local
-from gateway.core.routing import Choice, choose
+from gateway.core.channel_health import ChannelHealth
+from gateway.core.group_policy import is_local
+from gateway.core.routing import RouteChoice, choose
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, Served, UpstreamPrices
 from gateway.domain.group import Group, Policy
@@ -27,7 +27,7 @@ class House:
 
     def __init__(self, policy: Policy, *channels: Channel, prices: tuple[Price, ...] = ()) -> None:
         self.busy: dict[str, int] = {}
-        self.health = Health(Mono(), lambda: None, lambda channel: self.busy.get(channel, 0))
+        self.health = ChannelHealth(Mono(), lambda: None, lambda channel: self.busy.get(channel, 0))
         self.routes = (
             catalog(*channels, groups=(Group(name="home", policy=policy),), prices=prices)
             .group_models("home")["m"]
@@ -38,7 +38,7 @@ class House:
     def order(self) -> list[str]:
         return [route.channel.name for route in self.routes]
 
-    def choose(self, draw: int = 0) -> Choice:
+    def choose(self, draw: int = 0) -> RouteChoice:
         return choose(self.routes, frozenset(), self.health, lambda n: min(draw, n - 1))
 
     @property

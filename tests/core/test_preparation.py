@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.core.allowance import effects_of, need_of
-from gateway.core.asked import Asked, asked, asked_large
-from gateway.core.body import unmask
+from gateway.core.chat_request import ChatRequest, parse_chat_request, parse_large_chat_request
+from gateway.core.json_body import unmask
 from gateway.core.large_body import read_large
 from gateway.core.preparation import prepare_large
 from gateway.domain.channel import Channel, Dialect, Overrides
@@ -77,21 +77,21 @@ CHANNELS = [
 ]
 
 
-def order_of(request: Asked) -> Order:
+def order_of(request: ChatRequest) -> Order:
     return Order(
         fields=request.fields, body=request.body, model="m", stream=request.stream, long=request.long, created=1
     )
 
 
-def large(body: bytes) -> Asked:
+def large(body: bytes) -> ChatRequest:
     """What ``asked_large`` makes of it, with long strings that are not so long."""
     read = read_large(body, long=LONG, step=100)
-    small = asked(body)
+    small = parse_chat_request(body)
     fields = {"fields": read.fields, "mask": read.mask, "long": read.long}
     return msgspec.structs.replace(small, prompt=prompt_tokens(read.fields, read.long), **fields)
 
 
-def sent(request: Asked, channel: Channel) -> object:
+def sent(request: ChatRequest, channel: Channel) -> object:
     """What goes out, or the error."""
     order, route = order_of(request), kit.route(channel.name)
     route = msgspec.structs.replace(route, channel=channel, served=channel.models[0])
@@ -117,7 +117,7 @@ def sent(request: Asked, channel: Channel) -> object:
 def test_it_goes_out_as_a_small_one_does(doc: dict[str, Any], escaped: bool) -> None:
     body = json.dumps(doc, ensure_ascii=escaped).encode("utf-8", "replace")
     for channel in CHANNELS:
-        assert sent(large(body), channel) == sent(asked(body), channel), channel.name
+        assert sent(large(body), channel) == sent(parse_chat_request(body), channel), channel.name
 
 
 @settings(max_examples=300, deadline=None)
@@ -127,7 +127,7 @@ def test_as_much_is_held_for_it(doc: dict[str, Any]) -> None:
     body = json.dumps(doc, ensure_ascii=False).encode("utf-8", "replace")
     found = large(body)
     others = found.fields.keys() - STANDARD_FIELDS
-    bound, wanted = prompt_bound(found.fields, others, found.long), asked(body).input_bound
+    bound, wanted = prompt_bound(found.fields, others, found.long), parse_chat_request(body).input_bound
     assert wanted <= bound <= wanted + len(found.long.spans) * 16 + body.count(b"\\")
 
 
@@ -147,7 +147,10 @@ def test_what_it_may_use_at_most_is_read_as_of_a_small_one(more: dict[str, Any],
     """With all its caps, and whatever the channel makes of them."""
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi" * 200_000}], **more}).encode()
     effects = effects_of([(channel, channel.models[0])])
-    small, found = (need_of(request, effects, kit.PRICE, MILLION) for request in (asked(body), asked_large(body)))
+    small, found = (
+        need_of(request, effects, kit.PRICE, MILLION)
+        for request in (parse_chat_request(body), parse_large_chat_request(body))
+    )
     assert (found.capped, found.output) == (small.capped, small.output)
     assert small.input <= found.input <= small.input + 100
 
@@ -159,19 +162,19 @@ def test_a_text_in_the_place_of_media_is_held_for_as_a_text(middle: str) -> None
     messages = [{"role": "user", "content": [{"type": "input_audio", "input_audio": audio}]}]
     written = json.dumps({"model": "m", "messages": messages})
     body = written.replace("MIDDLE", middle)
-    found = asked_large(body.encode()).input_bound
-    assert asked(body.encode()).input_bound <= found
+    found = parse_large_chat_request(body.encode()).input_bound
+    assert parse_chat_request(body.encode()).input_bound <= found
     assert found > 400_000 // 3
-    assert asked_large(written.replace("MIDDLE", "\\/").encode()).input_bound < 10_000
+    assert parse_large_chat_request(written.replace("MIDDLE", "\\/").encode()).input_bound < 10_000
 
 
 def test_a_name_that_comes_twice_beside_media_is_refused() -> None:
     part = b'{"type":"text","text":"' + b'say \\"hi\\" {\\\\' * 200_000 + b'"}'
     image = b'{"type":"image_url","image_url":{"url":"https://example.com"}}'
     body = b'{"model":"m","messages":[{"role":"user","content":[%b,%b]}]}' % (part, image)
-    assert asked_large(body).input_bound >= asked(body).input_bound
+    assert parse_large_chat_request(body).input_bound >= parse_chat_request(body).input_bound
     with pytest.raises(BadRequest, match="twice"):
-        asked_large(body.replace(b'"url":', b'"url":"x","url":'))
+        parse_large_chat_request(body.replace(b'"url":', b'"url":"x","url":'))
 
 
 TEXTS = ["word " * 60_000, "你好" * 80_000, 'say "hi"\n' * 30_000, "😀" * 30_000]
@@ -181,7 +184,7 @@ TEXTS = ["word " * 60_000, "你好" * 80_000, 'say "hi"\n' * 30_000, "😀" * 30
 @pytest.mark.parametrize("content", TEXTS, ids=["words", "Chinese", "lines", "emoji"])
 def test_its_tokens_are_estimated_alike(content: str, escaped: bool) -> None:
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": content}]}, ensure_ascii=escaped).encode()
-    wanted = prompt_tokens(asked(body).fields)
+    wanted = prompt_tokens(parse_chat_request(body).fields)
     assert large(body).prompt == pytest.approx(wanted, rel=0.1)
 
 
@@ -209,7 +212,7 @@ def test_lone_surrogates_survive(channel: Channel) -> None:
     ]
     body = json.dumps({"model": "m", "messages": messages}).encode()
     assert large(body).mask
-    assert sent(large(body), channel) == sent(asked(body), channel)
+    assert sent(large(body), channel) == sent(parse_chat_request(body), channel)
 
 
 def ids_in(doc: object) -> list[object]:

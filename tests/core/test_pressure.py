@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.pressure import MIB, Pressure, Share
+from gateway.core.memory import MIB, Pressure, Share
 from gateway.domain.errors import Unavailable
 from gateway.domain.settings import Settings
 

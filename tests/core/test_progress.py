@@ -2,9 +2,9 @@
 
 import pytest
 
-from gateway.core.bus import Bus, Progress
 from gateway.core.call import Call, Visit
-from gateway.core.progress import GAP_S, Broke, Teller
+from gateway.core.event_bus import EventBus, ProgressNotice
+from gateway.core.live_calls import GAP_S, BudgetExhausted, ProgressReporter
 from gateway.domain.account import Account
 from gateway.domain.call import Running
 from gateway.domain.group import Group
@@ -35,9 +35,9 @@ class Desk:
 
     def __init__(self, token: Token | None = None, account: Account | None = None, available: int = 10**9) -> None:
         self.watch = Watch()
-        self.bus = Bus(self.watch.clock.mono)
+        self.bus = EventBus(self.watch.clock.mono)
         self.books = Books(available)
-        self.teller = Teller(self.bus, self.books, self.watch.clock)
+        self.teller = ProgressReporter(self.bus, self.books, self.watch.clock)
         visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=self.watch.clock.mono())
         catalog = kit.catalog(account=account)
         asked = kit.ask(stream=True)
@@ -62,7 +62,7 @@ async def test_a_route_is_told_to_the_books_and_to_who_watches() -> None:
     desk = Desk()
     with desk.bus.watch() as watcher:
         desk.teller.routed(desk.call)
-        assert (await watcher.take(0)).notices == [Progress(desk.call.running)]
+        assert (await watcher.take(0)).notices == [ProgressNotice(desk.call.running)]
     assert desk.books.told == [desk.call.running]
 
 
@@ -77,7 +77,7 @@ async def test_progress_tells_first_byte_tokens_and_cost_so_far() -> None:
     with desk.bus.watch() as watcher:
         desk.brings(40)
         (notice,) = (await watcher.take(0)).notices
-    assert isinstance(notice, Progress)
+    assert isinstance(notice, ProgressNotice)
     running = notice.call
     assert (running.ttft, running.input, running.output) == (1000, 16, 50)
     assert running.cost == 16 * 2500 + 50 * 10_000
@@ -109,7 +109,7 @@ def test_an_unpriced_stream_never_runs_out_of_money() -> None:
 def test_a_stream_ends_when_the_accounts_money_is_gone() -> None:
     desk = Desk(account=Account(stop_when_empty=True), available=500_000)
     desk.brings(8)
-    with pytest.raises(Broke):
+    with pytest.raises(BudgetExhausted):
         desk.brings(400)
 
 
@@ -117,14 +117,14 @@ def test_what_the_call_itself_holds_is_its_to_spend() -> None:
     desk = Desk(account=Account(stop_when_empty=True), available=0)
     desk.call.held = Nanos(16 * 2500 + 100 * 10_000)
     desk.brings(80)
-    with pytest.raises(Broke):
+    with pytest.raises(BudgetExhausted):
         desk.brings(8)
 
 
 def test_a_stream_ends_when_the_tokens_budget_is_gone() -> None:
     desk = Desk(kit.token(stop_when_empty=True, budgets=(Budget(nanos=Nanos(500_000)),)))
     desk.brings(8)
-    with pytest.raises(Broke):
+    with pytest.raises(BudgetExhausted):
         desk.brings(400)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.allowance import Need, effects_of, need_of
-from gateway.core.quota import ACCOUNT, Grip, Scope, grip, left_to_stop
+from gateway.core.quota import ACCOUNT, HoldPlan, Scope, left_to_stop, plan_hold
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.channel import Served
 from gateway.domain.errors import QuotaExceeded
@@ -53,7 +53,7 @@ TOKEN: Scope = ("token", "tok_1")
 GROUP: Scope = ("group", "home")
 
 
-def take(purse: Purse, need: Need, **budgets: Budget) -> Grip:
+def take(purse: Purse, need: Need, **budgets: Budget) -> HoldPlan:
     """The grip of a call with a budget of the account, group or token."""
 
     def of(name: str) -> tuple[Budget, ...]:
@@ -61,7 +61,7 @@ def take(purse: Purse, need: Need, **budgets: Budget) -> Grip:
 
     token = Token(id=TokenId("tok_1"), name="laptop", group="home", digest="", hint="", budgets=of("token"))
     group = Group(name="home", budgets=of("group"))
-    return grip(purse, Account(budgets=of("account")), group, token, need, now=NOON)
+    return plan_hold(purse, Account(budgets=of("account")), group, token, need, now=NOON)
 
 
 def need(
@@ -79,11 +79,11 @@ def refusal(purse: Purse, what: Need, **budgets: Budget) -> QuotaExceeded:
 
 
 def test_a_call_with_a_cap_holds_its_whole_possible_cost() -> None:
-    assert take(Purse(), need()) == Grip(Nanos(100 * 2 + 50 * 10), 150)
+    assert take(Purse(), need()) == HoldPlan(Nanos(100 * 2 + 50 * 10), 150)
 
 
 def test_each_choice_may_be_as_long_as_the_cap() -> None:
-    assert take(Purse(), need(choices=3)) == Grip(Nanos(100 * 2 + 150 * 10), 250)
+    assert take(Purse(), need(choices=3)) == HoldPlan(Nanos(100 * 2 + 150 * 10), 250)
     assert take(Purse(), need(cap=None, choices=3)).tokens == 100 + 3 * DEFAULT_OUTPUT
 
 
@@ -126,11 +126,11 @@ def test_nothing_left_refuses_even_a_free_prompt(available: int) -> None:
 @pytest.mark.parametrize("price", [None, Price(model="m", input=Nanos(0), output=Nanos(0))], ids=["unpriced", "free"])
 def test_what_costs_nothing_needs_no_money(price: Price | None) -> None:
     budget = Budget(nanos=Nanos(0))
-    assert take(Purse(-10), need(price=price), account=budget, group=budget, token=budget) == Grip(Nanos(0), 150)
+    assert take(Purse(-10), need(price=price), account=budget, group=budget, token=budget) == HoldPlan(Nanos(0), 150)
 
 
 def test_a_multiplier_of_nothing_makes_all_calls_free() -> None:
-    assert take(Purse(-10), need(multiplier=0), token=Budget(nanos=Nanos(0))) == Grip(Nanos(0), 150)
+    assert take(Purse(-10), need(multiplier=0), token=Budget(nanos=Nanos(0))) == HoldPlan(Nanos(0), 150)
 
 
 def test_what_costs_nothing_still_counts_its_tokens() -> None:
@@ -170,7 +170,7 @@ def test_every_budget_of_tokens_is_looked_at(owner: str, spent: int, held: int, 
 
 def test_without_a_cap_the_tightest_budget_bounds_the_hold() -> None:
     tight = {"account": Budget(nanos=Nanos(900)), "token": Budget(nanos=Nanos(800), tokens=500)}
-    assert take(Purse(1000), need(cap=None), **tight) == Grip(Nanos(800), 500)
+    assert take(Purse(1000), need(cap=None), **tight) == HoldPlan(Nanos(800), 500)
 
 
 def test_other_windows_do_not_count() -> None:
@@ -212,7 +212,9 @@ def test_the_day_of_return_is_told_in_local_time_and_to_programs_in_utc() -> Non
 def test_a_suspended_account_refuses_all() -> None:
     token = Token(id=TokenId("tok_1"), name="laptop", group="home", digest="", hint="")
     with pytest.raises(QuotaExceeded) as caught:
-        grip(Purse(), Account(status=AccountStatus.SUSPENDED), Group(name="home"), token, need(price=None), now=NOON)
+        plan_hold(
+            Purse(), Account(status=AccountStatus.SUSPENDED), Group(name="home"), token, need(price=None), now=NOON
+        )
     assert caught.value.code == "account_suspended"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.bounds import Bound, Scope, Terms, channel_bound, group_bound, terms_of, token_bound
+from gateway.core.rate_scopes import CallScopes, RateScope, Scope, channel_scope, group_scope, scopes_of, token_scope
 from gateway.core.ratelimit import Limiter, Ticket, Used, duration, headers_of
 from gateway.domain.errors import RateLimited
 from gateway.domain.group import Group
@@ -26,8 +26,8 @@ class Days(dict[Scope, Used]):
         return FRESH
 
 
-def bound(name: str = "laptop", **limits: Any) -> Bound:
-    return token_bound(kit.token(name, limits=Limits(**limits)), Settings())
+def bound(name: str = "laptop", **limits: Any) -> RateScope:
+    return token_scope(kit.token(name, limits=Limits(**limits)), Settings())
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def limiter(mono: Mono, days: Days) -> Limiter:
     return Limiter(mono, days.__getitem__)
 
 
-def spend(limiter: Limiter, *bounds: Bound, tokens: int = 0, real: int | None = None) -> None:
+def spend(limiter: Limiter, *bounds: RateScope, tokens: int = 0, real: int | None = None) -> None:
     """One whole call."""
     limiter.check(bounds, tokens)
     with limiter.take(bounds, tokens) as ticket:
         ticket.true_up(tokens if real is None else real)
 
 
-def refusal(limiter: Limiter, *bounds: Bound, tokens: int = 0, least: int = 0) -> RateLimited:
+def refusal(limiter: Limiter, *bounds: RateScope, tokens: int = 0, least: int = 0) -> RateLimited:
     with pytest.raises(RateLimited) as caught:
         limiter.check(bounds, tokens, least)
     return caught.value
@@ -130,7 +130,7 @@ def test_a_call_longer_than_a_minute_leaves_no_trace(limiter: Limiter, mono: Mon
 
 
 def test_calls_in_flight_are_counted_until_they_end(limiter: Limiter) -> None:
-    gates = terms_of([bound(concurrent=2)]).gates
+    gates = scopes_of([bound(concurrent=2)]).gates
     with limiter.take([], 0, gates), limiter.take([], 0, gates):
         assert limiter.in_flight(gates[0].key) == 2
         assert limiter.lines.full(gates) == gates[0]
@@ -139,7 +139,7 @@ def test_calls_in_flight_are_counted_until_they_end(limiter: Limiter) -> None:
 
 
 def test_a_call_that_ends_in_an_error_flies_no_more(limiter: Limiter) -> None:
-    gates = terms_of([bound(concurrent=1)]).gates
+    gates = scopes_of([bound(concurrent=1)]).gates
     with pytest.raises(ZeroDivisionError), limiter.take([], 0, gates):
         raise ZeroDivisionError
     assert limiter.lines.full(gates) is None
@@ -280,7 +280,7 @@ DAY_S = 600
 class Party:
     """One party and its calls as a model sees them that counts by brute force: all calls ever, each as a whole."""
 
-    bound: Bound
+    bound: RateScope
     calls: list["Taken"] = field(default_factory=list)
 
     def used(self, now: float) -> Used:
@@ -321,10 +321,10 @@ def _party(chance: random.Random, kind: str) -> Party:
     limits = Limits(rpm=maybe(1, 5), tpm=maybe(5, 60), rpd=maybe(3, 12), tpd=maybe(20, 200), concurrent=maybe(1, 4))
     settings = Settings(token_streams=0, channel_calls=0)
     if kind == "token":
-        return Party(token_bound(kit.token(limits=limits), settings))
+        return Party(token_scope(kit.token(limits=limits), settings))
     if kind == "group":
-        return Party(group_bound(Group(name="home", limits=limits), settings))
-    return Party(channel_bound(kit.channel(limits=limits), settings))
+        return Party(group_scope(Group(name="home", limits=limits), settings))
+    return Party(channel_scope(kit.channel(limits=limits), settings))
 
 
 @pytest.mark.parametrize("part", range(10))
@@ -346,7 +346,7 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
     by_key = {party.bound.key: party for party in parties}
     limiter = Limiter(mono, lambda key: by_key[key].used(mono.now))
     bounds = [party.bound for party in parties]
-    terms = terms_of(bounds)
+    terms = scopes_of(bounds)
     running: list[tuple[Ticket, Taken]] = []
     counts = [0, 0]
     for _ in range(chance.randint(5, 30)):
@@ -370,7 +370,7 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
     return counts[0], counts[1]
 
 
-def _admits(limiter: Limiter, terms: Terms, tokens: int, least: int) -> bool:
+def _admits(limiter: Limiter, terms: CallScopes, tokens: int, least: int) -> bool:
     try:
         limiter.check(terms.bounds, tokens, least)
     except RateLimited:

@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.core.references import hidden, restored, variables
+from gateway.core.config_export import hidden, restored, variables
 from gateway.domain.channel import Channel
 from tests.core.kit import channel
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.core.bus import Bus
 from gateway.core.call import Visit
+from gateway.core.event_bus import EventBus
 from gateway.core.refusals import BURST, GAP_S, KINDS_KEPT, STRANGERS, Refusals
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError, InvalidToken, NotFound, RateLimited
@@ -18,7 +18,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.watch = Watch()
-        self.bus = Bus(self.watch.clock.mono)
+        self.bus = EventBus(self.watch.clock.mono)
         self.records: list[Record] = []
         self.refusals = Refusals(self.records.append, self.bus, self.watch.clock)
 

@@ -2,15 +2,15 @@ from typing import Any
 
 import pytest
 
-from gateway.core.sight import Sight, sight
+from gateway.core.visibility import Visibility, visibility_of
 from gateway.domain.channel import Channel
 from gateway.domain.group import Group
 from tests.core.kit import catalog, channel, token
 
 
-def seen(*channels: Channel, model: str = "m", shows: tuple[str, ...] = (), **fields: Any) -> Sight:
+def seen(*channels: Channel, model: str = "m", shows: tuple[str, ...] = (), **fields: Any) -> Visibility:
     group = Group(name="home", models=shows)
-    return sight(model, token(**fields), group, catalog(*channels, groups=(group, Group(name="work"))))
+    return visibility_of(model, token(**fields), group, catalog(*channels, groups=(group, Group(name="work"))))
 
 
 def test_what_is_visible_names_each_rule_that_let_it_through() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.sticky import KEEP_S, MOST, Place, Sticky, conversation
+from gateway.core.chooser import KEEP_S, MOST, StickyRoute, StickyRoutes, conversation
 from gateway.domain.call import FailureKind
 from gateway.domain.group import Group
 from gateway.domain.units import ChannelId
@@ -14,7 +14,7 @@ from tests.core.rig import Rig
 from tests.core.test_attempts import good
 
 SYSTEM = {"role": "system", "content": "You are terse."}
-HERE = Place(ChannelId("ch_a"), ChannelId(""))
+HERE = StickyRoute(ChannelId("ch_a"), ChannelId(""))
 
 
 def says(role: str, text: str) -> dict[str, str]:
@@ -45,7 +45,7 @@ def test_others_have_other_names(other: bytes) -> None:
 
 def test_names_are_kept_for_an_hour() -> None:
     mono = Mono()
-    sticky = Sticky(mono)
+    sticky = StickyRoutes(mono)
     sticky.note(b"x", HERE)
     mono.now += KEEP_S
     assert sticky.place(b"x") == HERE
@@ -54,7 +54,7 @@ def test_names_are_kept_for_an_hour() -> None:
 
 
 def test_memory_is_bounded_and_the_oldest_goes() -> None:
-    sticky = Sticky(Mono())
+    sticky = StickyRoutes(Mono())
     for number in range(MOST):
         sticky.note(str(number).encode(), HERE)
     sticky.note(b"0", HERE)

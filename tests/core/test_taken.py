@@ -1,10 +1,10 @@
 import pytest
 
-from gateway.core.taken import Taken, model_name, versioned, whole
+from gateway.core.importers.base import ImportedConfig, model_name, versioned, whole
 
 
 def test_places_of_the_same_note_are_told_together() -> None:
-    out = Taken()
+    out = ImportedConfig()
     for number in range(6):
         out.left("not taken over: tags", f"model_list[{number}]")
     out.left("not taken over: tags", "model_list[0]")
@@ -14,7 +14,7 @@ def test_places_of_the_same_note_are_told_together() -> None:
 
 
 def test_names_of_channels_are_allowed_and_their_own() -> None:
-    out = Taken()
+    out = ImportedConfig()
     for wanted, name in (("a", "a"), ("a", "a-2"), ("  ", "channel"), ("..", "channel-2"), ("x" * 99, "x" * 59 + "…")):
         found = out.name(wanted)
         out.channels[found] = {}
@@ -23,7 +23,7 @@ def test_names_of_channels_are_allowed_and_their_own() -> None:
 
 
 def test_what_a_token_costs_becomes_dollars_a_million_exactly() -> None:
-    out = Taken()
+    out = ImportedConfig()
     out.price("m", {"input": 1e-7, "output": "0.0000025", "cached_input": None, "cache_write": 1.25e-06}, "here")
     assert out.prices == {"m": {"input": "0.1", "output": "2.5", "cache_write": "1.25"}}
     out.price("m", {"input": 5e-7}, "there")

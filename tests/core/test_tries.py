@@ -3,9 +3,8 @@
 import pytest
 
 from gateway.core.catalog import ModelEntry, Route
-from gateway.core.health import Health
-from gateway.core.retries import Retries
-from gateway.core.tries import MOST, Step, Tries
+from gateway.core.channel_health import ChannelHealth
+from gateway.core.retry import MOST_TRIES, NextStep, RetryBudget, RetryState
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
@@ -30,13 +29,13 @@ class Case:
 
     def __init__(self, *routes: Route) -> None:
         self.mono = Mono()
-        self.health = Health(self.mono, lambda: None)
-        self.retries = Retries(self.mono, lambda: 1)
+        self.health = ChannelHealth(self.mono, lambda: None)
+        self.retries = RetryBudget(self.mono, lambda: 1)
         self.asked = entry(*routes)
-        self.tries = Tries(self.asked, self.asked)
+        self.tries = RetryState(self.asked, self.asked)
         self.routes = routes
 
-    def fails(self, route: Route, found: UpstreamError) -> Step | None:
+    def fails(self, route: Route, found: UpstreamError) -> NextStep | None:
         self.health.failed(route.channel.id, found.kind, "no", found.retry_after_s)
         self.tries.failed(route, found)
         return self.tries.next(self.health, lambda n: n - 1, self.retries)
@@ -105,7 +104,7 @@ def test_the_same_one_comes_before_one_at_rest() -> None:
 def test_attempts_are_bounded() -> None:
     routes = [route(name) for name in "abcde"]
     case = Case(*routes)
-    steps = [case.fails(one, failure(K.NETWORK, sent=False)) for one in routes[:MOST]]
+    steps = [case.fails(one, failure(K.NETWORK, sent=False)) for one in routes[:MOST_TRIES]]
     assert [step is None for step in steps] == [False, False, True]
 
 

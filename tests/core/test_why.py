@@ -9,8 +9,8 @@ import pytest
 
 from gateway.core.auth import usable
 from gateway.core.catalog import Catalog
-from gateway.core.routing import Choice, Passed
-from gateway.core.why import TICKETS, Rehearsal, Wanted, Ways, chances, rehearse
+from gateway.core.dry_run import TICKETS, DryRun, DryRunState, PlannedCall, chances, dry_run
+from gateway.core.routing import RouteChoice, SkippedRoute
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Overrides
@@ -29,9 +29,9 @@ GROUPS = ("home", "work")
 CHANNELS = ("a", "b", "c")
 
 
-def foretold(rig: Rig, model: str = "m", prompt_tokens: int = 1000, max_tokens: int | None = None) -> Rehearsal:
-    wanted = Wanted(token=rig.token, model=model, prompt_tokens=prompt_tokens, max_tokens=max_tokens)
-    ways = Ways(
+def foretold(rig: Rig, model: str = "m", prompt_tokens: int = 1000, max_tokens: int | None = None) -> DryRun:
+    wanted = PlannedCall(token=rig.token, model=model, prompt_tokens=prompt_tokens, max_tokens=max_tokens)
+    ways = DryRunState(
         catalog=Catalog(rig.store.entities.registry),
         limiter=rig.limiter,
         books=rig.books,
@@ -39,7 +39,7 @@ def foretold(rig: Rig, model: str = "m", prompt_tokens: int = 1000, max_tokens: 
         closed=rig.pipeline.closed,
         pressed=lambda: None,
     )
-    return rehearse(wanted, ways, rig.watch.clock.wall())
+    return dry_run(wanted, ways, rig.watch.clock.wall())
 
 
 async def test_a_call_that_would_work(rig: Rig) -> None:
@@ -50,7 +50,7 @@ async def test_a_call_that_would_work(rig: Rig) -> None:
     assert found.choice.route is not None
     assert found.choice.route.channel == up
     assert found.admission is not None
-    assert found.admission.grip.nanos == 1000 * 2_500 + 100 * 10_000
+    assert found.admission.hold_plan.nanos == 1000 * 2_500 + 100 * 10_000
     assert rig.records == []
 
 
@@ -80,7 +80,7 @@ async def test_every_real_call_gets_what_was_foretold(tmp_path: Path, seed: int)
         assert len(reached) > 2
 
 
-async def _compared(rig: Rig, told: Rehearsal, cap: int | None) -> str:
+async def _compared(rig: Rig, told: DryRun, cap: int | None) -> str:
     """Make the call; what it got, as a word."""
     before = len(rig.records)
     error = await _failure(rig, cap)
@@ -91,7 +91,7 @@ async def _compared(rig: Rig, told: Rehearsal, cap: int | None) -> str:
     assert told.choice is not None
     assert told.choice.route is not None
     record = rig.records[before]
-    assert (told.admission.grip.nanos, told.choice.route.channel.id) == (record.held, record.channel)
+    assert (told.admission.hold_plan.nanos, told.choice.route.channel.id) == (record.held, record.channel)
     return "done"
 
 
@@ -178,13 +178,13 @@ def choosing(*weights: int) -> Any:
     """Draws among routes of these weights, as routing does, and the routes."""
     routes = [kit.route(f"c{i}", weight=weight) for i, weight in enumerate(weights)]
 
-    def choose(draw: Any) -> Choice:
+    def choose(draw: Any) -> RouteChoice:
         ticket = draw(sum(weights)) if len(routes) > 1 else 0
         for route in routes:
             ticket -= route.channel.weight
             if ticket < 0:
-                return Choice(route, "", (), None)
-        return Choice(routes[-1], "", (), None)
+                return RouteChoice(route, "", (), None)
+        return RouteChoice(routes[-1], "", (), None)
 
     return routes, choose
 
@@ -199,6 +199,6 @@ def test_chances_are_counted_by_drawing(weights: tuple[int, ...], expected: list
 
 def test_no_channel_has_a_chance_where_none_is_chosen() -> None:
     routes = [kit.route("a")]
-    assert chances(routes, lambda _: Choice(None, "", (Passed("a", "tried", "tried"),), None)) == {
+    assert chances(routes, lambda _: RouteChoice(None, "", (SkippedRoute("a", "tried", "tried"),), None)) == {
         ChannelId("ch_a"): 0.0
     }

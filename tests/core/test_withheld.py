@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.core.bus import Settled
+from gateway.core.event_bus import SettledNotice
 from gateway.domain.account import Account
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import Unavailable
@@ -224,6 +224,6 @@ async def test_watchers_are_told_of_the_record_that_was_kept(up: Rig, disk: Disk
     with up.bus.watch() as watcher:
         await caught(up.call())
         notices = (await watcher.take(0)).notices
-    (told,) = [notice.record for notice in notices if isinstance(notice, Settled)]
+    (told,) = [notice.record for notice in notices if isinstance(notice, SettledNotice)]
     assert (withheld(told), up.bus.recent[-1]) == (WITHHELD, told)
     assert msgspec.json.encode(told)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.core.worker import Worker
+from gateway.core.preparation import Worker
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from gateway.config import Config
 from gateway.core.clock import Clock
 from gateway.core.engine import Engine
 from gateway.core.ids import digest, hint, new_id, new_key
-from gateway.core.live import Patience
+from gateway.core.live_calls import CallDeadlines
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
 from gateway.domain.channel import Channel, Dialect, Served
@@ -108,7 +108,7 @@ class Gateway:
 
 @asynccontextmanager
 async def running(
-    home: Path, *, patience: Patience | None = None, haste: float = HASTE, wall: Callable[[], Millis] | None = None
+    home: Path, *, patience: CallDeadlines | None = None, haste: float = HASTE, wall: Callable[[], Millis] | None = None
 ) -> AsyncIterator[Gateway]:
     """A gateway with ten dollars, the group ``default`` and the token ``laptop``; no channel yet."""
     config = Config(home=home, host="127.0.0.1", port=0)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.health import STEPS_S
+from gateway.core.channel_health import STEPS_S
 from gateway.domain.call import Outcome
 from gateway.domain.limits import Budget, Limits, Window, window_start
 from gateway.domain.units import DOLLAR, Millis, Nanos

@@ -6,7 +6,7 @@ import time
 import psutil
 import pytest
 
-from gateway.core.live import Patience
+from gateway.core.live_calls import CallDeadlines
 from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import stream_faults
@@ -131,8 +131,8 @@ class TestStall:
     """Case C7 with the write limit cut from 30 s to 0.3 s."""
 
     @pytest.fixture
-    def patience(self) -> Patience:
-        return Patience(stall=0.3, tick=0.02)
+    def patience(self) -> CallDeadlines:
+        return CallDeadlines(stall=0.3, tick=0.02)
 
     async def test_c7_a_reader_that_stops_is_cut(self, gateway: Gateway, provider: Provider) -> None:
         async def flood(exchange: Exchange) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.bus import Settled, StoreState
+from gateway.core.event_bus import SettledNotice, StoreNotice
 from gateway.domain.settings import Durability
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.disk import REASONS, Disk, Operation, Refusal
@@ -112,11 +112,11 @@ async def test_a_failure_is_reported_with_its_reason_and_so_is_its_end(
             assert (await gateway.client.chat()).refusal[:2] == (503, "store_unavailable")
         batch = await watcher.take(1)
         health = await gateway.client.get("/v1/health")
-        assert [type(notice) for notice in batch.notices if not isinstance(notice, Settled)] == [StoreState]
+        assert [type(notice) for notice in batch.notices if not isinstance(notice, SettledNotice)] == [StoreNotice]
         disk.heal()
         await healthy(gateway)
         batch = await watcher.take(1)
-        assert [type(notice) for notice in batch.notices if not isinstance(notice, Settled)] == [StoreState]
+        assert [type(notice) for notice in batch.notices if not isinstance(notice, SettledNotice)] == [StoreNotice]
     reason = "the disk refuses to write: Input/output error"
     assert (health.status, health.json["store"], health.json["store_error"]) == (503, "failed", reason)
     assert str(home).encode() not in health.body

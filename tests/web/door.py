@@ -10,10 +10,9 @@ from aiohttp import web
 from gateway.domain.errors import GatewayError
 from gateway.domain.settings import Settings
 from gateway.domain.units import CallId
-from gateway.web import errors
-from gateway.web.acceptor import Acceptor, listening
-from gateway.web.crowd import Crowd
-from gateway.web.listener import Listener
+from gateway.web import error_responses
+from gateway.web.connection_limits import ConnectionLimits
+from gateway.web.listener import Acceptor, Listener, listening
 from gateway.web.response import Response
 from tests.fakes.client import Client
 from tests.fakes.wire import Socket
@@ -34,9 +33,9 @@ class Visitor(Client):
 
 
 @asynccontextmanager
-async def opened(handle: Handle, crowd: Crowd | None = None) -> AsyncIterator[tuple[Visitor, Listener]]:
+async def opened(handle: Handle, crowd: ConnectionLimits | None = None) -> AsyncIterator[tuple[Visitor, Listener]]:
     """A client that knows the port, and the listener."""
-    listener = Listener(_guarded(handle), crowd or Crowd(Settings), new_id)
+    listener = Listener(_guarded(handle), crowd or ConnectionLimits(Settings), new_id)
     acceptor = Acceptor(await listening("127.0.0.1", 0), listener)
     visitor = Visitor(acceptor.port)
     async with asyncio.TaskGroup() as group:
@@ -60,7 +59,7 @@ def _guarded(handle: Handle) -> Handle:
         try:
             return await handle(request)
         except GatewayError as error:
-            status, headers, body = errors.answer(error)
+            status, headers, body = error_responses.answer(error)
             return web.Response(status=status, headers=headers, body=body, content_type="application/json")
 
     return guarded

@@ -9,9 +9,8 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.settings import Settings
-from gateway.web.acceptor import AGAIN_S, LINGERING, Acceptor, listening
-from gateway.web.crowd import Crowd
-from gateway.web.listener import Listener
+from gateway.web.connection_limits import ConnectionLimits
+from gateway.web.listener import AGAIN_S, LINGERING, Acceptor, Listener, listening
 from gateway.web.response import Response
 from tests.fakes.client import Answer, Client, read_answer
 from tests.web.door import new_id, opened, until
@@ -23,7 +22,7 @@ async def quick(_: web.BaseRequest) -> Response:
 
 async def test_a_flood_is_answered_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Also those that have sent their request before anybody looked."""
-    crowd = Crowd(Settings, most=lambda: 10)
+    crowd = ConnectionLimits(Settings, most=lambda: 10)
     async with opened(quick, crowd) as (client, listener):
         kept = [await client.connect() for _ in range(10)]
         await until(lambda: len(listener.connections) == 10)
@@ -44,7 +43,7 @@ async def test_a_flood_is_answered_and_told_once(caplog: pytest.LogCaptureFixtur
 
 
 async def test_more_are_turned_away_than_may_linger() -> None:
-    crowd = Crowd(Settings, most=lambda: 1)
+    crowd = ConnectionLimits(Settings, most=lambda: 1)
     async with opened(quick, crowd) as (client, _):
         await client.connect()
         await until(lambda: crowd.open == 1)
@@ -75,7 +74,7 @@ async def test_a_full_table_of_files_neither_ends_it_nor_makes_it_spin(
 
 
 async def test_a_connection_that_is_lost_at_once_is_not_counted() -> None:
-    crowd = Crowd(Settings)
+    crowd = ConnectionLimits(Settings)
     async with opened(quick, crowd) as (client, listener):
         for _ in range(20):
             (await client.connect()).reset()
@@ -85,7 +84,7 @@ async def test_a_connection_that_is_lost_at_once_is_not_counted() -> None:
 
 
 async def test_closed_it_accepts_no_more_and_keeps_what_it_has() -> None:
-    crowd = Crowd(Settings)
+    crowd = ConnectionLimits(Settings)
     listener = Listener(quick, crowd, new_id)
     acceptor = Acceptor(await listening("127.0.0.1", 0), listener)
     async with asyncio.TaskGroup() as group:

@@ -3,7 +3,7 @@
 import pytest
 from aiohttp import web
 
-from gateway.web.broken import fault
+from gateway.web.connection import fault
 from tests.web.door import opened
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n"

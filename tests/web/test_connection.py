@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.domain.settings import Settings
 from gateway.web.connection import LOOK_S, WRITE_S, Connection
-from gateway.web.crowd import Crowd
+from gateway.web.connection_limits import ConnectionLimits
 from gateway.web.listener import KEEP_ALIVE_S
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.wire import Gone
@@ -154,7 +154,7 @@ async def test_a_head_may_have_a_hundred_headers(count: int, status: int) -> Non
 
 @pytest.mark.parametrize("settings", [Settings(connections=2), Settings(address_connections=2)])
 async def test_c12_too_many_connections_are_turned_away(settings: Settings) -> None:
-    async with opened(hello, Crowd(lambda: settings, lambda _: False)) as (client, listener):
+    async with opened(hello, ConnectionLimits(lambda: settings, lambda _: False)) as (client, listener):
         kept = [await client.connect() for _ in range(2)]
         for peer in kept:
             await peer.write(client.request("GET", "/"))

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.settings import Settings
-from gateway.web.crowd import Crowd, is_own
+from gateway.web.connection_limits import ConnectionLimits, is_own
 
 FAR = "192.168.1.7"
 
@@ -29,7 +29,7 @@ def test_whose_address_it_is(address: str, own: bool) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 2048])
 def test_the_limit_itself_is_let_in_and_one_more_is_not(limit: int) -> None:
-    crowd = Crowd(lambda: Settings(connections=limit))
+    crowd = ConnectionLimits(lambda: Settings(connections=limit))
     assert [crowd.enter("127.0.0.1") for _ in range(limit)] == [""] * limit
     for _ in range(3):
         assert crowd.enter("127.0.0.1") == f"more than {limit} connections are open"
@@ -39,7 +39,7 @@ def test_the_limit_itself_is_let_in_and_one_more_is_not(limit: int) -> None:
 
 
 def test_what_the_system_has_open_files_for_is_a_limit_as_well() -> None:
-    crowd = Crowd(Settings, most=lambda: 2)
+    crowd = ConnectionLimits(Settings, most=lambda: 2)
     assert [crowd.enter("127.0.0.1") for _ in range(2)] == ["", ""]
     assert crowd.enter("127.0.0.1") == (
         "more than 2 connections are open, and the system's limit of open files allows no more"
@@ -49,7 +49,7 @@ def test_what_the_system_has_open_files_for_is_a_limit_as_well() -> None:
 
 @pytest.mark.parametrize("limit", [1, 256])
 def test_one_address_of_another_machine_has_its_own_limit(limit: int) -> None:
-    crowd = Crowd(lambda: Settings(address_connections=limit))
+    crowd = ConnectionLimits(lambda: Settings(address_connections=limit))
     assert [crowd.enter(FAR) for _ in range(limit)] == [""] * limit
     assert crowd.enter(FAR) == f"more than {limit} connections of this address are open"
     assert crowd.enter("192.168.1.8") == ""
@@ -58,17 +58,17 @@ def test_one_address_of_another_machine_has_its_own_limit(limit: int) -> None:
 
 
 def test_this_machine_may_have_any_number() -> None:
-    crowd = Crowd(lambda: Settings(address_connections=1))
+    crowd = ConnectionLimits(lambda: Settings(address_connections=1))
     assert [crowd.enter("127.0.0.1") for _ in range(3)] == [""] * 3
 
 
 def test_without_limits_anybody_may_come() -> None:
-    crowd = Crowd(lambda: Settings(connections=0, address_connections=0))
+    crowd = ConnectionLimits(lambda: Settings(connections=0, address_connections=0))
     assert {crowd.enter(FAR) for _ in range(5000)} == {""}
 
 
 def test_addresses_that_left_are_forgotten() -> None:
-    crowd = Crowd(Settings)
+    crowd = ConnectionLimits(Settings)
     for number in range(1000):
         crowd.enter(f"10.0.{number // 256}.{number % 256}")
         crowd.leave(f"10.0.{number // 256}.{number % 256}")

@@ -22,7 +22,7 @@ from gateway.domain.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from gateway.web.errors import BY_CLASS, LONGEST_RETRY_S, answer, body_of, event, retry_headers, status_of
+from gateway.web.error_responses import BY_CLASS, LONGEST_RETRY_S, answer, body_of, event, retry_headers, status_of
 from tests.house import files_in
 
 NEVER = {"x-should-retry": "false"}

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.errors import RateLimited
-from gateway.web.knocks import KEPT, MOST, Knocks
+from gateway.web.auth_throttle import KEPT, MOST, AuthThrottle
 
 NEAR, FAR = "127.0.0.1", "192.0.2.7"
 
@@ -22,11 +22,13 @@ def time() -> Time:
 
 
 @pytest.fixture
-def knocks(time: Time) -> Knocks:
-    return Knocks(time)
+def knocks(time: Time) -> AuthThrottle:
+    return AuthThrottle(time)
 
 
-def test_an_address_waits_after_its_tenth_failure_until_a_minute_after_its_first(knocks: Knocks, time: Time) -> None:
+def test_an_address_waits_after_its_tenth_failure_until_a_minute_after_its_first(
+    knocks: AuthThrottle, time: Time
+) -> None:
     for _ in range(MOST):
         knocks.check(FAR)
         knocks.failed(FAR)
@@ -42,7 +44,7 @@ def test_an_address_waits_after_its_tenth_failure_until_a_minute_after_its_first
         knocks.check(FAR)
 
 
-def test_what_is_long_ago_is_forgotten(knocks: Knocks, time: Time) -> None:
+def test_what_is_long_ago_is_forgotten(knocks: AuthThrottle, time: Time) -> None:
     knocks.failed(FAR)
     time.now += 60
     knocks.check(FAR)
@@ -50,13 +52,13 @@ def test_what_is_long_ago_is_forgotten(knocks: Knocks, time: Time) -> None:
 
 
 @pytest.mark.parametrize("own", [NEAR, "127.8.8.8", "::1", "::ffff:127.0.0.1", ""])
-def test_this_machine_never_waits(knocks: Knocks, own: str) -> None:
+def test_this_machine_never_waits(knocks: AuthThrottle, own: str) -> None:
     for _ in range(3 * MOST):
         knocks.failed(own)
         knocks.check(own)
 
 
-def test_memory_is_bounded(knocks: Knocks) -> None:
+def test_memory_is_bounded(knocks: AuthThrottle) -> None:
     for number in range(3 * KEPT):
         knocks.failed(f"2001:db8::{number:x}")
     assert len(knocks.heard) == KEPT

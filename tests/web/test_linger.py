@@ -6,8 +6,8 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.errors import TooLarge
-from gateway.web import linger
-from gateway.web.errors import answer
+from gateway.web import response
+from gateway.web.error_responses import answer
 from gateway.web.response import SHORT, Response
 from tests.fakes.client import Client, read_answer
 from tests.fakes.wire import Gone, Socket
@@ -57,7 +57,7 @@ async def test_a_short_body_that_nobody_wants_does_not_end_its_connection() -> N
 
 
 async def test_who_stops_sending_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linger, "QUIET_S", 0.1)
+    monkeypatch.setattr(response, "QUIET_S", 0.1)
     async with opened(refuse) as (client, listener):
         await sending(client)
         await until(lambda: listener.connections)
@@ -66,7 +66,7 @@ async def test_who_stops_sending_is_left(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(("bound", "value"), [("LINGER_BYTES", 1 << 20), ("LINGER_S", 0.3)])
 async def test_who_does_not_stop_sending_is_left(monkeypatch: pytest.MonkeyPatch, bound: str, value: float) -> None:
-    monkeypatch.setattr(linger, bound, value)
+    monkeypatch.setattr(response, bound, value)
     async with opened(refuse) as (client, _):
         peer = await sending(client)
         sent = 0

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from gateway.core.pressure import Pressure, Share
+from gateway.core.memory import Pressure, Share
 from gateway.domain.settings import Settings
-from gateway.web import reading
-from gateway.web.reading import BODY_S, GRACE_S, LEAST_RATE, check_head, check_json, key_of, read_body
+from gateway.web import request
+from gateway.web.request import BODY_S, GRACE_S, LEAST_RATE, check_head, check_json, key_of, read_body
 from tests.fakes.client import Client, read_answer
 from tests.web.door import opened
 
@@ -138,7 +138,7 @@ async def test_a_body_in_pieces_is_read_whole(client: Client) -> None:
 async def test_the_limit_is_exact(
     client: Client, monkeypatch: pytest.MonkeyPatch, over: int, status: int, chunked: bool
 ) -> None:
-    monkeypatch.setattr(reading, "MAX_BODY", 100_000)
+    monkeypatch.setattr(request, "MAX_BODY", 100_000)
     body = b"x" * (100_000 + over)
     headers: dict[str, str | None] = {}
     if chunked:

@@ -15,7 +15,7 @@ from gateway.upstream.translate.request import (
     refused,
     unsupported,
 )
-from gateway.web.errors import status_of
+from gateway.web.error_responses import status_of
 from tests.cases.conversations import function
 from tests.upstream.makers import channel, error_of, order
 

@@ -1,0 +1,240 @@
+"""Which channels rest, why and until when; and of channels with several keys, which of those.
+
+States: ``ok``; ``cooling`` until a moment; ``half_open``, the moment has come and one call may try; ``attention``,
+until the owner edits, tests or clears it; ``off`` is the owner's own switch and never touched here. Rules of
+``features.md`` 2.7. Times are monotonic seconds.
+
+A key has its states like a channel: what is held against a key alone (refused, limited, out of credit) leaves its
+channel in use with the others. A channel of which no key is usable rests as long as the one that is back soonest.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+
+import msgspec
+
+from gateway.core.latency import LatencyStats
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, key_id
+from gateway.domain.units import ChannelId
+
+FAILURES_IN_A_ROW = 3
+WINDOW_S = 60.0
+WINDOW_CALLS = 5
+"""With at least so many calls in the window, half of them failing opens the breaker."""
+STEPS_S = (10.0, 30.0, 60.0, 120.0)
+"""How long it rests the first, second, third time, and ever after."""
+QUICK_S = 30.0
+"""The longest rest after a failure that shows at once and harms nobody who can go elsewhere: its end is seen soon."""
+OUT_OF_CREDIT_S = 3600.0
+MODEL_MISSING_S = 600.0
+LONGEST_S = 600.0
+"""An upstream's Retry-After beyond this is not believed."""
+
+KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
+"""Failures that are held against the key, if there are others."""
+
+_QUICK_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK})
+_BREAKER_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
+
+
+class HealthState(msgspec.Struct, frozen=True):
+    """A channel's state as it is now."""
+
+    name: str
+    reason: str = ""
+    left_s: float = 0.0
+    """Seconds of rest that are left; 0 if there is no end, or none needed."""
+
+
+OK = HealthState("ok")
+_OFF = HealthState("off")
+
+
+class _ChannelState:
+    """What is remembered of one channel, or of one of its keys."""
+
+    __slots__ = ("attention", "in_a_row", "models", "outcomes", "reason", "steps", "trial", "until")
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self.reason = ""
+        self.attention = False
+        self.in_a_row = 0
+        self.steps = 0
+        self.trial = False
+        self.outcomes: deque[tuple[float, bool]] = deque(maxlen=50)
+        self.models: dict[str, float] = {}
+
+    def failed_lately(self, now: float) -> bool:
+        """Within the breaker's window."""
+        return any(at > now - WINDOW_S and not ok for at, ok in self.outcomes)
+
+    def trips(self, now: float) -> bool:
+        """Note a failure; whether the breaker opens."""
+        half_open = bool(self.reason)
+        self.in_a_row += 1
+        self.outcomes.append((now, False))
+        recent = [ok for at, ok in self.outcomes if at > now - WINDOW_S]
+        half_fail = len(recent) >= WINDOW_CALLS and 2 * recent.count(False) >= len(recent)
+        return half_open or self.in_a_row >= FAILURES_IN_A_ROW or half_fail
+
+    def step(self) -> float:
+        """How long it rests this time."""
+        step = STEPS_S[min(self.steps, len(STEPS_S) - 1)]
+        self.steps += 1
+        return step
+
+    def rest(self, reason: str, seconds: float, now: float) -> None:
+        """The later deadline always stays: a short rest never ends a long one."""
+        most = max(LONGEST_S, OUT_OF_CREDIT_S) if seconds == OUT_OF_CREDIT_S else LONGEST_S
+        self.until = max(self.until, now + min(max(seconds, 0.0), most))
+        self.reason = reason
+
+
+class _Trial:
+    """The one trial call of those that are half-open; with none of them it does nothing."""
+
+    __slots__ = ("_patients",)
+
+    def __init__(self, patients: tuple[_ChannelState, ...]) -> None:
+        self._patients = patients
+
+    def __enter__(self) -> None:
+        for patient in self._patients:
+            patient.trial = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for patient in self._patients:
+            patient.trial = False
+
+
+_NO_TRIAL = _Trial(())
+
+
+class ChannelHealth:
+    """The states of all channels, in memory: a restart gives everybody a fresh start."""
+
+    def __init__(
+        self,
+        mono: Callable[[], float],
+        changed: Callable[[], None],
+        in_flight: Callable[[ChannelId], int] = lambda _: 0,
+    ) -> None:
+        self._mono = mono
+        self._changed = changed
+        self.pace = LatencyStats(mono)
+        """How fast they are."""
+        self.in_flight = in_flight
+        """How many calls a channel answers now."""
+        self._patients: dict[ChannelId, _ChannelState] = {}
+
+    def state(self, channel: Channel) -> HealthState:
+        """As the owner sees it."""
+        if not channel.enabled:
+            return _OFF
+        if not self._patients:
+            return OK
+        own = self.state_of(channel.id)
+        return self._with_keys(own, channel) if channel.keys and own.name in ("ok", "half_open") else own
+
+    def state_of(self, one: ChannelId) -> HealthState:
+        """Of a channel as such, or of one of several keys (see ``key_id``)."""
+        patient = self._patients.get(one)
+        if patient is None:
+            return OK
+        if patient.attention:
+            return HealthState("attention", patient.reason)
+        left = patient.until - self._mono()
+        if left > 0:
+            return HealthState("cooling", patient.reason, left)
+        return HealthState("half_open", patient.reason) if patient.reason else OK
+
+    def _with_keys(self, own: HealthState, channel: Channel) -> HealthState:
+        """The state of a channel that is usable itself, as that of its keys leaves it."""
+        states = [self.state_of(key_id(channel.id, n)) for n in range(1, len(channel.all_keys) + 1)]
+        if any(state.name == "ok" for state in states):
+            return own
+        cooling = [state for state in states if state.name == "cooling"]
+        halves = [state for state in states if state.name == "half_open"]
+        best = halves[0] if halves else min(cooling, key=lambda s: s.left_s) if cooling else states[0]
+        return HealthState(best.name, f"none of its {len(states)} keys is free: {best.reason}", best.left_s)
+
+    @property
+    def well(self) -> bool:
+        """Nothing at all is held against anybody."""
+        return not self._patients
+
+    def missing_s(self, channel: ChannelId, model: str) -> float:
+        """Seconds for which this model is not asked of this channel; 0 if it is."""
+        patient = self._patients.get(channel)
+        return max(0.0, patient.models.get(model, 0.0) - self._mono()) if patient else 0.0
+
+    def on_trial(self, channel: ChannelId) -> bool:
+        """Whether a half-open channel or key already has its one trial call."""
+        patient = self._patients.get(channel)
+        return patient is not None and patient.trial
+
+    def trying(self, channel: ChannelId, key: ChannelId | str = "") -> _Trial:
+        """A call is there while the block runs: if channel or key are half-open without a trial yet, this is it."""
+        if not self._patients:
+            return _NO_TRIAL
+        now, found = self._mono(), (self._patients.get(channel), self._patients.get(ChannelId(key)))
+        trials = tuple(p for p in found if p is not None and p.reason and p.until <= now and not p.trial)
+        return _Trial(trials) if trials else _NO_TRIAL
+
+    def succeeded(self, channel: ChannelId, key: ChannelId | str = "") -> None:
+        """A call went well: everything is forgotten but the recent outcomes."""
+        if self._patients:
+            self._recover(channel)
+            if key:
+                self._recover(ChannelId(key))
+
+    def _recover(self, channel: ChannelId) -> None:
+        patient = self._patients.get(channel)
+        if patient is None:
+            return
+        known = bool(patient.reason)
+        patient.outcomes.append((self._mono(), True))
+        patient.in_a_row = patient.steps = 0
+        patient.reason, patient.until, patient.attention = "", 0.0, False
+        if not patient.models and not patient.failed_lately(self._mono()):
+            del self._patients[channel]
+        if known:
+            self._changed()
+
+    def failed(self, channel: ChannelId, kind: FailureKind, reason: str, retry_after_s: float | None = None) -> None:
+        """A call failed at this channel, or with this key. ``CLIENT`` failures say nothing of either."""
+        if kind in (FailureKind.CLIENT, FailureKind.MISSING):
+            return
+        patient, now = self._patients.setdefault(channel, _ChannelState()), self._mono()
+        if kind is FailureKind.AUTH:
+            patient.attention, patient.reason = True, reason
+        elif kind is FailureKind.QUOTA:
+            patient.rest(reason, retry_after_s or OUT_OF_CREDIT_S, now)
+        elif kind is FailureKind.RATE:
+            patient.rest(reason, patient.step() if retry_after_s is None else retry_after_s, now)
+        elif kind in _BREAKER_KINDS and patient.trips(now):
+            step = patient.step()
+            patient.rest(reason, min(step, QUICK_S) if kind in _QUICK_KINDS else step, now)
+        self._changed()
+
+    def lacks(self, channel: ChannelId, model: str) -> None:
+        """The upstream says it does not know this model: the channel stays, the model rests."""
+        patient = self._patients.setdefault(channel, _ChannelState())
+        patient.models[model] = self._mono() + MODEL_MISSING_S
+        self._changed()
+
+    def clear(self, channel: ChannelId, *, keys: bool = True) -> None:
+        """Forget what is held against a channel and its keys: it was edited, tested well, or cleared by hand.
+
+        By the id of one of several keys only what is held against that one.
+        """
+        mine = [one for one in self._patients if one == channel or (keys and one.startswith(f"{channel}#"))]
+        for one in mine:
+            del self._patients[one]
+        if mine:
+            self._changed()

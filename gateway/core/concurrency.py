@@ -1,0 +1,191 @@
+"""How many calls of each party are in flight, and who waits for a place, first come, first served.
+
+What comes free while somebody waits is handed over at once: nobody who comes later can take it, and no wake-up is lost.
+Who has left meanwhile hands it on. One call may wait at several gates and takes the first place that it is given.
+
+Calls pass their gates in one order (token, group, their streams, then one of the channels) and wait at one only with
+places at all before it: so no two of them can wait for each other.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import ceil
+
+from gateway.core.rate_scopes import ConcurrencyGate
+from gateway.domain.errors import GatewayError, RateLimited
+
+STREAMS = "streams"
+UNLIMITED = 1 << 62
+
+
+class _Waiter:
+    """One who waits, and where."""
+
+    __slots__ = ("gates", "given")
+
+    def __init__(self, gates: list[ConcurrencyGate], given: "asyncio.Future[ConcurrencyGate]") -> None:
+        self.gates = gates
+        self.given = given
+
+
+class _Queue:
+    __slots__ = ("limit", "taken", "turns")
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.turns: deque[_Waiter] | None = None
+        """Made when somebody has to wait."""
+        self.limit: int | None = None
+        """As it was changed while some waited; None: it is that of their gates."""
+
+
+class ConcurrencyLimiter:
+    """The lines of all parties."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, str], _Queue] = {}
+        self._closed: GatewayError | None = None
+
+    def full(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> ConcurrencyGate | None:
+        """The first gate without a free place for who comes now; those ``held`` are passed already."""
+        lines = self._lines
+        for gate in gates:
+            line = lines.get(gate.key)
+            if line is not None and (line.taken >= gate.limit or line.turns) and not _has(held, gate):
+                return gate
+        return None
+
+    def has_room(self, gate: ConcurrencyGate) -> bool:
+        """Whether who comes now finds a place."""
+        line = self._lines.get(gate.key)
+        return line is None or (line.taken < gate.limit and not line.turns)
+
+    def enter(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> None:
+        """Take a place at each of them but those ``held``."""
+        lines = self._lines
+        for gate in gates:
+            if held and _has(held, gate):
+                continue
+            line = lines.get(gate.key)
+            if line is None:
+                line = lines[gate.key] = _Queue()
+            line.taken += 1
+
+    def leave(self, gates: Iterable[ConcurrencyGate]) -> None:
+        """Give a place back at each of them."""
+        for gate in gates:
+            line = self._lines[gate.key]
+            line.taken -= 1
+            if line.turns:
+                self._hand_over(line)
+            if not (line.taken or line.turns):
+                del self._lines[gate.key]
+
+    def taken(self, key: tuple[str, str]) -> int:
+        """Calls of this party that are in flight."""
+        line = self._lines.get(key)
+        return line.taken if line is not None else 0
+
+    def waiting(self, key: tuple[str, str]) -> int:
+        """Calls that wait for a place there."""
+        line = self._lines.get(key)
+        return sum(not turn.given.done() for turn in line.turns) if line is not None and line.turns else 0
+
+    def open_ones(self, gates: Sequence[ConcurrencyGate]) -> list[ConcurrencyGate]:
+        """Where one more call may wait. Raises RateLimited if it may nowhere."""
+        found = [gate for gate in gates if gate.wait_s > 0 and self.waiting(gate.key) < gate.places]
+        if not found:
+            raise too_many(gates[0])
+        return found
+
+    async def wait(self, gates: Sequence[ConcurrencyGate]) -> ConcurrencyGate:
+        """The gate that gave a place, which is taken now. Raises RateLimited when none did in time.
+
+        Raises what ``close`` was told when no more calls are taken.
+        """
+        if self._closed is not None:
+            raise self._closed
+        open_ones = self.open_ones(gates)
+        loop = asyncio.get_running_loop()
+        turn = _Waiter(open_ones, loop.create_future())
+        longest = max(open_ones, key=lambda gate: gate.wait_s)
+        timer = loop.call_later(longest.wait_s, _refuse, turn.given, too_many(longest, waited=True))
+        for gate in open_ones:
+            line = self._lines.setdefault(gate.key, _Queue())
+            if line.turns is None:
+                line.turns = deque()
+            line.turns.append(turn)
+            self._hand_over(line)
+        try:
+            return await turn.given
+        except BaseException:
+            given = turn.given
+            if given.done() and not given.cancelled() and given.exception() is None:
+                self.leave((given.result(),))  # cancelled in the moment it was given a place
+            raise
+        finally:
+            timer.cancel()
+            self._forget(turn)
+
+    def close(self, error: GatewayError) -> None:
+        """Take no more: whoever waits is told."""
+        self._closed = error
+        for line in self._lines.values():
+            for turn in line.turns or ():
+                _refuse(turn.given, error)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether anybody waits."""
+        return any(line.turns for line in self._lines.values())
+
+    def adopt(self, gates: Mapping[tuple[str, str], ConcurrencyGate]) -> None:
+        """Limits have changed: who waits waits by those of now, and no more where there is none."""
+        for key, line in list(self._lines.items()):
+            if line.turns:
+                gate = gates.get(key)
+                line.limit = gate.limit if gate is not None else UNLIMITED
+                self._hand_over(line)
+
+    def _hand_over(self, line: _Queue) -> None:
+        while line.turns:
+            turn = line.turns[0]
+            gate = next(gate for gate in turn.gates if self._lines.get(gate.key) is line)
+            if not turn.given.done():
+                if line.taken >= (gate.limit if line.limit is None else line.limit):
+                    return
+                line.taken += 1
+                turn.given.set_result(gate)
+            line.turns.popleft()
+
+    def _forget(self, turn: _Waiter) -> None:
+        for gate in turn.gates:
+            line = self._lines.get(gate.key)
+            if line is None:
+                continue
+            if line.turns and turn in line.turns:
+                line.turns.remove(turn)
+                self._hand_over(line)
+            if not (line.taken or line.turns):
+                del self._lines[gate.key]
+
+
+def too_many(gate: ConcurrencyGate, *, waited: bool = False) -> RateLimited:
+    """The refusal of a call that found no place."""
+    what = "its limit of streams at a time" if gate.name == STREAMS else "its limit of calls in flight"
+    tried = f", and no place came free in {ceil(gate.wait_s)} s" if waited else ""
+    msg = f"{gate.label} has reached {what} ({gate.limit}){tried}; end some, or raise the limit"
+    whose = gate.key[0].partition(" ")[0]
+    details = {"limit": gate.limit, "limit_name": gate.name, "limit_of": whose, "used": gate.limit}
+    code = "too_many_streams" if gate.name == STREAMS else ""
+    return RateLimited(msg, code=code, retry_after_s=1.0, details=details)
+
+
+def _has(gates: Iterable[ConcurrencyGate], wanted: ConcurrencyGate) -> bool:
+    return any(gate.key == wanted.key for gate in gates)
+
+
+def _refuse(given: "asyncio.Future[ConcurrencyGate]", error: GatewayError) -> None:
+    if not given.done():
+        given.set_exception(error)

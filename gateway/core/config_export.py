@@ -1,0 +1,121 @@
+"""The configuration as one text, sorted: the same configuration is the same text. Pure.
+
+A channel's secrets appear as names of environment variables, so that the file may be shown, and come back from them.
+"""
+
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, table, written
+from gateway.domain.registry import Registry
+from gateway.domain.text import plain
+
+REFERENCE = "env:"
+
+OPEN_HEADERS = frozenset(
+    {
+        *("anthropic-beta", "anthropic-version", "http-referer", "openai-beta", "openai-organization"),
+        *("openai-project", "user-agent", "x-title"),
+    }
+)
+"""Headers whose values are no secrets."""
+
+
+def hidden(channel: Channel) -> Channel:
+    """The channel with a reference in place of each secret; what is a reference already stays."""
+    keys = tuple(_hide(channel.name, value, number) for number, value in enumerate(channel.all_keys, start=1))
+    headers = {
+        name: value if name.lower() in OPEN_HEADERS else _hide(channel.name, value, name)
+        for name, value in channel.headers.items()
+    }
+    proxy = _hide(channel.name, channel.proxy, "proxy") if "@" in channel.proxy else channel.proxy
+    return msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:], headers=headers, proxy=proxy)
+
+
+def variables(channel: Channel) -> list[str]:
+    """The variables that stand for this channel's secrets in a file."""
+    before, after = list(_secrets(channel)), list(_secrets(hidden(channel)))
+    return [new.removeprefix(REFERENCE) for old, new in zip(before, after, strict=True) if old != new]
+
+
+def restored(channel: Channel, old: Channel) -> Channel:
+    """The channel of a file with the secrets that the present one has where the file has their references."""
+    known = {new: own for own, new in zip(_secrets(old), _secrets(hidden(old)), strict=True)}
+    keys = tuple(known.get(key, key) for key in channel.all_keys)
+    headers = {name: known.get(value, value) for name, value in channel.headers.items()}
+    proxy = known.get(channel.proxy, channel.proxy)
+    return msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:], headers=headers, proxy=proxy)
+
+
+def _secrets(channel: Channel) -> Iterator[str]:
+    yield from channel.all_keys
+    yield from (channel.headers[name] for name in sorted(channel.headers))
+    yield channel.proxy
+
+
+def _hide(channel: str, value: str, which: int | str) -> str:
+    if not value or value.startswith(REFERENCE):
+        return value
+    return f"{REFERENCE}TOLLKEEPER_KEY_{_variable(channel, which)}"
+
+
+def _variable(channel: str, which: int | str) -> str:
+    """Capital letters, digits and ``_``; no two secrets have the same."""
+    number = "" if which == 1 else f"__{which}"
+    if re.fullmatch(r"(?=.{1,40}$)[a-z0-9]+(-[a-z0-9]+)*", channel) and isinstance(which, int):
+        return channel.upper().replace("-", "_") + number
+    plainly = re.sub(r"[^A-Z0-9]", "_", f"{channel}{number}".upper())
+    return f"{plainly[:40]}_{sha256(f'{channel}/{which}'.encode()).hexdigest()[:8].upper()}"
+
+
+HEAD = f"""\
+# The configuration of a Tollkeeper. What is not said here is as it comes. There are no secrets in it: keys are
+# references to the environment, tokens stand here without their keys. Money is in dollars, prices per million tokens.
+
+format = {FORMAT}
+"""
+
+
+def export_text(registry: Registry) -> str:
+    """The text."""
+    tables = [table(path, values) for section in SECTIONS for path, values in _tables(section, registry)]
+    return "\n".join([HEAD, *tables])
+
+
+def notes(registry: Registry) -> list[str]:
+    """What the owner should know of a text that was made of this configuration."""
+    told = [
+        f"channel '{plain(channel.name)}': set {', '.join(variables(channel))} where another home reads this file"
+        for channel in sorted(registry.channels.values(), key=lambda c: c.name)
+        if variables(channel)
+    ]
+    if registry.tokens:
+        told.append("tokens are without their keys: another home makes new ones")
+    return told
+
+
+def form(entity: msgspec.Struct, section: Section) -> dict[str, Value]:
+    """One entity as it stands in the text, without its title."""
+    shown = _shown(entity) if isinstance(entity, Channel) else entity
+    return written(shown, (section.title, *section.omit), INNER)
+
+
+def _shown(channel: Channel) -> Channel:
+    """A channel without secrets, and without the models that its patterns let in: those come with the list."""
+    named = tuple(model for model in channel.models if not model.live)
+    return hidden(msgspec.structs.replace(channel, models=named))
+
+
+def _tables(section: Section, registry: Registry) -> Iterator[tuple[list[str], dict[str, Value]]]:
+    """Entities by title; one that says nothing is told, too, for it is there."""
+    found = getattr(registry, section.name)
+    if not section.title:
+        if values := form(found, section):
+            yield [section.name], values
+        return
+    for entity in sorted(found.values(), key=lambda entity: str(getattr(entity, section.title))):
+        yield [section.name, getattr(entity, section.title)], form(entity, section)

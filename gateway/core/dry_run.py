@@ -1,0 +1,189 @@
+"""What a call would get, found out without making it. Pure; it changes nothing.
+
+It cannot lie, for it goes the way of a real call through the same functions: the token as it is now, admission, the
+first choice of a channel. Only the hold is not written and nobody is asked.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from gateway.core.admission import Admission, admit, demand, group_of, visible_entry
+from gateway.core.allowance import Need
+from gateway.core.auth import still, usable
+from gateway.core.call import Call, Visit
+from gateway.core.catalog import Catalog, ModelEntry, Route
+from gateway.core.chat_request import parse_chat_request
+from gateway.core.quota import Purse, plan_hold
+from gateway.core.ratelimit import Limiter
+from gateway.core.routing import Draw, RouteChoice
+from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
+from gateway.domain.long_strings import Buffer
+from gateway.domain.token import Token
+from gateway.domain.units import CallId, ChannelId, Millis
+
+TICKETS = 240
+"""Draws by which the chances of the channels are counted, if there are more tickets than that."""
+LOOKS = 20_000
+"""Channels that are looked at for it, all draws together: calls wait meanwhile."""
+
+
+class PlannedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """The call that is thought of."""
+
+    token: Token
+    model: str
+    prompt_tokens: int
+    max_tokens: int | None
+    """None: the request sets no limit of its own."""
+    stream: bool = False
+
+
+class RouteLookup(Protocol):
+    """The first channel of an admitted call, or none and where it may wait for one. Raises NoChannel and the like."""
+
+    def __call__(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice: ...
+
+
+class DryRunState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a real call goes through."""
+
+    catalog: Catalog
+    limiter: Limiter
+    books: Purse
+    look: RouteLookup
+    closed: GatewayError | None
+    """What is told while no calls are taken."""
+    pressed: Callable[[], None]
+    """Raises Unavailable while there is no memory for one more call."""
+
+
+class DryRun(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the call would come."""
+
+    error: GatewayError | None
+    """What it would be refused with; None: a channel would be asked."""
+    admission: Admission | None
+    """None: it would not be admitted."""
+    choice: RouteChoice | None
+    """None: none would be asked. Without a route the call would wait for one."""
+    poor: QuotaExceeded | None = None
+    """The money is lacking, too: what it would be refused with but for the error."""
+
+
+def dry_run(wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
+    """Go the way of a call up to the point at which its hold would be written."""
+    admission: Admission | None = None
+    try:
+        usable(still(wanted.token, ways.catalog, now), now)
+        ways.pressed()
+        if ways.closed is not None:
+            raise ways.closed
+        call = _call(wanted, ways.catalog, now)
+        admission = admit(call, ways.limiter, ways.books)
+        if admission.full is not None:
+            ways.limiter.lines.open_ones((admission.full,))
+        choice = _first(call, admission, ways)
+    except GatewayError as error:
+        poor = None
+        if admission is None and not isinstance(error, QuotaExceeded):
+            poor = _poor(wanted, ways, now)
+        return DryRun(error=error, admission=admission, choice=None, poor=poor)
+    return DryRun(error=None, admission=admission, choice=choice)
+
+
+def _poor(wanted: PlannedCall, ways: DryRunState, now: Millis) -> QuotaExceeded | None:
+    """Whether there is too little money, for a call that does not come far enough to be told."""
+    try:
+        call = _call(wanted, ways.catalog, now)
+        entry = visible_entry(wanted.model, call.token, ways.catalog)
+        call.price = ways.catalog.price(wanted.model)
+        plan_hold(ways.books, ways.catalog.registry.account, call.group, call.token, demand(call, entry), now=now)
+    except QuotaExceeded as error:
+        return error
+    except GatewayError:
+        return None
+    return None
+
+
+def _first(call: Call, admission: Admission, ways: DryRunState) -> RouteChoice:
+    """The first channel, or none if the call may wait for it."""
+    choice = ways.look(call, admission.entry)
+    if choice.route is None:
+        try:
+            ways.limiter.lines.open_ones(choice.gates)
+        except RateLimited:
+            return ways.look(call, admission.entry, waited=True)
+    return choice
+
+
+def needed(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Need | None:
+    """What the call may use at most; None if it does not come so far that this is known."""
+    try:
+        call = _call(wanted, catalog, now)
+        return demand(call, visible_entry(wanted.model, call.token, catalog))
+    except GatewayError:
+        return None
+
+
+def chances(routes: Sequence[Route], choose: Callable[[Draw], RouteChoice]) -> dict[ChannelId, float]:
+    """How likely each channel is asked first, from 0 to 1, by drawing every ticket, or many of them, once."""
+    drawn: list[int] = []
+
+    def draw(ticket: int) -> RouteChoice:
+        def take(tickets: int) -> int:
+            drawn.append(tickets)
+            return ticket * tickets // rounds
+
+        return choose(take)
+
+    rounds = 1
+    found = [draw(0)]
+    if drawn and drawn[0] > 1:
+        rounds = min(drawn[0], TICKETS, max(1, LOOKS // len(routes)))
+        found = [draw(ticket) for ticket in range(rounds)]
+    counts = {route.channel.id: 0 for route in routes}
+    for choice in found:
+        if choice.route is not None:
+            counts[choice.route.channel.id] += 1
+    return {channel: count / len(found) for channel, count in counts.items()}
+
+
+def _call(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Call:
+    """The call as the pipeline would make it of a request. Raises GatewayError."""
+    message = {"role": "user", "content": ""}
+    body = {"model": wanted.model, "messages": [message], "max_tokens": wanted.max_tokens, "stream": wanted.stream}
+    request = msgspec.structs.replace(parse_chat_request(msgspec.json.encode(body)), input_bound=wanted.prompt_tokens)
+    token = still(wanted.token, catalog, now)
+    visit = Visit(id=CallId("req_why"), key="", app="", retry=0, ts=now, began=0.0)
+    return Call(visit, request, _Nobody(), catalog, token, group_of(token, catalog))
+
+
+class _Nobody:
+    """The client of a call that is only thought of: it is not there."""
+
+    def __init__(self) -> None:
+        self.gone, self.begun, self.patient = True, False, False
+        self.on_gone: Callable[[], None] | None = None
+
+    async def begin(self, headers: dict[str, str]) -> None:
+        raise ConnectionError
+
+    def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
+        raise ConnectionError
+
+    async def delivered(self) -> None:
+        raise ConnectionError
+
+    def withhold(self, error: GatewayError) -> None:
+        raise ConnectionError
+
+    async def write(self, data: bytes) -> None:
+        raise ConnectionError
+
+    async def fail(self, error: GatewayError, before: bytes = b"") -> None:
+        raise ConnectionError
+
+    def cut(self) -> None:
+        raise ConnectionError

@@ -1,0 +1,232 @@
+"""Tells watchers what happens to calls; it never waits for them, and nearly nothing is done while nobody watches.
+
+Rules:
+
+- What ends or begins a call is queued in order; progress of a call is superseded by its later progress and told at most
+  five times a second.
+- A queue is bounded. A watcher that falls behind loses the queue and is told so: it reads the present state anew.
+- The end is a state and not a message, so a full queue cannot hide it.
+
+All of it runs on one event loop; nothing here may be called from another thread.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from gateway.domain.call import Record, Running
+from gateway.domain.units import CallId, Millis
+
+QUEUE_LIMIT = 1000
+"""Notices a watcher may leave untaken before it counts as behind."""
+
+RECENT_LIMIT = 1000
+"""Settled calls kept for snapshots."""
+
+PROGRESS_GAP_S = 0.2
+"""Seconds between two tellings of one call's progress."""
+
+
+class StartedNotice(msgspec.Struct, frozen=True):
+    """A call was admitted."""
+
+    call: Running
+
+
+class ProgressNotice(msgspec.Struct, frozen=True):
+    """A running call moved; this is its newest state."""
+
+    call: Running
+
+
+class SettledNotice(msgspec.Struct, frozen=True):
+    """A call ended or was refused."""
+
+    record: Record
+
+
+class StoppingNotice(msgspec.Struct, frozen=True):
+    """The gateway drains until this moment."""
+
+    until: Millis
+
+
+class StoreNotice(msgspec.Struct, frozen=True):
+    """The store has failed, or works again."""
+
+
+Notice = StartedNotice | ProgressNotice | SettledNotice | StoppingNotice | StoreNotice
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened since the watcher last asked; empty when its patience ran out first."""
+
+    notices: list[Notice] = []
+    changed: bool = False
+    """Configuration, health or balances changed."""
+    behind: bool = False
+    """Notices were lost: only the present state helps."""
+
+
+class Watcher:
+    """One who looks: what it has not taken yet, bounded."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._queue: deque[Notice] = deque()
+        self._moved: dict[CallId, Running] = {}
+        self._told: dict[CallId, float] = {}
+        self._changed = False
+        self._behind = False
+        self._awake = asyncio.Event()
+        self.ended = asyncio.Event()
+        """Set when the bus closed: nothing more will come."""
+        self.on_end: Callable[[], None] | None = None
+        """Called then, for one who is busy telling and does not look."""
+
+    def offer(self, notice: Notice) -> None:
+        """Queue what must not be superseded."""
+        if isinstance(notice, SettledNotice):
+            self._moved.pop(notice.record.id, None)
+            self._told.pop(notice.record.id, None)
+        if len(self._queue) >= QUEUE_LIMIT:
+            self._lose()
+        elif not self._behind:
+            self._queue.append(notice)
+        self._awake.set()
+
+    def move(self, call: Running) -> None:
+        """Keep the newest state of a running call until it may be told."""
+        self._moved[call.id] = call
+        self._awake.set()
+
+    def change(self) -> None:
+        """Remember that something beside the calls changed."""
+        self._changed = True
+        self._awake.set()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self.ended.set()
+        self._awake.set()
+        if self.on_end is not None:
+            self.on_end()
+
+    async def take(self, patience_s: float) -> Batch:
+        """What happened, in order; waits for it at most ``patience_s`` seconds and then gives an empty batch."""
+        deadline = self._clock() + patience_s
+        while True:
+            batch = self._collect()
+            if batch.notices or batch.changed or batch.behind or self.ended.is_set():
+                return batch
+            now = self._clock()
+            if now >= deadline:
+                return batch
+            await self._sleep(min(deadline, self._due(now)) - now)
+
+    async def _sleep(self, seconds: float) -> None:
+        self._awake.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._awake.wait()
+        except TimeoutError:
+            return
+
+    def _collect(self) -> Batch:
+        if self._behind:
+            self._behind = self._changed = False
+            return Batch(behind=True)
+        now = self._clock()
+        ready = [call for call in self._moved.values() if self._may_tell(call.id, now)]
+        for call in ready:
+            del self._moved[call.id]
+            self._told[call.id] = now
+        batch = Batch(notices=[*self._queue, *map(ProgressNotice, ready)], changed=self._changed)
+        self._queue.clear()
+        self._changed = False
+        return batch
+
+    def _may_tell(self, call: CallId, now: float) -> bool:
+        told = self._told.get(call)
+        return told is None or now - told >= PROGRESS_GAP_S
+
+    def _due(self, now: float) -> float:
+        """When the next progress that was held back may be told."""
+        return min(
+            (self._told[call] + PROGRESS_GAP_S for call in self._moved if call in self._told), default=now + 3600
+        )
+
+    def _lose(self) -> None:
+        self._queue.clear()
+        self._moved.clear()
+        self._told.clear()
+        self._behind = True
+
+
+class EventBus:
+    """Where the pipeline tells and watchers listen."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """``clock`` gives monotonic seconds."""
+        self._clock = clock
+        self._watchers: set[Watcher] = set()
+        self._closed = False
+        self.recent: deque[Record] = deque(maxlen=RECENT_LIMIT)
+        """The newest settled calls, oldest first."""
+
+    @property
+    def watchers(self) -> int:
+        """How many watch now."""
+        return len(self._watchers)
+
+    def started(self, call: Running) -> None:
+        """A call was admitted and its hold is written."""
+        for watcher in self._watchers:
+            watcher.offer(StartedNotice(call))
+
+    def progress(self, call: Running) -> None:
+        """A running call moved."""
+        for watcher in self._watchers:
+            watcher.move(call)
+
+    def settled(self, record: Record) -> None:
+        """A call ended or was refused, and its record is written."""
+        self.recent.append(record)
+        for watcher in self._watchers:
+            watcher.offer(SettledNotice(record))
+
+    def changed(self) -> None:
+        """Configuration, a channel's health or the granted money changed."""
+        for watcher in self._watchers:
+            watcher.change()
+
+    def store_changed(self) -> None:
+        """The store has failed, or works again."""
+        for watcher in self._watchers:
+            watcher.offer(StoreNotice())
+
+    def stopping(self, until: Millis) -> None:
+        """No more calls are admitted; those that run may go on until this moment."""
+        for watcher in self._watchers:
+            watcher.offer(StoppingNotice(until))
+
+    def close(self) -> None:
+        """Nothing more will be told: every watcher ends."""
+        self._closed = True
+        for watcher in self._watchers:
+            watcher.end()
+
+    @contextmanager
+    def watch(self) -> Iterator[Watcher]:
+        """Listen for the time of the block."""
+        watcher = Watcher(self._clock)
+        if self._closed:
+            watcher.end()
+        self._watchers.add(watcher)
+        try:
+            yield watcher
+        finally:
+            self._watchers.discard(watcher)

@@ -1,0 +1,57 @@
+"""What an empty home begins with, so that it answers a call at once, with no key and no network. Pure.
+
+The account with ten dollars, the group ``default``, the channel ``demo`` of dialect ``mock`` with its prices, and, once
+the server starts without any token, a first token.
+"""
+
+from gateway.core.ids import digest, hint
+from gateway.domain.account import Account, Grant
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.group import Group
+from gateway.domain.price import Price
+from gateway.domain.registry import Change, Registry
+from gateway.domain.token import Token
+from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
+
+FIRST_GRANT = Nanos(10 * DOLLAR)
+DEMO_MODELS = ("demo-echo", "demo-flaky", "demo-story")
+FIRST_TOKEN = "first"
+
+
+def is_fresh(registry: Registry) -> bool:
+    """Whether nothing was ever configured here."""
+    return not (registry.grants or registry.groups or registry.channels or registry.tokens)
+
+
+def beginnings(now: Millis) -> list[Change]:
+    """Account, grant, group, demo channel and demo prices."""
+    demo = Channel(
+        id=ChannelId("ch_demo"),
+        name="demo",
+        dialect=Dialect.MOCK,
+        models=tuple(Served(name=name, created=now) for name in DEMO_MODELS),
+        priority=-100,
+        created=now,
+        note="built in: answers without a network; remove it when you have a channel of your own",
+    )
+    grant = Grant(id="gr_first", nanos=FIRST_GRANT, time=now, note="a first amount to start with")
+    return [
+        Change("account", "", Account(created=now)),
+        Change("grants", grant.id, grant),
+        Change("groups", "default", Group(name="default", created=now)),
+        Change("channels", demo.id, demo),
+        *(Change("prices", name, _demo_price(name, now)) for name in DEMO_MODELS),
+    ]
+
+
+def first_token(key: str, token_id: str, now: Millis) -> Change:
+    """The token a server without tokens starts with; its key is shown once."""
+    token = Token(
+        id=TokenId(token_id), name=FIRST_TOKEN, group="default", digest=digest(key), hint=hint(key), created=now
+    )
+    return Change("tokens", token.id, token)
+
+
+def _demo_price(model: str, now: Millis) -> Price:
+    """Small enough not to matter, large enough to be seen on the receipt."""
+    return Price(model=model, input=Nanos(DOLLAR // 10), output=Nanos(4 * DOLLAR // 10), source="demo", updated=now)

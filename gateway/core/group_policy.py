@@ -1,0 +1,119 @@
+"""In which order a group's channels are tried for a model, and which other models may answer instead. Pure.
+
+Both are worked out when the configuration changes. ``priority``: the highest first. ``cheapest``: by what three input
+tokens and one output token cost there: the upstream's own price, else the price of its name of the model, else the
+model's; local servers without a price are free. ``local``: servers of this machine and this network first, each only
+while it has no other call, unless its limits say otherwise. ``fastest``: as measured, which ``routing`` looks up. Equal
+ones are ordered by priority. A hold covers the dearest fallback; the charge is the price of the one that answered.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.errors import UpstreamError
+from gateway.domain.group import Fallback, Policy
+from gateway.domain.money import brief_dollars
+from gateway.domain.patterns import matches
+from gateway.domain.registry import Registry
+from gateway.domain.units import MILLION
+from gateway.domain.urls import is_near
+
+UNKNOWN = 10**18
+"""A price above all others."""
+SPILL = 1
+"""A local server with so many calls is busy."""
+
+Offer = tuple[Channel, Served]
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """Where a channel stands among those that serve a model."""
+
+    tier: int = 0
+    """Lower is asked first."""
+    place: str = ""
+    """Why, in words."""
+    spill: int = 0
+    """Calls in flight from which it is passed over as busy; 0: it never is."""
+    timed: bool = False
+    """Which one is first is measured."""
+
+
+def ranked(policy: Policy, offers: Sequence[Offer], registry: Registry) -> list[tuple[Offer, Rank]]:
+    """The channels of one model in the order they are asked."""
+    marked = sorted((*_mark(policy, offer, registry), offer[0].name, offer) for offer in offers)
+    marks = sorted({mark for mark, *_ in marked})
+    timed = policy is Policy.FASTEST
+    return [
+        (offer, Rank(marks.index(mark), place, _spill(policy, offer[0]), timed)) for mark, place, _, offer in marked
+    ]
+
+
+def is_local(channel: Channel) -> bool:
+    """Whether it answers on this machine or in this network."""
+    return channel.dialect is Dialect.MOCK or is_near(channel.base_url)
+
+
+def _mark(policy: Policy, offer: Offer, registry: Registry) -> tuple[tuple[int, int], str]:
+    """What the order goes by, smaller first, and the same in words."""
+    channel, priority = offer[0], f"priority {offer[0].priority}"
+    if policy is Policy.FASTEST:
+        return (0, 0), "fastest"
+    if policy is Policy.LOCAL:
+        near = is_local(channel)
+        return (not near, -channel.priority), f"{'local' if near else 'not local'}, {priority}"
+    if policy is Policy.CHEAPEST:
+        nanos = _dearness(offer, registry)
+        if nanos is None:
+            return (UNKNOWN, -channel.priority), f"price unknown, {priority}"
+        return (nanos, -channel.priority), f"about {brief_dollars(nanos)} a million tokens, {priority}"
+    return (0, -channel.priority), priority
+
+
+def _dearness(offer: Offer, registry: Registry) -> int | None:
+    """Nano-dollars per million tokens at this channel; None if its price is not known."""
+    channel, served = offer
+    price = served.told or registry.prices.get(served.upstream_name) or registry.prices.get(served.name)
+    if price is None:
+        return 0 if is_local(channel) else None
+    return (3 * price.input + price.output) * channel.cost_factor // (4 * MILLION)
+
+
+def _spill(policy: Policy, channel: Channel) -> int:
+    return SPILL if policy is Policy.LOCAL and is_local(channel) and channel.limits.concurrent is None else 0
+
+
+_TOO_LONG = re.compile(
+    r"context[_ ](?:length|window|size)|maximum context|prompt is too long|too many tokens", re.IGNORECASE
+)
+
+
+class FallbackEntry(Protocol):
+    """A model, as far as it is looked at here."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def context(self) -> int | None: ...
+
+
+def models_after(model: str, fallbacks: Sequence[Fallback]) -> tuple[str, ...]:
+    """The models that may answer for this one, in order: those of the first rule that fits."""
+    for fallback in fallbacks:
+        if matches(model, (fallback.model,)):
+            return tuple(name for name in fallback.to if name != model)
+    return ()
+
+
+def helps(failure: UpstreamError, asked: FallbackEntry, other: FallbackEntry) -> bool:
+    """Whether another model may answer after such a failure: not if the request is at fault, unless it is too long."""
+    if failure.kind is not FailureKind.CLIENT or not failure.sent:
+        return True
+    longer = other.context is not None and (asked.context is None or other.context > asked.context)
+    return longer and bool(_TOO_LONG.search(f"{failure.code} {failure.message}"))

@@ -1,0 +1,102 @@
+"""What was understood of another gateway's configuration, as a document of ours, and what was not. Pure."""
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from gateway.domain.text import plain
+
+NAME_LIMIT = 64
+MODEL_LIMIT = 200
+SHOWN = 4
+"""Places that a note names."""
+
+
+class ImportedConfig:
+    """Filled piece by piece."""
+
+    def __init__(self) -> None:
+        self.channels: dict[str, dict[str, Any]] = {}
+        self.groups: dict[str, dict[str, Any]] = {"default": {}}
+        self.prices: dict[str, dict[str, Any]] = {}
+        self._left: dict[str, list[str]] = {}
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As a configuration file of ours would say it."""
+        return {"format": 1, "groups": self.groups, "channels": self.channels, "prices": self.prices}
+
+    @property
+    def notes(self) -> list[str]:
+        """What was not taken over, each with its places."""
+        return [f"{what} ({_places(where)})" if any(where) else what for what, where in self._left.items()]
+
+    def left(self, what: str, where: str = "") -> None:
+        """Something was not taken over, or only nearly."""
+        places = self._left.setdefault(plain(what, 300), [])
+        if where not in places:
+            places.append(plain(where, 100))
+
+    def ignored(self, names: object, where: str, prefix: str = "") -> None:
+        """Fields that have nothing of ours to become."""
+        for name in sorted(map(str, names)) if isinstance(names, set | list | dict) else ():
+            self.left(f"not taken over: {prefix}{plain(name, 80)}", where)
+
+    def name(self, wanted: str) -> str:
+        """A name for a channel: like the wanted one, allowed, and not in use."""
+        base = plain(wanted, NAME_LIMIT - 4).strip(" .") or "channel"
+        name, number = base, 2
+        while name in self.channels:
+            name, number = f"{base}-{number}", number + 1
+        return name
+
+    def price(self, model: str, rates: Mapping[str, object], where: str) -> None:
+        """What one token costs, in dollars, as our price of a million. Another price of the same model stays."""
+        found = {field: million for field, rate in rates.items() if (million := _per_million(rate)) is not None}
+        if found and not {"input", "output"} <= set(found):
+            found = {"input": "0", "output": "0"} | found
+        if not found:
+            return
+        if self.prices.setdefault(model, found) != found:
+            self.left(f"not taken over: another price of '{plain(model, 80)}'", where)
+
+
+def model_name(value: object) -> str:
+    """A name that clients may ask for; empty if it is none."""
+    text = value.strip() if isinstance(value, str) else ""
+    return text if text and plain(text, MODEL_LIMIT) == text else ""
+
+
+def table(value: object) -> Mapping[str, Any]:
+    """A table, or an empty one in the place of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def versioned(url: str, version: str) -> str:
+    """A base URL that ends in its version."""
+    bare = url.strip().rstrip("/")
+    return bare if not bare or bare.endswith(version) else bare + version
+
+
+def whole(value: object, least: int = 0) -> int | None:
+    """A whole number, also one that is written as a text or with a point; None if it is none or too small."""
+    try:
+        number = int(Decimal(str(value)))
+    except (InvalidOperation, ValueError, OverflowError):
+        return None
+    return number if least <= number < 10**15 and not isinstance(value, bool) else None
+
+
+def _per_million(rate: object) -> str | None:
+    if isinstance(rate, bool) or not isinstance(rate, int | float | str):
+        return None
+    try:
+        dollars = Decimal(str(rate)) * 1_000_000
+    except InvalidOperation:
+        return None
+    return f"{dollars.quantize(Decimal('1e-9')).normalize():f}" if 0 <= dollars < 1_000_000 else None
+
+
+def _places(where: list[str]) -> str:
+    more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
+    return ", ".join(where[:SHOWN]) + more

@@ -1,0 +1,219 @@
+"""One-api and new-api: their list of channels as a document of ours. What has no meaning here is told. Pure.
+
+Both number the kinds of channels, and number many of them differently.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from gateway.core.importers.base import ImportedConfig, model_name, table, versioned, whole
+from gateway.domain.errors import BadRequest
+from gateway.domain.text import plain
+from gateway.domain.urls import proxy_of
+from gateway.upstream.vendors import PRESETS
+
+
+class Kind(NamedTuple):
+    """What a number stands for."""
+
+    preset: str = ""
+    root: str = ""
+    """Its own address if a channel has none."""
+    version: str = "/v1"
+    """What they add to an address before the path of a call."""
+    dialect: str = "openai"
+
+
+_COMPATIBLE = Kind()
+_BOTH = {
+    1: Kind("openai"),
+    **dict.fromkeys((6, 7, 8, 9, 10, 12, 13, 22), _COMPATIBLE),
+    3: Kind("azure", version="/openai/v1"),
+    14: Kind("anthropic", version="", dialect="anthropic"),
+    16: Kind(root="https://open.bigmodel.cn", version="/api/paas/v4"),
+    17: Kind(root="https://dashscope.aliyuncs.com", version="/compatible-mode/v1"),
+    20: Kind("openrouter"),
+    24: Kind("gemini", version="", dialect="gemini"),
+    25: Kind(root="https://api.moonshot.cn"),
+    31: Kind(root="https://api.lingyiwanwu.com"),
+}
+ONE_API: Mapping[int, Kind] = _BOTH | {
+    **dict.fromkeys((2, 4, 5, 43), _COMPATIBLE),
+    26: Kind(root="https://api.baichuan-ai.com"),
+    28: Kind("mistral"),
+    29: Kind("groq"),
+    30: Kind("ollama"),
+    32: Kind(root="https://api.stepfun.com"),
+    36: Kind("deepseek"),
+    39: Kind("together"),
+    40: Kind(root="https://ark.cn-beijing.volces.com", version="/api/v3"),
+    44: Kind(root="https://api.siliconflow.cn"),
+    45: Kind("xai"),
+    47: Kind(root="https://qianfan.baidubce.com", version="/v2"),
+    49: Kind(root="https://dashscope.aliyuncs.com", version="/compatible-mode/v1"),
+    50: Kind(version=""),
+    51: Kind("gemini-openai", version=""),
+}
+NEW_API: Mapping[int, Kind] = _BOTH | {
+    4: Kind("ollama"),
+    26: Kind(root="https://open.bigmodel.cn", version="/api/paas/v4"),
+    27: Kind(root="https://api.perplexity.ai", version=""),
+    40: Kind(root="https://api.siliconflow.cn"),
+    42: Kind("mistral"),
+    43: Kind("deepseek"),
+    45: Kind(root="https://ark.cn-beijing.volces.com", version="/api/v3"),
+    46: Kind(root="https://qianfan.baidubce.com", version="/v2"),
+    47: _COMPATIBLE,
+    48: Kind("xai"),
+    53: Kind(root="https://llm.submodel.ai"),
+}
+
+_READ = {
+    *("type", "name", "key", "base_url", "models", "model_mapping", "group", "priority", "weight", "status"),
+    *("openai_organization", "header_override", "param_override", "setting", "system_prompt", "channel_info"),
+    *("remark", "tag"),
+}
+_STATISTICS = {
+    *("id", "created_time", "test_time", "response_time", "balance", "balance_updated_time", "used_quota"),
+    *("other_info", "test_model"),
+}
+"""What they have counted, and tried; nothing that was set."""
+_NOTHING: tuple[object, ...] = (None, "", "{}", "[]", "null", 0, {}, [])
+_USUAL = {"auto_ban": 1}
+"""What a field has that nobody touched, if that is something."""
+
+
+def convert(source: Any, kinds: Mapping[int, Kind]) -> ImportedConfig:
+    """The document and the notes. Raises BadRequest if there is no list of channels in it."""
+    out = ImportedConfig()
+    for number, channel in enumerate(_channels(source)):
+        _take(out, channel, f"channel {plain(str(channel.get('name') or number), 60)}", kinds)
+    if out.channels:
+        out.left("ids, dates, balances and counts stay where they were counted")
+    return out
+
+
+def _channels(source: Any) -> list[Mapping[str, Any]]:
+    """The list itself, or what the API wraps it in."""
+    for name in ("data", "items", "channels"):
+        if isinstance(source, Mapping) and name in source:
+            source = source[name]
+    found = [source] if isinstance(source, Mapping) and "type" in source else source
+    if not isinstance(found, list) or not all(isinstance(one, Mapping) and "type" in one for one in found):
+        raise BadRequest("the file holds no list of channels: [{ type, name, key, ... }]", code="bad_configuration")
+    return found
+
+
+def _take(out: ImportedConfig, channel: Mapping[str, Any], where: str, kinds: Mapping[int, Kind]) -> None:
+    kind = kinds.get(whole(channel["type"]) or 0)
+    if kind is None:
+        out.left(
+            f"not taken over: a channel of type {plain(str(channel['type']), 20)}, which is not spoken here", where
+        )
+        return
+    url = _address(kind, channel)
+    row = PRESETS.get(kind.preset)
+    if not url and not (row and row.base_url):
+        out.left("not taken over: a channel without a base_url", where)
+        return
+    fields: dict[str, Any] = {"dialect": kind.dialect}
+    fields |= {"preset": kind.preset} if kind.preset else {}
+    fields |= {"base_url": url} if url else {}
+    groups = [name.strip() for name in str(channel.get("group") or "default").split(",") if name.strip()]
+    for group in groups:
+        out.groups.setdefault(group, {})
+    fields |= {"models": _models(out, channel, where), "groups": groups}
+    fields |= dict(_keys(out, channel, where))
+    fields |= dict(_order(out, channel, where))
+    fields |= dict(_changes(out, channel, where))
+    out.channels[out.name(str(channel.get("name") or f"type-{channel['type']}"))] = fields
+    out.ignored({name for name in set(channel) - _READ - _STATISTICS if not _untouched(name, channel[name])}, where)
+
+
+def _untouched(name: str, value: object) -> bool:
+    return value == _USUAL[name] if name in _USUAL else value in _NOTHING
+
+
+def _address(kind: Kind, channel: Mapping[str, Any]) -> str:
+    """Theirs is without the version, which stands in ours; one that names the whole path is cut to it."""
+    url = str(channel.get("base_url") or "").strip().rstrip("/") or kind.root
+    if url.endswith("/chat/completions"):
+        return url.removesuffix("/chat/completions")
+    return versioned(url, kind.version) if kind.version else url
+
+
+def _models(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> list[dict[str, str]]:
+    mapping = {str(public): str(there) for public, there in _json(out, channel, "model_mapping", where).items()}
+    listed = str(channel.get("models") or "").split(",")
+    names = list(dict.fromkeys(name for text in listed if (name := model_name(text))))
+    if hidden := sorted(set(mapping) - set(names)):
+        out.left(f"not taken over: model_mapping of models that are not offered: {', '.join(hidden)}", where)
+    return [{"name": n, "upstream": mapping[n]} if mapping.get(n, n) != n else {"name": n} for n in names]
+
+
+def _keys(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+    states = table(_json(out, channel, "channel_info", where).get("multi_key_status_list"))
+    keys = [key.strip() for key in str(channel.get("key") or "").split("\n")]
+    usable = [key for number, key in enumerate(keys) if key and states.get(str(number), 1) == 1]
+    if len(usable) < sum(map(bool, keys)):
+        out.left("not taken over: keys that were switched off", where)
+    if usable:
+        yield "key", usable[0]
+        yield "keys", usable[1:]
+    else:
+        out.left("there is no key in the file: 'tollkeeper channel edit NAME --key KEY'", where)
+
+
+def _order(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+    priority, weight = whole(channel.get("priority"), -(10**9)), whole(channel.get("weight"), 1)
+    if priority:
+        yield "priority", priority
+    if weight:  # none has one: all are alike, which is our 1
+        yield "weight", weight
+    status = channel.get("status", 1)
+    if status != 1:
+        yield "enabled", False
+    if status not in (1, 2):
+        out.left("it had been switched off by the machine: 'tollkeeper channel enable NAME' uses it again", where)
+    note = " ".join(str(channel[name]) for name in ("tag", "remark") if channel.get(name))
+    if note:
+        yield "note", plain(note, 500)
+
+
+def _changes(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+    """Headers, parameters, system prompt and proxy."""
+    headers = {str(name): str(value) for name, value in _json(out, channel, "header_override", where).items()}
+    if organization := channel.get("openai_organization"):
+        headers["OpenAI-Organization"] = str(organization)
+    if headers:
+        yield "headers", headers
+    setting = _json(out, channel, "setting", where)
+    overrides: dict[str, Any] = {}
+    params = _json(out, channel, "param_override", where)
+    if "operations" in params:
+        out.left("not taken over: param_override with operations", where)
+    elif params:
+        overrides["set"] = dict(params)
+    if system := channel.get("system_prompt") or setting.get("system_prompt"):
+        overrides["system"] = str(system)
+    if overrides:
+        yield "overrides", overrides
+    if proxy := str(setting.get("proxy") or ""):
+        try:
+            proxy_of(proxy)
+            yield "proxy", proxy
+        except BadRequest:
+            out.left("not taken over: a proxy that is not http://", where)
+    out.ignored({n for n in set(setting) - {"proxy", "system_prompt"} if setting[n]}, where, "setting.")
+
+
+def _json(out: ImportedConfig, channel: Mapping[str, Any], field: str, where: str) -> Mapping[str, Any]:
+    """A field that holds JSON as a text, or already read."""
+    value = channel.get(field)
+    if isinstance(value, str) and value.strip():
+        try:
+            value = json.loads(value)
+        except ValueError:
+            out.left(f"not taken over: {field}, which is no JSON", where)
+    return table(value)

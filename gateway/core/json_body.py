@@ -1,0 +1,209 @@
+"""A request's bytes to the raw values of one strict JSON object, without decoding what nobody reads.
+
+Checked here, before anything is parsed: size of the structure, depth, repeated top-level keys, absurd numbers. Two
+parsers must never see two different requests (``reliability.md`` F-B1 to F-B7).
+
+The checks work on a *skeleton*: the body with every string replaced by ``s``, made with a few passes of C speed. Short
+ones are all alike, so what was found of them is remembered. No step may take longer than linear time: the whole event
+loop waits for it.
+"""
+
+import re
+from functools import lru_cache
+from itertools import accumulate, compress
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+
+MAX_DEPTH = 64
+MAX_STRUCTURE = 200_000
+"""Objects, arrays and commas of one body; 8 MiB of ``[],`` would otherwise stop the event loop for a second."""
+MAX_FIELDS = 4096
+"""Fields at the top level; the decoder does not stop for anybody before it has read them all."""
+MAX_BARE = 2 << 20
+"""Bytes outside of strings, blanks not counted."""
+MAX_QUOTES = 4 * MAX_STRUCTURE + 4
+"""Within ``MAX_STRUCTURE`` there is no room for more strings than these stand around."""
+
+SHORT = 512
+"""Bytes of a skeleton that is remembered; as many of them are."""
+
+BOM = b"\xef\xbb\xbf"
+BLANKS = b" \t\r\n"
+_HUGE = re.compile(rb"[^\d.]\d{20,}+(?![.eE])|[^\d.]\d{300,}+|\d[eE]\+?+0*+(?:[3-9]\d\d|[1-9]\d{3})")
+"""Integers beyond 19 digits, powers of ten beyond 299: other parsers read them as something else, or not at all."""
+
+_BETWEEN_NUMBERS = re.compile(rb"[^0-9.eE+-]")
+WINDOW = 64 << 10
+"""Bytes of a skeleton in which numbers are looked for at once."""
+MARKS = 8 << 10
+"""Brackets and colons that are looked at together."""
+_STEP = [{ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}.get(byte, 0) for byte in range(256)]
+_IS_COLON = [byte == ord(":") for byte in range(256)]
+_NO_MARKS = bytes(byte for byte in range(256) if byte not in b"{}[]:")
+
+STAND_INS = (b"e", b"f", b"a", b"b", b"c", b"9", b"8", b"7", b"6", b"5", b"4", b"3", b"2", b"1")
+"""First hex digits that can stand for the ``d`` of a surrogate's escape, private characters first."""
+
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+Fields = dict[str, msgspec.Raw]
+"""The top level of a JSON object: keys in their order, values as they were sent."""
+
+
+def fields_of(body: bytes) -> tuple[Fields, bytes]:
+    """The top level of the object, and the digit that surrogate escapes were masked with (empty: none was masked).
+
+    Raises BadRequest with the position where a parser would stop.
+    """
+    body = body.removeprefix(BOM)
+    skeleton = _skeleton(body)
+    keys = _known_keys(skeleton) if len(skeleton) <= SHORT else _keys(skeleton)
+    digit = b""
+    try:
+        if not body.isascii():
+            body.decode()
+        fields = parse(body)
+    except UnicodeDecodeError as error:
+        raise not_utf8(error.start) from error
+    except msgspec.DecodeError as error:
+        masked, digit = mask(body)
+        if not digit:
+            raise invalid(str(error)) from error
+        fields = _parse_masked(masked)
+    check_unique(fields, keys)
+    return fields, digit
+
+
+def parse(body: bytes) -> Fields:
+    """The top level of an object. Raises BadRequest if it is none, msgspec.DecodeError where it is not JSON."""
+    try:
+        return _decode(body)
+    except msgspec.ValidationError as error:
+        raise BadRequest("the body must be one JSON object", code="invalid_type") from error
+
+
+def check_unique(fields: Fields, keys: int) -> None:
+    """Raises BadRequest if fewer fields were read than there are keys."""
+    if len(fields) != keys:
+        msg = "a key stands twice at the top level of the body; send each field once"
+        raise BadRequest(msg, code="duplicate_key")
+
+
+def not_utf8(position: int) -> BadRequest:
+    """The error of a body with a byte that does not belong there."""
+    return BadRequest(f"the body is not UTF-8: byte {position}", code="invalid_json")
+
+
+def invalid(why: str) -> BadRequest:
+    """The error of a body that is not JSON."""
+    return BadRequest(f"the body is not valid JSON: {why}", code="invalid_json")
+
+
+def _parse_masked(body: bytes) -> Fields:
+    try:
+        return parse(body)
+    except msgspec.DecodeError as error:
+        raise invalid(str(error)) from error
+
+
+def _skeleton(body: bytes) -> bytes:
+    parts = without_escapes(body).split(b'"', MAX_QUOTES + 1)
+    if len(parts) > MAX_QUOTES + 1:
+        raise too_many_strings()
+    return b"s".join(parts[0::2])
+
+
+def without_escapes(text: bytes) -> bytes:
+    """As long as the text, with every quotation mark that ends no string and every escaped backslash made harmless."""
+    return text.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in text else text
+
+
+def too_many_strings() -> BadRequest:
+    """The error of a body with more than ``MAX_QUOTES``."""
+    return BadRequest(f"the body has more than {MAX_QUOTES // 2} strings", code="too_complex")
+
+
+def _keys(skeleton: bytes) -> int:
+    return count_keys(skeleton.translate(None, BLANKS))
+
+
+_known_keys = lru_cache(maxsize=SHORT)(_keys)
+
+
+def count_keys(skeleton: bytes) -> int:
+    """How many keys the outermost object has, repeated ones counted, of a skeleton without blanks.
+
+    Raises BadRequest for what is too much.
+    """
+    _check_size(skeleton)
+    keys = _top_keys(skeleton)
+    if keys > MAX_FIELDS:
+        raise BadRequest(f"the body has {keys} fields; the limit is {MAX_FIELDS}", code="too_complex")
+    return keys
+
+
+def _check_size(skeleton: bytes) -> None:
+    size = skeleton.count(b"{") + skeleton.count(b"[") + skeleton.count(b",")
+    if size > MAX_STRUCTURE:
+        msg = f"the body has {size} objects, arrays and commas; the limit is {MAX_STRUCTURE}"
+        raise BadRequest(msg, code="too_complex")
+    if len(skeleton) > MAX_BARE:
+        msg = f"the body has {len(skeleton)} bytes outside of strings; the limit is {MAX_BARE}"
+        raise BadRequest(msg, code="too_complex")
+    if (huge := _huge_number(skeleton)) is not None:
+        number = huge.group()[1:24].decode("ascii", "replace")
+        raise BadRequest(f"a number with {number} in it is too large to be read safely", code="invalid_value")
+
+
+def _huge_number(skeleton: bytes) -> "re.Match[bytes] | None":
+    start = 0
+    while start < len(skeleton):
+        gap = _BETWEEN_NUMBERS.search(skeleton, start + WINDOW)
+        end = len(skeleton) if gap is None else gap.start()
+        if (found := _HUGE.search(skeleton, start, end)) is not None:
+            return found
+        start = end
+    return None
+
+
+def _top_keys(skeleton: bytes) -> int:
+    """Raises BadRequest if it is nested too deeply."""
+    marks = skeleton.translate(None, _NO_MARKS)
+    depth = keys = 0
+    for start in range(0, len(marks), MARKS):
+        part = marks[start : start + MARKS]
+        depths = list(accumulate(map(_STEP.__getitem__, part), initial=depth))
+        if max(depths) > MAX_DEPTH:
+            raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels", code="too_deep")
+        keys += list(compress(depths[1:], map(_IS_COLON.__getitem__, part))).count(1)
+        depth = depths[-1]
+    return keys
+
+
+def mask(body: bytes) -> tuple[bytes, bytes]:
+    r"""A lone surrogate escape is legal JSON, but no strict decoder takes it: put ordinary characters in their place.
+
+    Every escape ``\udXXX`` gets another first digit, pairs too, so that nothing has to be paired up. A digit is free if
+    the body has no escape with it, so unmasking is exact. Returns the masked body and the digit, empty if nothing was
+    masked.
+    """
+    if b"\0" in body:  # not JSON at all, and our stand-in for an escaped backslash
+        return body, b""
+    shielded = body.replace(b"\\\\", b"\0")
+    digit = next((digit for digit in STAND_INS if b"\\u" + digit not in shielded), b"")
+    result = masked(body, digit)
+    return (body, b"") if not digit or result == body else (result, digit)
+
+
+def masked(text: bytes, digit: bytes) -> bytes:
+    """The text with this first digit in every escape of a surrogate."""
+    shielded = text.replace(b"\\\\", b"\0")
+    return shielded.replace(b"\\uD", b"\\ud").replace(b"\\ud", b"\\u" + digit).replace(b"\0", b"\\\\")
+
+
+def unmask(body: bytes, digit: bytes) -> bytes:
+    """Put the surrogate escapes back (the case of their ``d`` is not kept)."""
+    shielded = body.replace(b"\\\\", b"\0")
+    return shielded.replace(b"\\u" + digit, b"\\ud").replace(b"\0", b"\\\\")

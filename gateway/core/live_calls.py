@@ -1,0 +1,187 @@
+"""The running calls, the one slow clock that looks after them, and the progress that watchers see.
+
+Once a second, and only while there are calls: keep-alives for silent streams, the head of a stream whose upstream is
+slow to begin, deadlines, readers that have stopped reading, and memory that can be given back. Progress is reported,
+and the budget checked, at most a few times a second for a call, however many events its stream has.
+
+The head of a stream waits for the upstream's first event: until then another channel may answer, or none, and the
+status and the ``x-gateway-*`` headers tell which. Clients wait for minutes, some proxies between us give up after one.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from gateway.core.call import Call
+from gateway.core.clock import Clock
+from gateway.core.event_bus import EventBus
+from gateway.core.quota import Purse, left_to_stop
+from gateway.core.tasks import Tasks
+from gateway.domain.call import Outcome, Running
+from gateway.domain.errors import QuotaExceeded
+from gateway.domain.price import cost, rates
+from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.usage import Usage
+
+KEEP_ALIVE = b": keep-alive\n\n"
+"""An SSE comment: every client ignores it (``wire.md`` S3)."""
+
+
+class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
+    """How long things may take, in seconds."""
+
+    first_event: float = 45.0
+    """After this the head of a stream goes out without waiting for the upstream's first event."""
+    keep_alive: float = 15.0
+    """Silence on a begun stream before a comment is sent."""
+    stall: float = 30.0
+    """How long one write may wait for a client that does not read."""
+    tick: float = 1.0
+
+
+class LiveCalls:
+    """All running calls."""
+
+    def __init__(self, mono: Callable[[], float], tasks: Tasks, patience: CallDeadlines) -> None:
+        self._mono = mono
+        self._tasks = tasks
+        self._patience = patience
+        self._calls: dict[CallId, Call] = {}
+        self._ticking = False
+        self._quiet = False
+        """No call ran at the last tick. What one used may be free only a little later, so there is one more."""
+        self.on_tick: Callable[[bool], None] = lambda _at_rest: None
+        """Called at every tick; ``at_rest``: at the last one, until another call comes."""
+        self.empty = asyncio.Event()
+        self.empty.set()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def enter(self, call: Call) -> None:
+        """Look after this call, which runs in the current task, until ``leave``."""
+        call.task = asyncio.current_task()
+        if not self._calls:
+            self.empty.clear()
+        self._calls[call.visit.id] = call
+        if not self._ticking:
+            self._ticking, self._quiet = True, False
+            asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
+
+    def leave(self, call: Call) -> None:
+        """The call has ended."""
+        del self._calls[call.visit.id]
+        if not self._calls:
+            self.empty.set()
+
+    def cancel(self, call: CallId, why: Outcome = Outcome.CANCELLED) -> bool:
+        """End one call from outside; False if it is not running."""
+        if (found := self._calls.get(call)) is None:
+            return False
+        found.end(why)
+        return True
+
+    def cancel_all(self, why: Outcome) -> None:
+        """End all of them."""
+        for call in list(self._calls.values()):
+            call.end(why)
+
+    def ids(self) -> list[CallId]:
+        """Which calls run."""
+        return list(self._calls)
+
+    def _tick(self) -> None:
+        was_quiet, self._quiet = self._quiet, not self._calls
+        self._ticking = not (was_quiet and self._quiet)
+        self.on_tick(not self._ticking)
+        if not self._ticking:
+            return
+        asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
+        now = self._mono()
+        for call in list(self._calls.values()):
+            self._look_after(call, now)
+
+    def _look_after(self, call: Call, now: float) -> None:
+        if call.deadline is not None and now >= call.deadline:
+            call.end(Outcome.TIMEOUT)
+        elif call.writing_since is not None:
+            if now - call.writing_since >= self._patience.stall:
+                call.client.cut()
+                call.end(Outcome.CLIENT_CLOSED)
+        elif call.asked.stream and call.route is not None and not call.settled:
+            wait = self._patience.keep_alive if call.client.begun else self._patience.first_event
+            if now - call.last_write >= wait:
+                self._tasks.spawn(self._breathe(call), f"keep-alive {call.visit.id}")
+
+    async def _breathe(self, call: Call) -> None:
+        """Show the client that the call lives, if it still does."""
+        if call.settled:
+            return
+        call.last_write = self._mono()
+        try:
+            if not call.client.begun:
+                await call.begin_early()
+            await call.client.write(KEEP_ALIVE)
+        except ConnectionError:
+            call.end(Outcome.CLIENT_CLOSED)
+
+
+GAP_S = 0.2
+
+
+class BudgetExhausted(QuotaExceeded):
+    """The money of a running stream is gone, and its owner wants it ended then."""
+
+
+class CostLedger(Purse, Protocol):
+    """The books, as far as they are asked and told here."""
+
+    def update(self, call: Running) -> None:
+        """Keep the newest of what is known of a running call."""
+
+
+class ProgressReporter:
+    """Tells the books and the bus, and ends what can no longer be paid."""
+
+    def __init__(self, bus: EventBus, books: CostLedger, clock: Clock) -> None:
+        self._bus = bus
+        self._books = books
+        self._clock = clock
+
+    def routed(self, call: Call) -> None:
+        """A channel is about to be asked."""
+        self._books.update(call.running)
+        if self._bus.watchers:
+            self._bus.progress(call.running)
+
+    def moved(self, call: Call) -> None:
+        """Something of the answer came. Raises Broke when the call's money is gone."""
+        now = call.last_write
+        if now - call.told < GAP_S:
+            return
+        call.told = now
+        output = call.answer.tally.cheap if call.answer is not None else 0
+        spent = self._spent(call, output)
+        ttft = None if call.first_byte is None else Millis(round((call.first_byte - call.visit.began) * 1000))
+        moved = msgspec.structs.replace(
+            call.running, ttft=ttft, input=call.asked.input_bound, output=output, cost=spent
+        )
+        self._books.update(moved)
+        if self._bus.watchers:
+            self._bus.progress(moved)
+        if call.token.stop_when_empty or call.catalog.registry.account.stop_when_empty:
+            self._check(call, spent)
+
+    def _spent(self, call: Call, output: int) -> Nanos:
+        if call.price is None:
+            return Nanos(0)
+        usage = Usage(input=call.asked.input_bound, output=output)
+        return cost(usage, rates(call.price, usage.input, call.group.multiplier))
+
+    def _check(self, call: Call, spent: Nanos) -> None:
+        left = left_to_stop(self._books, call.catalog.registry.account, call.token, now=self._clock.wall())
+        if left is not None and left + call.held < spent:
+            msg = "the money for this call is gone, and this token ends its streams then"
+            raise BudgetExhausted(msg)

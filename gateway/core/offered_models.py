@@ -1,0 +1,74 @@
+"""Which models a channel offers, given what its upstream lists. Pure.
+
+Those the owner named are offered whether they are listed or not. A pattern lets in only what the upstream lists: names
+are never made up.
+"""
+
+import msgspec
+
+from gateway.domain.channel import Channel, Served, UpstreamModels
+from gateway.domain.patterns import NOT, matches
+from gateway.domain.units import Millis
+
+
+def offered_models(channel: Channel, listed: tuple[Served, ...], now: Millis) -> Channel:
+    """The channel with the models that its patterns let in, and with what the upstream tells of the others."""
+    there = {model.name: model for model in listed}
+    named = [_told(model, there.get(model.upstream_name)) for model in channel.models if not model.live]
+    taken = {model.name for model in named}
+    known = {model.name: model.created for model in channel.models}
+    live = [
+        msgspec.structs.replace(model, live=True, created=known.get(model.name) or model.created or now)
+        for model in listed
+        if channel.patterns and model.name not in taken and matches(model.name, channel.patterns)
+    ]
+    return msgspec.structs.replace(channel, models=(*named, *live))
+
+
+def chosen_by_hand(before: Channel, after: Channel) -> Channel:
+    """The edited channel, where the owner took models away that patterns had let in: they stay out.
+
+    Who took away more than stayed has chosen, and has the rest as a fixed list.
+    """
+    kept = {model.name for model in after.models}
+    out = [model.name for model in before.models if model.live and model.name not in kept]
+    live = [model for model in after.models if model.live]
+    if not out or after.patterns != before.patterns:
+        return after
+    if len(out) > len(live):
+        return fixed(msgspec.structs.replace(after, patterns=()))
+    return msgspec.structs.replace(after, patterns=(*after.patterns, *(NOT + name for name in out)))
+
+
+def fixed(channel: Channel) -> Channel:
+    """The channel with its models for good: all if it has no patterns, else those that were given another name."""
+    if not any(model.live for model in channel.models):
+        return channel
+    live = bool(channel.patterns)
+    models = tuple(msgspec.structs.replace(m, live=m.live and live and not m.upstream) for m in channel.models)
+    return msgspec.structs.replace(channel, models=models)
+
+
+def newly_listed(
+    before: UpstreamModels | None, channel: Channel, models: tuple[Served, ...], now: Millis
+) -> UpstreamModels:
+    """The list that has just come, with what is new and gone since the last change. Nothing is new in a first list."""
+    if before is None or not before.time:
+        return UpstreamModels(channel=channel.id, time=now, models=models)
+    was, names = {model.name for model in before.models}, {model.name for model in models}
+    new = tuple(model.name for model in models if model.name not in was)
+    gone = tuple(model.name for model in before.models if model.name not in names)
+    if not new and not gone:
+        new, gone = before.new, before.gone
+    return UpstreamModels(channel=channel.id, time=now, models=models, new=new, gone=gone)
+
+
+def _told(model: Served, there: Served | None) -> Served:
+    if there is None:
+        return model
+    return msgspec.structs.replace(
+        model,
+        context=there.context or model.context,
+        max_output=there.max_output or model.max_output,
+        told=there.told or model.told,
+    )

@@ -1,0 +1,105 @@
+"""A call for which there is no place now is kept for a while instead of being refused.
+
+It waits before anything is held for it, with what it wants to be checked anew after each wait; so neither money nor
+rates are bound by calls that stand in line. Who leaves meanwhile, waits too long, or is there when the gateway stops,
+has cost nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from gateway.core.admission import Admission, admit
+from gateway.core.attempts import Attempts
+from gateway.core.auth import still
+from gateway.core.call import Call, Client
+from gateway.core.catalog import Catalog
+from gateway.core.channel_limits import ChannelLimits
+from gateway.core.clock import Clock
+from gateway.core.quota import Purse
+from gateway.core.rate_scopes import ConcurrencyGate
+from gateway.core.ratelimit import Limiter
+from gateway.core.routing import RouteChoice
+from gateway.domain.errors import RateLimited
+
+Commit = Callable[[Call, Admission, RouteChoice], None]
+
+
+@contextmanager
+def until_gone(client: Client) -> Iterator[None]:
+    """What is done inside is cancelled when the client leaves. Raises ConnectionResetError then."""
+    task, told = asyncio.current_task(), client.on_gone
+
+    def leave() -> None:
+        if task is not None:
+            task.cancel()
+
+    client.on_gone = leave
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        if client.gone and task is not None:
+            task.uncancel()
+            raise ConnectionResetError("the client left while its call waited") from error
+        raise
+    finally:
+        client.on_gone = told
+
+
+class CallQueue:
+    """Where calls wait. Nothing is awaited between a call's last check and its commit."""
+
+    def __init__(
+        self, limiter: Limiter, books: Purse, attempts: Attempts, catalog: Callable[[], Catalog], clock: Clock
+    ) -> None:
+        self._limiter = limiter
+        self._books = books
+        self._attempts = attempts
+        self._catalog = catalog
+        self._clock = clock
+        self._rooms = ChannelLimits(limiter)
+
+    async def through(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
+        """Wait for all the places the call needs, then commit it.
+
+        The places are noted on the call and taken over by its ticket and its first attempt. Raises GatewayError, or
+        ConnectionError if the client left meanwhile.
+        """
+        with until_gone(call.client):
+            try:
+                admission, first = await self._places(call, admission)
+                commit(call, admission, first)
+            except BaseException:
+                self._forgo(call)
+                raise
+        return admission, first
+
+    async def _places(self, call: Call, admission: Admission) -> tuple[Admission, RouteChoice]:
+        waited = False
+        while True:
+            if admission.full is not None:
+                await self._pass(call, admission.gates, admission.full)
+            else:
+                self._hold(call, admission.gates)
+                first = self._attempts.first(call, admission.entry, waited=waited)
+                if waited or not first.gates:
+                    return admission, first
+                waited = True
+                with suppress(RateLimited):  # then the last resort is asked, or what is in the way is told
+                    call.place = await self._limiter.lines.wait(first.gates)
+            still(call.token, self._catalog(), self._clock.wall())
+            admission = admit(call, self._limiter, self._books, self._attempts.recalled)
+
+    async def _pass(self, call: Call, gates: tuple[ConcurrencyGate, ...], full: ConcurrencyGate) -> None:
+        """Wait at one gate, with places at all before it."""
+        self._hold(call, gates[: gates.index(full)])
+        call.gates += (await self._limiter.lines.wait((full,)),)
+
+    def _hold(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
+        self._limiter.lines.enter(gates, call.gates)
+        call.gates = (*call.gates, *(gate for gate in gates if gate not in call.gates))
+
+    def _forgo(self, call: Call) -> None:
+        self._rooms.forgo(call)
+        gates, call.gates = call.gates, ()
+        self._limiter.lines.leave(gates)

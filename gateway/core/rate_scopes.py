@@ -1,0 +1,113 @@
+"""What limits a call, made of the configuration when that changes, so that a call only compares.
+
+A party (token, group or channel) has rates, which are a matter of minutes and days, and gates, which let through so
+many calls at a time and keep the others waiting for a while.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.domain.group import Group
+from gateway.domain.limits import Limits
+from gateway.domain.settings import Settings
+from gateway.domain.text import plain
+from gateway.domain.token import Token
+
+Kind = Literal["account", "token", "group", "channel"]
+Scope = tuple[Kind, str]
+"""Whose: ``("token", id)``, ``("group", name)`` or ``("channel", id)``."""
+
+
+class ConcurrencyGate(msgspec.Struct, frozen=True, kw_only=True):
+    """So many calls of one party at a time."""
+
+    key: tuple[str, str]
+    label: str
+    """For the message: ``token 'laptop'``."""
+    name: str
+    """``calls in flight`` or ``streams``."""
+    limit: int
+    places: int
+    """How many more may wait."""
+    wait_s: float
+
+
+class RateScope(msgspec.Struct, frozen=True, kw_only=True):
+    """One party whose limits a call must respect."""
+
+    key: Scope
+    label: str
+    """For the message: ``token 'laptop'``."""
+    limits: Limits
+    rated: bool
+    """Whether there is a limit by the minute or the day."""
+    daily: bool
+    """Whether there is a limit by the day."""
+    gate: ConcurrencyGate | None
+    """For every call."""
+    stream_gate: ConcurrencyGate | None
+    """For streams, besides."""
+
+
+class CallScopes(msgspec.Struct, frozen=True, kw_only=True):
+    """All that limits the calls of one token before a channel is chosen."""
+
+    bounds: tuple[RateScope, ...]
+    """The parties that have rates."""
+    gates: tuple[ConcurrencyGate, ...]
+    """Of a plain call."""
+    stream_gates: tuple[ConcurrencyGate, ...]
+
+
+def token_scope(token: Token, settings: Settings) -> RateScope:
+    """Of a token."""
+    streams = token.limits.streams or settings.token_streams or None
+    limits = msgspec.structs.replace(token.limits, streams=streams)
+    return _bound(("token", token.id), f"token '{plain(token.name)}'", limits, settings)
+
+
+def group_scope(group: Group, settings: Settings) -> RateScope:
+    """Of a group."""
+    return _bound(("group", group.name), f"group '{plain(group.name)}'", group.limits, settings)
+
+
+def channel_scope(channel: Channel, settings: Settings) -> RateScope:
+    """Of a channel."""
+    calls = channel.limits.concurrent or settings.channel_calls or None
+    limits = msgspec.structs.replace(channel.limits, concurrent=calls, streams=None)
+    return _bound(("channel", channel.id), f"channel '{plain(channel.name)}'", limits, settings)
+
+
+def scopes_of(bounds: Iterable[RateScope]) -> CallScopes:
+    """What several parties demand together."""
+    found = tuple(bounds)
+    gates = tuple(bound.gate for bound in found if bound.gate is not None)
+    streams = tuple(bound.stream_gate for bound in found if bound.stream_gate is not None)
+    rated = tuple(bound for bound in found if bound.rated)
+    return CallScopes(bounds=rated, gates=gates, stream_gates=gates + streams)
+
+
+def _bound(key: Scope, label: str, limits: Limits, settings: Settings) -> RateScope:
+    daily = limits.rpd is not None or limits.tpd is not None
+    return RateScope(
+        key=key,
+        label=label,
+        limits=limits,
+        rated=daily or limits.rpm is not None or limits.tpm is not None,
+        daily=daily,
+        gate=_gate(key, label, "calls in flight", limits.concurrent, limits, settings),
+        stream_gate=_gate((f"{key[0]} streams", key[1]), label, "streams", limits.streams, limits, settings),
+    )
+
+
+def _gate(
+    key: tuple[str, str], label: str, name: str, limit: int | None, limits: Limits, settings: Settings
+) -> ConcurrencyGate | None:
+    if limit is None:
+        return None
+    places = settings.queue if limits.queue is None else limits.queue
+    wait_s = settings.queue_s if limits.queue_s is None else limits.queue_s
+    return ConcurrencyGate(key=key, label=label, name=name, limit=limit, places=places, wait_s=wait_s)

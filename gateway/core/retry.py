@@ -1,0 +1,208 @@
+"""What a call has tried in vain, what it does next, and how many such attempts there may be. Pure.
+
+The retry line (``features.md`` 2.6, ``reliability.md`` 4.2): what never reached an upstream may be tried elsewhere
+freely; what was sent and brought nothing may be tried once more, elsewhere. The only channel is tried a second time,
+after a pause, if it could not be reached, failed by itself, or says that it will be free in a moment. After that come
+the channels of the fallback models.
+
+Second tries, and attempts at a paused channel, are limited by the ``RetryBudget``, so that broken upstreams are not
+stormed: a fifth of the calls in flight, but at least three, and over time no more than a fifth of the calls and three a
+second. An attempt at another channel that is well is no such retry: channel health bounds those.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from gateway.core.catalog import ModelEntry, Route
+from gateway.core.channel_health import KEY_KINDS, ChannelHealth
+from gateway.core.group_policy import helps
+from gateway.core.rate_scopes import ConcurrencyGate
+from gateway.core.routing import Draw, RouteCapacity, RouteChoice, choose
+from gateway.core.settlement import billed_unseen
+from gateway.domain.call import FailureKind
+from gateway.domain.errors import UpstreamError
+from gateway.domain.units import ChannelId
+
+RETRY_SHARE = 0.2
+LEAST_RETRIES = 3.0
+
+
+class RetryBudget:
+    """The budget of the whole gateway. ``in_flight`` says how many calls run."""
+
+    def __init__(self, mono: Callable[[], float], in_flight: Callable[[], int]) -> None:
+        self._mono = mono
+        self._in_flight = in_flight
+        self._credit = LEAST_RETRIES
+        self._then = mono()
+        self.calls = 0
+        """Counted up with every call."""
+
+    def take(self) -> bool:
+        """Whether one may be made; it is made then."""
+        now = self._mono()
+        earned = RETRY_SHARE * self.calls + LEAST_RETRIES * (now - self._then)
+        self._credit = min(max(LEAST_RETRIES, RETRY_SHARE * self._in_flight()), self._credit + earned)
+        self.calls, self._then = 0, now
+        if self._credit < 1:
+            return False
+        self._credit -= 1
+        return True
+
+
+MOST_TRIES = 3
+"""Attempts of one call at the channels of one model."""
+MOST_IN_ALL = 6
+"""Those of other models added, and those counted that another key may save."""
+MORE_KEYS = 5
+"""Attempts that are not counted, because another key of the same channel may do."""
+PAUSE_MS = 500
+"""Before a channel is asked again; up to as much again is added by chance."""
+WAIT_S = 5.0
+"""A channel that says it is free within this time is waited for."""
+
+
+class NextStep(msgspec.Struct, frozen=True):
+    """What comes next."""
+
+    choice: RouteChoice
+    route: Route
+    entry: ModelEntry
+    """The model that is asked: the one the client named, or one that may answer for it."""
+    wait_s: float = 0.0
+    """How long to pause before."""
+
+
+class RetryState:
+    """The attempts of one call that failed."""
+
+    def __init__(self, entry: ModelEntry, first: ModelEntry) -> None:
+        """``first`` is the model that was asked first: that of the call, or one that may answer for it."""
+        self._asked, self._entry = entry, first
+        self._others = [other for other in entry.fallbacks if other is not first]
+        if first is not entry:
+            self._others.append(entry)
+        self._tried: set[ChannelId] = set()
+        self._left = MOST_TRIES
+        self._more_keys = MORE_KEYS
+        self._last: Route | None = None
+        self._repeated = False
+        self._dead: set[ChannelId] = set()
+        """What could not be reached or kept silent, whichever model was asked."""
+        self._failed_at: dict[str, set[ChannelId]] = {}
+        """By model."""
+        self._put_off: set[str] = set()
+        self.failures: list[UpstreamError] = []
+        self.gates: tuple[ConcurrencyGate, ...] = ()
+        """Where a place may come free for a call that has no next step."""
+
+    def failed(self, route: Route, failure: UpstreamError) -> None:
+        """An attempt failed before the client had anything of its answer."""
+        at_fault = fault_of(route, failure.kind)
+        self._last = route
+        self._tried.add(at_fault)
+        self._failed_at.setdefault(self._entry.name, set()).add(at_fault)
+        if failure.kind in (FailureKind.NETWORK, FailureKind.SLOW):
+            self._dead.add(at_fault)
+        self.failures.append(failure)
+        if at_fault == route.key_id and self._more_keys:
+            self._more_keys -= 1
+        else:
+            self._left -= 1
+
+    def next(
+        self, health: ChannelHealth, draw: Draw, retries: RetryBudget, room: RouteCapacity | None = None
+    ) -> NextStep | None:
+        """Where to go now; None if the call has failed."""
+        if _spent(self.failures) or len(self.failures) >= MOST_IN_ALL + MORE_KEYS - self._more_keys:
+            return None
+        self.gates = ()
+        step = None if _refused(self.failures[-1]) else self._here(health, draw, retries, room)
+        while step is None and self._others:
+            other = self._others.pop(0)
+            if helps(self.failures[-1], self._asked, other):
+                self._turn_to(other)
+                step = self._here(health, draw, retries, room)
+        return step
+
+    def _turn_to(self, other: ModelEntry) -> None:
+        """A channel that failed may serve another model well, if it can be reached."""
+        self._entry, self._left, self._repeated, self._last = other, MOST_TRIES, False, None
+        self._tried = self._dead | self._failed_at.get(other.name, set())
+
+    def _here(
+        self, health: ChannelHealth, draw: Draw, retries: RetryBudget, room: RouteCapacity | None
+    ) -> NextStep | None:
+        """The next attempt at the same model."""
+        if self._left <= 0:
+            return None
+        choice = choose(self._entry.routes, frozenset(self._tried), health, draw, room)
+        self.gates = choice.gates
+        if choice.route is not None and not choice.resting:
+            return self._step(choice, choice.route)
+        if (again := self._again(health, draw)) is not None and retries.take():
+            self._repeated = True
+            return again
+        if choice.route is None or self._puts_off() or not retries.take():
+            return None
+        return self._step(choice, choice.route)
+
+    def _puts_off(self) -> bool:
+        """Whether a channel at rest waits until the other models have been tried; each model's do so once."""
+        if not self._others or self._entry.name in self._put_off:
+            return False
+        self._put_off.add(self._entry.name)
+        self._others.append(self._entry)
+        return True
+
+    def _step(self, choice: RouteChoice, route: Route) -> NextStep:
+        if self._entry is not self._asked:
+            choice = instead(choice, self._asked)
+        return NextStep(choice, route, self._entry)
+
+    def _again(self, health: ChannelHealth, draw: Draw) -> NextStep | None:
+        """The same channel once more, if it is the only one and there is hope."""
+        route, failure = self._last, self.failures[-1]
+        if route is None or self._repeated or len(self._tried) > 1:
+            return None
+        pause = _pause_s(failure, opened=health.state(route.channel).name == "cooling")
+        if pause is None:
+            return None
+        wait = pause + draw(PAUSE_MS) / 1000
+        return NextStep(RouteChoice(route, f"once more after {wait:.1f} s", (), None), route, self._entry, wait)
+
+
+def fault_of(route: Route, kind: FailureKind) -> ChannelId:
+    """What a failure is held against: one of several keys, or the channel."""
+    return route.key_id if route.key_id and kind in KEY_KINDS else route.channel.id
+
+
+def _pause_s(failure: UpstreamError, *, opened: bool) -> float | None:
+    """How long to wait before the same channel is asked again; None if it is not."""
+    told = failure.retry_after_s
+    if told is not None and told > WAIT_S:
+        return None
+    if failure.kind is FailureKind.RATE:
+        return told
+    broke = failure.kind is FailureKind.SERVER and not 300 <= failure.status < 500
+    unreached = failure.kind is FailureKind.NETWORK and not failure.sent
+    return max(PAUSE_MS / 1000, told or 0.0) if (broke or unreached) and not opened else None
+
+
+def instead(choice: RouteChoice, asked: ModelEntry) -> RouteChoice:
+    """The choice of a channel for another model than the asked one, which says so."""
+    return msgspec.structs.replace(choice, why=f"fallback for {asked.name}, {choice.why}")
+
+
+def _refused(failure: UpstreamError) -> bool:
+    """Whether no other channel may be asked for the model.
+
+    What a dialect cannot say was never sent: another channel may speak another one.
+    """
+    return failure.kind is FailureKind.CLIENT and failure.sent
+
+
+def _spent(failures: list[UpstreamError]) -> bool:
+    """Whether the call was sent twice and brought nothing: it is sent no more."""
+    return sum(billed_unseen(f.kind, sent=f.sent) for f in failures) > 1

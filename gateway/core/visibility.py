@@ -1,0 +1,71 @@
+"""By which rule a token sees a model, or does not. It asks the same catalog that calls ask."""
+
+import msgspec
+
+from gateway.core.catalog import Catalog
+from gateway.domain.channel import Channel
+from gateway.domain.group import Group
+from gateway.domain.patterns import matches
+from gateway.domain.text import plain, word
+from gateway.domain.token import Token
+
+
+class Visibility(msgspec.Struct, frozen=True, kw_only=True):
+    """The rule, and what to do if the model is hidden."""
+
+    visible: bool
+    rule: str
+    fix: str = ""
+
+
+def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> Visibility:
+    """Why a token sees a model, or the first rule that hides it."""
+    entry = catalog.visible(token).get(model)
+    if entry is not None:
+        return Visibility(visible=True, rule=_shown(model, token, group, [r.channel.name for r in entry.routes]))
+    offering = [c for c in catalog.registry.channels.values() if any(s.name == model for s in c.models)]
+    return _hidden(plain(model, 80), token, group, sorted(offering, key=lambda c: (-c.priority, c.name)))
+
+
+def _shown(model: str, token: Token, group: Group, channels: list[str]) -> str:
+    by = ", ".join(plain(name) for name in channels)
+    rules = [f"group '{plain(group.name)}' has it from {by}" if channels else "no channel has it, others answer for it"]
+    if group.models:
+        rules.append(f"the group shows {_pattern(model, group.models)}")
+    if token.models:
+        rules.append(f"the token may use {_pattern(model, token.models)}")
+    return "; ".join(rules)
+
+
+def _pattern(model: str, patterns: tuple[str, ...]) -> str:
+    return next(f"'{plain(pattern)}'" for pattern in patterns if matches(model, (pattern,)))
+
+
+def _hidden(model: str, token: Token, group: Group, offering: list[Channel]) -> Visibility:
+    """The rules in the order in which the catalog applies them."""
+    token_name, group_name = plain(token.name), plain(group.name)
+    if not offering:
+        fix = "take a name of 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
+        return Visibility(visible=False, rule=f"no channel offers a model named '{model}'", fix=fix)
+    inside = [channel for channel in offering if group.name in channel.groups]
+    first = word((inside or offering)[0].name)
+    if not inside:
+        by = ", ".join(plain(channel.name) for channel in offering)
+        fix = f"'tollkeeper channel edit {first} --group {word(','.join([*offering[0].groups, group.name]))}'"
+        if offering[0].groups:
+            command = f"token edit {word(token.name)} --group {word(offering[0].groups[0])}"
+            fix += f", or move the token: 'tollkeeper {command}'"
+        rule = f"token '{token_name}' is in group '{group_name}', for which no channel offers '{model}'; {by} does"
+        return Visibility(visible=False, rule=rule, fix=fix)
+    if not any(channel.enabled for channel in inside):
+        rule = f"every channel that offers '{model}' to group '{group_name}' is switched off"
+        return Visibility(visible=False, rule=rule, fix=f"'tollkeeper channel enable {first}'")
+    if not matches(model, group.models):
+        shows = ", ".join(plain(pattern) for pattern in group.models)
+        fix = f"'tollkeeper group edit {word(group.name)} --models ...' with it, or '*' for all"
+        return Visibility(
+            visible=False, rule=f"group '{group_name}' shows only {shows}; '{model}' does not fit", fix=fix
+        )
+    may = ", ".join(plain(pattern) for pattern in token.models)
+    fix = f"'tollkeeper token edit {word(token.name)} --models ...' with it, or '*' for all"
+    return Visibility(visible=False, rule=f"token '{token_name}' may use only {may}; '{model}' does not fit", fix=fix)

@@ -1,0 +1,52 @@
+"""Other machines that come with wrong tokens are kept waiting (``reliability.md`` T-01).
+
+Nobody guesses a token of 256 bits; what is spared is the work and the log. This machine's own programs are not counted:
+one with an old token must not keep the others out.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from math import ceil
+
+from gateway.domain.errors import RateLimited
+from gateway.web.connection_limits import is_own
+
+MOST = 10
+"""Failures of one address within ``SPAN_S`` seconds before it has to wait."""
+SPAN_S = 60.0
+KEPT = 1000
+"""Addresses that are remembered, those that failed last."""
+
+
+class AuthThrottle:
+    """Failures by address. ``mono`` gives seconds."""
+
+    def __init__(self, mono: Callable[[], float], own: Callable[[str], bool] = is_own) -> None:
+        self._mono = mono
+        self._own = own
+        self.heard: dict[str, deque[float]] = {}
+        """When each address failed lately; empty as long as all is well."""
+
+    def check(self, address: str) -> None:
+        """Raises RateLimited for an address that has failed too often."""
+        failures, now = self.heard.get(address), self._mono()
+        if failures is None:
+            return
+        while failures and failures[0] <= now - SPAN_S:
+            failures.popleft()
+        if not failures:
+            del self.heard[address]
+        elif len(failures) >= MOST:
+            wait_s = ceil(failures[0] + SPAN_S - now)
+            msg = f"{MOST} requests of your address had no valid token; come back in {wait_s} s with one"
+            raise RateLimited(msg, retry_after_s=float(wait_s))
+
+    def failed(self, address: str) -> None:
+        """A request of this address had no valid token."""
+        if self._own(address):
+            return
+        failures = self.heard.pop(address, None) or deque(maxlen=MOST)
+        failures.append(self._mono())
+        self.heard[address] = failures
+        if len(self.heard) > KEPT:
+            del self.heard[next(iter(self.heard))]

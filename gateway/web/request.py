@@ -1,0 +1,136 @@
+"""A request's head checked, its key found and its body taken in, each within its limits."""
+
+import asyncio
+
+from aiohttp import web
+
+from gateway.core.memory import Share
+from gateway.domain.errors import BadRequest, InvalidToken, Refused, TooLarge
+
+MAX_BODY = 32 << 20
+"""Bytes of a request body."""
+BODY_S = 60.0
+"""A body must be complete within this, however steadily it trickles."""
+GRACE_S = 5.0
+STEP_S = 1.0
+"""The timer is put off by no less."""
+LEAST_RATE = 1024
+"""Bytes a second that a body must bring on average once the grace is over."""
+
+_VERSIONS = ((1, 0), (1, 1))
+
+
+def check_head(request: web.BaseRequest) -> None:
+    """What the parser lets pass and a gateway should not (``reliability.md`` 2.2). Raises BadRequest or Refused."""
+    if request.version not in _VERSIONS:
+        raise BadRequest("only HTTP/1.0 and HTTP/1.1 are spoken here", code="http_version")
+    if request._message.url.absolute:  # noqa: SLF001 - the target as it came; the public URL is completed from Host
+        raise Refused("the request target must be a path, not a whole URL", code="wrong_host")
+    headers = request.headers
+    coding = headers.get("Transfer-Encoding")
+    if coding is not None and coding.strip().lower() != "chunked":
+        raise BadRequest("the only transfer coding taken is 'chunked'", code="transfer_encoding")
+    if len(headers.getall("Host", ())) > 1:
+        raise BadRequest("there is more than one Host header", code="wrong_host")
+
+
+def key_of(request: web.BaseRequest) -> str:
+    """The client's key: ``Authorization: Bearer``, ``api-key`` or ``x-api-key``; empty if there is none.
+
+    Raises InvalidToken for what is ambiguous or malformed.
+    """
+    headers = request.headers
+    given = headers.getall("Authorization", [])
+    if len(given) > 1:
+        raise InvalidToken("there is more than one Authorization header; send one")
+    if given:
+        scheme, _, key = given[0].partition(" ")
+        if scheme.lower() != "bearer":
+            raise InvalidToken("the Authorization header must be 'Bearer <token>'")
+        return key.strip()
+    return (headers.get("api-key") or headers.get("x-api-key") or "").strip()
+
+
+def check_json(request: web.BaseRequest) -> None:
+    """Raises Refused (``unsupported_media_type``) unless the body is plain JSON.
+
+    Tools leave the content type out now and then; a browser's simple request, which needs no permission of ours, never
+    says JSON. So a missing one passes only where no Origin is sent.
+    """
+    headers = request.headers
+    if "Content-Encoding" in headers:
+        msg = f"a compressed body ({headers['Content-Encoding'][:20]!a}) is not taken; send it as it is"
+        raise Refused(msg, code="unsupported_media_type")
+    kind = headers.get("Content-Type")
+    if kind == "application/json" or (kind is None and "Origin" not in headers):
+        return
+    media, *parameters = (kind or "").lower().split(";")
+    pairs = (parameter.partition("=") for parameter in parameters)
+    charsets = {value.strip().strip('"') for name, _, value in pairs if name.strip() == "charset"}
+    if media.strip() != "application/json" or not charsets <= {"", "utf-8", "utf8"}:
+        msg = "send the body as 'Content-Type: application/json' in UTF-8"
+        raise Refused(msg, code="unsupported_media_type")
+
+
+async def read_body(request: web.BaseRequest, share: Share) -> bytes:
+    """The whole body, counted into its share of the memory as it comes.
+
+    Raises TooLarge before reading what is declared too big, BadRequest (408) when it trickles, and Unavailable when all
+    bodies together are too large.
+    """
+    declared = request.content_length
+    if declared is not None and declared > MAX_BODY:
+        raise _too_large()
+    expected = request.headers.get("Expect")
+    if expected is not None and expected.strip().lower() != "100-continue":
+        raise BadRequest("the only expectation met here is '100-continue'", code="expectation_failed")
+    if request.content.is_eof():  # it came with the head, as most do
+        body = _whole(request.content.read_nowait())
+        share.grow(len(body))
+        return body
+    if expected is not None:
+        await _continue(request)
+    try:
+        return await _gather(request, share)
+    except TimeoutError as error:
+        msg = f"the body came too slowly: it must be complete within {BODY_S:.0f} s, at {LEAST_RATE} bytes a second"
+        raise BadRequest(msg, code="request_timeout") from error
+
+
+async def _gather(request: web.BaseRequest, share: Share) -> bytes:
+    """The body in its parts. One timer is put off as they come; a timer a part would cost more than reading it."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    parts: list[bytes] = []
+    size = 0
+    async with asyncio.timeout_at(_deadline(began, size)) as limit:
+        while part := await request.content.readany():
+            parts.append(part)
+            size += len(part)
+            if size > MAX_BODY:
+                raise _too_large()
+            share.grow(len(part))
+            deadline = _deadline(began, size)
+            if deadline - (limit.when() or 0) > STEP_S:
+                limit.reschedule(deadline)
+    return b"".join(parts)
+
+
+def _deadline(began: float, size: int) -> float:
+    """When the average rate falls below the least if nothing more comes, and in any case when the time is over."""
+    return began + min(BODY_S, GRACE_S + size / LEAST_RATE)
+
+
+def _whole(body: bytes) -> bytes:
+    if len(body) > MAX_BODY:
+        raise _too_large()
+    return body
+
+
+async def _continue(request: web.BaseRequest) -> None:
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"the body is larger than {MAX_BODY >> 20} MiB")
