@@ -1,8 +1,8 @@
 """Which channel a call goes to, from what is known of channels, conversations and retries.
 
-``routing`` makes the choice itself, ``retry`` decides what follows a failure. A conversation goes to the channel and key
-that answered it last, so that its prompt cache is used again. It is known by its token, its model and its messages up to
-the user's first. Bounded, in memory.
+``routing`` makes the choice itself, ``retry`` decides what follows a failure. A conversation goes to the channel and
+key that answered it last, so that its prompt cache is used again. It is known by its token, its model and its messages
+up to the user's first. Bounded, in memory.
 """
 
 from collections import OrderedDict

@@ -11,7 +11,7 @@ from gateway.core.json_body import fields_of, unmask
 from gateway.core.large_body import LARGE, LONG, LargeBody, read_large, slices
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import HEAD, TAIL
-from tests.core.test_body import SURROGATES, TEXT, VALUES
+from tests.core.test_json_body import SURROGATES, TEXT, VALUES
 
 PIECES = st.sampled_from(
     ["\\", '"', "\n", "\t", "é", "你", "😀", "\x7f", "\ue000", "a", "word ", "{[,:]}", "\ud800", "\udc00", "/", "\x00"]

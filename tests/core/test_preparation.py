@@ -1,6 +1,10 @@
-"""A large request reaches every channel exactly as a small one does, though its long strings are never looked at."""
+"""Large work is done in a thread of its own, one after another."""
 
+import asyncio
 import json
+import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -12,7 +16,7 @@ from gateway.core.allowance import effects_of, need_of
 from gateway.core.chat_request import ChatRequest, parse_chat_request, parse_large_chat_request
 from gateway.core.json_body import unmask
 from gateway.core.large_body import read_large
-from gateway.core.preparation import prepare_large
+from gateway.core.preparation import Worker, prepare_large
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.estimate import prompt_bound, prompt_tokens
@@ -23,6 +27,57 @@ from gateway.upstream.adapter import AttemptFailed, Learned, Order
 from gateway.upstream.output_limit import STANDARD_FIELDS
 from gateway.upstream.overrides import apply_overrides
 from tests.core import kit
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    made = Worker()
+    yield made
+    made.close()
+
+
+async def test_it_is_done_in_another_thread_while_the_loop_goes_on(worker: Worker) -> None:
+    done = threading.Event()
+    work = asyncio.ensure_future(worker.run(lambda: (done.wait(10), threading.current_thread())))
+    await asyncio.sleep(0.01)
+    assert not work.done()
+    done.set()
+    assert (await work)[1] is not threading.current_thread()
+
+
+async def test_one_thing_after_another(worker: Worker) -> None:
+    now, most = [0], [0]
+
+    def work() -> None:
+        now[0] += 1
+        most[0] = max(most[0], now[0])
+        time.sleep(0.002)
+        now[0] -= 1
+
+    await asyncio.gather(*(worker.run(work) for _ in range(10)))
+    assert most == [1]
+
+
+async def test_an_error_reaches_who_waits(worker: Worker) -> None:
+    def work() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await worker.run(work)
+
+
+async def test_what_nobody_waits_for_is_not_begun(worker: Worker) -> None:
+    go_on, begun = threading.Event(), []
+    first = asyncio.ensure_future(worker.run(lambda: go_on.wait(10)))
+    second = asyncio.ensure_future(worker.run(lambda: begun.append(2)))
+    await asyncio.sleep(0.01)
+    second.cancel()
+    await asyncio.wait([second])
+    go_on.set()
+    await first
+    await worker.run(lambda: begun.append(3))
+    assert begun == [3]
+
 
 LONG = HEAD + TAIL
 DATA = "QUJD" * 400

@@ -1,24 +1,30 @@
-"""The next channel of a call: by priority, then by weight, never one that was tried, and for reasons that are told."""
+"""Of several keys a free one is used, each as often as the other; one that rests waits for its turn."""
 
 import random
 from collections import Counter
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 from gateway.core.catalog import Route
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.routing import RouteChoice, SkippedRoute, choose
+from gateway.core.routing import RouteChoice, SkippedRoute, choose, pick, standing
 from gateway.domain.call import FailureKind
 from gateway.domain.units import ChannelId
 from tests.core.clocks import Mono
-from tests.core.kit import route
+from tests.core.kit import catalog, channel, route
+from tests.core.rig import Rig
+from tests.core.test_attempts import good, status
 
 NONE: frozenset[ChannelId] = frozenset()
+THREE = ("sk-the-first-key-aaaa", "sk-the-second-key-bbbb", "env:THIRD")
 
 
-def first(_: int) -> int:
-    return 0
+def keyed(name: str = "a", **fields: Any) -> Route:
+    """A channel of three keys, as the catalog has it."""
+    made = channel(name, groups=("home",), key=THREE[0], keys=THREE[1:], **fields)
+    return catalog(made).group_models("home")["m"].routes[0]
 
 
 @pytest.fixture
@@ -29,6 +35,124 @@ def mono() -> Mono:
 @pytest.fixture
 def health(mono: Mono) -> ChannelHealth:
     return ChannelHealth(mono, lambda: None)
+
+
+def limit(health: ChannelHealth, key: Route, seconds: float) -> None:
+    health.failed(key.key_id, FailureKind.RATE, "429", seconds)
+
+
+def test_each_key_is_a_way_of_its_own() -> None:
+    made = keyed()
+    assert [(one.channel.key, one.channel.keys, one.key_name) for one in made.keys] == [
+        (THREE[0], (), "1 …aaaa"),
+        (THREE[1], (), "2 …bbbb"),
+        (THREE[2], (), "3 env:THIRD"),
+    ]
+    assert len({one.key_id for one in made.keys}) == 3
+
+
+def test_a_single_key_makes_no_ways() -> None:
+    assert catalog(channel(groups=("home",))).group_models("home")["m"].routes[0].keys == ()
+
+
+def test_keys_share_alike(health: ChannelHealth) -> None:
+    chance, made = random.Random(3), keyed()
+    counts = Counter(pick(made, NONE, health, chance.randrange).key_name for _ in range(9_000))
+    assert all(abs(count - 3000) < 150 for count in counts.values())
+
+
+def test_a_resting_key_is_left_out_and_its_channel_is_not(health: ChannelHealth) -> None:
+    made = keyed()
+    limit(health, made.keys[0], 30)
+    assert health.state(made.channel).name == "ok"
+    assert {pick(made, NONE, health, lambda n, t=t: t % n).key_name[0] for t in range(9)} == {"2", "3"}  # type: ignore[misc]
+
+
+def test_with_all_keys_at_rest_the_channel_rests_as_long_as_the_first_to_return(health: ChannelHealth) -> None:
+    made = keyed()
+    for one, seconds in zip(made.keys, (30, 20, 40), strict=True):
+        limit(health, one, seconds)
+    state = health.state(made.channel)
+    assert (state.name, state.left_s) == ("cooling", 20)
+    chosen = choose([made], NONE, health, lambda _: 0)
+    assert (chosen.route, chosen.resting) == (made.keys[1], True)
+
+
+def test_with_all_keys_refused_the_channel_needs_attention(health: ChannelHealth) -> None:
+    made = keyed()
+    for one in made.keys:
+        health.failed(one.key_id, FailureKind.AUTH, "refused")
+    assert health.state(made.channel).name == "attention"
+    assert choose([made], NONE, health, lambda _: 0).route is None
+
+
+def test_tried_keys_are_not_tried_again(health: ChannelHealth) -> None:
+    made = keyed()
+    two = frozenset(one.key_id for one in made.keys[:2])
+    assert choose([made], two, health, lambda _: 0).route == made.keys[2]
+    limit(health, made.keys[2], 15)
+    assert choose([made], two, health, lambda _: 0).passed == (
+        SkippedRoute("a", "its other keys rest, one for 15 s", "cooling", 15),
+    )
+    all_three = frozenset(one.key_id for one in made.keys)
+    assert choose([made], all_three, health, lambda _: 0).passed == (SkippedRoute("a", "tried", "tried"),)
+
+
+def test_a_half_open_key_takes_one_trial(health: ChannelHealth, mono: Mono) -> None:
+    made = keyed()
+    limit(health, made.keys[0], 10)
+    mono.now += 10
+    with health.trying(made.channel.id, made.keys[0].key_id):
+        free, resting = standing(made, NONE, health)
+        assert ([one.key_name[0] for one in free], resting) == (["2", "3"], [(0.0, made.keys[0])])
+    assert len(standing(made, NONE, health)[0]) == 3
+
+
+def test_clearing_a_channel_clears_its_keys_and_clearing_a_key_only_itself(health: ChannelHealth) -> None:
+    made, other = keyed(), route("ab")
+    for one in made.keys:
+        limit(health, one, 30)
+    health.failed(other.channel.id, FailureKind.RATE, "429", 30)
+    health.clear(made.keys[1].key_id)
+    assert [health.state_of(one.key_id).name for one in made.keys] == ["cooling", "ok", "cooling"]
+    health.clear(made.channel.id)
+    assert [health.state_of(one.key_id).name for one in made.keys] == ["ok"] * 3
+    assert health.state(other.channel).name == "cooling"
+
+
+@pytest.mark.parametrize(("number", "state"), [(401, "attention"), (429, "cooling"), (402, "cooling")])
+async def test_a_call_goes_on_with_the_next_key(rig: Rig, number: int, state: str) -> None:
+    made = rig.channel("a", key=THREE[0], keys=THREE[1:])
+    rig.upstreams.on("a", status(number), good)
+    rig.channel("b", priority=-1)
+    await rig.call()
+    assert rig.upstreams.order == ["a", "a"]
+    assert [attempt.key for attempt in rig.record.attempts] == ["1 …aaaa", "2 …bbbb"]
+    assert rig.health.state(made).name == "ok"
+    assert rig.health.state_of(ChannelId("ch_a#1")).name == state
+
+
+async def test_a_server_s_failure_is_no_key_s_fault(rig: Rig) -> None:
+    rig.channel("a", key=THREE[0], keys=THREE[1:])
+    rig.upstreams.on("a", status(500))
+    rig.channel("b", priority=-1)
+    rig.upstreams.on("b", good)
+    await rig.call()
+    assert rig.upstreams.order == ["a", "b"]
+
+
+async def test_many_bad_keys_do_not_use_up_the_attempts(rig: Rig) -> None:
+    rig.channel("a", key=THREE[0], keys=THREE[1:])
+    rig.upstreams.on("a", status(401))
+    rig.channel("b", priority=-1)
+    rig.upstreams.on("b", good)
+    await rig.call()
+    assert rig.upstreams.order == ["a", "a", "a", "b"]
+    assert not any(key in str(rig.record) for key in THREE[:2])
+
+
+def first(_: int) -> int:
+    return 0
 
 
 def tried(*routes: Route) -> frozenset[ChannelId]:

@@ -1,21 +1,152 @@
-"""From a call as it ended to its record, which is also its charge."""
+"""What a call used: reported, partly reported, estimated or nothing, and never made better than it was."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
+from gateway.core.allowance import effects_of, need_of
 from gateway.core.call import Call, Visit
-from gateway.core.settlement import billed_unseen, outcome_of, record_of
+from gateway.core.settlement import LEARN_FIRST, Meter, billed_unseen, outcome_of, record_of
 from gateway.domain.call import Attempt, FailureKind, Outcome
+from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, InternalError, UpstreamError, UpstreamTimeout
+from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.domain.group import Group
 from gateway.domain.price import Price, Rates, Tier
 from gateway.domain.units import MILLION, CallId, Nanos
-from gateway.domain.usage import Usage, UsageSource
+from gateway.domain.usage import NOTHING, Usage, UsageSource
+from gateway.upstream.adapter import AnswerStream, Order, Whole
+from gateway.upstream.dialects import adapter
+from gateway.upstream.output_counter import OutputCounter
 from tests.core import kit
 from tests.core.clocks import NOON
-from tests.core.ends import FakeClient
+from tests.core.ends import FakeClient, counts, says
+
+UP = kit.channel()
+SAID = estimate("Hello there.")
+REPORTED = Usage(input=9, output=12, source=UsageSource.REPORTED)
 
 
-def call(**fields: object) -> Call:
+def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Call:
+    visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=0.0)
+    asked = kit.ask(messages=[{"role": "user", "content": prompt}], **fields)
+    made = Call(visit, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
+    made.take_route(kit.route(channel.name), "", 1)
+    made.need = need_of(asked, effects_of([(channel, channel.models[0])]), kit.PRICE, MILLION)
+    return made
+
+
+def answer(text: str, reported: Usage | None) -> Whole:
+    tally = OutputCounter()
+    if text:
+        tally.add(text)
+    return Whole(body=b"{}", reported=reported, finish="stop", upstream_id="up", tally=tally)
+
+
+def stream(*events: bytes) -> AnswerStream:
+    order = Order(fields=kit.ask(stream=True).fields, model="m", stream=True)
+    made = adapter(UP.dialect).stream(order, UP)
+    for event in events:
+        made.feed(event)
+    return made
+
+
+def test_what_was_reported_counts() -> None:
+    assert Meter().whole(call(), answer("Hello there.", REPORTED)) == REPORTED
+
+
+def test_reported_zeros_are_true_if_nothing_came() -> None:
+    zeros = Usage(source=UsageSource.REPORTED)
+    assert Meter().whole(call(), answer("", zeros)) == zeros
+
+
+@pytest.mark.parametrize("reported", [None, Usage(source=UsageSource.REPORTED)])
+def test_what_was_not_reported_is_estimated(reported: Usage | None) -> None:
+    found = Meter().whole(call(), answer("Hello there.", reported))
+    assert found.source is UsageSource.ESTIMATED
+    assert (found.input, found.output) == (prompt_tokens(call().asked.fields), SAID)
+
+
+def test_a_stream_is_the_same() -> None:
+    made = call()
+    assert Meter().stream(made, stream(says("Hello"), counts(9, 12))).output == 12
+    assert Meter().stream(made, stream(says("Hello there."))).source is UsageSource.ESTIMATED
+
+
+def test_a_broken_call_of_which_nothing_came_used_nothing() -> None:
+    made = call()
+    assert Meter().broken(made) == NOTHING
+    made.answer = stream(says("Hello"))
+    assert Meter().broken(made) == NOTHING
+
+
+def broken(*events: bytes) -> Usage:
+    made = call()
+    made.answer, made.content_sent = stream(*events), True
+    return Meter().broken(made)
+
+
+def test_a_broken_stream_is_charged_for_prompt_and_received_output() -> None:
+    found = broken(says("Hello there."))
+    assert found == Usage(input=prompt_tokens(call().asked.fields), output=SAID, source=UsageSource.ESTIMATED)
+
+
+@pytest.mark.parametrize(("reported", "output"), [(1, SAID), (700, 700)])
+def test_a_broken_stream_is_charged_at_least_what_was_reported(reported: int, output: int) -> None:
+    found = broken(says("Hello there."), counts(1000, reported))
+    assert (found.input, found.output, found.source) == (1000, output, UsageSource.PARTIAL)
+
+
+def test_a_call_given_up_at_work_is_charged_its_prompt() -> None:
+    found = Meter().unanswered(call())
+    assert (found.input, found.output, found.source) == (prompt_tokens(call().asked.fields), 0, UsageSource.ESTIMATED)
+
+
+def test_estimates_are_corrected_by_what_that_channel_reports() -> None:
+    meter, prompt = Meter(), ("word" + 20 * " ") * 100
+    plain = meter.prompt(call(prompt))
+    for _ in range(LEARN_FIRST):
+        meter.whole(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=2 * plain)))
+    assert 1.4 * plain < meter.prompt(call(prompt)) < 2 * plain
+    assert meter.prompt(call(prompt, kit.channel("other"))) == plain
+
+
+def test_after_the_first_calls_few_are_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimating a large prompt costs more than all the rest of its call."""
+    meter = Meter()
+    learned: list[str] = []
+    monkeypatch.setattr(meter.calibration, "learn", lambda channel, model, **_: learned.append(model))
+    for _ in range(200):
+        meter.whole(call(), answer("x", REPORTED))
+    assert LEARN_FIRST <= len(learned) <= LEARN_FIRST + 200 // 16
+
+
+LONG = "Hello there, all of you. " * 20
+
+
+@pytest.mark.parametrize("reported", [None, Usage(input=9, output=400, source=UsageSource.PARTIAL)])
+def test_no_estimate_is_above_the_cap_that_the_upstream_was_given(reported: Usage | None) -> None:
+    assert estimate(LONG) > 50
+    assert Meter().whole(call(max_tokens=50), answer(LONG, reported)).output == 50
+    assert Meter().whole(call(max_tokens=50, n=2), answer(LONG, reported)).output == 100
+    assert Meter().whole(call(), answer(LONG, reported)).output == estimate(LONG)
+
+
+def test_a_broken_stream_is_not_estimated_above_its_cap() -> None:
+    made = call(max_tokens=50)
+    made.answer, made.content_sent = stream(says(LONG)), True
+    assert Meter().broken(made).output == 50
+
+
+def test_no_estimate_of_a_prompt_is_above_what_was_held_for_it() -> None:
+    meter, prompt = Meter(), "a b c d e f g h " * 40
+    for _ in range(LEARN_FIRST):
+        meter.whole(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=5_000)))
+    assert meter.prompt(call(prompt)) == call(prompt).need.input
+
+
+def settled_call(**fields: object) -> Call:
     """A call that began at second 100."""
     visit = Visit(id=CallId("req_1"), key="secret", app="curl", retry=1, ts=NOON, began=100.0)
     made = Call(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
@@ -29,7 +160,9 @@ USAGE = Usage(input=1000, cached=600, output=200, reasoning=50, source=UsageSour
 
 
 def test_a_record_keeps_what_is_known() -> None:
-    found = call(usage=USAGE, finish="stop", upstream_id="up-1", marks=("no_done",), first_byte=100.25, overhead_us=321)
+    found = settled_call(
+        usage=USAGE, finish="stop", upstream_id="up-1", marks=("no_done",), first_byte=100.25, overhead_us=321
+    )
     found.take_route(kit.route("up", "m=m-2026"), "priority 0", 1)
     record = record_of(found, 200, mono=101.5)
     assert (record.id, record.ts, record.ms, record.ttft, record.overhead) == ("req_1", NOON, 1500, 250, 321)
@@ -41,7 +174,7 @@ def test_a_record_keeps_what_is_known() -> None:
 
 def test_the_cost_is_that_of_the_usage_at_the_price_of_the_call() -> None:
     price = Price(model="m", input=Nanos(3_000_000_000), cached_input=Nanos(300_000_000), output=Nanos(15_000_000_000))
-    record = record_of(call(usage=USAGE, price=price), 200, mono=101.0)
+    record = record_of(settled_call(usage=USAGE, price=price), 200, mono=101.0)
     assert record.cost == 4_380_000
     assert record.rates == Rates(3_000_000_000, 300_000_000, 3_000_000_000, 15_000_000_000, 0, MILLION)
 
@@ -53,18 +186,20 @@ def test_the_groups_multiplier_and_the_tier_are_kept_in_the_record() -> None:
         output=Nanos(0),
         tiers=(Tier(above=500, input=Nanos(2 * MILLION), output=Nanos(0)),),
     )
-    record = record_of(call(usage=USAGE, price=price, group=Group(name="g", multiplier=1_500_000)), 200, mono=101.0)
+    record = record_of(
+        settled_call(usage=USAGE, price=price, group=Group(name="g", multiplier=1_500_000)), 200, mono=101.0
+    )
     assert (record.cost, record.rates) == (3000, Rates(2 * MILLION, 2 * MILLION, 2 * MILLION, 0, 0, 1_500_000))
 
 
 def test_an_unpriced_call_has_no_rates() -> None:
-    record = record_of(call(usage=USAGE, price=None), 200, mono=101.0)
+    record = record_of(settled_call(usage=USAGE, price=None), 200, mono=101.0)
     assert (record.cost, record.rates, record.input) == (0, None, 1000)
 
 
 def test_a_call_that_used_nothing_costs_nothing_even_at_a_price_per_call() -> None:
     price = Price(model="m", input=Nanos(1), output=Nanos(1), per_call=Nanos(10**9))
-    record = record_of(call(price=price), 502, mono=101.0)
+    record = record_of(settled_call(price=price), 502, mono=101.0)
     assert (record.cost, record.rates) == (0, None)
 
 
@@ -72,7 +207,7 @@ def test_a_call_that_used_nothing_costs_nothing_even_at_a_price_per_call() -> No
     ("billed", "charged", "possible"), [(True, False, 777), (False, False, 0), (True, True, 0), (False, True, 0)]
 )
 def test_possible_cost_is_what_was_held_for_what_was_not_charged(billed: bool, charged: bool, possible: int) -> None:
-    found = call(attempts=[Attempt(channel="up", billed=billed)])
+    found = settled_call(attempts=[Attempt(channel="up", billed=billed)])
     found.held = Nanos(777)
     if charged:
         found.usage = USAGE
@@ -81,24 +216,24 @@ def test_possible_cost_is_what_was_held_for_what_was_not_charged(billed: bool, c
 
 def test_foreign_texts_are_made_harmless_and_short() -> None:
     error = UpstreamError("\x1b[31m" + "x" * 1000, code="upstream_error")
-    record = record_of(call(error=error, finish="\n" * 99, upstream_id="\u202e" * 999), 502, mono=101.0)
+    record = record_of(settled_call(error=error, finish="\n" * 99, upstream_id="\u202e" * 999), 502, mono=101.0)
     assert all(text.isprintable() for text in (record.error, record.finish, record.upstream_id))
     assert (len(record.error), len(record.finish), len(record.upstream_id)) == (300, 32, 0)
 
 
 def test_no_key_and_no_text_of_the_call_is_kept() -> None:
-    record = record_of(call(usage=USAGE), 200, mono=101.0)
+    record = record_of(settled_call(usage=USAGE), 200, mono=101.0)
     assert "secret" not in repr(record)
     assert "Say hello" not in repr(record)
 
 
 def test_a_clock_that_steps_back_gives_no_negative_times() -> None:
-    record = record_of(call(first_byte=99.0), 200, mono=98.0)
+    record = record_of(settled_call(first_byte=99.0), 200, mono=98.0)
     assert (record.ms, record.ttft) == (0, 0)
 
 
 def test_left_out_parameters_are_marked() -> None:
-    assert record_of(call(dropped=("seed", "top_k")), 200, mono=101.0).marks == ("dropped=seed,top_k",)
+    assert record_of(settled_call(dropped=("seed", "top_k")), 200, mono=101.0).marks == ("dropped=seed,top_k",)
 
 
 def gone() -> FakeClient:
@@ -123,7 +258,7 @@ def gone() -> FakeClient:
     ],
 )
 def test_how_a_call_ended(fields: dict[str, object], outcome: Outcome) -> None:
-    assert outcome_of(call(**fields)) is outcome
+    assert outcome_of(settled_call(**fields)) is outcome
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))

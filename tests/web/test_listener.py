@@ -1,16 +1,126 @@
-"""Listeners close what is idle at once and the rest behind its answer."""
+"""Connections are counted before they are taken, and those that are too many are turned away with an answer."""
 
 import asyncio
+import errno
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
+import pytest
 from aiohttp import web
 
+from gateway.domain.settings import Settings
 from gateway.web.connection import Connection
-from gateway.web.listener import Listener
+from gateway.web.connection_limits import ConnectionLimits
+from gateway.web.listener import AGAIN_S, LINGERING, Acceptor, Listener, listening
 from gateway.web.response import Response
-from tests.fakes.client import read_answer
-from tests.web.door import opened, until
+from tests.fakes.client import Answer, Client, read_answer
+from tests.web.door import new_id, opened, until
+
+
+async def quick(_: web.BaseRequest) -> Response:
+    return Response(b"{}")
+
+
+async def test_a_flood_is_answered_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Also those that have sent their request before anybody looked."""
+    crowd = ConnectionLimits(Settings, most=lambda: 10)
+    async with opened(quick, crowd) as (client, listener):
+        kept = [await client.connect() for _ in range(10)]
+        await until(lambda: len(listener.connections) == 10)
+
+        async def come() -> Answer:
+            peer = await client.connect()
+            await peer.write(client.request("POST", "/", b"x" * 1000))
+            answer = await read_answer(peer)
+            peer.close()
+            return answer
+
+        answers = await asyncio.gather(*(come() for _ in range(LINGERING)))
+        assert {answer.refusal for answer in answers} == {(503, "overloaded", None)}
+        assert len([r for r in caplog.records if "turned away" in r.getMessage()]) == 1
+        kept.pop().close()
+        await until(lambda: crowd.open == 9)
+        assert (await client.get("/")).status == 200
+
+
+async def test_more_are_turned_away_than_may_linger() -> None:
+    crowd = ConnectionLimits(Settings, most=lambda: 1)
+    async with opened(quick, crowd) as (client, _):
+        await client.connect()
+        await until(lambda: crowd.open == 1)
+        silent = [await client.connect() for _ in range(3 * LINGERING)]
+        for peer in silent:
+            assert (await read_answer(peer)).status == 503
+
+
+async def test_a_full_table_of_files_neither_ends_it_nor_makes_it_spin(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = asyncio.get_running_loop()
+    accept, tries = loop.sock_accept, []
+
+    async def full_at_first(sock: socket.socket) -> tuple[socket.socket, object]:
+        tries.append(loop.time())
+        if len(tries) <= 3:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await accept(sock)
+
+    monkeypatch.setattr(loop, "sock_accept", full_at_first)
+    async with opened(quick) as (client, _):
+        assert (await client.get("/")).status == 200
+    assert all(later - earlier >= AGAIN_S * 0.9 for earlier, later in pairwise(tries[:4]))
+    assert [record.getMessage() for record in caplog.records] == [
+        "the system has no room for more connections: Too many open files"
+    ]
+
+
+async def test_a_connection_that_is_lost_at_once_is_not_counted() -> None:
+    crowd = ConnectionLimits(Settings)
+    async with opened(quick, crowd) as (client, listener):
+        for _ in range(20):
+            (await client.connect()).reset()
+        assert (await client.get("/")).status == 200
+        await until(lambda: not listener.connections)
+        assert crowd.open == 0
+
+
+async def test_closed_it_accepts_no_more_and_keeps_what_it_has() -> None:
+    crowd = ConnectionLimits(Settings)
+    listener = Listener(quick, crowd, new_id)
+    acceptor = Acceptor(await listening("127.0.0.1", 0), listener)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(acceptor.run())
+        client = Client(acceptor.port)
+        peer = await client.connect()
+        await until(lambda: crowd.open == 1)
+        acceptor.close()
+        await asyncio.sleep(0.01)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", acceptor.port), 1)
+        await peer.write(client.request("GET", "/"))
+        assert (await read_answer(peer)).status == 200
+        peer.close()
+        await until(lambda: crowd.open == 0)
+    await listener.shutdown(0.05)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "", "0.0.0.0"])
+async def test_it_listens_at_every_address_of_its_host(host: str) -> None:
+    sockets = await listening(host, 0)
+    try:
+        assert sockets
+        assert len({sock.family for sock in sockets}) == len(sockets)
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+async def test_a_port_in_use_is_an_error_and_leaves_nothing_open() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(OSError, match="in use") as caught:
+        await listening("localhost", other.getsockname()[1])
+    assert caught.value.errno == errno.EADDRINUSE
 
 
 class Held:
@@ -33,10 +143,6 @@ class Held:
         self.asked.set()
         await self.go_on.wait()
         return Response(await request.content.read() or b"{}")
-
-
-async def quick(_: web.BaseRequest) -> Response:
-    return Response(b"{}")
 
 
 async def test_an_idle_connection_is_closed_at_once() -> None:
