@@ -4,7 +4,7 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
-RULES := tests/test_layers.py tests/test_mirror.py tests/test_sizes.py
+RULES := tests/test_documents.py tests/test_layers.py tests/test_mirror.py tests/test_sizes.py
 
 # The newest Python of at least 3.11 that can make virtual environments; one that cannot is named in the error.
 PYTHON ?= $(shell \
@@ -16,10 +16,10 @@ PYTHON ?= $(shell \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format lock clean build dist
+.PHONY: help run test check format references lock clean build dist
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.stamp-run ## start tollkeeper (ARGS="..." for a command)
 	@$(BIN)/python cli.py $(ARGS)
@@ -27,7 +27,7 @@ run: $(VENV)/.stamp-run ## start tollkeeper (ARGS="..." for a command)
 test: $(VENV)/.stamp-dev ## run the tests (ARGS="..." for pytest)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
-check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes
+check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes, documents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(if $(wildcard cli.py),,gateway tui tests)
@@ -45,7 +45,10 @@ format: $(VENV)/.stamp-dev ## format, and fix what ruff can fix
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-lock: $(BIN)/python ## pin the requirements anew from pyproject.toml (UPGRADE=--upgrade for newer ones)
+references: $(VENV)/.stamp-dev ## rewrite docs/reference from the code
+	@$(BIN)/python -m docs.generate
+
+lock: $(BIN)/python ## pin the requirements of pyproject.toml (UPGRADE=--upgrade for newer ones)
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
 	$(BIN)/python -m venv "$$tools" && "$$tools/bin/pip" install --quiet uv && \
 	compile() { "$$tools/bin/uv" pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes \
@@ -53,7 +56,7 @@ lock: $(BIN)/python ## pin the requirements anew from pyproject.toml (UPGRADE=--
 	compile --output-file requirements.txt && \
 	compile --constraint requirements.txt --extra dev --extra build --output-file requirements-dev.txt
 
-clean: ## forget the virtual environment and every cache
+clean: ## remove the virtual environment and every cache
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,4 +1,4 @@
-"""The root of the command line: fast, helpful, and true to the README."""
+"""The root of the command line: fast and helpful."""
 
 import os
 import re
@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -19,8 +18,6 @@ from tests.commands.program import PROGRAM, environment, serving, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS, TOKEN
 from tests.house import ROOT
-
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_version() -> None:
@@ -100,35 +97,6 @@ def test_a_bug_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.commands.server._print", lambda _view: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run("status", control=Control({"GET /status": STATUS}))
-
-
-def commands_of(text: str) -> Iterator[list[str]]:
-    """The command lines of a document: what follows ``tollkeeper`` in its code."""
-    code = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    inline = re.findall(r"`(tollkeeper [^`]+)`", text)
-    for line in [*"\n".join(code).replace("\\\n", " ").splitlines(), *inline]:
-        for found in re.finditer(r"(?:^|[\s|(])tollkeeper((?: [^\s|)#]+)*)", line):
-            yield found[1].split()
-
-
-@pytest.mark.parametrize("words", sorted(set(map(tuple, commands_of(README)))), ids=" ".join)
-def test_every_command_of_the_readme_exists(words: tuple[str, ...]) -> None:
-    command: click.Command = cli.tollkeeper
-    with click.Context(command) as ctx:
-        for word in words:
-            if not isinstance(command, click.Group) or word.startswith("-"):
-                break
-            found = command.get_command(ctx, word)
-            assert found is not None, word
-            command = found
-        known = {name for param in command.get_params(ctx) for name in (*param.opts, *param.secondary_opts)}
-    given = {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}
-    assert given <= known | {"--version"}
-
-
-def test_the_readme_has_the_table_of_exit_codes() -> None:
-    for code, meaning in MEANINGS.items():
-        assert f"| {int(code)} | {meaning} |" in README
 
 
 @pytest.mark.bench
