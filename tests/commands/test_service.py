@@ -32,7 +32,7 @@ class Stand:
 @pytest.fixture(autouse=True)
 def _stand(monkeypatch: pytest.MonkeyPatch) -> None:
     stand = Stand()
-    monkeypatch.setattr(service, "keeper", lambda: stand)
+    monkeypatch.setattr(service, "service_manager", lambda: stand)
 
 
 def test_installed_shown_and_removed() -> None:

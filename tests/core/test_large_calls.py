@@ -155,7 +155,7 @@ async def test_an_ordinary_body_is_read_at_once(up: Rig, size: int, monkeypatch:
         read.append(len(data))
         return parse_large_chat_request(data)
 
-    monkeypatch.setattr("gateway.core.pipeline.asked_large", seen)
+    monkeypatch.setattr("gateway.core.pipeline.parse_large_chat_request", seen)
     up.channel()
     data = body(b'"' + b"x" * (size - len(body(b'""'))) + b'"')
     await up.run(data)

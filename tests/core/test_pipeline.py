@@ -165,7 +165,7 @@ async def test_watchers_are_told_of_beginning_and_end(up: Rig) -> None:
     with up.bus.watch() as watcher:
         await up.call()
         batch = await watcher.take(0)
-    assert [type(notice).__name__ for notice in batch.notices] == ["Started", "Settled"]
+    assert [type(notice).__name__ for notice in batch.notices] == ["StartedNotice", "SettledNotice"]
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ async def test_where_nothing_is_a_body_changes_nothing(
 
 
 async def test_another_machine_without_a_token_is_kept_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "Knocks", partial(AuthThrottle, own=lambda _: False))
+    monkeypatch.setattr(app, "AuthThrottle", partial(AuthThrottle, own=lambda _: False))
     async with running(tmp_path) as gateway:
         for _ in range(MOST):
             assert (await ask(gateway, "GET", "/v1/models", authorization="Bearer nothing")).status == 401
