@@ -18,7 +18,7 @@ from gateway.commands.exit_codes import MEANINGS
 from gateway.domain.errors import GatewayError
 from gateway.domain.settings import Settings
 from gateway.upstream.vendors import PRESETS
-from gateway.web.error_responses import body_of, retry_headers, status_of
+from gateway.web.error_responses import body_of, retry_headers
 from tui.actions import ACTIONS, KEY_NAMES, PAGES, Action
 from tui.widgets.help import FILTER, MOVES
 
@@ -169,7 +169,7 @@ def _meaning(option: click.Option) -> str:
 
 def errors() -> str:
     """The codes that clients of ``/v1`` can meet, with status, type and whether another try helps."""
-    rows = sorted(((status_of(_example(row)), row) for row in ERRORS), key=lambda pair: pair[0])
+    rows = sorted(((_example(row).http_status, row) for row in ERRORS), key=lambda pair: pair[0])
     return "\n".join(
         [
             INTRODUCTIONS["errors"],

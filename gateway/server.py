@@ -54,7 +54,6 @@ from gateway.upstream.redaction.redaction import LogFilter
 from gateway.upstream.upstreams import Upstreams
 from gateway.v1.app import Surface
 from gateway.web.connection_limits import ConnectionLimits
-from gateway.web.error_responses import status_of
 from gateway.web.listener import Acceptor, Listener, listening
 
 _log = logging.getLogger("tollkeeper")
@@ -231,7 +230,6 @@ def _pipeline(engine: Engine) -> Pipeline:
             answers=engine.answers,
             clock=engine.clock,
             worker=engine.worker,
-            status_of=status_of,
         )
     )
 

@@ -11,7 +11,6 @@ import msgspec
 from gateway.client import doctor_checks
 from gateway.client.control import ControlClient
 from gateway.client.doctor_checks import START, Case, CheckFailed, check_everything
-from gateway.client.request import status_of
 from gateway.domain.advice import advice
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain, word
@@ -56,7 +55,7 @@ async def _answered(name: str, question: Callable[[Case], Awaitable[str]], case:
         text = plain(ill.text.removesuffix(f"; {ill.fix}"), TEXT_LIMIT)
         return Step(name=name, result="fail", text=text, fix=ill.fix, code=ill.code, status=ill.status)
     except GatewayError as error:
-        text, status = plain(error.message, TEXT_LIMIT), status_of(error)
+        text, status = plain(error.message, TEXT_LIMIT), error.http_status
         return Step(name=name, result="fail", text=text, fix=_fix(error, case), code=error.code, status=status)
 
 

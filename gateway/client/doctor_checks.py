@@ -15,10 +15,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.client.request import kind_of, status_of
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP, PublicApi, public_api
 from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, RouteView, Why
-from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
+from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, error_class
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
@@ -146,7 +145,7 @@ _LIMITS = {"concurrent": "calls at once", "streams": "streams at once"}
 async def check_quota(case: Case) -> str:
     """Whether there is money, and a price."""
     for obstacle in _obstacles(case.why):
-        if obstacle.code == UNPRICED or issubclass(kind_of(obstacle.status, obstacle.code), QuotaExceeded):
+        if obstacle.code == UNPRICED or issubclass(error_class(obstacle.status, obstacle.code), QuotaExceeded):
             raise _ill(obstacle)
     price = case.why.price
     if price is None:
@@ -160,7 +159,7 @@ async def check_quota(case: Case) -> str:
 async def check_limits(case: Case) -> str:
     """Whether token and group may call now."""
     for obstacle in _obstacles(case.why):
-        if issubclass(kind_of(obstacle.status, obstacle.code), RateLimited):
+        if issubclass(error_class(obstacle.status, obstacle.code), RateLimited):
             raise _ill(obstacle)
     told = [
         f"{party.kind} '{plain(party.name)}' has {', '.join(map(_left, party.limits))}"
@@ -321,5 +320,5 @@ def _spared(host: str, rule: str) -> bool:
 
 
 def _unanswered(name: str, error: GatewayError) -> Step:
-    text, status = plain(error.message, TEXT_LIMIT), status_of(error)
+    text, status = plain(error.message, TEXT_LIMIT), error.http_status
     return Step(name=name, result="fail", text=text, fix=START, code=error.code, status=status)

@@ -6,64 +6,12 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from gateway.client.http import TIMEOUT_S, Address, HttpAnswer, HttpRequest, request
-from gateway.domain.errors import (
-    AnswerMemoryFull,
-    BadRequest,
-    Conflict,
-    GatewayError,
-    InternalError,
-    InvalidToken,
-    NoChannel,
-    NotFound,
-    QuotaExceeded,
-    RateLimited,
-    Refused,
-    TooLarge,
-    Unavailable,
-    UpstreamError,
-    UpstreamTimeout,
-)
+from gateway.domain.errors import BadRequest, GatewayError, InternalError, error_class
 from gateway.domain.text import plain
 from gateway.runfile import Endpoint
 
 Value = TypeVar("Value")
 Body = msgspec.Struct | dict[str, Any]
-
-_BY_STATUS: dict[int, type[GatewayError]] = {
-    400: BadRequest,
-    401: InvalidToken,
-    402: UpstreamError,
-    403: Refused,
-    404: NotFound,
-    405: BadRequest,
-    409: Conflict,
-    413: TooLarge,
-    415: Refused,
-    421: Refused,
-    429: RateLimited,
-    500: InternalError,
-    502: UpstreamError,
-    503: Unavailable,
-    504: UpstreamTimeout,
-}
-_BY_CODE: dict[str, type[GatewayError]] = {
-    kind.default_code: kind
-    for kind in (
-        AnswerMemoryFull,
-        Conflict,
-        NoChannel,
-        NotFound,
-        QuotaExceeded,
-        RateLimited,
-        Unavailable,
-        UpstreamError,
-        UpstreamTimeout,
-    )
-}
-_BY_CODE |= dict.fromkeys(("account_suspended", "group_quota_exceeded", "token_quota_exceeded"), QuotaExceeded)
-
-_STATUSES: dict[type, int] = {kind: status for status, kind in reversed(_BY_STATUS.items())}
-_STATUSES |= {UpstreamError: 502, QuotaExceeded: 429, NoChannel: 503}
 
 
 class Caller:
@@ -146,7 +94,7 @@ def error_of(status: int, body: bytes) -> GatewayError:
         refusal = msgspec.json.decode(body, type=_Refused).error
     except (msgspec.DecodeError, UnicodeDecodeError):
         refusal = _Refusal(message=f"the server answered with status {status}")
-    kind = kind_of(status, refusal.code or "")
+    kind = error_class(status, refusal.code or "")
     return kind(refusal.message, code=refusal.code or "", param=refusal.param, details=refusal.gateway)
 
 
@@ -156,16 +104,6 @@ def encoded(body: Body) -> bytes:
         return msgspec.json.encode(body)
     except UnicodeEncodeError as exc:
         raise _no_text(exc) from exc
-
-
-def kind_of(status: int, code: str) -> type[GatewayError]:
-    """The class of a refusal, by its code, else by its status."""
-    return _BY_CODE.get(code) or _BY_STATUS.get(status, GatewayError)
-
-
-def status_of(error: GatewayError) -> int:
-    """The status that stands for an error's class."""
-    return next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), 500)
 
 
 def segment(text: str) -> str:

@@ -6,13 +6,13 @@ import click
 
 from gateway.client.control import ControlClient
 from gateway.client.doctor import examine
-from gateway.client.request import kind_of
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Quit, exit_for
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import fit, out, out_json_list
 from gateway.commands.session import run
+from gateway.domain.errors import error_class
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 from gateway.domain.views import Step
@@ -71,7 +71,9 @@ def doctor(token: str | None, model: str, *, as_json: bool) -> None:
         out_json_list(steps)
     for step in steps:
         if step.result == "fail":
-            raise Quit(f"{step.name}: {step.text}; {step.fix}", exit_for(kind_of(step.status, step.code), step.code))
+            raise Quit(
+                f"{step.name}: {step.text}; {step.fix}", exit_for(error_class(step.status, step.code), step.code)
+            )
 
 
 def _print(step: Step) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import click
 
-from gateway.client.request import kind_of
 from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
@@ -13,6 +12,7 @@ from gateway.commands.options import json_option, now
 from gateway.commands.output import out, out_json, out_pairs, table
 from gateway.commands.session import run
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
+from gateway.domain.errors import error_class
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
 from gateway.domain.views import BudgetView
@@ -70,7 +70,7 @@ def why(
             out("\n" + table(found.routes, COLUMNS))
     if not found.works:
         refused = f"a call would be refused with {found.status} {found.code}: {found.fix or found.message}"
-        raise Quit(refused, exit_for(kind_of(found.status, found.code), found.code))
+        raise Quit(refused, exit_for(error_class(found.status, found.code), found.code))
 
 
 def _pairs(found: Why) -> Iterator[tuple[str, str]]:

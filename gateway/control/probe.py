@@ -24,7 +24,6 @@ from gateway.domain.views import Step
 from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.http.reachability import Reachability, Stage
 from gateway.upstream.overrides import apply_overrides
-from gateway.web.error_responses import status_of
 
 OUTPUT_CAP = 16
 BODY_LIMIT = 1 << 20
@@ -193,7 +192,7 @@ def _unlisted(name: str, way: str, error: UpstreamError, key: str) -> Step:
     fix = f"'tollkeeper channel test {word(name)}' tries it again"
     if error.kind is FailureKind.AUTH:
         fix = advice(error, channel=name, key=key)
-    return Step(name=f"channel {name}", result="fail", text=message, fix=fix, code=error.code, status=status_of(error))
+    return Step(name=f"channel {name}", result="fail", text=message, fix=fix, code=error.code, status=error.http_status)
 
 
 def _way(contact: Reachability | None, now: Millis) -> str:

@@ -28,7 +28,6 @@ from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
-from gateway.web.error_responses import status_of
 
 PROMPT_TOKENS = 1000
 """Input tokens of the call that is thought of, if nothing else is said."""
@@ -90,7 +89,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         max_tokens=wanted.max_tokens,
         stream=wanted.stream,
         works=error is None,
-        status=200 if error is None else status_of(error),
+        status=200 if error is None else error.http_status,
         code=error.code if error is not None else "",
         message=error.message if error is not None else _way(found, group),
         fix=_fix(error, seen, wanted, routes) if error is not None else "",
@@ -144,7 +143,7 @@ def _then(error: GatewayError | None, wanted: PlannedCall) -> Obstacle | None:
     if error is None:
         return None
     fix = advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model)
-    return Obstacle(status=status_of(error), code=error.code, message=error.message, fix=fix)
+    return Obstacle(status=error.http_status, code=error.code, message=error.message, fix=fix)
 
 
 def _price_state(price: Price | None) -> str:

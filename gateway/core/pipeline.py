@@ -65,8 +65,6 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     answers: AnswerMemory
     clock: Clock
     worker: Worker
-    status_of: Callable[[GatewayError], int]
-    """The HTTP status of an error, for records."""
 
 
 class Pipeline:
@@ -94,7 +92,7 @@ class Pipeline:
         """Record a call that is turned away; the error learns how its token's limits stand."""
         if token is not None:
             error.readings = self._.limiter.readings(self._.catalog().binding(token, model))
-        self._refusals.note(visit, error, self._.status_of(error), token, model)
+        self._refusals.note(visit, error, error.http_status, token, model)
 
     async def run(self, visit: Visit, token: Token, body: bytes, client: Client) -> None:
         """One call. Raises GatewayError while the client has no byte of an answer, later ends the stream with it."""
@@ -250,7 +248,7 @@ class Pipeline:
         if (stream := call.answer) is not None:
             call.finish, call.upstream_id, call.marks = stream.finish, stream.upstream_id, stream.marks
         gone = call.outcome is Outcome.CLIENT_CLOSED or call.error is None
-        status = GONE if gone or call.error is None else self._.status_of(call.error)
+        status = GONE if gone or call.error is None else call.error.http_status
         self._.bus.settled(self._settle(call, ticket, status))
 
     def _settle(self, call: Call, ticket: Ticket, status: int, *, soon: bool = False) -> Record:

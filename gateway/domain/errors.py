@@ -1,4 +1,4 @@
-"""The error family. Errors know what went wrong and what to do next; they know no HTTP.
+"""The error family: what went wrong, what to do next, and the HTTP status and error type that stand for it.
 
 GatewayError
 ├── BadRequest          the client's request is wrong; asking again the same way is useless
@@ -14,13 +14,41 @@ GatewayError
 ├── UpstreamError       a channel failed; carries what the upstream said and how
 │   └── UpstreamTimeout … by taking too long
 └── InternalError       a bug of ours
+
+A class gives its status and type; ``CODE_STATUS`` lists the codes that have their own, ``PASSED_STATUS`` which
+statuses of an upstream are passed on. ``error_class`` finds the class of an error that arrived over HTTP.
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from gateway.domain.call import FailureKind
 from gateway.domain.limits import NO_READINGS, Readings
+
+CODE_STATUS: Final[Mapping[str, tuple[int, str]]] = {
+    "method_not_allowed": (405, "invalid_request_error"),
+    "client_closed": (499, "invalid_request_error"),
+    "request_timeout": (408, "invalid_request_error"),
+    "expectation_failed": (417, "invalid_request_error"),
+    "unsupported_media_type": (415, "invalid_request_error"),
+    "wrong_host": (421, "invalid_request_error"),
+    "upstream_rate_limited": (429, "rate_limit_error"),
+    "upstream_overloaded": (503, "upstream_error"),
+    "model_not_found": (404, "invalid_request_error"),
+}
+"""Status and type of the codes that do not have those of their class."""
+
+PASSED_STATUS: Final[Mapping[int, str]] = {
+    400: "invalid_request_error",
+    403: "permission_error",
+    404: "invalid_request_error",
+    413: "invalid_request_error",
+    415: "invalid_request_error",
+    422: "invalid_request_error",
+}
+"""Statuses by which an upstream refuses a mistake of the client: they are passed on, with this type. 403 is a text that
+it will not answer.
+"""
 
 
 class GatewayError(Exception):
@@ -32,6 +60,12 @@ class GatewayError(Exception):
     """
 
     default_code: ClassVar[str] = "internal_error"
+    other_codes: ClassVar[tuple[str, ...]] = ()
+    """Further codes by which a client finds the class."""
+    default_status: ClassVar[int] = 500
+    other_statuses: ClassVar[tuple[int, ...]] = ()
+    """Further statuses by which a client finds the class, if the code does not tell."""
+    default_type: ClassVar[str] = "server_error"
 
     def __init__(
         self,
@@ -54,69 +88,102 @@ class GatewayError(Exception):
         """What an answer's headers would tell of the call's way, if it went one."""
 
     @property
+    def http_status(self) -> int:
+        """The HTTP status that the client gets."""
+        return self._http()[0]
+
+    @property
+    def http_type(self) -> str:
+        """``error.type`` of the body that the client gets."""
+        return self._http()[1]
+
+    @property
     def record_message(self) -> str:
         """The message as records, logs and events may keep it."""
         return self.message
+
+    def _http(self) -> tuple[int, str]:
+        return CODE_STATUS.get(self.code) or (self.default_status, self.default_type)
 
 
 class BadRequest(GatewayError):
     """The request is wrong."""
 
     default_code = "invalid_value"
+    default_status = 400
+    other_statuses: ClassVar[tuple[int, ...]] = (405, 408, 417, 422)
+    default_type = "invalid_request_error"
 
 
 class TooLarge(BadRequest):
     """The request is bigger than a limit."""
 
     default_code = "request_too_large"
+    default_status = 413
 
 
 class Refused(BadRequest):
     """The request is not accepted from this place or in this form: Host, Origin, content type, encoding."""
 
     default_code = "refused"
+    default_status = 403
+    other_statuses = (415, 421)
+    default_type = "permission_error"
 
 
 class InvalidToken(GatewayError):
     """The client did not present a token that may be used."""
 
     default_code = "invalid_api_key"
+    default_status = 401
+    default_type = "invalid_request_error"
 
 
 class NotFound(GatewayError):
     """What was named does not exist or is not visible."""
 
     default_code = "not_found"
+    default_status = 404
+    default_type = "invalid_request_error"
 
 
 class Conflict(GatewayError):
     """A change that does not fit: a name in use, something still referred to."""
 
     default_code = "conflict"
+    default_status = 409
+    default_type = "invalid_request_error"
 
 
 class QuotaExceeded(GatewayError):
     """No money or no budget left for this call."""
 
     default_code = "insufficient_quota"
+    other_codes = ("account_suspended", "group_quota_exceeded", "token_quota_exceeded")
+    default_status = 429
+    default_type = "insufficient_quota"
 
 
 class RateLimited(GatewayError):
     """Too many requests or tokens in a window, or too many calls in flight."""
 
     default_code = "rate_limit_exceeded"
+    default_status = 429
+    default_type = "rate_limit_error"
 
 
 class NoChannel(GatewayError):
     """The model is visible but no channel can serve it now."""
 
     default_code = "no_channel_available"
+    default_status = 503
 
 
 class Unavailable(GatewayError):
     """The gateway cannot take calls at the moment."""
 
     default_code = "overloaded"
+    default_status = 503
 
 
 class AnswerMemoryFull(Unavailable):
@@ -133,6 +200,9 @@ class UpstreamError(GatewayError):
     """
 
     default_code = "upstream_error"
+    default_status = 502
+    other_statuses = (402,)
+    default_type = "upstream_error"
 
     def __init__(
         self,
@@ -158,6 +228,12 @@ class UpstreamError(GatewayError):
         """See ``GatewayError``."""
         return self.message if self.quoteless is None else self.quoteless
 
+    def _http(self) -> tuple[int, str]:
+        clients_mistake = not self.code.startswith("upstream_") or self.code == "upstream_rejected"
+        if clients_mistake and (passed := PASSED_STATUS.get(self.status)) is not None:
+            return self.status, passed
+        return super()._http()
+
     def add(self, text: str) -> None:
         """Append words of our own to the message."""
         if self.quoteless is not None:
@@ -169,9 +245,32 @@ class UpstreamTimeout(UpstreamError):
     """A channel took longer than its deadline."""
 
     default_code = "upstream_timeout"
+    default_status = 504
 
 
 class InternalError(GatewayError):
     """A bug of ours."""
 
     default_code = "internal_error"
+    default_status = 500
+
+
+def _family(root: type[GatewayError]) -> list[type[GatewayError]]:
+    return [root, *(member for child in root.__subclasses__() for member in _family(child))]
+
+
+_CLASSES: Final = _family(GatewayError)
+_BY_CODE: Final = {code: kind for kind in _CLASSES for code in (kind.default_code, *kind.other_codes)}
+_BY_STATUS: Final = {
+    status: kind
+    for kind in _CLASSES
+    if "default_status" in vars(kind)  # one that has its parent's is found by its code alone
+    for status in (kind.default_status, *vars(kind).get("other_statuses", ()))
+}
+
+
+def error_class(status: int, code: str) -> type[GatewayError]:
+    """The class of an error that arrived with this status and code. The code decides; else the status, of several
+    classes that share it the one declared last.
+    """
+    return _BY_CODE.get(code) or _BY_STATUS.get(status, GatewayError)

@@ -35,7 +35,7 @@ class Surface:
     def __init__(self, engine: Engine, host: str) -> None:
         self._engine = engine
         self._host = host
-        self._knocks = AuthThrottle(engine.clock.mono)
+        self._throttle = AuthThrottle(engine.clock.mono)
         self.port = 0
         """The port that listens, once it does."""
 
@@ -63,7 +63,7 @@ class Surface:
                 response = self._other(request, visit)
         except GatewayError as error:
             if isinstance(error, InvalidToken):
-                self._knocks.failed(request.remote or "")
+                self._throttle.failed(request.remote or "")
             response = _failed(error, call)
         except ConnectionError:
             raise
@@ -77,8 +77,8 @@ class Surface:
         return response
 
     def _key(self, request: web.BaseRequest) -> str:
-        if self._knocks.heard:
-            self._knocks.check(request.remote or "")
+        if self._throttle.heard:
+            self._throttle.check(request.remote or "")
         return key_of(request)
 
     def _other(self, request: web.BaseRequest, visit: Visit) -> Response:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from gateway.client.request import Caller, encoded, error_of, kind_of, segment, status_of
+from gateway.client.request import Caller, encoded, error_of, segment
 from gateway.domain import errors
-from gateway.domain.errors import GatewayError, InternalError
+from gateway.domain.errors import GatewayError, InternalError, error_class
 from gateway.domain.views import PriceView
 from gateway.runfile import Endpoint
 from gateway.web.error_responses import answer
@@ -48,8 +48,8 @@ def test_a_refusal_that_makes_no_sense_is_still_an_error(body: bytes) -> None:
 def test_codes_and_statuses_tell_the_class_and_the_class_its_status(
     status: int, code: str, kind: type[GatewayError]
 ) -> None:
-    assert kind_of(status, code) is kind
-    assert status_of(kind("m")) == status
+    assert error_class(status, code) is kind
+    assert kind("m").http_status == status
 
 
 def test_a_code_of_its_own_keeps_its_class_by_status() -> None:

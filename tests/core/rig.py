@@ -39,7 +39,6 @@ from gateway.store.store import Store
 from gateway.store.verify import verify
 from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams
-from gateway.web.error_responses import status_of
 from tests.core import kit
 from tests.core.clocks import Watch
 from tests.core.ends import Answered, FakeClient, FakeUpstreams
@@ -78,7 +77,6 @@ class Rig:
                 answers=self.answers,
                 clock=clock,
                 worker=self.worker,
-                status_of=status_of,
             )
         )
         self.token = kit.token()

@@ -1,9 +1,9 @@
-"""One family of errors, which know nothing of HTTP."""
+"""One family of errors, and what stands for each of them in HTTP."""
 
 import pytest
 
 from gateway.domain import errors
-from gateway.domain.errors import BadRequest, GatewayError, UpstreamError, UpstreamTimeout
+from gateway.domain.errors import BadRequest, GatewayError, InternalError, UpstreamError, UpstreamTimeout, error_class
 
 MEMBERS = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, GatewayError)]
 
@@ -34,3 +34,40 @@ def test_details_are_the_errors_own() -> None:
 
 def test_an_upstreams_error_keeps_its_status() -> None:
     assert (UpstreamError("x", status=503).status, UpstreamTimeout("x").status) == (503, 0)
+
+
+@pytest.mark.parametrize("member", [member for member in MEMBERS if member is not GatewayError])
+def test_a_class_is_found_again_by_its_code(member: type[GatewayError]) -> None:
+    assert error_class(member.default_status, member.default_code) is member
+    assert {error_class(500, code) for code in member.other_codes} <= {member}
+
+
+@pytest.mark.parametrize(
+    ("status", "member"),
+    [
+        (400, errors.BadRequest),
+        (401, errors.InvalidToken),
+        (402, errors.UpstreamError),
+        (403, errors.Refused),
+        (404, errors.NotFound),
+        (405, errors.BadRequest),
+        (409, errors.Conflict),
+        (413, errors.TooLarge),
+        (415, errors.Refused),
+        (421, errors.Refused),
+        (429, errors.RateLimited),
+        (500, errors.InternalError),
+        (502, errors.UpstreamError),
+        (503, errors.Unavailable),
+        (504, errors.UpstreamTimeout),
+        (418, errors.GatewayError),
+    ],
+)
+def test_an_unknown_code_leaves_it_to_the_status(status: int, member: type[GatewayError]) -> None:
+    assert error_class(status, "never_heard_of") is member
+
+
+def test_a_code_may_have_a_status_and_a_type_of_its_own() -> None:
+    error = UpstreamError("x", code="upstream_rate_limited", status=429)
+    assert (error.http_status, error.http_type) == (429, "rate_limit_error")
+    assert (InternalError("x").http_status, InternalError("x").http_type) == (500, "server_error")

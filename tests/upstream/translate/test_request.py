@@ -15,7 +15,6 @@ from gateway.upstream.translate.request import (
     refused,
     unsupported,
 )
-from gateway.web.error_responses import status_of
 from tests.cases.conversations import function
 from tests.upstream.makers import channel, error_of, order
 
@@ -149,4 +148,4 @@ def test_a_fault_becomes_a_failure() -> None:
 
 
 def test_clients_get_status_400() -> None:
-    assert status_of(error_of(refused(channel(), unsupported("n", "x")).failure)) == 400
+    assert error_of(refused(channel(), unsupported("n", "x")).failure).http_status == 400
