@@ -1,16 +1,14 @@
-"""Pictures of three screens for the README: ``python -m tests.tui.pictures`` (needs ``pip install resvg_py``).
+"""Pictures of three screens for the documents: ``python -m tests.tui.pictures``.
 
-They show the console in front of the fake server, so they are the same on every machine with the same font.
+They show the real console in front of the fake server, so they are the same on every machine.
 """
 
 import asyncio
-import importlib
 import os
 import random
 import re
 import sys
 import time
-from pathlib import Path
 
 from gateway.domain.views import CallView
 from tests.house import ROOT
@@ -19,9 +17,8 @@ from tests.tui.stage import NOW, call, console
 from tests.tui.test_looks import doing
 from tui.saved_state import SavedState
 
-FOLDER = ROOT / "tui" / "pictures"
-FONT = "DejaVu Sans Mono"
-PIXELS = 1400
+FOLDER = ROOT / "docs" / "pictures"
+FONTS = "'DejaVu Sans Mono', Menlo, Consolas, monospace"
 SIZE = (104, 30)
 SCREENS = {
     "live": ("live", ("j", "j", "j", "j", "enter")),
@@ -50,25 +47,19 @@ def month() -> list[CallView]:
 
 
 def local(svg: str) -> str:
-    """The picture with a font of this machine in place of one from the network."""
+    """The picture with fonts of the reader's machine instead of one from the network, and no trailing blanks."""
     svg = re.sub(r"@font-face\s*{.*?}", "", svg, flags=re.DOTALL)
-    return re.sub(r"font-family:\s*Fira Code[^;}]*", f"font-family: {FONT}", svg)
-
-
-def save(path: Path, svg: str) -> None:
-    """Write it as PNG."""
-    resvg = importlib.import_module("resvg_py")
-    data = resvg.svg_to_bytes(svg_string=svg, font_family=FONT, monospace_family=FONT, width=PIXELS)
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(bytes(data))
+    svg = re.sub(r"font-family:\s*Fira Code[^;}]*", f"font-family: {FONTS}", svg)
+    return "".join(f"{line.rstrip()}\n" for line in svg.splitlines() if line.strip())
 
 
 def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
     os.environ["TZ"] = "UTC"
     time.tzset()
     for name, (page, keys) in SCREENS.items():
-        path = FOLDER / f"{name}.png"
-        save(path, asyncio.run(picture(page, keys)))
+        path = FOLDER / f"{name}.svg"
+        path.write_text(asyncio.run(picture(page, keys)), encoding="utf-8")
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")
 
 
