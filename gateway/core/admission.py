@@ -78,7 +78,8 @@ def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> 
     if not entry.fallbacks:
         return need_of(call.asked, entry.effects, prices.get(entry.name), multiplier, recall)
     models = [model for model in (entry, *entry.fallbacks) if model.effects.offers]
-    return most_of([need_of(call.asked, m.effects, prices.get(m.name), multiplier, recall) for m in models])
+    needs = [need_of(call.asked, m.effects, prices.get(m.name), multiplier, recall) for m in models]
+    return most_of(needs, [prices.get(m.name) for m in models], multiplier)
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:

@@ -8,8 +8,12 @@ Which limits of models are trusted: an upstream's list, a vendor's table, the pr
 limit makes a hold smaller only because a higher cap is lowered to it in the request that goes out. So one that is too
 small, whoever told it, shortens answers but never lets more be spent than is held. Where no cap goes out, a limit makes
 no hold smaller.
+
+Where the client names no cap and the gateway chooses one, as Anthropic's dialect must, the hold may be smaller than
+that cap costs. Then the cap is what the hold pays for (``affordable_output``), and at least ``LEAST_OUTPUT``.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -25,7 +29,7 @@ from gateway.upstream.overrides import with_parameters
 
 _READ = ("tools", "functions", "response_format")
 """Standard parameters that the model reads as input."""
-_QUIET = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens", "n"}
+_QUIET = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens", "n", "reasoning_effort"}
 """Parameters that change nothing about the length of the output."""
 
 
@@ -35,13 +39,16 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     input: int
     """Tokens."""
     capped: int
-    """Output tokens that the caps of the request allow; the call is admitted only if they can be paid."""
+    """Output tokens that the caps of the request allow."""
+    minimum: int
+    """Output tokens that the call is admitted for only if they can be paid: ``capped``, and the smallest cap that the
+    gateway chooses itself where the request has none."""
     output: int
     """Output tokens that are held for if there is enough: more than ``capped`` where an answer has no cap."""
     nanos: Nanos
     """The most that ``input`` and ``output`` can cost."""
     least: Nanos
-    """The most that ``input`` and ``capped`` can cost."""
+    """The most that ``input`` and ``minimum`` can cost."""
     free: bool = False
     """Nothing is charged, whatever is used."""
 
@@ -74,6 +81,10 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """The model's own limit; of several the highest. None: of some channel it is not known."""
     uncapped: int = 0
     """Output tokens to hold for without a cap, of each choice."""
+    minimum: int = 0
+    """Of these, the tokens that must be affordable."""
+    effort_counts: bool = False
+    """A dialect makes a number of tokens of ``reasoning_effort``, beside no cap: Gemini's."""
     made_tools: bool = False
     """A dialect makes tools up for a conversation that has calls of tools and no tools: Anthropic's."""
     names_results: bool = False
@@ -91,14 +102,18 @@ def effects_of(offers: Iterable[tuple[Channel, Served]]) -> ChannelEffects:
     limits = [served.max_output for _, served in found]
     known = [limit for limit in limits if limit is not None]
     edits = [channel.overrides for channel, _ in found if channel.overrides is not None]
+    uncapped = [output_limit({}, *offer) for offer in found]
+    gemini = any(channel.dialect is Dialect.GEMINI for channel, _ in found)
     return ChannelEffects(
         offers=found,
         added_input=max(map(_added_input, edits), default=0),
         plain=all(_QUIET.issuperset((*each.set, *each.default, *each.remove)) for each in edits),
         max_output=max(known) if known and len(known) == len(limits) else None,
-        uncapped=max((output_limit({}, *offer).expected for offer in found), default=0),
+        uncapped=max((limit.expected for limit in uncapped), default=0),
+        minimum=max((limit.minimum for limit in uncapped), default=0),
+        effort_counts=gemini,
         made_tools=any(channel.dialect is Dialect.ANTHROPIC for channel, _ in found),
-        names_results=any(channel.dialect is Dialect.GEMINI for channel, _ in found),
+        names_results=gemini,
         remembers=any(channel.dialect in REMEMBERING for channel, _ in found),
     )
 
@@ -121,19 +136,44 @@ def need_of(
         tokens += result_names_bound(asked.fields)
     if effects.remembers:
         tokens += recall(asked.fields)
-    capped, output = _output(asked, effects)
+    return _priced(tokens, _output(asked, effects), price, multiplier)
+
+
+def _priced(tokens: int, output: tuple[int, int, int], price: Price | None, multiplier: int) -> Need:
+    capped, minimum, most = output
     if price is None or price.free or not multiplier:
-        return Need(input=tokens, capped=capped, output=output, nanos=Nanos(0), least=Nanos(0), free=True)
-    nanos = highest_cost(price, tokens, output, multiplier)
-    least = nanos if capped == output else highest_cost(price, tokens, capped, multiplier)
-    return Need(input=tokens, capped=capped, output=output, nanos=nanos, least=least)
+        nothing = Nanos(0)
+        return Need(input=tokens, capped=capped, minimum=minimum, output=most, nanos=nothing, least=nothing, free=True)
+    nanos = highest_cost(price, tokens, most, multiplier)
+    least = nanos if minimum == most else highest_cost(price, tokens, minimum, multiplier)
+    return Need(input=tokens, capped=capped, minimum=minimum, output=most, nanos=nanos, least=least)
 
 
-def most_of(needs: Sequence[Need]) -> Need:
-    """What a call needs if any of several models may answer it."""
+def affordable_output(need: Need, held: int, held_tokens: int, price: Price | None, multiplier: int) -> int | None:
+    """Output tokens that a hold pays for at a model of this price; None: all that the call may need."""
+    if held >= need.nanos and held_tokens >= need.input + need.output:
+        return None
+    most = max(0, min(need.output, held_tokens - need.input))
+    if price is None or price.free or not multiplier:
+        return most
+    steps = range(most + 1)
+    return max(0, bisect_right(steps, held, key=lambda out: highest_cost(price, need.input, out, multiplier)) - 1)
+
+
+def most_of(needs: Sequence[Need], prices: Sequence[Price | None], multiplier: int) -> Need:
+    """What a call needs if any of several models, with these prices, may answer it.
+
+    Each is reckoned with the longest input of all, as ``affordable_output`` does.
+    """
+    longest = max(one.input for one in needs)
+    needs = [
+        one if one.input == longest else _priced(longest, (one.capped, one.minimum, one.output), price, multiplier)
+        for one, price in zip(needs, prices, strict=True)
+    ]
     return Need(
-        input=max(one.input for one in needs),
+        input=longest,
         capped=max(one.capped for one in needs),
+        minimum=max(one.minimum for one in needs),
         output=max(one.output for one in needs),
         nanos=max(one.nanos for one in needs),
         least=max(one.least for one in needs),
@@ -141,21 +181,23 @@ def most_of(needs: Sequence[Need]) -> Need:
     )
 
 
-def _output(asked: ChatRequest, effects: ChannelEffects) -> tuple[int, int]:
-    """Output tokens of all choices: what the caps allow, and what to hold for."""
+def _output(asked: ChatRequest, effects: ChannelEffects) -> tuple[int, int, int]:
+    """Output tokens of all choices: what the caps allow, what must be affordable, and what to hold for."""
     if asked.plain and effects.plain:
         cap = asked.output_cap
-        if cap is None:
-            return 0, asked.choices * effects.uncapped
-        total = asked.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
-        return total, total
-    capped = output = 0
+        if cap is not None:
+            total = asked.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
+            return total, total, total
+        if not effects.effort_counts or "reasoning_effort" not in asked.fields:
+            return 0, asked.choices * effects.minimum, asked.choices * effects.uncapped
+    capped = minimum = output = 0
     for channel, served in effects.offers:
         edits = channel.overrides
         fields = asked.fields if edits is None else with_parameters(asked.fields, edits)
         limit = output_limit(fields, channel, served)
         capped, output = max(capped, limit.capped_total), max(output, limit.total)
-    return capped, output
+        minimum = max(minimum, limit.minimum_total)
+    return capped, minimum, output
 
 
 def _added_input(overrides: Overrides) -> int:

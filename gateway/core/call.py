@@ -132,7 +132,7 @@ class Call:
     demand: Need | None
     """What it may use at most, if that was found out already: of a large request, for it takes a while."""
     lowered: int | None
-    """The model's own output limit, if the client's was above it and was lowered."""
+    """The output limit that the upstream was sent, if it is lower than the request's or the usual one."""
     need: Need
     """What it may use at most, since it was checked for admission."""
     running: Running

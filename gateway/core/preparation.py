@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gateway.core.allowance import affordable_output
 from gateway.core.call import Call
 from gateway.core.catalog import Route
 from gateway.core.json_body import unmask
@@ -76,6 +77,9 @@ class Preparer:
         channel, mask = route.channel, call.asked.mask
         adapter = self._adapter_of(channel.dialect)
         learned = self._lessons.of(channel.id, route.served, now)
+        budget = affordable_output(call.need, call.held, call.held_tokens, call.price, call.group.multiplier)
+        if budget is not None:
+            order = msgspec.structs.replace(order, output_budget=budget)
         if call.asked.large:
             return await self._worker.run(partial(prepare_large, adapter, order, route, learned, mask))
         prepared = adapter.prepare(order, channel, route.served, learned)

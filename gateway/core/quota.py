@@ -115,7 +115,7 @@ def _nanos(rooms: list[_Headroom], need: Need) -> Nanos:
 
 
 def _tokens(rooms: list[_Headroom], need: Need) -> int:
-    left, least = need.input + need.output, need.input + need.capped
+    left, least = need.input + need.output, need.input + need.minimum
     for room in rooms:
         if room.tokens is not None:
             if room.tokens <= 0 or least > room.tokens:

@@ -36,6 +36,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is missing in ``fields``, and has a mark in its place; ``body`` is whole."""
     removed: tuple[str, ...] = ()
     """Parameters of the client's that the channel's owner has taken out; see ``overridden``."""
+    output_budget: int | None = None
+    """Output tokens, of all choices together, that the hold pays for; None: all that may be needed. It bounds what the
+    gateway chooses itself, not what the client or the channel's owner asks for."""
     screen: Screen = NO_SCREEN
     """What the answer passes on its way to the client: it belongs to the channel that is asked."""
 
@@ -60,7 +63,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dropped: tuple[str, ...] = ()
     """Parameters of the client that were left out, for ``x-gateway-dropped-params``."""
     lowered: int | None = None
-    """The model's own output limit, if the client's was above it and was lowered to it."""
+    """The output limit that is sent, if it is lower than the request's or the usual one: because the model has a limit
+    of its own, or the hold pays for no more."""
 
     @property
     def content(self) -> tuple[Buffer, ...]:

@@ -26,6 +26,9 @@ from gateway.upstream.rawjson import Fields
 DEFAULT_OUTPUT = 4096
 """Output tokens that are held for where a request has no cap."""
 
+LEAST_OUTPUT = 1024
+"""Output tokens that must be affordable where the gateway chooses the cap itself: with less, answers are of no use."""
+
 CAPS = ("max_completion_tokens", "max_tokens")
 """OpenAI's names of the one output limit."""
 
@@ -81,6 +84,8 @@ class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     expected: int = 0
     """What to reckon with where nothing bounds the output: at least ``capped``."""
     choices: int = 1
+    minimum: int = 0
+    """The smallest cap that the gateway chooses itself, where the request has none; 0: it chooses none."""
 
     @property
     def capped_total(self) -> int:
@@ -92,11 +97,16 @@ class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Tokens of all choices together to hold for."""
         return self.choices * max(self.capped, self.expected)
 
+    @property
+    def minimum_total(self) -> int:
+        """Tokens of all choices together that must be affordable."""
+        return self.choices * max(self.capped, self.minimum)
 
-def limit_of(cap: int | None, *, expected: int = DEFAULT_OUTPUT, choices: int = 1) -> OutputLimit:
+
+def limit_of(cap: int | None, *, expected: int = DEFAULT_OUTPUT, choices: int = 1, minimum: int = 0) -> OutputLimit:
     """The limit of a dialect in which one number bounds the whole output, thinking included."""
     if cap is None or cap < 1:
-        return OutputLimit(expected=expected, choices=choices)
+        return OutputLimit(expected=expected, choices=choices, minimum=minimum)
     return OutputLimit(capped=min(cap, MOST_TOKENS), choices=choices)
 
 

@@ -13,8 +13,16 @@ from tests.core.ends import FakeReply, error_body
 
 Doc = dict[str, Any]
 
-STANDARD = ("max_tokens", "max_completion_tokens")
-CAPS = (*STANDARD, "max_new_tokens", "num_predict", "n_predict", "max_output_tokens", "maxOutputTokens", "max_length")
+CAPS = (
+    "max_tokens",
+    "max_completion_tokens",
+    "max_new_tokens",
+    "num_predict",
+    "n_predict",
+    "max_output_tokens",
+    "maxOutputTokens",
+    "max_length",
+)
 BUDGETS = ("budget_tokens", "thinking_budget", "reasoning_budget", "max_thinking_tokens")
 CHOICES = ("n", "best_of")
 
@@ -75,8 +83,9 @@ class GenerousUpstream:
         texts = [body.get("systemInstruction", {}), body["contents"]]
         tokens = _input(texts, body.get("tools", []), len(body["contents"]))
         count = config.get("candidateCount", 1)
-        self.bounded = "maxOutputTokens" in config
-        output = count * config.get("maxOutputTokens", SHORT)
+        thinking = config.get("thinkingConfig", {}).get("thinkingBudget", 0)
+        self.bounded = "maxOutputTokens" in config or bool(thinking)
+        output = count * config.get("maxOutputTokens", SHORT + thinking)
         usage = {
             "promptTokenCount": tokens,
             "cachedContentTokenCount": self._parts(tokens)[0],
@@ -95,7 +104,7 @@ class GenerousUpstream:
         budget = max((number for name, number in found if name in (*BUDGETS, "reasoning.max_tokens")), default=0)
         choices = max((number for name, number in found if name in CHOICES), default=1)
         predicted = _size(body.get("prediction", {})) // 3
-        self.bounded = any(type(body.get(name)) is int for name in STANDARD)
+        self.bounded = bool(caps)
         one = max(caps) if caps else SHORT
         output = choices * (one + budget + predicted)
         tokens = _input([body["messages"], body.get("documents", [])], body.get("tools", []), len(body["messages"]))

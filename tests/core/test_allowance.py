@@ -1,14 +1,14 @@
 """What is held covers all that an upstream can bill that keeps the caps it received, whoever changed the request."""
 
 import asyncio
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.core.admission import admit, group_of
+from gateway.core.admission import admit, demand, group_of, visible_entry
 from gateway.core.allowance import Need, effects_of, need_of, with_limit
 from gateway.core.attempts import Attempts
 from gateway.core.call import Call, Visit
@@ -25,6 +25,7 @@ from gateway.domain.channel import Channel, Dialect, Overrides, Served, TokenLim
 from gateway.domain.errors import BadRequest, QuotaExceeded, UpstreamError
 from gateway.domain.estimate import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
 from gateway.domain.group import Fallback, Group
+from gateway.domain.limits import Budget, Window
 from gateway.domain.price import Price, Tier
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
@@ -33,7 +34,7 @@ from gateway.upstream import dialects
 from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.dialects import output_limit
 from gateway.upstream.learned_params import LearnedParams
-from gateway.upstream.output_limit import DEFAULT_OUTPUT, MOST_NAMES, MOST_TOKENS
+from gateway.upstream.output_limit import DEFAULT_OUTPUT, LEAST_OUTPUT, MOST_NAMES, MOST_TOKENS
 from tests.core import kit
 from tests.core.clocks import NOON, Watch
 from tests.core.ends import FakeClient, FakeReply, FakeUpstreams
@@ -147,6 +148,15 @@ def test_without_a_cap_the_usual_is_held_or_what_the_dialect_puts_there_itself()
     assert output(n=3) == (0, 3 * DEFAULT_OUTPUT)
     assert output((kit.channel(dialect=Dialect.GEMINI), Served(name="m")), n=3) == (0, 3 * DEFAULT_OUTPUT)
     assert output((kit.channel(dialect=Dialect.ANTHROPIC), OPUS)) == (0, 32_000)
+
+
+@pytest.mark.parametrize(("effort", "budget"), [("high", 24_576), ("low", 1024), ("none", 128), ("odd", 0)])
+def test_thinking_that_the_gateway_allows_in_tokens_is_held_for(effort: str, budget: int) -> None:
+    offer = kit.channel(dialect=Dialect.GEMINI), Served(name="m", upstream="gemini-2.5-pro")
+    assert output(offer, reasoning_effort=effort) == (0, DEFAULT_OUTPUT + budget)
+    assert output(offer, reasoning_effort=effort, max_tokens=90) == capped(90)
+    own = kit.channel(dialect=Dialect.GEMINI, overrides=Overrides(default={"reasoning_effort": effort}))
+    assert output((own, offer[1])) == (0, DEFAULT_OUTPUT + budget)
 
 
 def edited(**edits: Any) -> tuple[Channel, Served]:
@@ -363,6 +373,16 @@ PRICES = st.builds(
     tiers=TIERS.map(tuple),
 )
 PARTS = st.sampled_from((0, 40, 100))
+LEFT = st.sampled_from((100, 100, 0, 1, 60, 99))
+
+
+class Spending(NamedTuple):
+    """Nano-dollars and tokens of a call."""
+
+    held: int
+    cost: int
+    held_tokens: int
+    tokens: int
 
 
 class StorelessGateway(GenerousUpstream):
@@ -395,24 +415,36 @@ class StorelessGateway(GenerousUpstream):
         for made in catalog.registry.channels.values():
             self.upstreams.on(made.name, lambda made=made: self.reply(made, self.upstreams.asked[-1][1]))  # type: ignore[misc]
 
-    async def spend(self, request: dict[str, Any]) -> tuple[int, int]:
-        """What was held for a call, and what it cost. Raises GatewayError."""
+    async def spend(self, request: dict[str, Any], left: tuple[int, int]) -> Spending:
+        """What was held for a call, and what it used. Raises GatewayError.
+
+        ``left``: percent of the money and of the tokens that are there between the least that the call needs, and all.
+        """
         visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=self.clock.mono())
         asked = kit.ask(**request)
         token = kit.token()
         call = Call(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog))
         call.share = AnswerMemory(Settings, ()).share()
-        admission = admit(call, self.limiter, Purse(10**18), self.attempts.recalled)
+        need = demand(call, visible_entry("m", token, self.catalog), self.attempts.recalled)
+        money = Purse(max(1, between(need.least, need.nanos, left[0])))
+        tokens = between(need.input + need.minimum, need.input + need.output, left[1])
+        call.token = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
+        admission = admit(call, self.limiter, money, self.attempts.recalled)
         first = self.attempts.first(call, admission.entry)
         assert first.route is not None
-        call.held = admission.hold_plan.nanos
+        call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
         call.take_route(first.route, first.why, 1)
         order = Order(fields=asked.fields, body=asked.body, model=asked.model)
         got = await self.attempts.answer(call, admission.entry, order, first)
         assert isinstance(got, Whole)
         call.usage = self.meter.whole(call, got)
         assert call.usage.source is UsageSource.REPORTED
-        return admission.hold_plan.nanos, record_of(call, 200, mono=self.clock.mono()).cost
+        record = record_of(call, 200, mono=self.clock.mono())
+        return Spending(call.held, record.cost, call.held_tokens, record.input + record.output)
+
+
+def between(least: int, most: int, percent: int) -> int:
+    return least + (most - least) * percent // 100
 
 
 class NoProgress:
@@ -448,6 +480,7 @@ def configured(channels: list[Any], prices: list[Price], multiplier: int) -> Cat
     refused=st.sampled_from(("", "", "max_tokens", "max_completion_tokens", "n", "num_predict", "thinking")),
     parts=st.tuples(PARTS, PARTS),
     broken=st.sets(st.sampled_from(("c0", "c2"))),
+    left=st.tuples(LEFT, LEFT),
 )
 @example(
     channels=[((Dialect.OPENAI, "", "x"), None, None, None)],
@@ -457,6 +490,27 @@ def configured(channels: list[Any], prices: list[Price], multiplier: int) -> Cat
     refused="",
     parts=(0, 0),
     broken=set(),
+    left=(100, 100),
+)
+@example(
+    channels=[((Dialect.ANTHROPIC, "", "claude-opus-5-5"), None, None, None)],
+    prices=[kit.PRICE, kit.PRICE],
+    multiplier=MILLION,
+    requests=[{}],
+    refused="",
+    parts=(0, 0),
+    broken=set(),
+    left=(70, 100),
+)
+@example(
+    channels=[((Dialect.GEMINI, "", "gemini-2.5-pro"), None, None, None)],
+    prices=[kit.PRICE, kit.PRICE],
+    multiplier=MILLION,
+    requests=[{"reasoning_effort": "high"}],
+    refused="",
+    parts=(0, 0),
+    broken=set(),
+    left=(100, 30),
 )
 @example(
     channels=[((Dialect.OPENAI, "", "x"), None, None, None), ((Dialect.OPENAI, "", "x"), None, None, None)],
@@ -466,6 +520,7 @@ def configured(channels: list[Any], prices: list[Price], multiplier: int) -> Cat
     refused="",
     parts=(0, 0),
     broken={"c0"},
+    left=(100, 100),
 )
 def test_no_settled_cost_exceeds_its_hold(
     *,
@@ -476,20 +531,27 @@ def test_no_settled_cost_exceeds_its_hold(
     refused: str,
     parts: tuple[int, int],
     broken: set[str],
+    left: tuple[int, int],
 ) -> None:
-    """Over dialects, overrides, learned parameters, several channels, fallback models, limits, tiers and choices."""
+    """Over dialects, overrides, learned parameters, several channels, fallback models, limits, tiers and choices.
+
+    What the gateway itself sends for a cap is one that the upstream received. A call that received none may cost more
+    than its hold only where that was made smaller, for want of money.
+    """
     middle = StorelessGateway(configured(channels, prices, multiplier), parts)
     middle.refuses, middle.broken = {refused} - {""}, broken
 
     async def work() -> None:
         for request in requests:
             try:
-                held, cost = await middle.spend(request)
+                spent = await middle.spend(request, left)
             except UpstreamError as error:
                 if error.code not in ("unsupported_parameter", "upstream_rejected", "upstream_error"):
                     raise
             else:
-                assert cost <= held, middle.upstreams.asked[-1]
+                if middle.bounded or left == (100, 100):
+                    assert spent.cost <= spent.held, middle.upstreams.asked[-1]
+                    assert spent.tokens <= spent.held_tokens, middle.upstreams.asked[-1]
 
     asyncio.run(work())
 
@@ -525,6 +587,46 @@ async def test_calls_with_two_caps_spend_no_more_than_there_is(rig: Rig) -> None
     assert rig.books.available() == DOLLAR // 50
     await rig.call(max_completion_tokens=1, max_tokens=1000)
     assert 0 <= rig.books.balance() < DOLLAR // 50
+
+
+@pytest.mark.parametrize(
+    ("dialect", "upstream_name", "fields"),
+    [
+        (Dialect.ANTHROPIC, "claude-opus-5-5", {}),
+        (Dialect.ANTHROPIC, "claude-opus-4-5", {"reasoning_effort": "high"}),
+        (Dialect.GEMINI, "gemini-2.5-pro", {"reasoning_effort": "high", "n": 2}),
+    ],
+)
+async def test_a_cap_that_the_gateway_chooses_is_one_that_the_hold_pays_for(
+    dialect: Dialect, upstream_name: str, fields: dict[str, Any], rig: Rig
+) -> None:
+    up = rig.channel(dialect=dialect)
+    rig.put("channels", up.id, msgspec.structs.replace(up, models=(Served(name="m", upstream=upstream_name),)))
+    upstream = GenerousUpstream()
+    rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
+    rig.grant(DOLLAR // 20 - rig.books.available())
+    answered = await rig.call(**fields)
+    (record,) = rig.records
+    assert upstream.bounded
+    assert 0.9 * DOLLAR // 20 < record.cost <= record.held == DOLLAR // 20
+    assert record.marks == (f"output_limit={answered.headers['x-gateway-output-limit']}",)
+    assert rig.books.balance() >= 0
+
+
+@pytest.mark.parametrize("fields", [{}, {"thinking": {"type": "enabled", "budget_tokens": 2000}}])
+async def test_a_cap_that_would_be_too_small_to_be_of_use_is_not_chosen(fields: dict[str, Any], rig: Rig) -> None:
+    """Anthropic wants a budget for thinking that is smaller than the cap."""
+    up = rig.channel(dialect=Dialect.ANTHROPIC)
+    upstream = GenerousUpstream()
+    rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
+    need = needed((up, Served(name="m")), **fields)
+    assert (need.capped, need.minimum) == (0, LEAST_OUTPUT + (2000 if fields else 0))
+    rig.grant(need.least - 1 - rig.books.available())
+    with pytest.raises(QuotaExceeded):
+        await rig.call(**fields)
+    rig.grant(1)
+    await rig.call(**fields)
+    assert msgspec.json.decode(rig.upstreams.asked[-1][1].body)["max_tokens"] == need.minimum
 
 
 async def test_a_limit_lowers_the_cap_in_the_request_which_is_told(rig: Rig) -> None:

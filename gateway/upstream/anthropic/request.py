@@ -13,7 +13,7 @@ from gateway.upstream.anthropic import tools
 from gateway.upstream.anthropic.messages import Dialogue, dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.openai.request import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.output_limit import OutputLimit, limit_of
+from gateway.upstream.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.conversation import read_turns
 from gateway.upstream.translate.request import (
@@ -111,8 +111,9 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
     row = row_of(served.upstream_name)
     try:
         request = read_request(fields)
-        max_tokens = _max_tokens(request.output_cap, row, served)
-        body = _body(request, row, max_tokens, signatures, dropped)
+        max_tokens = _max_tokens(request.output_cap, row, served, order.output_budget)
+        thinking_room = max_tokens if request.output_cap or order.output_budget is None else max_tokens // 2
+        body = _body(request, row, (max_tokens, thinking_room), signatures, dropped)
     except BadRequest as fault:
         raise refused(channel, fault) from fault
     if order.stream:
@@ -122,7 +123,7 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
         headers=headers(channel, stream=order.stream),
         body=rawjson.encode({"model": served.upstream_name, **body}),
         dropped=tuple(dict.fromkeys((*dropped, *left_out(fields, UNDERSTOOD)))),
-        lowered=max_tokens if (request.output_cap or 0) > max_tokens else None,
+        lowered=max_tokens if max_tokens < (request.output_cap or _max_tokens(None, row, served)) else None,
     )
 
 
@@ -133,12 +134,21 @@ def output_limit(given: Fields, served: Served) -> OutputLimit:
     """
     cap, _ = read_caps(given)
     max_tokens = _max_tokens(cap, row_of(served.upstream_name), served)
-    return limit_of(max_tokens if cap else None, expected=max_tokens)
+    if cap:
+        return limit_of(max_tokens)
+    return limit_of(None, expected=max_tokens, minimum=min(max_tokens, LEAST_OUTPUT + _own_budget(given)))
 
 
-def _max_tokens(cap: int | None, row: AnthropicModel, served: Served) -> int:
-    """The client's limit or else the row's, but not more than the model can write."""
-    wanted = cap or row.max_tokens
+def _own_budget(given: Fields) -> int:
+    """Tokens to think with that the client names in Anthropic's own words; ``max_tokens`` must be above them."""
+    thinking = rawjson.maybe(given.get("thinking"))
+    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    return max(0, budget) if isinstance(budget, int) else 0
+
+
+def _max_tokens(cap: int | None, row: AnthropicModel, served: Served, budget: int | None = None) -> int:
+    """The client's limit or else the row's and what can be paid, but not more than the model can write."""
+    wanted = cap or (row.max_tokens if budget is None else min(row.max_tokens, max(1, budget)))
     return wanted if served.max_output is None else min(wanted, served.max_output)
 
 
@@ -156,13 +166,17 @@ def headers(channel: Channel, *, stream: bool) -> dict[str, str]:
 
 
 def _body(
-    request: ChatFields, row: AnthropicModel, max_tokens: int, signatures: Signatures, dropped: list[str]
+    request: ChatFields, row: AnthropicModel, limits: tuple[int, int], signatures: Signatures, dropped: list[str]
 ) -> dict[str, Any]:
-    """Everything but ``model`` and ``stream``; adds to ``dropped`` what could not be put into words."""
+    """Everything but ``model`` and ``stream``; adds to ``dropped`` what could not be put into words.
+
+    ``limits``: the output limit, and the part of it that may be spent on thinking.
+    """
+    max_tokens, thinking_room = limits
     _refuse(request)
     toolbox = read_tools(request)
     talk = dialogue(read_turns(request.messages), signatures, system_inside=row.system_inside)
-    plan = plan_thinking(request, row, max_tokens, bound=_bound(toolbox, talk))
+    plan = plan_thinking(request, row, thinking_room, bound=_bound(toolbox, talk))
     kit = tools.equip(request, toolbox, row, thinking=plan.on)
     system = [*talk.system, *([{"type": "text", "text": kit.line}] if kit.line else [])]
     body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}

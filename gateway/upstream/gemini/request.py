@@ -18,7 +18,7 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import Learned, Order, Prepared
 from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, row_of
 from gateway.upstream.openai.request import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.output_limit import OutputLimit, limit_of
+from gateway.upstream.output_limit import DEFAULT_OUTPUT, LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.conversation import Media, Text, Turn, TurnToolCall, read_turns
 from gateway.upstream.translate.request import (
@@ -56,6 +56,8 @@ def config_of(request: ChatFields, row: GeminiModel, cap: int | None, dropped: l
     out |= _probabilities(request, row, dropped)
     out |= _form(request)
     thinking = _thinking(request.reasoning_effort, row)
+    if thinking is not None and request.output_cap is None and cap is not None and "thinkingBudget" in thinking:
+        thinking["thinkingBudget"] = min(thinking["thinkingBudget"], cap // 2)
     if thinking is None and request.reasoning_effort not in {None, "none"}:
         dropped.append("reasoning_effort")
     out["thinkingConfig"] = thinking
@@ -288,8 +290,10 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
     dropped = [name for name in learned.dropped if name in order.fields]
     try:
         request = read_request(fields)
-        cap = _lowered(request.output_cap, served)
-        body = _body(request, row_of(served.upstream_name), cap, signatures, dropped)
+        row = row_of(served.upstream_name)
+        cap = request.output_cap if request.output_cap is not None else _chosen_cap(request, row, order.output_budget)
+        cap = _lowered(cap, served)
+        body = _body(request, row, cap, signatures, dropped)
     except BadRequest as fault:
         raise refused(channel, fault) from fault
     dropped += left_out(fields, UNDERSTOOD)
@@ -307,7 +311,24 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
 def output_limit(given: Fields, served: Served) -> OutputLimit:
     """The most output that the request allows as it goes out: ``maxOutputTokens`` bounds thoughts and text together."""
     cap, choices = read_caps(given)
-    return limit_of(_lowered(cap, served), choices=max(1, choices))
+    if cap is not None:
+        return limit_of(_lowered(cap, served), choices=max(1, choices))
+    budget = _budget(rawjson.maybe(given.get("reasoning_effort")), row_of(served.upstream_name))
+    least = LEAST_OUTPUT if budget else 0
+    return limit_of(None, expected=DEFAULT_OUTPUT + budget, choices=max(1, choices), minimum=least)
+
+
+def _budget(effort: object, row: GeminiModel) -> int:
+    """Tokens to think with that the request allows; 0 where it names no number."""
+    thinking = _thinking(effort, row) if isinstance(effort, str) else None
+    return 0 if thinking is None else thinking.get("thinkingBudget", 0)
+
+
+def _chosen_cap(request: ChatFields, row: GeminiModel, output_budget: int | None) -> int | None:
+    """A limit where the client names none, but a budget for thinking goes out that the hold does not cover."""
+    if output_budget is None or not _budget(request.reasoning_effort, row):
+        return None
+    return max(1, output_budget // max(1, request.n or 1))
 
 
 def _lowered(cap: int | None, served: Served) -> int | None:
