@@ -1,6 +1,7 @@
 """Fixtures: a provider, a gateway in front of it, and the law that every test with a gateway must leave intact."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,12 @@ from tests.fakes.provider import Provider
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Our own marker; and examples take the time they need, on a busy machine as well."""
+    """Our own marker; examples take the time they need, on a busy machine as well; ctrl-c reaches programs under test.
+
+    A shell starts what it puts in the background with SIGINT ignored, and programs started from there inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "hasty(factor): loop time runs faster than the wall's")
     settings.register_profile("unhurried", deadline=None)
     settings.load_profile("unhurried")

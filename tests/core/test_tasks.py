@@ -39,5 +39,10 @@ async def test_closing_ends_what_still_runs(caplog: pytest.LogCaptureFixture) ->
     assert caplog.records == []
 
 
-async def test_closing_with_nothing_to_close() -> None:
-    await Tasks().close()
+async def test_closing_twice_is_closing_once() -> None:
+    tasks = Tasks()
+    ended = tasks.spawn(asyncio.sleep(0), "short")
+    await ended
+    await tasks.close()
+    await tasks.close()
+    assert ended.result() is None

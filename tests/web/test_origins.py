@@ -140,9 +140,10 @@ def test_a_header_is_split(header: str, name: str, port: str) -> None:
     assert split_host(header) == (name, port)
 
 
-@pytest.mark.parametrize("origin", ["https://app.example"])
-def test_no_origin_and_a_listed_one_pass(origin: str | None) -> None:
-    check_origin(origin, ("https://app.example",))
+def test_a_listed_origin_passes_until_it_is_taken_off_the_list() -> None:
+    check_origin("https://app.example", ("https://other.example", "https://app.example"))
+    with pytest.raises(Refused):
+        check_origin("https://app.example", ("https://other.example",))
 
 
 @pytest.mark.parametrize(
