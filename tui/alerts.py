@@ -1,4 +1,4 @@
-"""Alerts: what needs attention now, the most pressing first. Nothing is said while all is well."""
+"""Alerts: what needs attention now, the most pressing first. Empty while all is well."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -15,14 +15,14 @@ from tui.text import safe
 Level = Literal["bad", "warn"]
 
 ALERT_SHARE = 0.9
-"""Share of a budget from which on it is spoken of."""
+"""Share of a budget from which it is an alert."""
 
 LOW_BALANCE = DOLLAR // 2
-"""What is left in a purse that is soon empty."""
+"""Balance that counts as low."""
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """One thing to look at; ``page`` is where."""
+    """One problem; ``page`` is where to look."""
 
     level: Level
     text: str
@@ -30,7 +30,7 @@ class Alert(msgspec.Struct, frozen=True):
 
 
 def alerts(board: Board, now: int) -> list[Alert]:
-    """All that is wrong, the worst first."""
+    """All problems, the worst first."""
     found = [*_server(board, now), *_account(board), *_channels(board, now), *_budgets(board)]
     return sorted(found, key=lambda alert: alert.level != "bad")
 
@@ -53,7 +53,7 @@ def _server(board: Board, now: int) -> Iterator[Alert]:
     if status is None:
         return
     if status.store_error:
-        yield Alert("bad", "the store has failed", "doctor")
+        yield Alert("bad", "store failed", "doctor")
     if status.version != __version__:
         yield Alert("warn", f"server {safe(status.version, 12)}, console {__version__}", "doctor")
 
@@ -65,7 +65,7 @@ def _account(board: Board) -> Iterator[Alert]:
     if account.status != "active":
         yield Alert("bad", f"account {safe(account.status, 12)}", "account")
     if account.available_nanos <= 0:
-        yield Alert("bad", "account empty", "account")
+        yield Alert("bad", "balance used up", "account")
     elif account.available_nanos < LOW_BALANCE:
         yield Alert("warn", f"{fmt.dollar_amount(account.available_nanos)} left", "account")
     yield from _near_limit("account", account.budgets, "account")
@@ -77,8 +77,7 @@ def _channels(board: Board, now: int) -> Iterator[Alert]:
         if channel.state == "attention":
             yield Alert("bad", f"{name} needs attention", "channels")
         elif channel.state == "cooling":
-            until = f" {fmt.countdown(now, channel.until_ms)}" if channel.until_ms is not None else ""
-            yield Alert("warn", f"{name} rests{until}", "channels")
+            yield Alert("warn", f"{name} {fmt.channel_state(channel.state, channel.until_ms, now)}", "channels")
 
 
 def _budgets(board: Board) -> Iterator[Alert]:

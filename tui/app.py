@@ -58,14 +58,14 @@ STYLESHEET = Path(__file__).with_name("console.tcss")
 """Absolute, so that subclasses and the executable find it; ``build.spec`` carries it along."""
 
 SAVE_S = 3.0
-"""Between two looks whether something is to be written down."""
+"""Seconds between checks whether the state must be saved."""
 
 REFRESH_S = 0.2
-"""Between two renewals of the screen: more of them cost twice as much, also over ssh, and read no better."""
+"""Seconds between updates of the screen: faster costs more, also over ssh, and reads no better."""
 
 
 class Console(CrashReportingApp[ExitStatus]):
-    """The app; its result says how it was left."""
+    """The app; its result is the exit status."""
 
     CSS_PATH = STYLESHEET
     TITLE = "tollkeeper"
@@ -87,7 +87,7 @@ class Console(CrashReportingApp[ExitStatus]):
         self.session = session
         self.feed = ConsoleFeed(link, self.post_message)
         self.colour = colour
-        """False: the environment wants none; there is then only one theme."""
+        """False if NO_COLOR is set; then there is only one theme."""
         self.note = note
         self.failure: GatewayError | None = None
         """Why there is no server."""
@@ -123,7 +123,7 @@ class Console(CrashReportingApp[ExitStatus]):
         return self.query_one(f"ContentSwitcher > #{self.query_one(ContentSwitcher).current}", ConsolePage)
 
     async def action_page(self, page: str) -> None:
-        """Open a page; it is made when it is opened first."""
+        """Open a page; it is created when first opened."""
         if page not in PAGE_CLASSES:
             return
         switcher = self.query_one(ContentSwitcher)
@@ -139,15 +139,15 @@ class Console(CrashReportingApp[ExitStatus]):
         self.renew()
 
     def open_page(self, page: str) -> None:
-        """The same from a place that cannot wait."""
+        """The same from code that cannot await."""
         self.run_worker(self.action_page(page), group=DIALOG_WORKERS)
 
     def action_act(self, verb: str) -> None:
-        """Do one of the app's verbs."""
+        """Run one of the global actions."""
         self.page.do(lambda _page: global_actions.VERBS[verb](self))
 
     def renew(self) -> None:
-        """Draw what changed; once a second in any case, for ages and countdowns; running calls move all the time."""
+        """Draw what changed; at least once a second for ages and countdowns, more often while calls run."""
         session = self.session
         stamp = (session.board.version, session.now() // (200 if session.board.calls.running else 1000))
         headers = self.query(Header)
@@ -184,7 +184,7 @@ class Console(CrashReportingApp[ExitStatus]):
         target.action_act(event.action.verb)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: everything that can be done here, with its key beside it."""
+        """The palette: every available action, with its key."""
         for number, info in enumerate(PAGES, 1):
             if info.id in PAGE_CLASSES:
                 yield SystemCommand(f"{info.name}  ({number})", info.about, partial(self.open_page, info.id))
@@ -199,18 +199,18 @@ class Console(CrashReportingApp[ExitStatus]):
 
 
 def available_actions(page: ConsolePage) -> list[Action]:
-    """What can be done on a page, its own actions first."""
+    """The actions available on a page, its own first."""
     own = [action for scope in page.scopes for action in actions_in(scope) if action.verb in page.verbs]
     return [*own, *(action for action in actions_in("app") if action.verb in global_actions.VERBS)]
 
 
 def run(config: Config) -> int:
-    """The console on this home: finds or starts the server; the exit code. Raises what kept it from having a server."""
+    """Run the console on this home: find or start the server. Returns the exit code; raises if there is no server."""
     return run_with(config, ServerLauncher(config))
 
 
 def run_with(config: Config, link: ServerLink) -> int:
-    """The same in front of the server that a link gives."""
+    """The same with the server of a given link."""
     if reason := terminal.plain_reason(os.environ):
         return plain_mode.run(link, reason)
     state, note = saved_state.load(config.home)

@@ -1,4 +1,4 @@
-"""Board: the present state as one value. It applies the server's events, in order, and knows no screen and no clock."""
+"""Board: the present state as one value. It applies the server's events in order, without screen or clock."""
 
 from collections.abc import Sequence
 
@@ -20,15 +20,15 @@ from tui.incidents import Incidents
 from tui.trends import Pulse
 
 UNKNOWN_TIME = Millis(0)
-"""No moment."""
+"""The time is not known."""
 
 
 class Board:
-    """What the server said last. Tables are replaced whole, calls change in place."""
+    """The server's latest state. Tables are replaced whole, calls change in place."""
 
     def __init__(self) -> None:
         self.status: Status | None = None
-        """None: nothing has been heard yet."""
+        """None until the first snapshot arrives."""
         self.account: AccountView | None = None
         self.tokens: Sequence[TokenView] = ()
         self.groups: Sequence[GroupView] = ()
@@ -38,7 +38,7 @@ class Board:
         self.pulse = Pulse()
         self.incidents = Incidents()
         self.today: SumRow | None = None
-        """Sums since local midnight, as far as they were asked for; settled calls are added to it."""
+        """Sums since local midnight, once they were fetched; settled calls are added."""
         self.stopping: Millis | None = None
         """When the server will be gone at the latest; None while it serves."""
         self.tables = 0
@@ -50,7 +50,7 @@ class Board:
         return self.tables + self.calls.version
 
     def apply(self, event: AnyEvent, at: Millis = UNKNOWN_TIME) -> None:
-        """Make one event true; ``at``: when it was heard."""
+        """Apply one event; ``at``: when it arrived."""
         if isinstance(event, CallStarted | CallProgress):
             self.calls.move(event.call)
         elif isinstance(event, CallSettled):

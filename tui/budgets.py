@@ -15,14 +15,14 @@ from tui.glyphs import Glyphs
 from tui.widgets.form import Field
 
 MIN_ELAPSED = 0.02
-"""Share of a window before which a pace says nothing yet."""
+"""Share of a window that must have passed before a forecast is made."""
 
 FAR_MS = 366 * 86_400_000
-"""What lasts longer than this lasts."""
+"""A forecast beyond this is not given as a date."""
 
 WEEK_MS = 7 * 86_400_000
 
-WINDOWS = {Window.DAY: "today", Window.WEEK: "this week", Window.MONTH: "this month", Window.EVER: "in all"}
+WINDOWS = {Window.DAY: "today", Window.WEEK: "this week", Window.MONTH: "this month", Window.EVER: "in total"}
 
 
 def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
@@ -53,12 +53,12 @@ def amounts(budget: BudgetView) -> str:
 
 
 def _share(part: int, whole: int | None) -> float:
-    """A share; a limit of nothing is used up."""
+    """A share; a limit of 0 is used up."""
     return part / whole if whole else 1.0
 
 
 def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
-    """``empty on Thu 16:00 at this pace``, ``lasts at this pace``, or nothing while one cannot tell.
+    """``empty on Thu 16:00 at this pace``, ``lasts at this pace``, or nothing while it is too early to tell.
 
     The pace is that of the window so far; ``since`` is where a window without a beginning began.
     """
@@ -74,17 +74,19 @@ def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
     empty = now + round((1 - part) * (now - begun) / part)
     if (until_ms is not None and empty >= until_ms) or empty - now > FAR_MS:
         return "lasts at this pace"
-    return f"at this pace empty on {_moment(empty, now)}"
+    return f"at this pace used up on {_moment(empty, now)}"
 
 
 def balance_forecast(left: int, spent: int, span_ms: int, now: Millis) -> str:
-    """The same for what is left of a purse of which so much was spent in a span that ends now."""
+    """The same for a balance, from what was spent in the last ``span_ms``."""
     if left <= 0:
         return "empty"
     if spent <= 0:
         return ""
     empty = now + left * span_ms // spent
-    return "lasts over a year at this pace" if empty - now > FAR_MS else f"at this pace empty on {_moment(empty, now)}"
+    return (
+        "lasts over a year at this pace" if empty - now > FAR_MS else f"at this pace used up on {_moment(empty, now)}"
+    )
 
 
 def _moment(ms: int, now: int) -> str:

@@ -51,11 +51,11 @@ class CallRing:
 
     @property
     def edge(self) -> CallId | None:
-        """The call of the ring that ended first: what is not here ended before it. None: nothing ended yet."""
+        """The call of the ring that ended first: calls not in the ring ended before it. None if no call ended yet."""
         return self._ended[0] if self._ended else None
 
     def begin(self, records: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:
-        """Take in a snapshot: ``recent`` (newest end first) are the records with the numbers up to ``records``.
+        """Load a snapshot: ``recent`` (newest end first) are the records with the numbers up to ``records``.
 
         Older rows of the ring stay if nothing is missing between them and ``recent``.
         """
@@ -72,7 +72,7 @@ class CallRing:
         self._touch(None)
 
     def move(self, call: Running) -> None:
-        """A call began or moved; late news of one that has ended are nothing."""
+        """A call started or progressed; late events of an ended call are ignored."""
         known = self.by_id.get(call.id)
         if isinstance(known, CallView):
             return
@@ -82,7 +82,7 @@ class CallRing:
         self._touch(call.id)
 
     def settle(self, call: CallView) -> None:
-        """A call ended, or was refused at once."""
+        """A call ended, or was rejected immediately."""
         call_id = CallId(call.id)
         known = self.by_id.get(call_id)
         if isinstance(known, CallView):
@@ -97,7 +97,7 @@ class CallRing:
             self._drop()
 
     def changes(self) -> list[CallId] | None:
-        """Which calls changed since this was asked last, some perhaps twice; None if all of them may have."""
+        """The calls that changed since the last call of this, perhaps repeated; None if any may have."""
         changed, self._changed = self._changed, []
         return changed
 
@@ -119,19 +119,19 @@ class CallRing:
             self._changed = None
         elif self._changed is not None:
             self._changed.append(call_id)
-            if len(self._changed) > self._limit:  # nobody asks
+            if len(self._changed) > self._limit:  # there is no reader
                 self._changed = None
 
 
 AT_ONCE_MS = 20
-"""What came within so short a time says nothing about a speed."""
+"""An output that arrived within this time gives no meaningful speed."""
 
 
 class RunningView(CallView, frozen=True, kw_only=True):
-    """A call that is not settled yet: its duration, counts and cost are as of now, and estimates."""
+    """A call that is not settled yet: duration, counts and cost are current estimates."""
 
     attempt: int
-    """Which try runs; 0 before the first."""
+    """Number of the current attempt; 0 before the first."""
 
 
 def as_view(call: AnyCall, now: Millis) -> CallView:
@@ -190,5 +190,5 @@ def speed(call: CallView) -> float | None:
 
 
 def failed(call: CallView) -> bool:
-    """Whether it ended, and not well."""
+    """Whether it finished with an error."""
     return call.state == "settled" and not 200 <= call.status < 300

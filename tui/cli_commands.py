@@ -1,4 +1,4 @@
-"""Twins: the commands that do what a form does, option by option; what is not asked for is left out."""
+"""CLI commands: the command line that does what a form does; unchanged options are left out."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -19,26 +19,26 @@ def cli_command(*words: str, **options: str | None) -> str:
 
 
 def if_changed(text: str, before: str) -> str | None:
-    """The text if it is another than before."""
+    """The text if it changed, else None."""
     return text.strip() if text.strip() != before.strip() else None
 
 
 def comma_list(names: Sequence[str]) -> str:
-    """Names as one option takes them. Raises BadRequest for a comma within one: no command can say that."""
+    """Names as one option takes them. Raises BadRequest for a comma within a name."""
     if comma := next((name for name in names if "," in name), None):
-        raise BadRequest(f"'{comma}' has a comma, and commas separate the names of an option")
+        raise BadRequest(f"'{comma}' contains a comma, which separates names on the command line")
     return ",".join(names)
 
 
 def pair_name(name: str) -> str:
-    """A name as the left side of ``NAME=VALUE``. Raises BadRequest for one that has such a sign."""
+    """A name as the left side of ``NAME=VALUE``. Raises BadRequest if it contains ``=``."""
     if "=" in name:
-        raise BadRequest(f"'{name}' has the sign that ends a name in an option")
+        raise BadRequest(f"'{name}' contains '=', which a name on the command line cannot")
     return name
 
 
 def pair_options(option: str, text: str, before: str = "") -> str:
-    """An option for each pair of ``day=5 month=50`` that is new or other than before, and for each that is gone."""
+    """An option for each pair of ``day=5 month=50`` that was added, changed or removed."""
     new, old = _pairs(text), _pairs(before)
     asked = {name: value for name, value in new.items() if old.get(name) != value}
     asked |= {name: "none" for name in old if name not in new}
@@ -46,7 +46,7 @@ def pair_options(option: str, text: str, before: str = "") -> str:
 
 
 def limit_options(text: str, before: Limits | None = None) -> str:
-    """``--rpm 60`` for each limit that is new or other than before."""
+    """``--rpm 60`` for each limit that was added, changed or removed."""
     new, old = _pairs(text), _pairs(limits_text(before or Limits()))
     asked = {name: value for name, value in new.items() if old.get(name) != value}
     asked |= {name: "none" for name in old if name not in new}
@@ -54,7 +54,7 @@ def limit_options(text: str, before: Limits | None = None) -> str:
 
 
 def budget_options(values: Mapping[str, str], before: Sequence[BudgetView] = ()) -> str:
-    """The options of the two fields about budgets."""
+    """The options of the two budget fields."""
     money = pair_options("budget", values["budgets"], budgets_text(before))
     return money + pair_options("tokens-budget", values["token_budgets"], token_budgets_text(before))
 

@@ -22,24 +22,24 @@ class ExitStatus(msgspec.Struct, frozen=True):
 
 
 def after_leaving(address: str) -> ExitStatus:
-    """The server goes on."""
-    where = f"still serving {address}" if address else "the server goes on"
-    return ExitStatus(f"left; {where} ('tollkeeper' comes back, 'tollkeeper stop' ends it)")
+    """The server keeps running."""
+    where = f"still serving {address}" if address else "the server keeps running"
+    return ExitStatus(f"console closed; {where} ('tollkeeper' reopens it, 'tollkeeper stop' stops the server)")
 
 
 def after_stopping() -> ExitStatus:
-    """The server ended, too."""
-    return ExitStatus("stopped; clients are no longer served ('tollkeeper' starts it again)")
+    """The server stopped as well."""
+    return ExitStatus("server stopped ('tollkeeper' starts it again)")
 
 
 def while_draining() -> ExitStatus:
-    """The server will end by itself."""
-    return ExitStatus("left; the server ends when its running calls have ended")
+    """The server stops by itself."""
+    return ExitStatus("console closed; the server stops when its running calls have finished")
 
 
 def without_server() -> ExitStatus:
     """There was no server to leave behind."""
-    return ExitStatus("left; no server is running ('tollkeeper' starts one)")
+    return ExitStatus("console closed; no server is running ('tollkeeper' starts one)")
 
 
 def after_signal(number: int) -> ExitStatus:
@@ -53,24 +53,24 @@ Result = TypeVar("Result")
 
 
 class CrashReportingApp(KeyQueueApp[Result]):
-    """An app that keeps its exception for who ran it."""
+    """An app that keeps its exception for its caller."""
 
     crash: Exception | None = None
 
     def _fatal_error(self) -> None:
-        """What Textual calls for an exception that nobody caught; the exception is kept in ``_exception`` then."""
+        """Textual calls this for an uncaught exception, which is in ``_exception``."""
         found = self._exception
         self.crash = found.error if isinstance(found, WorkerFailed) and isinstance(found.error, Exception) else found
         self._close_messages_no_wait()
 
 
 def write_report(home: Path, error: Exception) -> str:
-    """Write the traceback into the home, and give the sentence about it."""
+    """Write the traceback into the home; returns the sentence about it."""
     path = home / REPORT
-    where = f"{path} tells more"
+    where = f"details are in {path}"
     try:
         path.touch(mode=0o600)
         path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     except OSError as exc:
         where = f"no report could be written: {exc.strerror}"
-    return f"the console failed ({type(error).__name__}); the server goes on, and {where}"
+    return f"the console crashed ({type(error).__name__}); the server keeps running, and {where}"

@@ -15,14 +15,14 @@ ENDINGS = (".csv", ".jsonl")
 
 
 def export_path(text: str) -> Path:
-    """The file to write; raises BadRequest if it is none that can be written to."""
+    """The file to write; raises BadRequest if it cannot be written."""
     path = Path(text.strip()).expanduser()
     if path.suffix not in ENDINGS:
         raise BadRequest(f"the name must end in {' or '.join(ENDINGS)}")
     if path.exists():
-        raise BadRequest(f"{path} exists; name another file")
+        raise BadRequest(f"{path} already exists; choose another name")
     if not path.absolute().parent.is_dir():
-        raise BadRequest(f"there is no folder {path.absolute().parent}")
+        raise BadRequest(f"folder {path.absolute().parent} does not exist")
     return path
 
 
@@ -39,7 +39,7 @@ def write(path: Path, rows: Iterable[msgspec.Struct]) -> int:
                 file.write(line_of(row))
                 count += 1
     except OSError as exc:
-        raise Conflict(f"{path} cannot be written: {exc.strerror}") from exc
+        raise Conflict(f"cannot write {path}: {exc.strerror}") from exc
     return count
 
 

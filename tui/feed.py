@@ -1,4 +1,4 @@
-"""Feed: one worker that reads the server's events and posts them, in bundles; it comes back when the server does.
+"""Feed: one worker that reads the server's events and posts them in batches; it reconnects when the server is back.
 
 Events are taken as they arrive, but a message is posted only when the last bundle was fetched: however many events
 there are, the app has at most one message of them to handle.
@@ -15,11 +15,11 @@ from gateway.domain.events import AnyEvent, Snapshot
 from tui.session import AttachedServer, ServerLink
 
 RECENT = 1000
-"""Calls asked for with a snapshot."""
+"""Calls requested with a snapshot."""
 
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 2.0
-"""Between two looks for a server that is gone."""
+"""Seconds between checks for a server that is gone."""
 
 
 class ConsoleFeed:
@@ -33,7 +33,7 @@ class ConsoleFeed:
             super().__init__()
 
     class EventsReady(Message):
-        """Events are waiting: fetch them with ``take``."""
+        """Events are waiting: fetch them with ``take_events``."""
 
     class Disconnected(Message):
         """The server is gone; ``fatal`` if there was none from the beginning and none can be started."""
@@ -51,7 +51,7 @@ class ConsoleFeed:
         self._received = False
 
     def take_events(self) -> list[AnyEvent]:
-        """What happened since this was asked last, in order."""
+        """The events since the last call of this, in order."""
         events, self._waiting = self._waiting, []
         return events
 
@@ -60,7 +60,7 @@ class ConsoleFeed:
         self._start.set()
 
     async def run(self) -> None:
-        """Attach, listen, and attach again, for ever; ends only if the first server cannot be had."""
+        """Attach, listen, and attach again, for ever; ends only if there is no first server."""
         try:
             attached = await self._link.ensure()
         except GatewayError as error:
@@ -75,7 +75,7 @@ class ConsoleFeed:
             attached = await self._reconnect(wait)
 
     async def _listen(self, client: ControlClient) -> str:
-        """Take events until there are no more; why that is."""
+        """Read events until the stream ends; returns the reason."""
         try:
             async for event in client.events(recent=RECENT):
                 self._received = self._received or isinstance(event, Snapshot)
@@ -84,10 +84,10 @@ class ConsoleFeed:
                     self._post(self.EventsReady())
         except GatewayError as error:
             return error.message
-        return "it was stopped"
+        return "it stopped"
 
     async def _reconnect(self, wait: float) -> AttachedServer:
-        """The server that is there again, looked for less and less often, or one that was asked for."""
+        """The server once it is back, checked for less and less often, or one that is started on request."""
         while True:
             if await self._start_requested(wait):
                 try:

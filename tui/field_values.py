@@ -26,7 +26,7 @@ from gateway.domain.views import BudgetView
 T = TypeVar("T")
 
 KEEP = "\N{HORIZONTAL ELLIPSIS}"
-"""What a field parses to that is to stay as it is."""
+"""What a field parses to when it keeps its value."""
 NO_LIMIT = ("", "none", "never")
 """Words for no limit."""
 
@@ -37,30 +37,30 @@ def text_line(text: str) -> str:
 
 
 def text_line_or_same(there: str) -> Callable[[str], str]:
-    """Any text; the one that is there stays as it is, also with blanks at its ends."""
+    """Any text; the current one is kept unchanged, including spaces at its ends."""
     return lambda text: there if text == there else text.strip()
 
 
 def required(text: str) -> str:
-    """Any text but none."""
+    """Any text that is not empty."""
     if not text.strip():
-        raise BadRequest("this may not be empty")
+        raise BadRequest("required")
     return text.strip()
 
 
 def optional(read: Callable[[str], T]) -> Callable[[str], T | None]:
-    """The same, where nothing, ``none`` or ``never`` is no value."""
+    """The same parser, with None for an empty text, ``none`` or ``never``."""
     return lambda text: None if text.strip().lower() in NO_LIMIT else read(text)
 
 
 def patterns(text: str) -> list[str]:
-    """Names or patterns of models, as ``quoted`` reads them; ``*`` alone is all of them: no names."""
+    """Names or patterns of models, as ``names_of`` reads them; ``*`` alone means all: no names."""
     found = names_of(text)
     return [] if found == ["*"] else found
 
 
 def integer(text: str) -> int:
-    """A whole number, also below zero."""
+    """A whole number, possibly negative."""
     sign, digits = (-1, text.strip()[1:]) if text.strip().startswith("-") else (1, text)
     return sign * count_of(digits)
 
@@ -119,7 +119,7 @@ def _windows(text: str, read: Callable[[str], int]) -> dict[Window, int]:
             window = Window(name) if equals else Window.EVER
         except ValueError:
             known = ", ".join(Window)
-            raise BadRequest(f"{name!r} is no budget window; known are {known}, as in day=5") from None
+            raise BadRequest(f"unknown budget window {name!r}; use {known}, as in day=5") from None
         if amount not in NO_LIMIT:
             found[window] = read(amount)
     return found
@@ -130,33 +130,33 @@ _QUOTED = r'"(?:[^"]|"")*"|' + r"'(?:[^']|'')*'"
 _WHOLE = re.compile(_QUOTED)
 _SIDES = re.compile(rf"({_QUOTED}|[^=]*)(?:(=)(.*))?", re.DOTALL)
 _OPENS = r"(?<![^\s,=])"
-"""Before it is a sign that separates, or nothing."""
+"""Matches after a separator or at the start."""
 _WORDS = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|[^\s,])+")
 _SPACED = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|\S)+")
 
 
 def split_names(text: str) -> list[str]:
-    """What stands between commas and blanks, in its marks."""
+    """The parts between commas and spaces, with their quotation marks."""
     return _WORDS.findall(text)
 
 
 def split_words(text: str) -> list[str]:
-    """What stands between blanks, in its marks."""
+    """The parts between spaces, with their quotation marks."""
     return _SPACED.findall(text)
 
 
 def split_pair(word: str) -> tuple[str, str, str]:
-    """What is before the first ``=`` outside of marks, that sign, and what is behind it."""
+    """The text before the first unquoted ``=``, the sign, and the text after it."""
     found = _SIDES.fullmatch(word)
     return (found[1], found[2] or "", found[3] or "") if found else (word, "", "")
 
 
 def unquote(word: str) -> str:
-    """A name without its marks. Raises BadRequest for a mark without a second one."""
+    """A name without its quotation marks. Raises BadRequest if the closing one is missing."""
     if not word or word[0] not in _MARKS:
         return word
     if not _WHOLE.fullmatch(word):
-        raise BadRequest(f"{word}: a quotation mark has no second one at the end of the name")
+        raise BadRequest(f"{word}: the closing quotation mark is missing")
     return word[1:-1].replace(word[0] * 2, word[0])
 
 
@@ -166,7 +166,7 @@ def names_of(text: str) -> list[str]:
 
 
 def quote_name(name: str, apart: str = "") -> str:
-    """A name as it is typed; ``apart`` are further signs that would end it."""
+    """A name as typed; ``apart`` holds more characters that would end it."""
     plain = name and not any(char.isspace() or char in f",{_MARKS}{apart}" for char in name)
     return name if plain else '"' + name.replace('"', '""') + '"'
 
@@ -187,10 +187,10 @@ _LIMIT_WORDS = {
     "tpm": "tok/min",
     "rpd": "calls/day",
     "tpd": "tok/day",
-    "concurrent": "at a time",
-    "queue": "waiting",
-    "queue_s": "s of waiting",
-    "streams": "streams at a time",
+    "concurrent": "concurrent",
+    "queue": "queued",
+    "queue_s": "s in the queue",
+    "streams": "concurrent streams",
 }
 
 
@@ -202,22 +202,22 @@ def limits_reader(names: Sequence[str] = NAMES) -> Callable[[str], dict[str, int
         for word in text.replace(",", " ").split():
             name, equals, number = word.partition("=")
             if name not in names or not equals:
-                raise BadRequest(f"{word!r} is no limit; they are {', '.join(names)}, as in rpm=60")
+                raise BadRequest(f"unknown limit {word!r}; use {', '.join(names)}, as in rpm=60")
             found[name] = None if number in NO_LIMIT else count_of(number)
             if found[name] == 0 and name not in ("queue", "queue_s"):
-                raise BadRequest(f"{name}=0 would let nothing pass; leave it out for no limit")
+                raise BadRequest(f"{name}=0 would block every call; leave it out for no limit")
         return found
 
     return read
 
 
 def limits_text(limits: Limits) -> str:
-    """As it is typed."""
+    """The text to type for it."""
     return " ".join(f"{name}={exact_count(number)}" for name, number in _limits_set(limits))
 
 
 def limits_words(limits: Limits) -> str:
-    """As it is read: ``60 calls/min, 200k tok/min``; empty if there are none."""
+    """In words: ``60 calls/min, 200k tok/min``; empty without limits."""
     return ", ".join(f"{exact_count(number)} {_LIMIT_WORDS[name]}" for name, number in _limits_set(limits))
 
 
@@ -238,13 +238,13 @@ def read_parameters(text: str) -> Overrides:
     try:
         split_names = shlex.split(text, posix=True)
     except ValueError as exc:
-        raise BadRequest(f"a quotation mark is missing: {exc}") from exc
+        raise BadRequest(f"the closing quotation mark is missing: {exc}") from exc
     for word in split_names:
         name, equals, value = word.removeprefix(DEFAULT).partition("=")
         if word.startswith(REMOVE) and not equals:
             never.append(word.removeprefix(REMOVE))
         elif not name or not equals:
-            raise BadRequest(f"{word!r} is neither name=value, ?name=value nor -name")
+            raise BadRequest(f"{word!r} is not name=value, ?name=value or -name")
         else:
             (usual if word.startswith(DEFAULT) else always)[name] = _value(value)
     return Overrides(set=always, default=usual, remove=tuple(dict.fromkeys(never)))
@@ -270,7 +270,7 @@ def prompt_text(found: Overrides | None) -> str:
 
 
 def parameters_command(found: Overrides, before: Overrides | None) -> str:
-    """The options that say the same, all of them anew if there were some before; empty if nothing changed."""
+    """The equivalent options, complete if there were some before; empty if nothing changed."""
     if found == (before or Overrides()):
         return ""
     parts = ["--no-overrides"] if before else []
@@ -293,7 +293,7 @@ def _quoted(word: str) -> str:
 
 
 def _value(text: str) -> Any:
-    """JSON where it is some, else the text itself."""
+    """The JSON value if it parses, else the text itself."""
     try:
         return json.loads(text)
     except ValueError:

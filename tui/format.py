@@ -25,7 +25,7 @@ def cost(nanos: int) -> str:
 
 
 def dollar_amount(nanos: int) -> str:
-    """An amount as one speaks of it: whole cents, or what is there if that is less."""
+    """An amount in whole cents, or exact if it is less than one."""
     if abs(nanos) < DOLLAR // 100:
         return brief_dollars(nanos)
     cents = (2 * abs(nanos) + DOLLAR // 100) // (2 * (DOLLAR // 100))
@@ -51,6 +51,11 @@ def count(number: int) -> str:
     return f"{number:,}" if number < 1_000_000 else brief_count(number)
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 call``, ``3,455 calls``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def short_count(number: int) -> str:
     """Three digits that count: ``12.3k``."""
     return brief_count(number)
@@ -71,7 +76,7 @@ def age(ms: int) -> str:
 
 
 def ago(now: int, then: int | None) -> str:
-    """The age of a moment; ``never`` if there was none."""
+    """The age of a moment; ``never`` for None."""
     return "never" if then is None else age(max(0, now - then))
 
 
@@ -79,6 +84,19 @@ def countdown(now: int, until: int) -> str:
     """A countdown: ``14s``, ``2m05s``."""
     ms = max(0, until - now)
     return f"{-(-ms // 1000)}s" if ms < 60_000 else brief_span(ms)
+
+
+CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying"}
+
+
+def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
+    """``ok``, ``off``, ``paused until 12:30``, ``paused 14s``, ``needs attention`` or ``retrying``; keys too."""
+    word = CHANNEL_STATES.get(state, state)
+    if until_ms is None:
+        return word
+    if until_ms - now < 60_000:
+        return f"{word} {countdown(now, until_ms)}"
+    return f"{word} until {clock(until_ms)[:5]}"
 
 
 def clock(ms: int) -> str:

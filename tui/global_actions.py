@@ -28,14 +28,14 @@ AppVerb = Callable[[Console], Awaitable[None] | None]
 def next_theme(app: Console) -> None:
     """The next theme."""
     if not app.colour:
-        toast(app, "NO_COLOR is set: there is one theme only", bad=True)
+        toast(app, "NO_COLOR is set, so there is only one theme", bad=True)
         return
     apply_theme(app, themes.next_name(app.theme))
-    toast(app, f"theme: {app.theme}")
+    toast(app, f"Theme: {app.theme}")
 
 
 def apply_theme(app: Console, name: str) -> None:
-    """Put a theme on; without colours everything is drawn in the terminal's own two."""
+    """Apply a theme; without colours everything uses the terminal's default colours."""
     name = name if app.colour and name in themes.NAMES else themes.NAMES[0] if app.colour else themes.PLAIN
     app.no_color = name == themes.PLAIN
     app.theme = name
@@ -49,8 +49,8 @@ def help(app: Console) -> None:  # noqa: A001 - the verb's name
 
 
 async def undo(app: Console) -> None:
-    """Take the last change back."""
-    toast(app, f"taken back: {await app.session.client.undo()}")
+    """Undo the last change."""
+    toast(app, f"Undone: {await app.session.client.undo()}")
 
 
 def restart(app: Console) -> None:
@@ -59,7 +59,7 @@ def restart(app: Console) -> None:
         app.session.link = "starting"
         app.feed.start_server()
     else:
-        toast(app, "the server is running")
+        toast(app, "The server is running.")
 
 
 def suspend(app: Console) -> None:
@@ -72,16 +72,16 @@ async def stop(app: Console) -> None:
     running = len(app.session.board.calls.running)
     if running:
         calls = "1 call is" if running == 1 else f"{running} calls are"
-        breaks = f"{calls} running and may end first. New calls are refused from now on."
-        if not await app.push_screen_wait(Confirm("Stop the server?", breaks, "Stop it")):
+        breaks = f"{calls} running and may finish first. New calls are rejected from now on."
+        if not await app.push_screen_wait(Confirm("Stop the server?", breaks, "Stop")):
             return
     await stop_and_leave(app)
 
 
 async def stop_and_leave(app: Console) -> None:
-    """Ask the server to end, wait until it has, and leave."""
+    """Ask the server to stop, wait for it, and quit."""
     client = app.session.client
-    toast(app, "stopping: waiting for running calls; q leaves at once")
+    toast(app, "Stopping after running calls finish. Press q to quit now.")
     try:
         await launch.stop(client.endpoint, wait_s=app.session.config.drain_s + 5)
     except Unavailable:
@@ -91,7 +91,7 @@ async def stop_and_leave(app: Console) -> None:
 
 
 async def leave(app: Console) -> None:
-    """Leave as the settings say: the server goes on, unless it was started here and the owner wants it otherwise."""
+    """Quit as the settings say: the server keeps running, unless it was started here and ``stop_on_leave`` is set."""
     session = app.session
     if session.board.stopping is not None:
         app.exit(exit_status.while_draining())
@@ -104,7 +104,7 @@ async def leave(app: Console) -> None:
 
 
 def detach(app: Console) -> None:
-    """Leave, and the server goes on in any case."""
+    """Quit and always keep the server running."""
     app.exit(exit_status.after_leaving(app.session.address))
 
 
@@ -124,10 +124,10 @@ async def go_to(app: Console, page: str, key: Hashable) -> None:
 
 
 def mouse(app: Console) -> None:
-    """Let the mouse be the terminal's, or ours again."""
+    """Leave the mouse to the terminal, or use it again."""
     state = app.session.state
     state.mouse = not state.mouse
-    toast(app, f"the mouse is {'used' if state.mouse else 'left to the terminal'} from the next start on")
+    toast(app, f"From the next start, the mouse is {'used here' if state.mouse else 'left to the terminal'}.")
 
 
 def ascii_only(app: Console) -> None:
@@ -135,12 +135,12 @@ def ascii_only(app: Console) -> None:
     state = app.session.state
     state.ascii = not app.session.glyphs.ascii
     app.session.glyphs = ASCII if state.ascii else UNICODE
-    toast(app, f"{'ASCII only' if state.ascii else 'Unicode'}; some marks change with the next start")
+    toast(app, f"{'ASCII only' if state.ascii else 'Unicode'}: some symbols change at the next start.")
     app.refresh(layout=True)
 
 
 def save_state(app: Console) -> None:
-    """Write down what is remembered if it changed, so that it outlives a kill."""
+    """Save the state if it changed, so that it survives a kill."""
     encoded = msgspec.json.encode(app.session.state)
     if encoded != app.kept:
         with suppress(OSError):
@@ -149,7 +149,7 @@ def save_state(app: Console) -> None:
 
 
 async def fetch_today(app: Console) -> None:
-    """Ask what was spent since local midnight; from then on the events are added."""
+    """Fetch the sums since local midnight; events are added from then on."""
     board, now = app.session.board, app.session.now()
     try:
         summary = await app.session.client.summary(since=window_start(Window.DAY, now))
@@ -178,11 +178,11 @@ NamedRow = tuple[str, str, str]
 """A name as it is drawn, the page it is on, and its key there."""
 
 FIRST = 3
-"""How many are offered before anything is typed."""
+"""How many are offered before typing."""
 
 
 class NameSearch(Provider):
-    """What the palette offers beside actions. Names are ``Content``: a string would be read as markup."""
+    """What the palette offers besides actions. Names are ``Content``: a string would be read as markup."""
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)

@@ -84,7 +84,7 @@ ASCII = Glyphs(
 
 
 def wants_ascii(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal should be spared Unicode: it was asked for, or the locale cannot write it."""
+    """Whether to draw with ASCII: requested, or because the locale cannot encode Unicode."""
     if chosen := environ.get("TOLLKEEPER_ASCII"):
         return chosen not in ("0", "no", "false")
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""

@@ -25,52 +25,52 @@ LIMIT = 200
 """Incidents that are kept."""
 
 FAILURE_NAMES = {
-    FailureKind.AUTH: "key refused",
+    FailureKind.AUTH: "key rejected",
     FailureKind.QUOTA: "out of credit",
     FailureKind.RATE: "rate-limited",
-    FailureKind.MISSING: "model unknown",
+    FailureKind.MISSING: "unknown model",
     FailureKind.SERVER: "errors",
     FailureKind.NETWORK: "unreachable",
     FailureKind.SLOW: "too slow",
-    FailureKind.CUT: "broke off",
+    FailureKind.CUT: "cut off",
 }
 
 NOT_UPSTREAM = ("client_closed", "cancelled", "stopped")
-"""Ends that are no upstream's fault, whatever its attempt looks like."""
+"""Outcomes that are not the upstream's fault, whatever its attempt looks like."""
 
 STORE = ""
-"""Stands in place of the channel in incidents of the store."""
+"""The channel name in incidents of the store."""
 
 PAUSED_STATES = ("cooling", "attention")
-"""States in which a channel is not asked."""
+"""States in which a channel gets no calls."""
 
 
 class Incident(msgspec.Struct, kw_only=True):
-    """One stretch of failures of one channel, or of the store."""
+    """One period of failures of a channel, or of the store."""
 
     channel: str
-    """``STORE`` if it is not one's."""
+    """``STORE`` for the store."""
     kind: FailureKind | None
-    """None: only its state told of it."""
+    """None if only its state is known."""
     reason: str
     began: Millis
     last: Millis
-    """The last failure, or when it was last heard to rest."""
+    """The last failure, or when it was last seen paused."""
     failures: int = 0
     """Attempts that failed."""
     unanswered: int = 0
-    """Calls that nobody answered."""
+    """Calls that no channel answered."""
     moved: Counter[str] = msgspec.field(default_factory=Counter)
     """Calls that other channels answered, by their names."""
     until: Millis | None = None
-    """When it is asked again; None while it rests: when somebody clears it."""
+    """When it is tried again; None while paused: when it is resumed by hand."""
     paused: bool = False
     ended: Millis | None = None
-    """When it was asked again after a rest."""
+    """When it was used again after a pause."""
 
     @property
     def paused_ms(self) -> int | None:
-        """How long it rested, or is to rest; None if it did not, or if there is no end to it."""
+        """How long it was or will be paused; None if it was not, or if there is no end."""
         end = self.ended if self.ended is not None else self.until
         return None if end is None else max(0, end - self.began)
 
@@ -81,14 +81,14 @@ class Incidents:
     def __init__(self) -> None:
         self._all: deque[Incident] = deque(maxlen=LIMIT)
         self._now = Millis(0)
-        """The latest moment that was told of."""
+        """The latest moment seen in an event."""
 
     def newest(self, channel: str = "") -> list[Incident]:
         """The newest first; of one channel if it is named."""
         return [one for one in reversed(self._all) if channel in ("", one.channel)]
 
     def add_call(self, call: CallView) -> None:
-        """Take in the failures of an ended call."""
+        """Record the failures of a finished call."""
         self._now = max(self._now, Millis(call.time_ms + call.duration_ms))
         if call.outcome in NOT_UPSTREAM:
             return
@@ -109,7 +109,7 @@ class Incidents:
             seen.add(attempt.channel)
 
     def update_channels(self, channels: Sequence[ChannelView], at: Millis) -> None:
-        """Take in the channels' states at a moment (0: that of the last call)."""
+        """Record the channels' states at a moment (0: that of the last call)."""
         now = at or self._now
         for channel in channels:
             found = next((one for one in reversed(self._all) if one.channel == channel.name), None)
@@ -125,7 +125,7 @@ class Incidents:
                 found.ended = min(now, found.until) if found.until is not None else now
 
     def update_store(self, error: str, at: Millis) -> None:
-        """Take in the state of the store at a moment (0: that of the last call); without an error it works."""
+        """Record the state of the store at a moment (0: that of the last call); no error means it works."""
         now = at or self._now
         found = next((one for one in reversed(self._all) if one.channel == STORE and one.paused), None)
         if error and found is None:
@@ -177,31 +177,31 @@ def incident_line(one: Incident, now: int, glyphs: Glyphs) -> str:
 
 
 def what_failed(one: Incident, now: int) -> str:
-    """``rate-limited 30s``, ``errors, 4 times until 14:02:10; asked again in 12s``."""
+    """``rate-limited 30s``, ``errors, 4 failures until 14:02:10; retry in 12s``."""
     if one.channel == STORE:
-        return "failed: no calls are taken" if one.paused else f"failed for {fmt.countdown(0, one.paused_ms or 0)}"
-    told = "out" if one.kind is None else FAILURE_NAMES.get(one.kind, "failed")
+        return "failing: calls are rejected" if one.paused else f"failed for {fmt.countdown(0, one.paused_ms or 0)}"
+    text = "paused" if one.kind is None else FAILURE_NAMES.get(one.kind, "failed")
     if not one.paused and (rested := one.paused_ms) is not None:
-        told += f" {fmt.countdown(0, rested)}"
+        text += f" {fmt.countdown(0, rested)}"
     if one.failures > 1:
-        told += f", {one.failures:,} times until {fmt.moment(one.last, now).strip()}"
+        text += f", {one.failures:,} failures until {fmt.moment(one.last, now).strip()}"
     if not one.paused:
-        return told
+        return text
     if one.until is None:
-        return f"{told}; out until it is cleared"
-    return f"{told}; asked again {f'in {fmt.countdown(now, one.until)}' if one.until > now else 'now'}"
+        return "paused until resumed" if one.kind is None else f"{text}; paused until resumed"
+    return f"{text}; retry {f'in {fmt.countdown(now, one.until)}' if one.until > now else 'now'}"
 
 
 def where_calls_went(one: Incident, glyphs: Glyphs) -> Part | None:
-    """``→ 12 calls moved to b, 3 to c; 1 was not answered``; None if no call was touched."""
-    told = []
+    """``→ 12 calls went to b, 3 to c; 1 failed``; None if no call was affected."""
+    parts = []
     if one.moved:
         (first, count), *rest = one.moved.most_common()
         also = "".join(f", {number:,} to {safe(name, 40)}" for name, number in rest[:3])
-        told.append(f"{count:,} call{'' if count == 1 else 's'} moved to {safe(first, 40)}{also}")
+        parts.append(f"{count:,} call{'' if count == 1 else 's'} went to {safe(first, 40)}{also}")
     if one.unanswered:
-        told.append(f"{one.unanswered:,} {'was' if one.unanswered == 1 else 'were'} not answered")
-    return (f"{glyphs.right} {'; '.join(told)}", "warn" if one.unanswered else "ok") if told else None
+        parts.append(f"{one.unanswered:,} failed")
+    return (f"{glyphs.right} {'; '.join(parts)}", "warn" if one.unanswered else "ok") if parts else None
 
 
 def reason_text(one: Incident) -> str:

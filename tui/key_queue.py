@@ -1,7 +1,7 @@
-"""Keys: typed ahead, they act in order: each waits until the one before has had its effect, and the focus has moved.
+"""Key queue: keys typed ahead act in order; each waits until the one before has taken effect and the focus has moved.
 
-Textual hands a key to whoever has the focus when it arrives. Over a slow line ``/deploy`` arrives at once, and then the
-``d`` would delete.
+Textual sends a key to the widget with the focus when it arrives. Over a slow line ``/deploy`` arrives at once, and
+then the ``d`` would delete.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from textual.screen import Screen
 Result = TypeVar("Result")
 
 MAX_WAITS = 25
-"""Times a key waits for a dialog that is just opening."""
+"""How often a key waits for a dialog that is opening."""
 
 DIALOG_WORKERS = "verbs"
 """Group of the workers that may open dialogs."""
@@ -25,11 +25,11 @@ WAIT_S = 0.01
 
 
 class KeyHandled(Message):
-    """Follows a key on its way through the widgets; when it is back, the key has been handled."""
+    """Posted after a key; when it comes back, the key has been handled."""
 
 
 class KeyQueueApp(App[Result]):
-    """An app that takes one key after the other."""
+    """An app that handles one key at a time."""
 
     def __init__(self, *, ansi_color: bool | None = None) -> None:
         super().__init__(ansi_color=ansi_color)
@@ -47,7 +47,7 @@ class KeyQueueApp(App[Result]):
             await self._take(event)
 
     def on_key_handled(self, event: KeyHandled) -> None:
-        """What the key did may have moved the focus: that is done by a callback already waiting."""
+        """The key may have moved the focus, in a callback that is already waiting."""
         event.stop()
         self.call_later(self._next, MAX_WAITS)
 
@@ -69,7 +69,7 @@ class KeyQueueApp(App[Result]):
             await self._take(self._typed.popleft())
 
     def _is_opening(self) -> bool:
-        """Whether a dialog is on its way, or has no focus yet, or what was chosen in the palette is."""
+        """Whether a dialog is opening, has no focus yet, or is about to be opened by the palette."""
         if self.screen is self._chosen_in:
             return True
         if self.screen.is_modal:

@@ -30,14 +30,14 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     text: Callable[[R], str]
     tone: Callable[[R], Tone] | None = None
     rank: int = 0
-    """0: never leaves; else the highest leaves first when it gets narrow."""
+    """0: always shown; otherwise the highest rank is dropped first when space is short."""
     right: bool = False
     flex: bool = False
-    """Takes what width is left over."""
+    """Takes the remaining width."""
     sort: Callable[[R], Any] | None = None
-    """What it sorts by; None: it does not sort."""
+    """The sort key; None: not sortable."""
     extra: bool = False
-    """Shown only if it was chosen."""
+    """Shown only on request."""
 
 
 class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
@@ -82,7 +82,7 @@ class RowSource(Protocol[R]):
         ...
 
     def key(self, index: int) -> Hashable:
-        """What names the row, whatever its index is at another time."""
+        """The row's stable key; its index may change."""
         ...
 
     def index(self, key: Hashable) -> int | None:
@@ -90,7 +90,7 @@ class RowSource(Protocol[R]):
         ...
 
     def order(self, column: Column[R] | None, *, reverse: bool) -> None:
-        """Sort by a column, or by none."""
+        """Sort by a column, or not at all."""
         ...
 
     def keep(self, keys: Collection[Hashable] | None) -> None:
@@ -138,12 +138,12 @@ class ListRows(Generic[R]):
         self.arrange()
 
     def put(self, rows: Sequence[R]) -> None:
-        """These are the rows now."""
+        """Replace the rows."""
         self._all = rows
         self.arrange()
 
     def arrange(self) -> None:
-        """Filter and sort anew."""
+        """Filter and sort again."""
         self._shown = [row for row in self._all if self.wanted is None or self.wanted(row)]
         if self._kept is not None:
             self._shown = [row for row in self._shown if self._key(row) in self._kept]
@@ -153,14 +153,14 @@ class ListRows(Generic[R]):
 
 
 class RowCache(Generic[R]):
-    """Keeps the rows of the last time; rows are compared by value."""
+    """Keeps the previous rows; rows are compared by value."""
 
     def __init__(self, key: Callable[[R], Hashable]) -> None:
         self._key = key
         self._known: dict[Hashable, R] = {}
 
     def keep(self, rows: Iterable[R]) -> list[R]:
-        """The same rows; those that are equal to what they were are what they were."""
+        """The rows, with the previous object for every row that is equal to it."""
         kept = []
         for row in rows:
             known = self._known.get(self._key(row))
@@ -183,11 +183,11 @@ def row_filter(text: str) -> Callable[[str], bool]:
 
 
 class PageListing(Generic[R]):
-    """To be filled in, one a page. ``noun`` names a row in sentences."""
+    """Base class, one subclass a page. ``noun`` names a row in sentences."""
 
     noun = "row"
-    hint = "words that must all be there, !word that must not"
-    """Stands in the empty filter."""
+    hint = "words to match, !word to exclude"
+    """Placeholder of the filter."""
 
     def __init__(self, session: ConsoleSession) -> None:
         self.session = session
@@ -201,7 +201,7 @@ class PageListing(Generic[R]):
         raise NotImplementedError
 
     def key(self, row: R) -> Hashable:
-        """What names a row for good."""
+        """The row's stable key."""
         raise NotImplementedError
 
     def name(self, row: R) -> str:
@@ -221,9 +221,9 @@ class PageListing(Generic[R]):
         raise NotImplementedError
 
     def empty(self) -> Content:
-        """What stands there instead of an empty table, and says what to do."""
+        """Shown instead of an empty table: what to do next."""
         return content((f"No {self.noun}s yet.", "dim"))
 
     def words(self, row: R) -> str:
-        """What the filter looks in."""
+        """The text that the filter searches."""
         return " ".join(column.text(row) for column in self.columns())

@@ -78,7 +78,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
             return isinstance(message, LiveTable.Moved)
 
     class Opened(Message):
-        """A row was asked for."""
+        """A row was opened."""
 
     def __init__(
         self, columns: Sequence[Column[R]], source: RowSource[R], glyphs: Glyphs, *, id: str = "table"
@@ -89,7 +89,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.chosen: Collection[str] = ()
         """Ids of the columns to show; empty: the usual ones."""
         self.follows = False
-        """Whether it may follow at all: only where the newest row comes first."""
+        """Whether it may follow at all: only if the newest row comes first."""
         self.sort = ""
         """Id of the column that the source is sorted by."""
         self.reverse = False
@@ -114,7 +114,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
 
     @property
     def wide(self) -> int:
-        """Cells of a line, beside the scrollbar."""
+        """Cells of a line, without the scrollbar."""
         return self.scrollable_content_region.width
 
     def renew(self) -> None:
@@ -226,7 +226,7 @@ STRIPS = 512
 
 
 class RowState(msgspec.Struct, frozen=True):
-    """What beside the row itself decides how its line looks."""
+    """What determines the look of a line besides its row."""
 
     cursor: bool = False
     focus: bool = False
@@ -246,7 +246,7 @@ class RowPainter(Generic[R]):
         self.width = 0
 
     def place(self, placed: Sequence[PlacedColumn[R]], width: int) -> None:
-        """From now on these columns, in lines of this width."""
+        """Set the columns and the width of a line."""
         self._placed, self.width = placed, width
         self.clear()
 
@@ -302,7 +302,7 @@ class RowPainter(Generic[R]):
         return Strip(segments).adjust_cell_length(self.width, base)
 
     def _style(self, name: str) -> Style:
-        """Asking for it walks the style sheet; so it is asked for once."""
+        """Computing it walks the stylesheet, so it is done once."""
         if name not in self._styles:
             self._styles[name] = self._make_style(name)
         return self._styles[name]
@@ -325,5 +325,5 @@ def selected(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
 
 
 def text_of(strip: Strip) -> str:
-    """What stands on a line."""
+    """The text of a line."""
     return strip.text.rstrip()

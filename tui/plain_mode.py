@@ -1,4 +1,4 @@
-"""Plainly: the console without a screen, for dumb terminals and screen readers: a line a call, until ctrl+c."""
+"""Plain mode: the console without a screen, for dumb terminals and screen readers: one line per call, until ctrl+c."""
 
 import asyncio
 import sys
@@ -16,13 +16,13 @@ from tui.session import ServerLink
 from tui.text import safe
 
 RECENT = 10
-"""Calls told at the start."""
+"""Calls printed at the start."""
 
 
 def run(link: ServerLink, reason: str) -> int:
-    """Attach to the server, or start one, and write lines; the exit code. Raises what kept it from having a server."""
+    """Attach to the server, or start one, and print lines. Returns the exit code; raises if there is no server."""
     _print_line(
-        f"{reason}, so there is no screen: each finished call is a line; ctrl+c leaves, every command has --help"
+        f"{reason}, so there is no screen: each finished call is one line. Ctrl+C quits; every command has --help."
     )
     try:
         asyncio.run(follow(link))
@@ -45,7 +45,7 @@ async def follow(link: ServerLink) -> None:
 def console_line(event: AnyEvent) -> Iterator[str]:
     """The lines about an event."""
     if isinstance(event, Snapshot):
-        yield f"serving {event.status.address}, {len(event.running)} calls running"
+        yield f"serving {event.status.address}, {fmt.counted(len(event.running), 'call')} running"
         yield f"available {dollars(event.account.available_nanos)}"
         if event.status.store_error:
             yield store_line(event.status.store_error)
@@ -60,7 +60,7 @@ def console_line(event: AnyEvent) -> Iterator[str]:
 
 def store_line(error: str) -> str:
     """The state of the store in words."""
-    return f"the store has failed, and no calls are taken: {safe(error)}" if error else "the store works again"
+    return f"the store failed, and calls are rejected: {safe(error)}" if error else "the store works again"
 
 
 def call_line(call: CallView) -> str:

@@ -1,4 +1,4 @@
-"""Receipt: one call as a pane of text: how it went, what was tried, and how its cost comes about."""
+"""Receipt: one call as a pane of text: how it went, what was tried, and how its cost was computed."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,7 @@ def receipt(call: CallView, now: int, glyphs: Glyphs, width: int) -> Content:
 
 
 def state_of(call: CallView, glyphs: Glyphs) -> Part:
-    """How it stands, as a mark and words."""
+    """The call's state, as a mark and words."""
     if isinstance(call, RunningView):
         doing = "streaming" if call.first_byte_ms is not None else "waiting" if call.channel else "routing"
         return f"{glyphs.running} running, {doing}", "live"
@@ -87,10 +87,10 @@ def _bold(text: str) -> Part:
 def _route(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     to = f" {glyphs.right} {safe(call.channel)}" if call.channel else ""
     upstream = f" as {safe(call.upstream_model)}" if call.upstream_model not in ("", call.model) else ""
-    told = [f"token {call.token or 'none'}", f"group {call.group or 'none'}", "stream" if call.stream else "plain"]
+    parts = [f"token {call.token or 'none'}", f"group {call.group or 'none'}", "stream" if call.stream else "plain"]
     if call.app:
-        told.append(f"app {call.app}")
-    who = f"   {f' {glyphs.dot} '.join(map(safe, told))}"
+        parts.append(f"app {call.app}")
+    who = f"   {f' {glyphs.dot} '.join(map(safe, parts))}"
     card.line(_bold(safe(call.model) or "no model"), f"{to}{upstream}", (who, "dim"))
 
 
@@ -105,7 +105,7 @@ def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     if not call.duration_ms:
         room = 0
     card.row("timing", (glyphs.wait * wait + glyphs.fills[0] * (room - wait), "live"), words)
-    rest = [f"{call.overhead_us / 1000:.1f}ms in the gateway before the upstream was asked"] if call.overhead_us else []
+    rest = [f"{call.overhead_us / 1000:.1f}ms in the gateway before the upstream call"] if call.overhead_us else []
     if (rate := speed(call)) is not None:
         rest.append(f"{rate:.0f} tok/s")
     if rest:
@@ -129,15 +129,15 @@ def _cost(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     elif call.rates is not None:
         card.row("cost", arithmetic(call, call.rates, glyphs))
     elif call.usage_source != "none":
-        card.row("cost", ("unpriced: counted, not charged; page 5 or 'tollkeeper price set' gives it a price", "warn"))
+        card.row("cost", ("no price: counted, not charged; set one on page 5 or with 'tollkeeper price set'", "warn"))
     else:
         card.row("cost", "$0: nothing was used")
-    told = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []
+    text = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []
     if call.balance_nanos is not None:
         before = dollars(call.balance_nanos + call.cost_nanos)
-        told.append(f"balance {before} before, {dollars(call.balance_nanos)} after")
-    if told:
-        card.row("", (f" {glyphs.dot} ".join(told), "dim"))
+        text.append(f"balance {before} before, {dollars(call.balance_nanos)} after")
+    if text:
+        card.row("", (f" {glyphs.dot} ".join(text), "dim"))
     if call.possible_nanos:
         card.row("", (f"the upstream may have billed {dollars(call.possible_nanos)} that was not charged here", "warn"))
 
@@ -145,7 +145,7 @@ def _cost(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
 def _attempts(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     if isinstance(call, RunningView):
         if call.attempt > 1:
-            card.row("tries", f"{call.attempt}, now at {safe(call.channel)}")
+            card.row("tries", f"{call.attempt}, now on {safe(call.channel)}")
         return
     for number, attempt in enumerate(call.attempts, 1):
         fine = attempt.kind is None
@@ -155,13 +155,13 @@ def _attempts(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
         billed = "   may have been billed" if attempt.billed else ""
         instead = f" as {safe(attempt.model)}" if attempt.model else ""
         key = f" key {safe(attempt.key)}" if attempt.key else ""
-        said = f"{number} {safe(attempt.channel)}{instead}{key} {status} {fmt.seconds(attempt.ms)}{why}{billed}"
-        card.row("tries" if number == 1 else "", (f"{mark} ", tone), said)
+        text = f"{number} {safe(attempt.channel)}{instead}{key} {status} {fmt.seconds(attempt.ms)}{why}{billed}"
+        card.row("tries" if number == 1 else "", (f"{mark} ", tone), text)
 
 
 def _other_rows(card: TextCard, call: CallView) -> None:
     if call.upstream_id:
         card.row("upstr.", (safe(call.upstream_id), "dim"))
-    marks = [*call.marks, *([f"the SDK's retry {call.retry}"] if call.retry else [])]
+    marks = [*call.marks, *([f"SDK retry {call.retry}"] if call.retry else [])]
     if marks:
         card.row("marks", (safe(", ".join(marks)), "dim"))

@@ -1,6 +1,6 @@
-"""State: what the console remembers between runs: theme, page, columns, sorting, filters. It is a file in the home.
+"""Saved state: what the console remembers between runs (theme, page, columns, sorting, filters), as a file in the home.
 
-A file that cannot be read is set aside and said so; it never keeps the console from starting.
+A file that cannot be read is renamed and reported; it never keeps the console from starting.
 """
 
 import os
@@ -26,28 +26,28 @@ class PageState(msgspec.Struct, kw_only=True, omit_defaults=True):
     filter: str = ""
     detail: bool = False
     choices: dict[str, str] = {}
-    """Whatever else a page lets one choose, by name."""
+    """Other choices of a page, by name."""
 
 
 class SavedState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Everything that is kept. Values that make no sense any more are treated as the defaults by who reads them."""
+    """Everything that is saved. Readers treat values that no longer make sense as the defaults."""
 
     theme: str = ""
     page: str = ""
     mouse: bool = True
     ascii: bool | None = None
-    """None: found out from the environment."""
+    """None: detected from the environment."""
     keys: dict[str, str] = {}
     """Other keys for actions, by their ids: ``{"live.pause": "p"}``."""
     views: dict[str, PageState] = {}
 
     def view(self, page: str) -> PageState:
-        """How a page was left; a change of it is remembered."""
+        """The state of a page; changes to it are saved."""
         return self.views.setdefault(page, PageState())
 
 
 def load(home: Path) -> tuple[SavedState, str]:
-    """What is remembered, and a sentence about what could not be read, or nothing."""
+    """The saved state, and a sentence about what could not be read, or nothing."""
     path = home / NAME
     try:
         with path.open("rb") as file:
@@ -58,7 +58,10 @@ def load(home: Path) -> tuple[SavedState, str]:
         kept = path.with_suffix(".damaged")
         with suppress(OSError):
             path.replace(kept)
-        return SavedState(), f"{path} cannot be read ({exc}); it is now {kept.name}, and the console starts afresh"
+        return (
+            SavedState(),
+            f"{path} cannot be read ({exc}); it was renamed to {kept.name}, and the console starts with defaults",
+        )
 
 
 def save(home: Path, state: SavedState) -> None:

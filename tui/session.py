@@ -41,7 +41,7 @@ class ConsoleSession:
     def client(self) -> ControlClient:
         """The attached server. Raises Unavailable while there is none."""
         if self._client is None or self.link != "attached":
-            raise Unavailable("the server is gone; r starts it again", code="server_gone")
+            raise Unavailable("The server is not running. Press r to start it.", code="server_gone")
         return self._client
 
     @property
@@ -56,7 +56,7 @@ class ConsoleSession:
         self.link, self.reason = "attached", ""
 
     def lose(self, reason: str) -> None:
-        """The server is gone; what it said last stays on the board."""
+        """The server is gone; its last state stays on the board."""
         self.link, self.reason = "gone", reason
 
 

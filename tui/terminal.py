@@ -23,7 +23,7 @@ HANGUP_CODE = 129
 """128 and SIGHUP."""
 
 LOOK_S = 2.0
-"""Between two looks whether the terminal is still there."""
+"""Seconds between checks that the terminal is still there."""
 
 
 def is_gone(handle: int) -> bool:
@@ -42,20 +42,20 @@ def is_gone(handle: int) -> bool:
 
 
 def exit_if_gone() -> None:
-    """End the process at once: without a terminal there is nothing to restore and nobody to tell."""
+    """End the process at once: without a terminal there is nothing to restore and nowhere to report."""
     with suppress(ValueError, AttributeError):  # no standard input at all
         if is_gone(sys.stdin.fileno()):
             os._exit(HANGUP_CODE)
 
 
 def on_terminate(do: Callable[[int], object]) -> None:
-    """Call this on SIGTERM, so that the terminal is put right before the end. Must be called in the event loop."""
+    """Call this on SIGTERM, so that the terminal is restored before the end. Must be called in the event loop."""
     with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, do, int(signal.SIGTERM))
 
 
 def watch(app: App[Any]) -> None:
-    """Look after the terminal for as long as the app runs."""
+    """Watch the terminal for as long as the app runs."""
     app.set_interval(LOOK_S, exit_if_gone, name="terminal")
     on_terminate(lambda number: app.exit(after_signal(number)))
 
@@ -65,7 +65,7 @@ def plain_reason(environ: Mapping[str, str]) -> str:
     if environ.get("TOLLKEEPER_PLAIN", "") not in ("", "0"):
         return "TOLLKEEPER_PLAIN is set"
     if environ.get("TERM") == "dumb":
-        return "the terminal is dumb"
+        return "TERM is dumb"
     return ""
 
 
@@ -76,7 +76,7 @@ WAIT_S = 2.0
 
 
 def copy(app: App[object], text: str) -> None:
-    """Put a text into the clipboard, as far as anybody lets us."""
+    """Put a text into the clipboard, as far as possible."""
     if len(text.encode()) <= LIMIT:
         app.copy_to_clipboard(text)
     command = clipboard_program(os.environ)
@@ -85,7 +85,7 @@ def copy(app: App[object], text: str) -> None:
 
 
 def clipboard_program(environ: Mapping[str, str], platform: str = sys.platform) -> list[str]:
-    """The command that takes a text on its standard input; empty if there is none, or no screen it could serve."""
+    """The command that takes a text on its standard input; empty if there is none, or no display."""
     candidates: list[list[str]] = []
     if platform == "darwin":
         candidates = [["pbcopy"]]

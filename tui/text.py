@@ -69,7 +69,7 @@ Part = tuple[str, str]
 
 
 def content(*parts: Part | str | Content) -> Content:
-    """Safe texts put together; tones become styles. Nothing in them is read as markup."""
+    """Safe texts joined; tones become styles. Nothing in them is read as markup."""
     styled = ((part[0], TONES[part[1]]) if isinstance(part, tuple) else part for part in parts)
     return Content.assemble(*styled)
 
@@ -87,7 +87,7 @@ class TextCard:
     """Lines are added one by one; ``content`` gives them all."""
 
     tone = "dim"
-    """Of the labels."""
+    """Tone of the labels."""
 
     def __init__(self, width: int, label: int = LABEL) -> None:
         self.width = width
@@ -95,7 +95,7 @@ class TextCard:
         self._rows: list[Content] = []
 
     def row(self, label: str, *parts: Part | str | Content) -> None:
-        """A line with a label in front; an empty one goes on from the line before."""
+        """A line with a label in front; an empty label continues the line before."""
         self._hang(content((f" {label:<{self._label - 2}} ", self.tone)), content(*parts), self._label)
 
     def line(self, *parts: Part | str | Content) -> None:

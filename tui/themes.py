@@ -104,5 +104,5 @@ NAMES = tuple(theme.name for theme in THEMES)
 
 
 def next_name(name: str) -> str:
-    """The next one round; the first after a name that is none."""
+    """The next name, wrapping around; the first after an unknown name."""
     return NAMES[(NAMES.index(name) + 1) % len(NAMES)] if name in NAMES else NAMES[0]

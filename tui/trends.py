@@ -41,7 +41,7 @@ def trends(summary: Summary, starts: Sequence[Millis]) -> Trends:
 
 
 def days(count: int, now: Millis) -> list[Millis]:
-    """The first moments of so many local days, today's last; asked of the calendar, for days differ in length."""
+    """The first moments of so many local days, today's last; from the calendar, since days differ in length."""
     found = [window_start(Window.DAY, now)]
     while len(found) < count:
         found.append(window_start(Window.DAY, Millis(found[-1] - HOUR_MS)))
@@ -57,11 +57,11 @@ def hours(count: int, now: Millis) -> list[Millis]:
 MINUTE = 60_000
 MINUTES = 60
 SAMPLES = 200
-"""Calls that the share of errors and the median are taken over."""
+"""Calls used for the error rate and the median."""
 
 
 class Pulse:
-    """Counts by the minute in which a call began; the clock is given."""
+    """Counts by the minute in which a call began; the clock is a parameter."""
 
     def __init__(self) -> None:
         self._minutes: dict[int, int] = {}

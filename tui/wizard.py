@@ -36,7 +36,7 @@ Body = dict[str, Any]
 PresetsByName = Mapping[str, PresetView]
 """Vendors and model servers by name."""
 CreateChannel = Callable[[Values, Body | None], Awaitable[ChannelView]]
-"""Makes the channel of such a body; without one it is the demo."""
+"""Creates the channel of a body; without a body, the demo."""
 
 
 def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
@@ -55,14 +55,14 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
         return cli_command("account", "grant", _plain(more)) if more else "account show"
 
     return FormPlan(
-        title="First steps, 1 of 4: what may be spent",
-        intro="Every call draws on one purse, by the prices you set. No money moves: it is your own limit.",
+        title="First steps, 1 of 4: your balance",
+        intro="Every call is charged to one balance, at the prices you set. No real money moves: it is your own limit.",
         fields=[
-            Field(id="balance", label="Purse, dollars", value=_plain(balance), parse=_amount),
+            Field(id="balance", label="Balance, dollars", value=_plain(balance), parse=_amount),
         ],
         save=save,
         command=command,
-        live=lambda values: f"the purse will hold {dollars(values['balance'])}; page 6 tops it up and sets budgets",
+        live=lambda values: f"the balance will be {dollars(values['balance'])}; page 6 tops it up and sets budgets",
         verb=NEXT,
     )
 
@@ -70,7 +70,7 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
 def channel_plan(
     offers: Sequence[Offer], choose: CreateChannel, typed: Values, presets: Sequence[PresetView] = ()
 ) -> FormPlan:
-    """Step 2: who answers. What was found on this machine comes first; ``typed`` is what stood there before."""
+    """Step 2: the channel. Discovered ones come first; ``typed`` holds the values entered before."""
     known = {preset.name: preset for preset in presets}
     found = {_offer_text(offer): offer for offer in offers}
     sources = [*found, DEMO, ADDRESS]
@@ -81,8 +81,8 @@ def channel_plan(
         return await choose(values, body)
 
     return FormPlan(
-        title="First steps, 2 of 4: a channel, where answers come from",
-        intro="An upstream account: its address and key. What was found on this machine can be chosen as it is.",
+        title="First steps, 2 of 4: a channel",
+        intro="A channel is an upstream account: its address and key. Anything found on this machine is ready to use.",
         fields=[
             Field(id="source", label="Channel", value=before["source"] or sources[0], options=sources),
             Field(
@@ -97,17 +97,17 @@ def channel_plan(
                 id="key",
                 label="Key",
                 value=before["key"],
-                hint="the key, or env:NAME; kept here, never shown",
+                hint="the key, or env:NAME; stored here, never shown",
                 secret=True,
             ),
-            Field(id="name", label="Name", value=before["name"], hint="openai; found by the address if it is empty"),
+            Field(id="name", label="Name", value=before["name"], hint="openai; taken from the address if empty"),
         ],
         save=save,
         command=lambda values: _channel_command(values, found, known),
         live=lambda values: _about(values, found, known),
         verb=NEXT,
         back=True,
-        waits="asking it for its models ...",
+        waits="fetching its models ...",
     )
 
 
@@ -120,18 +120,18 @@ def token_plan(session: ConsoleSession) -> FormPlan:
         return await session.client.add_token({"name": values["name"]})
 
     return FormPlan(
-        title="First steps, 4 of 4: a token, the key that clients present",
-        intro="Each program or person gets a token. Its key is shown once; then a test call is made with it.",
+        title="First steps, 4 of 4: a token",
+        intro="A token is the key that a client presents. Its key is shown once; then a test call is made with it.",
         fields=[Field(id="name", label="Name", value=name, parse=required)],
         save=save,
         command=lambda values: cli_command("token", "add", values["name"] or "NAME"),
-        verb="Make it, and call",
+        verb="Create and test",
         back=True,
     )
 
 
 async def create_channel(session: ConsoleSession, body: Body | None) -> ChannelView:
-    """The channel of such a body; without one the demo that is there, or a new one. Raises GatewayError."""
+    """Create the channel of this body; without a body, the existing demo or a new one. Raises GatewayError."""
     if body is None:
         mocks = [one for one in session.board.channels if one.dialect == Dialect.MOCK]
         there = next((one for one in mocks if one.name == "demo"), mocks[0] if mocks else None)
@@ -140,13 +140,13 @@ async def create_channel(session: ConsoleSession, body: Body | None) -> ChannelV
 
 
 def offer_only(models: Sequence[Served]) -> Body:
-    """The change after which just these are offered, whatever else the upstream comes to list."""
+    """The change that offers exactly these models, whatever the upstream lists later."""
     named = [msgspec.structs.replace(model, live=False) for model in models]
     return {"models": msgspec.to_builtins(named), "patterns": []}
 
 
 def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[str, str]]:
-    """Step 3: the models of a channel, and what is said of each."""
+    """Step 3: the models of a channel, as ids and texts."""
     priced = {model.name for model in session.board.models if model.price is not None}
     return [(model.name, _model_text(model.name, model.context, priced)) for model in channel.models]
 
@@ -158,7 +158,7 @@ def _body(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> B
         given = {"key": values["key"] or offer.key, "preset": offer.preset, "models": msgspec.to_builtins(offer.models)}
         return body | {name: value for name, value in given.items() if value}
     if not values["base_url"]:
-        raise BadRequest("the address is needed; for OpenAI it is https://api.openai.com/v1", param="base_url")
+        raise BadRequest("an address is required, for example https://api.openai.com/v1", param="base_url")
     if (preset := known.get(values["base_url"])) is not None:
         body = {"name": values["name"] or preset.name, "preset": preset.name}
         return body | ({"key": values["key"]} if values["key"] else {})
@@ -183,20 +183,20 @@ def _channel_command(values: Mapping[str, str], found: Mapping[str, Offer], know
 def _about(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> str:
     offer = found.get(values["source"])
     if offer is not None:
-        told = f"its key stays in the environment, as {offer.key}" if offer.key else "it needs no key"
-        return f"{safe(offer.name)} at {safe(offer.base_url)}: {told}"
+        text = f"its key stays in the environment, as {offer.key}" if offer.key else "it needs no key"
+        return f"{safe(offer.name)} at {safe(offer.base_url)}: {text}"
     if values["source"] == DEMO:
-        return "it answers by itself, with no network: three models that echo, tell a story, and fail when asked"
+        return "it answers offline: three models that echo, tell a story, and fail on request"
     if (preset := known.get(values["base_url"])) is not None:
         key = f"; its key is usually env:{safe(preset.key_variable)}" if preset.key_variable else ""
-        return f"{preset.name} is at {safe(preset.base_url) or 'an address of yours: type it'}{key}"
+        return f"{preset.name} is at {safe(preset.base_url) or 'an address you enter'}{key}"
     warning = base_url_warning(values["base_url"]) if values["base_url"] else ""
-    return warning or "the gateway asks it for its models; that is free"
+    return warning or "the gateway fetches its models; that is free"
 
 
 def _offer_text(offer: Offer) -> str:
     if offer.key:
-        return safe(f"{offer.name}, by {offer.key.removeprefix('env:')} of the environment", 60)
+        return safe(f"{offer.name}, with {offer.key.removeprefix('env:')} from the environment", 60)
     count = f"{len(offer.models)} model{'' if len(offer.models) == 1 else 's'}"
     return safe(f"{offer.name} on this machine, {count}", 60)
 
@@ -228,7 +228,7 @@ def _url(text: str) -> str:
 def _amount(text: str) -> int:
     nanos = nanos_of(text)
     if nanos < 0:
-        raise BadRequest("a purse holds nothing or more")
+        raise BadRequest("a balance cannot be negative")
     return nanos
 
 
@@ -236,14 +236,14 @@ Console = Any
 """The app; it imports this file."""
 
 SEEN = "seen"
-LEFT_EARLY = "left; everything can be done later: 4 channels, 2 tokens, or ':' First steps"
+LEFT_EARLY = "Continue any time: page 4 for channels, page 2 for tokens, or : First steps."
 
 Step = Callable[[], Awaitable[Any]]
-"""Gives what was decided, BACK, or None if the wizard was left."""
+"""Returns the decision, BACK, or None if the wizard was closed."""
 
 
 def is_fresh(board: Board) -> bool:
-    """Whether nothing was ever done here: no call, no token in use, no channel but the demo."""
+    """Whether this home is unused: no call, no token in use, no channel but the demo."""
     return (
         board.status is not None
         and board.status.records == 0
@@ -254,7 +254,7 @@ def is_fresh(board: Board) -> bool:
 
 
 def offer_once(app: Console) -> None:
-    """Begin by itself if the home is fresh and it was not left before."""
+    """Open the wizard if the home is unused and it was not opened before."""
     choices = app.session.state.view("wizard").choices
     if is_fresh(app.session.board) and SEEN not in choices:
         choices[SEEN] = "yes"
@@ -262,7 +262,7 @@ def offer_once(app: Console) -> None:
 
 
 async def run(app: Console) -> None:
-    """All steps, until one is left."""
+    """Run all steps, until one is cancelled."""
     app.session.state.view("wizard").choices[SEEN] = "yes"
     steps = WizardSteps(app)
     order: list[Step] = [steps.balance, steps.channel, steps.models, steps.token]
@@ -276,7 +276,7 @@ async def run(app: Console) -> None:
         at += -1 if found is BACK else 1
     await app.push_screen_wait(Connect(app.session, found.token, found.key, first=steps.model))
     await app.action_page("live")
-    toast(app, "that is all: clients can call now, and every call is a line here")
+    toast(app, "All set: clients can connect now, and every call appears here.")
 
 
 class WizardSteps:
@@ -286,11 +286,11 @@ class WizardSteps:
         self._app = app
         self._session: ConsoleSession = app.session
         self._typed: Values = {}
-        """What the channel's form was left with."""
+        """The values last entered in the channel's form."""
         self._channel: ChannelView | None = None
-        """The channel of the second step, as it came from its upstream."""
+        """The channel of the second step, as created."""
         self._created = False
-        """Whether it was made here, and did not exist before."""
+        """Whether the wizard created it."""
         self.model = ""
 
     async def balance(self) -> Any:
@@ -299,24 +299,24 @@ class WizardSteps:
         return await self._app.push_screen_wait(Form(balance_plan(self._session, account.balance_nanos)))
 
     async def channel(self) -> Any:
-        """Step 2: who answers."""
+        """Step 2: the channel."""
         session = self._session
-        look = Busy("Looking what is on this machine", session.client.offers, session.now)
+        look = Busy("Looking for local servers and API keys", session.client.offers, session.now)
         offers = await self._app.push_screen_wait(look)
         found = [] if offers is None or isinstance(offers, GatewayError) else offers
         plan = channel_plan(found, self._create_channel, self._typed, await self._presets())
         return await self._app.push_screen_wait(Form(plan))
 
     async def models(self) -> Any:
-        """Step 3: what is offered of what the channel has."""
+        """Step 3: which of its models are offered."""
         session, channel = self._session, self._channel
         if channel is None:
             return BACK
         names = [model.name for model in channel.models]
         command = cli_command("channel", "edit", safe(channel.name), models="NAMES")
         about = (
-            f"{channel.name} has {len(names)}; those that are on are offered to clients. Models without a price are "
-            f"counted and not charged: page 5 sets prices.\n\n$ tollkeeper {command}"
+            f"{channel.name} has {len(names)}; selected ones are offered to clients. Models without a price are "
+            f"counted but not charged: page 5 sets prices.\n\n$ tollkeeper {command}"
         )
         options = model_options(session, channel)
         on = await self._app.push_screen_wait(
@@ -337,7 +337,7 @@ class WizardSteps:
         return found
 
     async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:
-        """The channel that was asked for: the demo, the one made just now, or a new one. Raises GatewayError."""
+        """The chosen channel: the demo, the one created before, or a new one. Raises GatewayError."""
         if self._channel is None or values != self._typed:
             await self._remove_created()
             self._channel = await create_channel(self._session, body)
@@ -346,14 +346,14 @@ class WizardSteps:
         return self._channel
 
     async def _presets(self) -> list[PresetView]:
-        """None if the server cannot tell them: an address will do."""
+        """Empty if the server is gone: an address will do."""
         try:
             return list(await self._session.client.presets())
         except GatewayError:
             return []
 
     async def _remove_created(self) -> None:
-        """Something else is wanted than what was made here before."""
+        """Remove the channel created before, since another one is wanted."""
         if self._channel is not None and self._created:
             await self._session.client.remove_channel(self._channel.id)
         self._channel = None

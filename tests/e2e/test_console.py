@@ -117,7 +117,7 @@ def test_from_an_empty_home_to_goodbye(tmp_path: Path) -> None:
         shown.keys("q")
         assert shown.ended() == 0
         assert restored(shown)
-        assert b"left; still serving " + address.encode() in shown.raw
+        assert b"console closed; still serving " + address.encode() in shown.raw
         assert key.encode() not in shown.raw[shown.raw.rindex(b"\x1b[?1049l") :]
 
 
@@ -128,8 +128,8 @@ def test_it_comes_back_when_its_server_is_killed_and_started_again(tmp_path: Pat
         pid = re.search(r'"pid":([0-9]+)', (tmp_path / "gateway" / "run.json").read_text())
         assert pid is not None
         os.kill(int(pid[1]), 9)
-        shown.wait("server gone", "r starts it again").keys("r").wait("running 0")
-        shown.until(lambda: "server gone" not in shown.text, "it stayed gone")
+        shown.wait("no server", "r starts it again").keys("r").wait("running 0")
+        shown.until(lambda: "no server" not in shown.text, "it stayed gone")
         shown.keys("Q")
         assert shown.ended() == 0
         assert b"tollkeeper: stopped" in shown.raw

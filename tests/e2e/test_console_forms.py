@@ -58,7 +58,7 @@ class Seat:
 
     async def undo(self, told: str) -> None:
         await self.press("u")
-        await self.told(f"taken back: {told}")
+        await self.told(f"Undone: {told}")
 
 
 @asynccontextmanager
@@ -94,12 +94,12 @@ async def test_tokens(tmp_path: Path) -> None:
         await seat.field("budgets", "day=5")
         await seat.field("limits", "rpm=60")
         await seat.press("enter")
-        await seat.told("token phone was changed")
+        await seat.told("Token phone saved")
         found = await seat.control.token("mobile")
         assert (found.id, found.budgets[0].limit_nanos, found.limits.rpm) == (made.id, 5 * DOLLAR, 60)
 
         await seat.press("space")
-        await seat.told("token mobile is off")
+        await seat.told("Token mobile disabled")
         await seat.press("D", "enter")
         await until(seat.app, seat.pilot, "only time the key is shown")
         await seat.press("escape")
@@ -112,7 +112,7 @@ async def test_tokens(tmp_path: Path) -> None:
         assert (await seat.control.token("mobile-2")).hint != copied.hint
 
         await seat.press("d", "y")
-        await seat.told("deleted token mobile-2")
+        await seat.told("Token mobile-2 deleted")
         assert [token.name for token in await seat.control.tokens()] == ["first", "mobile"]
         await seat.undo("removed token 'mobile-2'")
         assert len(await seat.control.tokens()) == 3
@@ -124,23 +124,23 @@ async def test_groups(tmp_path: Path) -> None:
         await seat.press("n", "=friends")
         await seat.field("multiplier", "1.5")
         await seat.press("enter")
-        await seat.told("group friends was made")
+        await seat.told("Group friends created")
         await seat.press("e")
         await seat.field("budgets", "month=20")
         await seat.press("enter")
-        await seat.told("group friends was changed")
+        await seat.told("Group friends saved")
         await seat.press("D", "enter")
-        await seat.told("group friends-2 was made")
+        await seat.told("Group friends-2 created")
         copied = await seat.control.group("friends-2")
         assert (copied.multiplier, copied.budgets[0].limit_nanos) == (1_500_000, 20 * DOLLAR)
         await seat.press("d", "y")
-        await seat.told("deleted group friends-2")
+        await seat.told("Group friends-2 deleted")
         await seat.undo("removed group 'friends-2'")
 
         await seat.press("g", "d")  # default, which is used
         await until(seat.app, seat.pilot, "Move them to")
         await seat.press("enter")
-        await seat.told("deleted group default")
+        await seat.told("Group default deleted")
         assert (await seat.control.token("first")).group == "friends"
         assert (await seat.control.channel("demo")).groups == ["friends"]
 
@@ -153,11 +153,11 @@ async def test_channels(tmp_path: Path) -> None:
         await seat.field("key", "sk-secret-0123456789-0001")
         await seat.field("models", "a, fast=b")
         await seat.press("enter")
-        await seat.told("channel up was made with 2 models")
+        await seat.told("Channel up created with 2 models")
         await seat.press("e")
         await seat.field("headers", "x-team='red and secret'")
         await seat.press("enter")
-        await seat.told("channel up was changed")
+        await seat.told("Channel up saved")
         await seat.press("enter")
         await until(seat.app, seat.pilot, "header x-team")
 
@@ -167,7 +167,7 @@ async def test_channels(tmp_path: Path) -> None:
         assert "'many' is not a whole number" in said(seat.app, "#wrong-priority")
         await seat.field("priority", "-3")
         await seat.press("enter")
-        await seat.told("channel up was changed")
+        await seat.told("Channel up saved")
         edited = await seat.control.channel("up")
         assert (edited.priority, edited.key[-4:], list(edited.headers)) == (-3, "0001", ["x-team"])
 
@@ -175,14 +175,14 @@ async def test_channels(tmp_path: Path) -> None:
         assert "cannot be copied: give it again" in said(seat.app, "#wrong-key")
         await seat.field("key", "sk-other-0123456789-0002")
         await seat.press("enter")
-        await seat.told("channel up-2 was made with 2 models")
+        await seat.told("Channel up-2 created with 2 models")
         copied = await seat.control.channel("up-2")
         assert (copied.key[-4:], [model.upstream for model in copied.models]) == ("0002", ["", "b"])
 
         await seat.press("space")
-        await seat.told("channel up-2 is off")
+        await seat.told("Channel up-2 disabled")
         await seat.press("d", "y")
-        await seat.told("deleted channel up-2")
+        await seat.told("Channel up-2 deleted")
         await seat.undo("removed channel 'up-2'")
         assert (await seat.control.channel("up-2")).key[-4:] == "0002"
 
@@ -198,14 +198,14 @@ async def test_a_channel_keeps_what_its_patterns_let_in_when_something_else_is_c
         await seat.press("g", "e")
         await seat.field("note", "mine")
         await seat.press("enter")
-        await seat.told("channel up was changed")
+        await seat.told("Channel up saved")
         found = await seat.control.channel("up")
         assert ([one.name for one in found.models], found.patterns) == (["gpt-5", "gpt-5-preview"], ["gpt-*"])
 
         await seat.press("L")
         await until(seat.app, seat.pilot, "Models of up")
         await seat.press("slash", "=preview", "enter", "space", "enter")
-        await seat.told("up offers 1 models now")
+        await seat.told("up now offers 1 model")
         found = await seat.control.channel("up")
         assert ([one.name for one in found.models], found.patterns) == (["gpt-5"], ["gpt-*", "!gpt-5-preview"])
 
@@ -217,7 +217,7 @@ async def test_prices(tmp_path: Path) -> None:
         await seat.field("input", "3")
         await seat.field("tiers", "200k=6/22.50")
         await seat.press("enter")
-        await seat.told("the price of demo-echo was set")
+        await seat.told("Price of demo-echo saved")
         await until(seat.app, seat.pilot, "manual")
         await seat.press("e")
         await seat.field("output", "x")
@@ -230,7 +230,7 @@ async def test_prices(tmp_path: Path) -> None:
         assert (found.input_nanos, found.output_nanos) == (3 * DOLLAR, 15 * DOLLAR)
         assert found.tier_prices == [tier_of("200k=6/22.50")]
         await seat.press("d", "y")
-        await seat.told("demo-echo has no price any more")
+        await seat.told("Price of demo-echo removed")
         await seat.undo("removed the price of 'demo-echo'")
 
 
@@ -238,17 +238,17 @@ async def test_the_account(tmp_path: Path) -> None:
     async with seated(tmp_path, "account") as seat:
         await until(seat.app, seat.pilot, "first amount")
         await seat.press("a", "=2.50", "tab", "=more", "enter")
-        await seat.told("the balance is $12.50")
+        await seat.told("Balance: $12.50")
         await seat.press("e")
         await seat.field("budgets", "fortnight=5")
         await seat.press("enter")
         assert "'fortnight' is no budget window" in said(seat.app, "#wrong-budgets")
         await seat.field("budgets", "day=5 month=50")
         await seat.press("enter")
-        await seat.told("the account was changed")
+        await seat.told("Account saved")
         assert [one.limit_nanos for one in (await seat.control.account()).budgets] == [5 * DOLLAR, 50 * DOLLAR]
         await seat.press("space", "y")
-        await seat.told("the account is suspended")
-        await until(seat.app, seat.pilot, "every call is refused")
+        await seat.told("Account suspended")
+        await until(seat.app, seat.pilot, "all calls are rejected")
         await seat.press("space")
-        await seat.told("the account is active")
+        await seat.told("Account active")

@@ -24,12 +24,12 @@ def test_nothing_is_said_while_all_is_well() -> None:
 
 def test_resting_channels_have_a_countdown() -> None:
     made = board(channels=[channel("a", state="cooling", until_ms=Millis(NOW + 5_000))])
-    assert texts(made) == ["a rests 5s"]
+    assert texts(made) == ["a paused 5s"]
 
 
 def test_the_worst_comes_first() -> None:
     made = board(channels=[channel("a", state="cooling"), channel("b", state="attention")])
-    assert texts(made) == ["b needs attention", "a rests"]
+    assert texts(made) == ["b needs attention", "a paused"]
 
 
 def test_budgets_that_are_nearly_gone_are_named() -> None:
@@ -42,13 +42,13 @@ def test_disabled_tokens_are_no_worry() -> None:
 
 
 def test_an_empty_or_suspended_account_stops_everything() -> None:
-    assert texts(board(account=account(available_nanos=Nanos(0)))) == ["account empty"]
+    assert texts(board(account=account(available_nanos=Nanos(0)))) == ["balance used up"]
     assert texts(board(account=account(available_nanos=Nanos(DOLLAR // 4)))) == ["$0.25 left"]
     assert texts(board(account=account(status="suspended"))) == ["account suspended"]
 
 
 def test_the_servers_own_troubles_are_told() -> None:
-    assert texts(board(status=status(0, store_error="the disk is full"))) == ["the store has failed"]
+    assert texts(board(status=status(0, store_error="the disk is full"))) == ["store failed"]
     assert texts(board(status=status(0, version="9.9")))[0].startswith("server 9.9, console ")
 
 

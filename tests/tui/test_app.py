@@ -98,11 +98,11 @@ async def test_a_server_that_goes_away_is_said_so_and_the_rows_stay() -> None:
         link.findable = False
         client.end()
         await until(app, pilot, lambda: app.session.link == "gone")
-        assert "server gone" in head(app)
+        assert "no server" in head(app)
         assert len(app.session.board.calls.order) == 32
         await pilot.press("r")
         await until(app, pilot, lambda: app.session.link == "attached")
-        assert "server gone" not in head(app)
+        assert "no server" not in head(app)
 
 
 async def test_it_comes_back_when_the_server_does() -> None:
@@ -141,7 +141,7 @@ async def test_leaving_lets_the_server_go_on() -> None:
         await pilot.press("q")
         await pilot.pause()
     assert app.return_value is not None
-    assert app.return_value.sentence.startswith(f"left; still serving {ADDRESS}")
+    assert app.return_value.sentence.startswith(f"console closed; still serving {ADDRESS}")
     assert app.return_code == 0
 
 
@@ -173,7 +173,7 @@ async def test_leaving_a_draining_server_says_so() -> None:
         await pilot.press("q")
         await pilot.pause()
     assert app.return_value is not None
-    assert "ends when its running calls have ended" in app.return_value.sentence
+    assert "stops when its running calls have finished" in app.return_value.sentence
 
 
 async def test_themes_come_round_and_are_remembered() -> None:
@@ -189,13 +189,13 @@ async def test_without_colours_there_is_one_theme() -> None:
     async with shown(console(FakeClient(calls(3)), colour=False)) as (app, pilot):
         await pilot.press("T")
         assert app.theme == "plain"
-        assert words(app) == ["NO_COLOR is set: there is one theme only"]
+        assert words(app) == ["NO_COLOR is set, so there is only one theme"]
 
 
 async def test_undo_says_what_was_taken_back() -> None:
     async with shown() as (app, pilot):
         await pilot.press("u")
-        await until(app, pilot, lambda: words(app) == ["taken back: token ci was changed"])
+        await until(app, pilot, lambda: words(app) == ["Undone: token ci was changed"])
 
 
 async def test_the_palette_offers_everything_that_can_be_done_here() -> None:

@@ -96,7 +96,7 @@ def test_a_snapshot_of_the_same_server_counts_no_call_twice() -> None:
 def test_a_store_that_fails_is_an_alert_and_an_incident_until_it_works_again() -> None:
     made = board()
     made.apply(StoreChanged(seq=1, status=status(10, store_error="the disk is full")), NOW)
-    assert [alert.text for alert in alerts(made, NOW) if "store" in alert.text] == ["the store has failed"]
+    assert [alert.text for alert in alerts(made, NOW) if "store" in alert.text] == ["store failed"]
     (one,) = [incident for incident in made.incidents.newest() if incident.channel == STORE]
     assert (one.reason, one.began, one.paused) == ("the disk is full", NOW, True)
     made.apply(StoreChanged(seq=2, status=status(10)), Millis(NOW + 5_000))

@@ -37,20 +37,20 @@ def test_the_tightest_counts() -> None:
 
 def test_the_forecast_is_that_of_the_pace_so_far() -> None:
     """NOW is Monday the 21st, 14:13: 20.6 of 30 days of the month are over."""
-    assert forecast(budget(4.87, 5), NOW, LONG_AGO) == "at this pace empty on Tue 03:24"
+    assert forecast(budget(4.87, 5), NOW, LONG_AGO) == "at this pace used up on Tue 03:24"
     assert forecast(budget(2, 5), NOW, LONG_AGO) == "lasts at this pace"
     assert forecast(budget(0, 5), NOW, LONG_AGO) == ""
     assert forecast(budget(6, 5), NOW, LONG_AGO) == "used up until 1 Oct"
 
 
 def test_a_window_without_end_began_with_its_owner() -> None:
-    assert forecast(budget(5, 20, Window.EVER), NOW, LONG_AGO) == "at this pace empty on 21 Oct"
+    assert forecast(budget(5, 20, Window.EVER), NOW, LONG_AGO) == "at this pace used up on 21 Oct"
     assert forecast(budget(5, 20, Window.EVER), NOW, NOW) == ""
     assert forecast(budget(20, 20, Window.EVER), NOW, LONG_AGO) == "used up"
 
 
 def test_a_purse_lasts_by_what_was_spent_lately() -> None:
-    assert balance_forecast(10 * DOLLAR, 7 * DOLLAR, 7 * DAY, NOW) == "at this pace empty on 1 Oct"
+    assert balance_forecast(10 * DOLLAR, 7 * DOLLAR, 7 * DAY, NOW) == "at this pace used up on 1 Oct"
     assert balance_forecast(10 * DOLLAR, DOLLAR // 100, 7 * DAY, NOW) == "lasts over a year at this pace"
     assert balance_forecast(10 * DOLLAR, 0, 7 * DAY, NOW) == ""
     assert balance_forecast(0, DOLLAR, 7 * DAY, NOW) == "empty"

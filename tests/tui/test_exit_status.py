@@ -15,10 +15,10 @@ def test_leaving_says_that_the_server_goes_on_and_how_to_end_it() -> None:
 
 
 def test_each_way_of_leaving_says_what_becomes_of_the_server() -> None:
-    assert exit_status.after_stopping().sentence.startswith("stopped")
-    assert "ends when" in exit_status.while_draining().sentence
+    assert exit_status.after_stopping().sentence.startswith("server stopped")
+    assert "the server stops when" in exit_status.while_draining().sentence
     assert "no server is running" in exit_status.without_server().sentence
-    assert "the server goes on" in exit_status.after_leaving("").sentence
+    assert "the server keeps running" in exit_status.after_leaving("").sentence
 
 
 def test_a_signal_has_its_own_code() -> None:
@@ -45,7 +45,10 @@ def test_the_report_holds_the_place_but_no_values(tmp_path: Path) -> None:
     text = (tmp_path / REPORT).read_text()
     assert "test_exit_status.py" in text
     assert "sk-tk-hidden" not in text.replace('secret = "sk-tk-hidden"', "")
-    assert sentence == f"the console failed (RuntimeError); the server goes on, and {tmp_path / REPORT} tells more"
+    assert (
+        sentence
+        == f"the console crashed (RuntimeError); the server keeps running, and details are in {tmp_path / REPORT}"
+    )
     assert os.stat(tmp_path / REPORT).st_mode & 0o777 == 0o600  # noqa: PTH116 - the mode is the point
 
 

@@ -62,7 +62,7 @@ async def test_a_server_that_goes_away_is_lost_and_found_again() -> None:
         client.end()
         lost = await inbox.next(ConsoleFeed.Disconnected)
         assert isinstance(lost, ConsoleFeed.Disconnected)
-        assert (lost.reason, lost.fatal) == ("it was stopped", None)
+        assert (lost.reason, lost.fatal) == ("it stopped", None)
         joined = await inbox.next(ConsoleFeed.Connected)
         assert isinstance(joined, ConsoleFeed.Connected)
         assert not joined.attached.started_here

@@ -80,8 +80,8 @@ def test_whole_numbers_may_be_negative() -> None:
 @pytest.mark.parametrize(
     ("read", "text", "why"),
     [
-        (field_values.required, "  ", "may not be empty"),
-        (field_values.budgets, "year=5", "no budget window"),
+        (field_values.required, "  ", "required"),
+        (field_values.budgets, "year=5", "unknown budget window"),
         (field_values.budgets, "day=x", "not an amount"),
         (field_values.integer, "-x", "not a whole number"),
     ],
@@ -123,7 +123,7 @@ def test_commas_and_blanks_separate_and_a_mark_within_a_name_is_none() -> None:
 
 @pytest.mark.parametrize("text", ['"m bad', 'a, "b"c', "'", '"""'])
 def test_a_mark_without_a_second_one_is_refused(text: str) -> None:
-    with pytest.raises(BadRequest, match="has no second one"):
+    with pytest.raises(BadRequest, match="quotation mark is missing"):
         field_values.names_of(text)
 
 
@@ -161,7 +161,7 @@ def test_what_makes_no_sense_is_refused(text: str) -> None:
 
 
 def test_limits_are_said() -> None:
-    assert limits_words(SOME) == "60 calls/min, 200k tok/min, 8 at a time"
+    assert limits_words(SOME) == "60 calls/min, 200k tok/min, 8 concurrent"
     assert limits_words(Limits()) == ""
 
 

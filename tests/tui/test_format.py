@@ -66,3 +66,14 @@ def test_moments_are_local() -> None:
 def test_prices_have_no_needless_zeros() -> None:
     prices = [fmt.price(n) for n in (None, 0, 3 * DOLLAR, DOLLAR // 4, 28_000_000)]
     assert prices == ["·", "0", "3", "0.25", "0.028"]
+
+
+def test_nouns_agree_with_their_number() -> None:
+    assert [fmt.counted(number, "call") for number in (0, 1, 3_455)] == ["0 calls", "1 call", "3,455 calls"]
+
+
+def test_a_channels_state_is_one_family_of_words() -> None:
+    states = [("ok", None), ("off", None), ("half_open", None), ("attention", None), ("cooling", None)]
+    assert [fmt.channel_state(*state) for state in states] == ["ok", "off", "retrying", "needs attention", "paused"]
+    assert fmt.channel_state("cooling", NOW + 14_000, NOW) == "paused 14s"
+    assert fmt.channel_state("cooling", NOW + 720_000, NOW).startswith("paused until ")

@@ -35,7 +35,7 @@ async def test_starting_a_server_that_runs_is_nothing() -> None:
     async with shown() as (app, pilot):
         restart(app)
         await pilot.pause()
-        assert words(app) == ["the server is running"]
+        assert words(app) == ["The server is running."]
 
 
 async def test_what_is_remembered_is_written_down_while_it_runs(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ async def test_the_mouse_can_be_left_to_the_terminal() -> None:
         app.action_act("mouse")
         await pilot.pause()
         assert not app.session.state.mouse
-        assert words(app) == ["the mouse is left to the terminal from the next start on"]
+        assert words(app) == ["From the next start, the mouse is left to the terminal."]
 
 
 async def test_the_screen_can_become_ascii_and_back() -> None:
@@ -81,7 +81,7 @@ async def test_detaching_leaves_in_any_case() -> None:
         app.action_act("detach")
         await pilot.pause()
     assert app.return_value is not None
-    assert app.return_value.sentence.startswith("left; still serving")
+    assert app.return_value.sentence.startswith("console closed; still serving")
 
 
 def test_everything_with_a_name_is_found() -> None:

@@ -39,7 +39,7 @@ def test_it_starts_changes_pages_and_leaves(tmp_path: Path) -> None:
         shown.keys("q")
         assert shown.ended() == 0
         assert restored(shown)
-        assert b"tollkeeper: left; still serving http://127.0.0.1:8655/v1" in shown.raw
+        assert b"tollkeeper: console closed; still serving http://127.0.0.1:8655/v1" in shown.raw
 
 
 def test_at_80_by_24_columns_leave_and_meaning_stays(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_what_was_chosen_is_remembered(tmp_path: Path) -> None:
 
 def test_no_colour_means_none(tmp_path: Path) -> None:
     with console(tmp_path, environ={"NO_COLOR": "1"}) as shown:
-        shown.wait("✓200", "Leave").keys("jjj\r").wait("tokens  in").keys("?").wait("This page").keys("q")
+        shown.wait("✓200", "Quit").keys("jjj\r").wait("tokens  in").keys("?").wait("This page").keys("q")
         shown.keys("q")
         assert shown.ended() == 0
         assert COLOUR.findall(bytes(shown.raw)) == []
@@ -73,7 +73,7 @@ def test_a_crash_restores_the_terminal_and_tells_no_values(tmp_path: Path) -> No
     with console(tmp_path, "crash") as shown:
         assert shown.ended() == 1
         assert restored(shown)
-        assert b"the console failed (RuntimeError)" in shown.raw
+        assert b"the console crashed (RuntimeError)" in shown.raw
         assert b"sk-tk-hidden" not in shown.raw
     assert "RuntimeError" in (tmp_path / "console-crash.log").read_text()
 
@@ -131,7 +131,7 @@ def test_the_mouse_works(tmp_path: Path) -> None:
 
 def test_copying_speaks_osc_52(tmp_path: Path) -> None:
     with console(tmp_path) as shown:
-        shown.wait("following", "✓200").keys("y").wait("copied: req_")
+        shown.wait("following", "✓200").keys("y").wait("Copied: req_")
         assert b"\x1b]52;c;" in shown.raw
         shown.keys("q")
         assert shown.ended() == 0
@@ -139,7 +139,7 @@ def test_copying_speaks_osc_52(tmp_path: Path) -> None:
 
 def test_a_dumb_terminal_gets_lines(tmp_path: Path) -> None:
     with console(tmp_path, environ={"TERM": "dumb"}) as shown:
-        shown.wait("the terminal is dumb", "serving http://127.0.0.1:8655/v1")
+        shown.wait("TERM is dumb", "serving http://127.0.0.1:8655/v1")
         shown.keys("\x03")
         assert shown.ended() == 0
         assert ALTERNATE_SCREEN not in shown.raw

@@ -122,18 +122,18 @@ def incident(**changes: Any) -> Incident:
 
 def test_a_rest_that_is_over_is_told_with_its_length_and_where_the_calls_went() -> None:
     one = incident(ended=Millis(NOW - 30_000), moved=Counter({"b": 12, "c": 3}))
-    assert incident_line(one, NOW, UNICODE) == "14:12:20 rate-limited 30s → 12 calls moved to b, 3 to c"
+    assert incident_line(one, NOW, UNICODE) == "14:12:20 rate-limited 30s → 12 calls went to b, 3 to c"
 
 
 def test_a_rest_that_lasts_counts_down() -> None:
     one = incident(paused=True, until=Millis(NOW + 14_000), failures=4, last=Millis(NOW - 1_000), unanswered=1)
     assert incident_line(one, NOW, UNICODE) == (
-        "14:12:20 rate-limited, 4 times until 14:13:19; asked again in 14s → 1 was not answered"
+        "14:12:20 rate-limited, 4 failures until 14:13:19; retry in 14s → 1 failed"
     )
 
 
 def test_what_nobody_ends_says_so() -> None:
-    assert incident_line(incident(kind=None, paused=True), NOW, UNICODE) == "14:12:20 out; out until it is cleared"
+    assert incident_line(incident(kind=None, paused=True), NOW, UNICODE) == "14:12:20 paused until resumed"
 
 
 def test_the_reason_stands_below_without_the_channels_name_and_harmless() -> None:
@@ -146,7 +146,7 @@ def test_the_reason_stands_below_without_the_channels_name_and_harmless() -> Non
 def test_a_store_that_fails_has_its_own_words() -> None:
     one = incident(channel="", kind=None, reason="the disk is full", failures=0, paused=True)
     assert timeline([one], NOW, UNICODE, 80).plain.split() == (
-        f"14:12:20 {UNICODE.warning} the store failed: no calls are taken the disk is full".split()
+        f"14:12:20 {UNICODE.warning} the store failing: calls are rejected the disk is full".split()
     )
     over = incident(channel="", kind=None, failures=0, ended=Millis(NOW - 48_000))
     assert "the store failed for 12s" in timeline([over], NOW, UNICODE, 80).plain

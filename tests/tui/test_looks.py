@@ -85,7 +85,7 @@ def test_the_server_is_gone(snap_compare: Compare) -> None:
 
     async def lose(pilot: Pilot[ExitStatus]) -> None:
         await settled(app, pilot)
-        app.session.lose("it was stopped")
+        app.session.lose("it stopped")
         await settled(app, pilot)
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=lose)

@@ -38,7 +38,7 @@ def test_the_balance_before_and_after_is_told() -> None:
 
 
 def test_an_unpriced_call_says_so_and_what_to_do() -> None:
-    assert "unpriced: counted, not charged" in text(rates=None)
+    assert "no price: counted, not charged" in text(rates=None)
 
 
 def test_a_refused_call_used_nothing() -> None:
@@ -68,7 +68,7 @@ def test_a_running_call_costs_so_far() -> None:
     told = receipt(running_view(running(1, attempt=2), NOW), NOW, UNICODE, 100).plain
     assert "running, streaming" in told
     assert "$0.0160 so far, estimated" in told
-    assert "2, now at anthropic" in told
+    assert "2, now on anthropic" in told
 
 
 def test_no_line_is_wider_than_the_pane() -> None:

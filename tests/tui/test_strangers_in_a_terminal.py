@@ -49,7 +49,7 @@ def walk(shown: Terminal, key: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_nothing_of_them_reaches_the_terminal(tmp_path: Path, known: set[str], page: str) -> None:
     with console(tmp_path, "hostile", rows=ROWS) as shown:
-        shown.wait("Time", "Leave", "✗500")
+        shown.wait("Time", "Quit", "✗500")
         walk(shown, str(PAGES.index(page) + 1))
         shown.keys("?").wait("This page").keys("q").drained()
         shown.keys("q")

@@ -27,7 +27,7 @@ def test_a_closed_terminal_has_vanished() -> None:
 
 def test_a_dumb_terminal_gets_no_screen() -> None:
     assert plain_reason({"TERM": "xterm"}) == ""
-    assert plain_reason({"TERM": "dumb"}) == "the terminal is dumb"
+    assert plain_reason({"TERM": "dumb"}) == "TERM is dumb"
     assert plain_reason({"TERM": "xterm", "TOLLKEEPER_PLAIN": "1"}) == "TOLLKEEPER_PLAIN is set"
     assert plain_reason({"TOLLKEEPER_PLAIN": "0"}) == ""
 

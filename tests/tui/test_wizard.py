@@ -39,7 +39,7 @@ async def test_the_demo_is_no_new_channel() -> None:
 
 
 async def test_an_address_is_needed_for_another_channel() -> None:
-    with pytest.raises(BadRequest, match="the address is needed"):
+    with pytest.raises(BadRequest, match="an address is required"):
         await chosen({"source": ADDRESS, "base_url": "", "key": "", "name": ""})
 
 
@@ -101,7 +101,7 @@ async def test_it_comes_by_itself_in_a_fresh_home_and_only_once() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
         assert "First steps, 1 of 4" in screen(app)
         await press(app, pilot, "escape")
-        assert words(app)[0].startswith("left; everything can be done later")
+        assert words(app)[0].startswith("Continue any time")
         owner.end()
         await settle(app, pilot)
         assert not isinstance(app.screen, Form)
@@ -139,7 +139,7 @@ async def test_an_address_makes_a_channel_and_its_models_are_chosen() -> None:
         await press(app, pilot, "enter")
         await until(app, pilot, "First steps, 2 of 4")
         await press(app, pilot, "right", "enter")
-        assert said(app, "#wrong-base_url").startswith("the address is needed")
+        assert said(app, "#wrong-base_url").startswith("an address is required")
         await press(app, pilot, "=https://api.acme.com/v1", "down", "=sk-1")
         assert said(app, ".command") == "$ tollkeeper channel add acme --base-url https://api.acme.com/v1 --key -"
         await press(app, pilot, "enter")

@@ -28,7 +28,7 @@ from tui.widgets.form import Field, Form, FormPlan, Values
 from tui.widgets.text_block import TextBlock
 
 USUAL = "10"
-"""Dollars of a top-up if nothing else is typed."""
+"""Default top-up in dollars."""
 
 WHEN_EMPTY = ("let them finish", "stop running streams")
 
@@ -39,7 +39,7 @@ async def grant(page: AnyPage) -> None:
 
     def live(values: Values) -> str:
         there = session.board.account
-        return f"the balance will be {dollars((there.balance_nanos if there else 0) + values['nanos'])}"
+        return f"new balance: {dollars((there.balance_nanos if there else 0) + values['nanos'])}"
 
     plan = FormPlan(
         title="Add money",
@@ -54,26 +54,26 @@ async def grant(page: AnyPage) -> None:
     )
     found: AccountView | None = await page.ask(Form(plan))
     if found is not None:
-        toast(page, f"the balance is {dollars(found.balance_nanos)}; u takes it back")
+        toast(page, f"Balance: {dollars(found.balance_nanos)}. Press u to undo.")
 
 
 async def suspend(page: AnyPage) -> None:
-    """Refuse all calls, or take them again."""
+    """Reject all calls, or accept them again."""
     account: AccountView | None = page.session.board.account
     if account is None:
         return
     if account.status != "active":
         await page.session.client.set_account({"status": "active"})
-        toast(page, "the account is active: calls are taken again")
-    elif await page.sure(
-        "Suspend the account?", "Every call is refused until it is resumed; running ones end.", "Suspend"
+        toast(page, "Account active: calls are accepted again.")
+    elif await page.confirm(
+        "Suspend the account?", "New calls are rejected until you resume it. Running calls finish.", "Suspend"
     ):
         await page.session.client.set_account({"status": "suspended"})
-        toast(page, "the account is suspended: space resumes it")
+        toast(page, "Account suspended. Press space to resume.")
 
 
 async def edit(page: AnyPage) -> None:
-    """Budgets of everything together, and what happens to streams when the money is gone."""
+    """Edit the account's budgets, and what happens to running streams when they are used up."""
     session, account = page.session, page.session.board.account
     if account is None:
         return
@@ -95,23 +95,23 @@ async def edit(page: AnyPage) -> None:
                 hint="none, or day=1M",
                 parse=token_budgets,
             ),
-            Field(id="stop_when_empty", label="When it is empty", value=stops, options=WHEN_EMPTY, parse=_stops),
+            Field(id="stop_when_empty", label="When used up", value=stops, options=WHEN_EMPTY, parse=_stops),
         ],
         save=lambda values: session.client.set_account(body(values)),
         command=lambda values: account_command(account, values),
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, "the account was changed; u takes it back")
+        toast(page, "Account saved. Press u to undo.")
 
 
 def body(values: Values) -> dict[str, Any]:
-    """What the server takes."""
+    """The request body."""
     found = budget_bodies(values["budgets"], values["token_budgets"])
     return {"budgets": found, "stop_when_empty": values["stop_when_empty"]}
 
 
 def account_command(account: AccountView, values: Mapping[str, str]) -> str:
-    """The command that does the same."""
+    """The equivalent command."""
     text = "account set" + cli_commands.budget_options(values, account.budgets)
     if _stops(values["stop_when_empty"]) != account.stop_when_empty:
         text += " --stop-when-empty" if _stops(values["stop_when_empty"]) else " --finish-when-empty"
@@ -125,7 +125,7 @@ def _stops(text: str) -> bool:
 def _amount(text: str) -> int:
     nanos = nanos_of(text)
     if nanos == 0:
-        raise BadRequest("nothing would change")
+        raise BadRequest("this changes nothing")
     return nanos
 
 
@@ -150,7 +150,7 @@ class AccountPage(ConsolePage):
         self._grants: Sequence[Grant] | None = None
         self._trends = Trends()
         self._asked: tuple[Nanos, int] | None = None
-        """What was granted when the grants were asked for, and the day."""
+        """The total granted when the grants were fetched, and the day."""
 
     def compose(self) -> ComposeResult:
         yield TextBlock()
@@ -169,11 +169,11 @@ class AccountPage(ConsolePage):
         self.query_one(TextBlock).show(lambda width, _: self.draw(account, width))
 
     def draw(self, account: AccountView, width: int) -> Content:
-        """All of it, in so many cells."""
+        """The whole page, at this width."""
         card, glyphs, now = TextCard(width, label=12), self.session.glyphs, self.session.now()
         active = account.status == "active"
         state = (f"{glyphs.on} active", "ok") if active else (f"{glyphs.failed} {safe(account.status)}", "bad")
-        how = "space suspends it" if active else "every call is refused; space resumes it"
+        how = "space suspends" if active else "all calls are rejected; space resumes"
         card.row("status", state, (f"   {how}", "dim"))
         left = account.available_nanos
         card.row(
@@ -187,19 +187,19 @@ class AccountPage(ConsolePage):
         card.row("30 days", *self._month(width))
         card.line("")
         for budget in account.budgets:
-            told = f"   {forecast(budget, now, self._begun())}"
+            text = f"   {forecast(budget, now, self._begun())}"
             card.row(
-                f"a {budget.window.value}", (budget_line(budget, GAUGE, glyphs), budget_tone(used_share(budget))), told
+                f"a {budget.window.value}", (budget_line(budget, GAUGE, glyphs), budget_tone(used_share(budget))), text
             )
         if not account.budgets:
-            card.row("budgets", ("none: only the balance is a limit; e sets some", "dim"))
-        stops = "are stopped (finish_reason length)" if account.stop_when_empty else "may finish, below zero if need be"
+            card.row("budgets", ("none: only the balance limits spending; e adds budgets", "dim"))
+        stops = "are stopped (finish_reason length)" if account.stop_when_empty else "may finish, even below zero"
         card.row("when empty", (f"running streams {stops}", "dim"))
         card.line("")
         return lines(card.content(), *self._granted())
 
     def _begun(self) -> Millis:
-        """When spending can have begun: with the first grant."""
+        """When spending can have started: with the first grant."""
         return min((one.time for one in self._grants or ()), default=self.session.now())
 
     def _pace(self, account: AccountView) -> str:
@@ -212,20 +212,20 @@ class AccountPage(ConsolePage):
         week = sum(costs[-PACE_DAYS:])
         return [
             (spark(costs, room, self.session.glyphs), "live"),
-            (f" {fmt.dollar_amount(int(sum(costs)))}, the last {PACE_DAYS} days {fmt.dollar_amount(int(week))}", ""),
+            (f" {fmt.dollar_amount(int(sum(costs)))}, last {PACE_DAYS} days {fmt.dollar_amount(int(week))}", ""),
         ]
 
     def _granted(self) -> list[Content]:
         if self._grants is None:
             return [content((" grants ...", "dim"))]
         now = self.session.now()
-        rows = [content((" grants, the newest first", "dim"), ("   a", "key"), (" adds money", "dim"))]
+        rows = [content((" grants, newest first", "dim"), ("   a", "key"), (" adds money", "dim"))]
         for one in sorted(self._grants, key=lambda g: -g.time)[:200]:
             sign = "" if one.nanos < 0 else "+"
             amount = f"   {sign}{dollars(one.nanos)}"
             rows.append(content(f"{amount:<16}", (f"{fmt.moment(one.time, now):<14}", "dim"), safe(one.note)))
         if not self._grants:
-            rows.append(content("   nothing was put in yet"))
+            rows.append(content("   none yet"))
         return rows
 
     async def _ask(self) -> None:

@@ -1,4 +1,4 @@
-"""Base: what every page is: a part of the screen with verbs, renewed from the board a few times a second at most.
+"""Base: the base class of pages: a part of the screen with actions, refreshed from the board a few times a second.
 
 A page's keys are lines of ``tui/actions.py``; what they do are verbs: functions that take the page. A verb may be a
 coroutine: it then runs beside the screen, may ask (``await page.ask(...)``) and may fail with a GatewayError, which is
@@ -18,7 +18,7 @@ from tui.session import ConsoleSession
 from tui.widgets.dialogs import Confirm, toast
 
 AnyPage = Any
-"""A page, as its actions take it: they stand above the class that lists them, or in a file that it imports."""
+"""A page as its actions take it: they are defined before the page's class, which lists them."""
 
 Verb = Callable[[AnyPage], Awaitable[None] | None]
 
@@ -27,27 +27,27 @@ class ConsolePage(Vertical):
     """One page of the console."""
 
     scopes: ClassVar[tuple[str, ...]] = ()
-    """Which actions of the table are this page's, the first ones first in the footer."""
+    """The scopes of its actions, in the order of the footer."""
     verbs: ClassVar[Mapping[str, Verb]] = {}
-    """What they do. An action without a verb here is not offered."""
+    """What the actions do. An action without an entry here is not offered."""
 
     def __init__(self, session: ConsoleSession, id: str) -> None:
         super().__init__(id=id)
         self.session = session
 
     def renew(self) -> None:
-        """The board changed, or a moment passed; called only while the page is shown."""
+        """The board changed, or time passed; called only while the page is visible."""
 
     def take_focus(self) -> None:
-        """The page was opened: put the focus where keys are wanted."""
+        """The page was opened: focus what handles its keys."""
         self.focus()
 
     def action_act(self, verb: str) -> None:
-        """Do one of the page's verbs."""
+        """Run one of the page's actions."""
         self.do(self.verbs[verb])
 
     def do(self, verb: Verb) -> None:
-        """Do a verb, beside the screen if it has to wait."""
+        """Run an action, in the background if it awaits."""
         try:
             result = verb(self)
         except GatewayError as error:
@@ -57,11 +57,11 @@ class ConsolePage(Vertical):
             self.run_worker(self._guarded(result), group=DIALOG_WORKERS, exit_on_error=True)
 
     async def ask(self, screen: ModalScreen[Any]) -> Any:
-        """Show a dialog or form and give what it was left with."""
+        """Show a dialog or form and return its result."""
         return await self.app.push_screen_wait(screen)
 
-    async def sure(self, question: str, breaks: str, verb: str) -> bool:
-        """Whether something that breaks things is really wanted."""
+    async def confirm(self, question: str, breaks: str, verb: str) -> bool:
+        """Ask for confirmation of something that breaks things."""
         return bool(await self.ask(Confirm(question, breaks, verb)))
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:

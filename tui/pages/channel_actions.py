@@ -25,31 +25,31 @@ from tui.widgets.dialogs import Busy, toast
 from tui.widgets.form import Field, Form, FormPlan, Values
 from tui.widgets.text_block import Detail, IncidentList
 
-NO_CALL = "none, its list only"
-ASKING = "asking the upstream ..."
+NO_CALL = "no, list models only"
+ASKING = "contacting the upstream ..."
 
 
 def selected_channel(page: AnyPage) -> ChannelView | None:
-    """The channel under the cursor; says so if there is none."""
+    """The selected channel; shows a toast if there is none."""
     row = page.table.current
     if row is None:
-        toast(page, "there is no channel here; n makes one")
+        toast(page, "No channel selected. Press n to create one.")
     return None if row is None else row.view
 
 
 async def new(page: AnyPage) -> None:
-    """Make a channel; without models its upstream is asked for the list."""
+    """Create a channel; without models the upstream's list is fetched."""
     await _create(page, None)
 
 
 async def duplicate(page: AnyPage) -> None:
-    """A new channel like this one; its key has to be given again, unless it is a reference."""
+    """A new channel like this one; its key must be entered again, unless it is a reference."""
     if (channel := selected_channel(page)) is not None:
         await _create(page, channel)
 
 
 async def edit(page: AnyPage) -> None:
-    """Change the channel under the cursor."""
+    """Edit the selected channel."""
     channel, session = selected_channel(page), page.session
     if channel is None:
         return
@@ -62,34 +62,32 @@ async def edit(page: AnyPage) -> None:
         live=lambda values: warning(values, presets),
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, f"channel {channel.name} was changed; u takes it back")
+        toast(page, f"Channel {channel.name} saved. Press u to undo.")
 
 
 async def toggle(page: AnyPage) -> None:
-    """Ask the channel no more, or again."""
+    """Disable or enable the channel."""
     if (channel := selected_channel(page)) is not None:
         await page.session.client.edit_channel(channel.id, {"enabled": not channel.enabled})
-        toast(page, f"channel {channel.name} is {'off' if channel.enabled else 'on'}; u takes it back")
+        toast(page, f"Channel {channel.name} {'disabled' if channel.enabled else 'enabled'}. Press u to undo.")
 
 
 async def delete(page: AnyPage) -> None:
-    """Remove the channel, after asking; what nobody else serves is named."""
+    """Delete the channel after confirmation, which names models that no other channel serves."""
     channel = selected_channel(page)
     if channel is None:
         return
     alone = [model.name for model in page.session.board.models if model.channels == [channel.name]]
-    lost = f"Nobody else serves {', '.join(safe(name, 40) for name in alone[:6])}" if alone else ""
+    lost = f"No other channel serves {', '.join(safe(name, 40) for name in alone[:6])}" if alone else ""
     more = f" and {len(alone) - 6} more" if len(alone) > 6 else ""
-    breaks = (
-        f"{lost}{more}{'.' if lost else 'All its models are served by others, too.'} Running calls end as they will."
-    )
-    if await page.sure(f"Delete channel {channel.name}?", f"{breaks} History stays.", "Delete"):
+    breaks = f"{lost}{more}{'.' if lost else 'Other channels serve all its models.'} Running calls finish."
+    if await page.confirm(f"Delete channel {channel.name}?", f"{breaks} History is kept.", "Delete"):
         await page.session.client.remove_channel(channel.id)
-        toast(page, f"deleted channel {channel.name}; u takes it back")
+        toast(page, f"Channel {channel.name} deleted. Press u to undo.")
 
 
 async def test(page: AnyPage) -> None:
-    """Ask the upstream; with a model also for a tiny answer, which costs what it costs."""
+    """Test the upstream, with a model also by a tiny completion, which is charged."""
     channel, session = selected_channel(page), page.session
     if channel is None:
         return
@@ -103,7 +101,7 @@ async def test(page: AnyPage) -> None:
             "channel", "test", channel.name, model=None if values["model"] == NO_CALL else values["model"]
         )
 
-    asked = Field(id="model", label="With a real call to", value=NO_CALL, options=models)
+    asked = Field(id="model", label="Test completion", value=NO_CALL, options=models)
     plan = FormPlan(title=f"Test {channel.name}", fields=[asked], save=save, command=command, verb="Test")
     model = await page.ask(Form(plan))
     if model is None:
@@ -119,16 +117,18 @@ def _report_check(page: AnyPage, channel: ChannelView, check: Check | GatewayErr
     if check is not None:
         page.query_one(Detail).display = page.view.detail = True
         page.draw_detail()
-        how = "is fine" if check.ok else "FAILED its test"
-        toast(page, f"{channel.name} {how}, {fmt.seconds(check.ms)}:\n{check.text}", bad=not check.ok)
+        how = "passed" if check.ok else "FAILED"
+        toast(page, f"Test of {channel.name} {how} in {fmt.seconds(check.ms)}:\n{check.text}", bad=not check.ok)
 
 
 async def fetch(page: AnyPage) -> None:
-    """Ask the upstream for its list, and choose what of it is offered."""
+    """Fetch the upstream's list, and choose which models are offered."""
     channel, session = selected_channel(page), page.session
     if channel is None:
         return
-    ask = Busy(f"Asking {channel.name} for its models", lambda: session.client.refresh_channel(channel.id), session.now)
+    ask = Busy(
+        f"Fetching the models of {channel.name}", lambda: session.client.refresh_channel(channel.id), session.now
+    )
     listing = await page.ask(ask)
     if isinstance(listing, GatewayError):
         raise listing
@@ -137,79 +137,84 @@ async def fetch(page: AnyPage) -> None:
 
 
 async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingView) -> None:
-    """Show what is new, gone and not offered, and offer what is chosen."""
+    """Show which models are new, gone and not offered, and offer the selected ones."""
     if not listing.models:
-        toast(page, f"{channel.name} gave no list: {safe(listing.error, 500) or 'it is empty'}", bad=True)
+        toast(page, f"{channel.name} returned no models: {safe(listing.error, 500) or 'its list is empty'}", bad=True)
         return
-    about = f"{channel_fields.listing_summary(listing)}. What is on is offered to clients."
+    about = f"{channel_fields.listing_summary(listing)}. Selected models are offered to clients."
     if listing.error:
-        about += f"\nThis is its last good list: {safe(listing.error, 500)}"
+        about += f"\nShowing the last good list: {safe(listing.error, 500)}"
     if channel.patterns:
-        about += f"\nPatterns choose of it, also of what comes: {safe(', '.join(channel.patterns), 200)}"
+        about += f"\nPatterns also select future models: {safe(', '.join(channel.patterns), 200)}"
     there = [model.name for model in listing.models if model.served]
     on = await page.ask(MultiSelect(f"Models of {channel.name}", about, channel_fields.listing_options(listing), there))
     if on is None:
         return
     if on == set(there):
-        toast(page, "nothing was changed")
+        toast(page, "No changes.")
         return
     view = await page.session.client.edit_channel(
         channel.id, channel_fields.offering_with(channel, listing, on).patch()
     )
-    toast(page, f"{channel.name} offers {len(view.models)} models now; u takes it back")
+    toast(
+        page,
+        f"{channel.name} now offers {len(view.models)} model{'' if len(view.models) == 1 else 's'}. Press u to undo.",
+    )
 
 
 async def discover(page: AnyPage) -> None:
-    """Look what is on this machine, and make channels of what is chosen."""
+    """Discover what is on this machine, and create channels from the selection."""
     session = page.session
-    offers = await page.ask(Busy("Looking what is on this machine", session.client.offers, session.now))
+    offers = await page.ask(Busy("Looking for local servers and API keys", session.client.offers, session.now))
     if isinstance(offers, GatewayError):
         raise offers
     if offers is None:
         return
     if not offers:
-        toast(page, "nothing new: no further local server answers, and no vendor's key is in the environment")
+        toast(page, "Nothing new found: no other local server answers, and the environment holds no other API key.")
         return
-    about = "Local servers that answer, and vendors' keys in the server's environment. Nothing outside was asked.\n\n"
+    about = "Local servers that answered, and API keys in the server's environment. Nothing was sent elsewhere.\n\n"
     about += "$ tollkeeper discover --add NAME"
-    on = await page.ask(MultiSelect("Found on this machine", about, discovered_options(offers), []))
+    on = await page.ask(MultiSelect("Discovered on this machine", about, discovered_options(offers), []))
     if not on:
         return
-    ask = Busy("Asking them for their models", lambda: add_discovered(session, offers, on), session.now)
+    ask = Busy("Fetching their models", lambda: add_discovered(session, offers, on), session.now)
     made, failed = await page.ask(ask) or ([], [])
     if made:
         select_row(page, made[-1].id)
-        toast(page, f"made {', '.join(safe(one.name, 40) for one in made)}; t tests one, u takes the last back")
+        toast(
+            page, f"Created {', '.join(safe(one.name, 40) for one in made)}. Press t to test one, u to undo the last."
+        )
     if failed:
         toast(page, "\n".join(failed), bad=True)
 
 
 async def keys(page: AnyPage) -> None:
-    """Another key, one less, or one that is tried again."""
+    """Add, remove or resume keys."""
     channel = selected_channel(page)
     if channel is not None and (done := await page.ask(Form(keys_plan(page.session, channel)))):
         toast(page, f"{channel.name}: {done}")
 
 
 async def resume(page: AnyPage) -> None:
-    """Forget what is held against the channel."""
+    """Resume a channel that is paused or needs attention."""
     if (channel := selected_channel(page)) is not None:
         await page.session.client.clear_channel(channel.id)
-        toast(page, f"{channel.name} takes calls again")
+        toast(page, f"Channel {channel.name} resumed.")
 
 
 async def incidents(page: AnyPage) -> None:
-    """Who failed when, how long it rested, and where its calls went."""
+    """Show what failed when, how long it was paused, and where its calls went."""
     await page.ask(IncidentList(page.session))
 
 
 async def raise_priority(page: AnyPage) -> None:
-    """Ask it earlier."""
+    """Raise its priority."""
     await _reorder(page, 1)
 
 
 async def lower_priority(page: AnyPage) -> None:
-    """Ask it later."""
+    """Lower its priority."""
     await _reorder(page, -1)
 
 
@@ -217,11 +222,11 @@ async def _reorder(page: AnyPage, by: int) -> None:
     if (channel := selected_channel(page)) is not None:
         priority = channel.priority + by
         await page.session.client.edit_channel(channel.id, {"priority": priority})
-        toast(page, f"{channel.name} has priority {priority} now")
+        toast(page, f"{channel.name} now has priority {priority}.")
 
 
 async def _presets(page: AnyPage) -> list[PresetView]:
-    """The known upstreams; none if the server cannot tell them, for a channel can be made without."""
+    """The known presets; empty if the server is gone, since a channel needs none."""
     try:
         return list(await page.session.client.presets())
     except GatewayError:
@@ -236,13 +241,14 @@ async def _create(page: AnyPage, like: ChannelView | None) -> None:
         save=lambda values: session.client.add_channel(body(values)),
         command=add_command,
         live=lambda values: warning(values, presets),
-        verb="Make it",
+        verb="Create",
         waits=ASKING,
     )
     made = await page.ask(Form(plan))
     if made is not None:
         select_row(page, made.id)
-        toast(page, f"channel {made.name} was made with {len(made.models)} models; t tests it, u takes it back")
+        count = f"{len(made.models)} model{'' if len(made.models) == 1 else 's'}"
+        toast(page, f"Channel {made.name} created with {count}. Press t to test it, u to undo.")
 
 
 VERBS: Mapping[str, Verb] = {
@@ -262,18 +268,18 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
-KEEP, RESUME, REMOVE = "stays", "is tried again now", "is removed"
+KEEP, RESUME, REMOVE = "keep", "resume", "remove"
 REFERENCE = "env:"
 
 
 def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
-    """A line a key that there is, and one for another."""
+    """The form: a field for each key, and one to add another."""
     return FormPlan(
         title=f"Keys of {channel.name}",
-        intro="Each rests by itself when it is limited or refused; the others go on.",
+        intro="Each key is paused on its own when it is rate-limited or rejected; the others stay in use.",
         fields=[
             *(_field(key, session.now()) for key in channel.keys),
-            Field(id="key", label="Another key", hint="the key, or env:NAME to keep a reference", secret=True),
+            Field(id="key", label="Add a key", hint="the key, or env:NAME for a variable", secret=True),
         ],
         save=lambda values: save_keys(session, channel, values),
         command=lambda values: keys_command(channel, values),
@@ -281,40 +287,39 @@ def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
 
 
 async def save_keys(session: ConsoleSession, channel: ChannelView, values: Values) -> str:
-    """What was done, in words; keys are removed from the last on, so that numbers stay right."""
+    """What was done, in words; keys are removed last to first, so that numbers stay valid."""
     done = []
     if values["key"]:
         await session.client.add_key(channel.id, values["key"])
-        done.append("a key was added")
+        done.append("key added")
     for key in reversed(channel.keys):
         wanted = values[_id(key)]
         if wanted == REMOVE:
             await session.client.remove_key(channel.id, key.number)
-            done.append(f"key {key.number} was removed")
+            done.append(f"key {key.number} removed")
         elif wanted == RESUME:
             await session.client.clear_key(channel.id, key.number)
-            done.append(f"key {key.number} is tried again")
-    return ", ".join(done) or "nothing was changed"
+            done.append(f"key {key.number} resumed")
+    return ", ".join(done) or "No changes."
 
 
 def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
-    """The commands that do the same."""
+    """The equivalent commands."""
     verbs = {REMOVE: "remove", RESUME: "clear"}
-    told = []
+    parts = []
     if values["key"]:
         shown = values["key"] if values["key"].startswith(REFERENCE) else "-"
-        told.append(cli_command("channel", "key", "add", channel.name, key=shown))
-    told += [
+        parts.append(cli_command("channel", "key", "add", channel.name, key=shown))
+    parts += [
         cli_command("channel", "key", verbs[values[_id(key)]], channel.name, str(key.number))
         for key in reversed(channel.keys)
         if values[_id(key)] in verbs
     ]
-    return "; tollkeeper ".join(told)
+    return "; tollkeeper ".join(parts)
 
 
 def _field(key: KeyView, now: int) -> Field:
-    rest = f" {fmt.countdown(now, key.until_ms)}" if key.until_ms is not None else ""
-    state = f" {key.state.replace('_', ' ')}{rest}" if key.state != "ok" else ""
+    state = "" if key.state == "ok" else f" {fmt.channel_state(key.state, key.until_ms, now)}"
     options = (KEEP, REMOVE) if key.state == "ok" else (KEEP, RESUME, REMOVE)
     return Field(id=_id(key), label=safe(f"{key.number} {key.key}{state}", 19), value=KEEP, options=options)
 
@@ -324,14 +329,14 @@ def _id(key: KeyView) -> str:
 
 
 def discovered_options(offers: Sequence[Offer]) -> list[tuple[str, str]]:
-    """Ids, and what is said of each."""
+    """Ids and texts."""
     return [(offer.name, _offer_text(offer)) for offer in offers]
 
 
 async def add_discovered(
     session: ConsoleSession, offers: Sequence[Offer], on: Collection[str]
 ) -> tuple[list[ChannelView], list[str]]:
-    """The channels that were made, and a sentence about each that could not be; one that fails stops no other."""
+    """The created channels, and a sentence about each failure; one failure does not stop the others."""
     taken = {channel.name for channel in session.board.channels}
     made, failed = [], []
     for offer in offers:
@@ -345,7 +350,7 @@ async def add_discovered(
 
 
 def discovered_body(offer: Offer, taken: Collection[str]) -> dict[str, Any]:
-    """What the server takes; the name is another if it is taken."""
+    """The request body; the name gets a number if it is in use."""
     names = (offer.name, *(f"{offer.name}-{number}" for number in range(2, 1_000)))
     name = next(name for name in names if name not in taken)
     made: dict[str, Any] = {"name": name, "dialect": offer.dialect, "base_url": offer.base_url}

@@ -24,18 +24,18 @@ from tui.text import safe
 from tui.widgets.form import Field, Values
 
 ORDER = ("new", "gone", "kept_out", "offered")
-"""What is worth looking at comes first."""
+"""States in the order of interest."""
 
 STATE_NAMES = {"new": "new", "gone": "gone", "kept_out": "not offered", "offered": "offered"}
 
 
 class Offering(msgspec.Struct, frozen=True):
-    """Models by name, and patterns that choose of the upstream's own list besides."""
+    """Models by name, and patterns that select from the upstream's list."""
 
     models: list[Served]
     patterns: list[str]
     live: list[Served] = []
-    """What the patterns have let in so far and is to stay; what is missing of it the server takes for unwanted."""
+    """Models that patterns selected and that stay; the server drops those missing here."""
 
     def patch(self) -> dict[str, Any]:
         """As the server takes it."""
@@ -44,7 +44,7 @@ class Offering(msgspec.Struct, frozen=True):
 
 
 def read_offering(text: str, known: Sequence[Served] = ()) -> Offering:
-    """``a, name=upstream, gpt-*, !*-preview``; what is known of a model that stays is kept. Raises BadRequest."""
+    """``a, name=upstream, gpt-*, !*-preview``; known data of a model that stays is kept. Raises BadRequest."""
     there = {model.name: model for model in known}
     own = {model.name for model in known if not model.live}
     models, patterns = [], []
@@ -55,7 +55,7 @@ def read_offering(text: str, known: Sequence[Served] = ()) -> Offering:
             patterns.append(name)
             continue
         if not name or (equals and not upstream):
-            raise BadRequest(f"{word!r} is neither a model's name nor name=upstream-name")
+            raise BadRequest(f"{word!r} is not a model name or name=upstream-name")
         model = there.get(name, Served(name=name))
         models.append(msgspec.structs.replace(model, upstream="" if upstream == name else upstream, live=False))
     named = {model.name for model in models}
@@ -63,24 +63,24 @@ def read_offering(text: str, known: Sequence[Served] = ()) -> Offering:
 
 
 def offering_of(view: ChannelView) -> Offering:
-    """What a channel's owner has named."""
+    """The offering of a channel as its owner configured it."""
     live = [model for model in view.models if model.live]
     return Offering([model for model in view.models if not model.live], list(view.patterns), live)
 
 
 def offering_text(found: Offering) -> str:
-    """As it is typed."""
+    """The text to type for it."""
     named = [quote_name(m.name, "=") + (f"={quote_name(m.upstream, '=')}" if m.upstream else "") for m in found.models]
     return ", ".join([*named, *(quote_name(pattern, "=") for pattern in found.patterns)])
 
 
 def models_command(found: Offering, known: Sequence[Served] = ()) -> tuple[str, str]:
-    """What ``--models`` takes, and the options beside it. Raises BadRequest if they cannot say it.
+    """What ``--models`` takes, and the options beside it. Raises BadRequest if options cannot express it.
 
-    The command keeps the upstream's name of a model that stays; where the form drops it, that is said.
+    The command keeps a model's upstream name, so dropping it in the form needs an explicit mapping.
     """
     if odd := next((model.name for model in found.models if is_pattern(model.name)), None):
-        raise BadRequest(f"'{odd}' is a name, and an option takes it for a pattern")
+        raise BadRequest(f"'{odd}' is a model name, but the command line would read it as a pattern")
     renamed = {model.name for model in known if model.upstream}
     mapped = [model for model in found.models if model.upstream or model.name in renamed]
     maps = [f"{pair_name(model.name)}={model.upstream_name}" for model in mapped]
@@ -89,7 +89,7 @@ def models_command(found: Offering, known: Sequence[Served] = ()) -> tuple[str, 
 
 
 def listing_options(listing: ListingView) -> list[tuple[str, str]]:
-    """Ids and words of all that an upstream lists, what is new or gone first."""
+    """Ids and texts of all listed models, new and gone ones first."""
     rows = sorted(listing.models, key=lambda one: (ORDER.index(one.state) if one.state in ORDER else 9, one.name))
     return [(one.name, _listed_text(one)) for one in rows]
 
@@ -101,7 +101,7 @@ def listing_summary(listing: ListingView) -> str:
 
 
 def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) -> Offering:
-    """What is offered if just these of the list are; what is not in the list stays.
+    """The offering if exactly these of the list are selected; models outside the list stay.
 
     Where patterns choose, a name that they let in and that is unwanted is taken out by a pattern of its own.
     """
@@ -122,7 +122,7 @@ def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) 
 def _listed_text(one: ListedModel) -> str:
     public = f" as {safe(one.public)}" if one.public not in ("", one.name) else ""
     context = f"   {fmt.short_count(one.context)} tokens" if one.context else ""
-    price = f"   {fmt.price(one.told.input)} / {fmt.price(one.told.output)} $ per M there" if one.told else ""
+    price = f"   {fmt.price(one.told.input)} / {fmt.price(one.told.output)} $/M list price" if one.told else ""
     return f"{STATE_NAMES.get(one.state, one.state):<12}{safe(one.name)}{public}{context}{price}"
 
 
@@ -139,7 +139,11 @@ def headers_field(headers: Mapping[str, str], *, copy: bool = False) -> Field:
     names = ", ".join(safe(name, 40) for name in headers)
     hint = f"none, or {EXAMPLE}"
     if not known:
-        hint = f"{names}: secret, not copied; all again, or none" if copy else f"{names} stay; or all again, or none"
+        hint = (
+            f"{names}: secret, not copied; retype all, or none"
+            if copy
+            else f"{names} kept; retype all to change, or none"
+        )
     empty: dict[str, str] | str = {} if known or copy else KEEP
     return Field(
         id="headers",
@@ -151,28 +155,28 @@ def headers_field(headers: Mapping[str, str], *, copy: bool = False) -> Field:
 
 
 def read_headers(text: str) -> dict[str, str]:
-    """``NAME=VALUE`` between blanks, quoted where a value has some. Raises BadRequest."""
+    """``NAME=VALUE`` separated by spaces, quoted if a value contains spaces. Raises BadRequest."""
     if text.strip().lower() == "none":
         return {}
     try:
         split_names = shlex.split(text)
     except ValueError as error:
-        raise BadRequest("a quotation mark has no second one") from error
+        raise BadRequest("the closing quotation mark is missing") from error
     found: dict[str, str] = {}
     given: set[str] = set()
     for word in split_names:
         name, equals, value = word.partition("=")
         if not (equals and name and value):
-            raise BadRequest(f"{word!r} is not written as Name=value, for example {EXAMPLE}")
+            raise BadRequest(f"{word!r} is not Name=value, for example {EXAMPLE}")
         if name.lower() in given:
-            raise BadRequest(f"{name} is given twice; upper and lower case are one in a header's name")
+            raise BadRequest(f"{name} is given twice; header names ignore case")
         given.add(name.lower())
         found[name] = value
     return found
 
 
 def headers_command(text: str, before: str) -> str:
-    """The options that do the same; a value that may be secret is not in them."""
+    """The equivalent options; values that may be secret are left out."""
     if cli_commands.if_changed(text, before) is None:
         return ""
     try:
@@ -188,7 +192,7 @@ def mock_field(knobs: Mapping[str, Any]) -> Field:
     value = " ".join(
         f"{field_values.quote_name(name, '=')}={field_values.quote_name(_text(value))}" for name, value in knobs.items()
     )
-    return Field(id="options", label="Knobs of mock", value=value, hint="latency=200", parse=read_mock_options)
+    return Field(id="options", label="Mock options", value=value, hint="latency=200", parse=read_mock_options)
 
 
 def read_mock_options(text: str) -> dict[str, Any]:
@@ -198,7 +202,7 @@ def read_mock_options(text: str) -> dict[str, Any]:
         before, _, behind = field_values.split_pair(word)
         name, value = field_values.unquote(before), field_values.unquote(behind)
         if not (name and value):
-            raise BadRequest(f"{word!r} is not written as name=value")
+            raise BadRequest(f"{word!r} is not name=value")
         found[name] = _value(value)
     return found
 
@@ -227,26 +231,26 @@ PROMPT_PLACES = ("before the client's", "instead of the client's")
 
 
 def override_fields(found: Overrides | None) -> list[Field]:
-    """Parameters, the system prompt, and where that stands."""
+    """Parameters, the system prompt, and where it goes."""
     prompt = field_values.prompt_text(found)
     return [
         Field(
             id="parameters",
             label="Parameters",
             value=field_values.parameters_text(found),
-            hint="as they come, or temperature=0.2 ?max_tokens=4096 -logprobs",
+            hint="none, or temperature=0.2 ?seed=1 -logprobs",
             parse=field_values.read_parameters,
         ),
         Field(
             id="system",
             label="System prompt",
             value=prompt,
-            hint="none of its own",
+            hint="none",
             parse=lambda text: found.system if found and text == prompt else field_values.read_prompt(text),
         ),
         Field(
             id="replace_system",
-            label="It stands",
+            label="Prompt goes",
             value=PROMPT_PLACES[bool(found and found.replace_system)],
             options=PROMPT_PLACES,
             parse=lambda text: text == PROMPT_PLACES[1],

@@ -30,8 +30,8 @@ from tui.text import safe
 from tui.widgets.form import Field, Values
 
 REFERENCE = "env:"
-ABANDONED_CALLS = ("is finished and booked", "is cancelled")
-REJECTED_PARAMETERS = ("drop it and try again", "tell the client")
+ABANDONED_CALLS = ("finish and record it", "cancel it")
+REJECTED_PARAMETERS = ("drop it and retry", "return the error")
 
 
 def fields(
@@ -42,7 +42,7 @@ def fields(
     dialects = (view.dialect,) if view and not copy else tuple(d.value for d in Dialect)
     known = view is not None and view.key.startswith(REFERENCE)
     lost = copy and view is not None and bool(view.key) and not known
-    secret = "the key, or env:NAME to keep a reference" if view is None or copy else "as it is"
+    secret = "the key, or env:NAME for a variable" if view is None or copy else "unchanged"
     name = "" if view is None else f"{view.name}-2" if copy else view.name
     return [
         Field(id="name", label="Name", value=name, hint="openai", parse=required),
@@ -51,7 +51,7 @@ def fields(
             id="preset",
             label="Preset",
             value=view.preset if view else "",
-            hint="found by the address; or openrouter, groq, ollama ...",
+            hint="from the URL; or openrouter, groq, ollama",
             suggest=[preset.name for preset in presets],
             parse=lambda text: _preset(text, presets),
         ),
@@ -74,14 +74,14 @@ def fields(
             id="models",
             label="Models",
             value=offering_text(offering_of(view)) if view else "",
-            hint="a, name=upstream-name, gpt-*, !*-preview; empty: all that it lists",
+            hint="a, name=upstream, gpt-*, !*-mini; empty: all",
             parse=lambda text: read_offering(text, view.models if view else ()),
         ),
         Field(
             id="groups",
             label="Groups",
             value=field_values.names_text(view.groups if view else [_default_group(session)]),
-            hint="none: nobody can use it",
+            hint="none: no token can use it",
             parse=field_values.names_of,
         ),
         *_order_fields(view),
@@ -94,7 +94,7 @@ def _key_again(name: str) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if not text.strip():
-            raise BadRequest(f"the key of {name} is never shown, so it cannot be copied: give it again, or 'none'")
+            raise BadRequest(f"the key of {name} is never shown, so it cannot be copied: enter it again, or 'none'")
         return "" if text.strip() == "none" else text.strip()
 
     return read
@@ -104,7 +104,7 @@ def _preset(text: str, presets: Sequence[PresetView]) -> str:
     name, known = text.strip(), [one.name for one in presets]
     if name and known and name not in known:
         near = [one for one in known if one.startswith(name[:1])][:6] or known[:6]
-        raise BadRequest(f"{name!r} is no preset; some are {', '.join(near)}; all: tollkeeper channel presets")
+        raise BadRequest(f"unknown preset {name!r}; try {', '.join(near)}, or see 'tollkeeper channel presets'")
     return name
 
 
@@ -114,21 +114,21 @@ def _order_fields(view: ChannelView | None) -> list[Field]:
             id="priority",
             label="Priority",
             value=str(view.priority) if view else "0",
-            hint="higher is asked first",
+            hint="higher is tried first",
             parse=integer,
         ),
         Field(
             id="weight",
             label="Weight",
             value=str(view.weight) if view else "1",
-            hint="share of the draw within one priority",
+            hint="share of calls within one priority",
             parse=integer,
         ),
         Field(
             id="cost_factor",
-            label="Asks",
+            label="Cost factor",
             value=brief_multiplier(view.cost_factor)[1:] if view else "1",
-            hint="times the price, for groups that ask the cheapest first",
+            hint="times the price, for groups that try the cheapest first",
             parse=multiplier_of,
         ),
         Field(
@@ -146,9 +146,9 @@ def _connection_fields(view: ChannelView | None, *, copy: bool = False) -> list[
     return [
         Field(
             id="timeouts",
-            label="Deadlines, seconds",
+            label="Timeouts, seconds",
             value=_timeouts_text(view.timeouts) if view else "",
-            hint=f"as usual: {_timeouts_text(Timeouts(), every=True)}",
+            hint=f"default: {_timeouts_text(Timeouts(), every=True)}",
             parse=_timeouts,
         ),
         *channel_fields.override_fields(view.overrides if view else None),
@@ -163,14 +163,14 @@ def _connection_fields(view: ChannelView | None, *, copy: bool = False) -> list[
         channel_fields.mock_field(view.options if view else {}),
         Field(
             id="strict",
-            label="A parameter refused",
+            label="Rejected parameter",
             value=REJECTED_PARAMETERS[view.strict] if view else REJECTED_PARAMETERS[0],
             options=REJECTED_PARAMETERS,
             parse=lambda text: text == REJECTED_PARAMETERS[1],
         ),
         Field(
             id="finish_abandoned",
-            label="Abandoned call",
+            label="If the client leaves",
             value=ABANDONED_CALLS[not finishes],
             options=ABANDONED_CALLS,
             parse=lambda text: text == ABANDONED_CALLS[0],
@@ -179,7 +179,7 @@ def _connection_fields(view: ChannelView | None, *, copy: bool = False) -> list[
             id="note",
             label="Note",
             value=view.note if view else "",
-            hint="a line for you",
+            hint="for your own use",
             parse=text_line_or_same(view.note if view else ""),
         ),
     ]
@@ -192,7 +192,7 @@ def body(values: Values, view: ChannelView | None = None) -> dict[str, Any]:
     if view is None and made["preset"] and not made["base_url"]:
         made.pop("base_url")
     elif dialect != Dialect.MOCK and not made["base_url"]:
-        raise BadRequest("a base URL is needed; for OpenAI it is https://api.openai.com/v1", param="base_url")
+        raise BadRequest("a base URL is required, for example https://api.openai.com/v1", param="base_url")
     if dialect == Dialect.MOCK:
         made.pop("base_url", None)
     if not made["key"]:
@@ -211,17 +211,17 @@ def body(values: Values, view: ChannelView | None = None) -> dict[str, Any]:
 
 
 def warning(values: Values, presets: Sequence[PresetView] = ()) -> str:
-    """What the owner should know of the address, or what the preset stands for."""
+    """A warning about the address, or what the preset means."""
     url, offered = values["base_url"], values["models"]
-    told = base_url_warning(url) if url else ""
+    text = base_url_warning(url) if url else ""
     known = next((one for one in presets if one.name == values["preset"]), None)
-    if not told and known is not None and not url:
-        place = safe(known.base_url) or "an address of yours: type it"
+    if not text and known is not None and not url:
+        place = safe(known.base_url) or "an address you enter"
         key = f"; its key is usually env:{safe(known.key_variable)}" if known.key_variable else ""
-        return f"{known.name} speaks {safe(known.dialect)} at {place}{key}"
-    if not told and not (offered.models or offered.patterns) and values["dialect"] != Dialect.MOCK:
-        return "without models all that the upstream lists is offered, and kept up to date"
-    return told
+        return f"{known.name}: dialect {safe(known.dialect)}, at {place}{key}"
+    if not text and not (offered.models or offered.patterns) and values["dialect"] != Dialect.MOCK:
+        return "without models, everything the upstream lists is offered and kept up to date"
+    return text
 
 
 def add_command(values: Mapping[str, str]) -> str:
@@ -273,7 +273,7 @@ def _options(words: tuple[str, ...], values: Mapping[str, str], view: ChannelVie
 
 
 def _proxy(text: str) -> str:
-    """An address is checked, a reference is left to the server; it may hold a password, which is never shown."""
+    """A URL is checked, a reference is left to the server. It may hold a password, which is never shown."""
     proxy = "" if text.strip().lower() == "none" else text.strip()
     if proxy and not proxy.startswith(REFERENCE):
         proxy_of(proxy)
@@ -323,15 +323,15 @@ def _timeouts(text: str) -> dict[str, float]:
     for word in text.split():
         name, _, value = word.partition("=")
         if not (name and value):
-            raise BadRequest(f"{word!r} is not written as name=value")
+            raise BadRequest(f"{word!r} is not name=value")
         found[name] = _seconds(value) if name in known else 0
         if not 0 < found[name] <= 86_400:
-            raise BadRequest(f"{name} is no deadline of 1 to 86400 seconds; they are {', '.join(known)}")
+            raise BadRequest(f"{name} is not a timeout of 1 to 86400 seconds; use {', '.join(known)}")
     return found
 
 
 def _seconds(text: str) -> float:
-    """A number; what is none is no deadline."""
+    """A number of seconds."""
     try:
         return float(text)
     except ValueError:

@@ -38,7 +38,7 @@ class ChannelRow(msgspec.Struct, frozen=True):
 
     view: ChannelView
     left: str
-    """Until it is asked again; empty if it does not rest."""
+    """Time until it is tried again; empty unless paused."""
     day: SumRow | None
     waits: tuple[float, ...]
     """Milliseconds to the first byte, an hour."""
@@ -57,7 +57,7 @@ class ChannelRow(msgspec.Struct, frozen=True):
 
 
 class ChannelListing(TrendListing[ChannelRow]):
-    """Channels, in the order in which they are asked."""
+    """Channels, in the order they are tried."""
 
     noun = "channel"
 
@@ -87,11 +87,11 @@ class ChannelListing(TrendListing[ChannelRow]):
         for channel in channels:
             counts[channel.state] = counts.get(channel.state, 0) + 1
         dot = self.session.glyphs.dot
-        told = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
+        summary = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
         paused = next((c for c in channels if c.state in ("cooling", "attention")), None)
-        parts = [(f" {len(channels)} channel{'' if len(channels) == 1 else 's'} {dot} {told}", "")]
+        parts = [(f" {len(channels)} channel{'' if len(channels) == 1 else 's'} {dot} {summary}", "")]
         if paused is not None:
-            ends = [("   z", "key"), (" clears it", "dim")]
+            ends = [("   z", "key"), (" resumes it", "dim")]
             room = width - sum(len(text) for text, _ in (*parts, *ends)) - 3
             why = cut(f"{safe(paused.name, 24)}: {reason(paused)}", max(10, room))
             parts += [(f"   {why}", "bad" if paused.state == "attention" else "warn"), *ends]
@@ -100,43 +100,52 @@ class ChannelListing(TrendListing[ChannelRow]):
     def detail(self, row: ChannelRow, width: int) -> Content:
         channel, session = row.view, self.session
         card, now = TextCard(width), session.now()
-        where = safe(channel.base_url) or "answers by itself"
+        where = safe(channel.base_url) or "built in"
         key = f"key {safe(channel.key)}" if channel.key else "no key"
         card.line((safe(channel.name), "bold"), f"   {safe(channel.dialect)}   {where}   ", (key, "dim"))
         _health(card, row, session.glyphs)
         if (check := channel.last_check) is not None:
             mark, tone = (session.glyphs.ok, "ok") if check.ok else (session.glyphs.failed, "bad")
-            told = f" {fmt.seconds(check.ms)}, {fmt.ago(now, check.time)} ago: {safe(check.text)}"
-            card.row("test", (mark, tone), told)
+            text = f" {fmt.seconds(check.ms)}, {fmt.ago(now, check.time)} ago: {safe(check.text)}"
+            card.row("test", (mark, tone), text)
         else:
-            card.row("test", ("never; t tests it", "dim"))
+            card.row("test", ("not tested yet; t tests it", "dim"))
         if lately := session.board.incidents.newest(channel.name)[:1]:
             card.row(
-                "lately", incident_line(lately[0], now, session.glyphs), ("   i", "key"), (" all incidents", "dim")
+                "recent", incident_line(lately[0], now, session.glyphs), ("   i", "key"), (" all incidents", "dim")
             )
         for one in channel.keys if len(channel.keys) > 1 else ():
-            rest = f" {fmt.countdown(now, one.until_ms)}" if one.until_ms is not None else ""
-            state = "" if one.state == "ok" else f"   {state_word(one.state)}{rest} {safe(one.reason)}"
+            state = safe(fmt.channel_state(one.state, one.until_ms, now), 24)
+            state = "" if one.state == "ok" else f"   {state}: {safe(one.reason)}"
             label = "keys" if one.number == 1 else ""
-            hint = "   A changes them" if label else ""
+            hint = "   A edits them" if label else ""
             card.row(label, f"{one.number} {safe(one.key)}", (state, "warn"), (hint, "dim"))
         card.row("models", *_models(channel, session.glyphs))
-        groups = ", ".join(map(safe, channel.groups)) or "none: nobody can use it"
+        groups = ", ".join(map(safe, channel.groups)) or "none: no token can use it"
         card.row("groups", f"{groups}   priority {channel.priority}   weight {channel.weight}")
         card.row("24 h", *self._day(row))
-        spent = f"{channel.calls:,} calls, {channel.errors:,} errors, {dollars(channel.spent_nanos)}"
-        maybe = f"; perhaps billed and not charged {dollars(channel.possible_nanos)}" if channel.possible_nanos else ""
-        card.row("ever", f"{spent}{maybe}")
+        counts = f"{fmt.counted(channel.calls, 'call')}, {fmt.counted(channel.errors, 'error')}"
+        maybe = (
+            f"; possibly billed upstream but not charged here: {dollars(channel.possible_nanos)}"
+            if channel.possible_nanos
+            else ""
+        )
+        card.row("total", f"{counts}, {dollars(channel.spent_nanos)}{maybe}")
         _other_rows(card, channel)
         return card.content()
 
     def empty(self) -> Content:
         return lines(
-            content(("No channels yet: nobody can answer.", "bold")),
+            content(("No channels yet: calls have nowhere to go.", "bold")),
             content(""),
             content("A channel is an upstream account: a base URL, a key, and the models it offers."),
             content(
-                ("n", "key"), " makes one; what is found on this machine is offered   ", (":", "key"), " First steps"
+                ("n", "key"),
+                " creates one   ",
+                ("a", "key"),
+                " discovers what is on this machine   ",
+                (":", "key"),
+                " First steps",
             ),
         )
 
@@ -156,18 +165,23 @@ class ChannelListing(TrendListing[ChannelRow]):
             return
         yield spark(row.waits, 24, self.session.glyphs), "live"
         yield f" first byte {fmt.seconds(row.first_byte_ms)}", ""
-        failed = f"{fmt.percent(row.errors or 0)} of {row.day.calls:,} calls failed"
+        failed = f"{fmt.percent(row.errors or 0)} of {fmt.counted(row.day.calls, 'call')} failed"
         yield f", {failed}, {fmt.dollar_amount(row.day.cost_nanos)}", ""
 
 
 def reason(channel: ChannelView) -> str:
-    """Why it is not asked, without the name that stands beside it anyway."""
+    """Why it gets no calls, without its name in front."""
     return safe(channel.reason.removeprefix(f"channel '{channel.name}': "))
 
 
 def state_word(state: str) -> str:
     """The state as it is written everywhere."""
-    return safe(state.replace("_", " "), 12)
+    return safe(fmt.channel_state(state), 16)
+
+
+def _short_state(channel: ChannelView) -> str:
+    """The same in a narrow column."""
+    return state_word(channel.state).removeprefix("needs ")
 
 
 def _first_byte(row: SumRow) -> float:
@@ -180,17 +194,17 @@ def _health(card: TextCard, row: ChannelRow, glyphs: Glyphs) -> None:
     if channel.reason:
         parts.append((f"   {reason(channel)}", ""))
     if row.left:
-        parts.append((f"   asked again in {row.left}, z clears it now", "warn"))
+        parts.append((f"   retry in {row.left}, z resumes it now", "warn"))
     if channel.in_flight:
         parts.append((f"   {channel.in_flight} running", "live"))
     if channel.waiting:
-        parts.append((f"   {channel.waiting} waiting for a place", "warn"))
+        parts.append((f"   {channel.waiting} queued", "warn"))
     card.row("state", *parts)
 
 
 def _models(channel: ChannelView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
     if not channel.models:
-        yield "none: L asks the upstream for its list", "warn"
+        yield "none: L fetches the upstream's list", "warn"
         return
     named = [
         f"{safe(m.name)} {glyphs.right} {safe(m.upstream)}" if m.upstream else safe(m.name)
@@ -201,7 +215,7 @@ def _models(channel: ChannelView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
     if channel.patterns:
         yield f"   by {safe(', '.join(channel.patterns), 80)}", "dim"
     if channel.list_error:
-        yield f"   the last good list: {safe(channel.list_error)}", "warn"
+        yield f"   showing the last good list: {safe(channel.list_error)}", "warn"
     yield "   L fetches the list", "dim"
 
 
@@ -211,10 +225,10 @@ def _other_rows(card: TextCard, channel: ChannelView) -> None:
     ways = [f"preset {safe(channel.preset)}"] if channel.preset else []
     ways += [f"{safe(name)}={safe(str(value))}" for name, value in channel.options.items()]
     ways += [f"header {safe(name)}" for name in channel.headers]
-    ways += [f"through {safe(channel.proxy)}"] if channel.proxy else []
-    ways += [f"asks {brief_multiplier(channel.cost_factor)} of the price"] if channel.cost_factor != MILLION else []
+    ways += [f"proxy {safe(channel.proxy)}"] if channel.proxy else []
+    ways += [f"cost factor {brief_multiplier(channel.cost_factor)}"] if channel.cost_factor != MILLION else []
     ways += _overrides(channel.overrides) if channel.overrides else []
-    ways += ["parameters are never dropped"] if channel.strict else []
+    ways += ["rejected parameters are not dropped"] if channel.strict else []
     ways += [] if channel.finish_abandoned else ["abandoned calls are cancelled"]
     times = channel.timeouts
     ways.append(f"head {brief_span(round(times.head * 1000))}, idle {brief_span(round(times.idle * 1000))}")
@@ -224,15 +238,15 @@ def _other_rows(card: TextCard, channel: ChannelView) -> None:
 
 
 def _overrides(found: Overrides) -> Iterator[str]:
-    yield from (f"always {safe(name)}={safe(str(value), 40)}" for name, value in found.set.items())
-    yield from (f"else {safe(name)}={safe(str(value), 40)}" for name, value in found.default.items())
-    yield from (f"never {safe(name)}" for name in found.remove)
+    yield from (f"set {safe(name)}={safe(str(value), 40)}" for name, value in found.set.items())
+    yield from (f"default {safe(name)}={safe(str(value), 40)}" for name, value in found.default.items())
+    yield from (f"remove {safe(name)}" for name in found.remove)
     if found.system:
-        yield f"system prompt {'instead' if found.replace_system else 'first'}: {safe(found.system, 60)}"
+        yield f"system prompt {'replaced' if found.replace_system else 'prepended'}: {safe(found.system, 60)}"
 
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
-    yield Column("state", "State", 11, lambda r: f"{_mark(r.view, glyphs)} {state_word(r.view.state)}", tone=_tone)
+    yield Column("state", "State", 11, lambda r: f"{_mark(r.view, glyphs)} {_short_state(r.view)}", tone=_tone)
     yield Column("name", "Name", 11, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
     yield Column("dialect", "Dialect", 9, lambda r: safe(r.view.dialect), rank=6, tone=_dim)
     yield Column("models", "Models", 6, lambda r: str(len(r.view.models)), right=True, rank=2)

@@ -1,4 +1,4 @@
-"""Doctor: why does my call not work? The questions in order, answered one by one as they are asked."""
+"""Doctor: why does my call fail? Checks in order, shown one by one as they finish."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -22,8 +22,8 @@ from tui.widgets.choices import Picker
 from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
-LAST_USED = "the one used last"
-FIRST_SEEN = "the first it sees"
+LAST_USED = "the last one used"
+FIRST_SEEN = "the first one visible"
 LABEL = 26
 
 
@@ -52,12 +52,12 @@ class DoctorPage(ConsolePage):
         super().__init__(session, "doctor")
         self._steps: list[Step] = []
         self._began: int | None = None
-        """When it was asked; None while nothing is."""
+        """When the checks started; None while none run."""
         self._took = 0
         self._names: tuple[list[str], list[str]] = ([], [])
 
     def compose(self) -> ComposeResult:
-        yield Static(content((" Finds the first thing that keeps a call from working, and says what to do.", "dim")))
+        yield Static(content((" Finds the first thing that stops calls from working, and says how to fix it.", "dim")))
         with Horizontal(classes="asked"):
             yield Static("token")
             yield Picker([LAST_USED], LAST_USED, id="token")
@@ -102,7 +102,7 @@ class DoctorPage(ConsolePage):
                     card.row("", (f"{glyphs.right} {safe(step.fix, 1_000)}", "key"))
             elif self._began is not None and number == len(self._steps):
                 passed = (self.session.now() - self._began) / 1000
-                card.row(safe(name, LABEL - 2), (f"{glyphs.running} asking ... {passed:.1f} s", "live"))
+                card.row(safe(name, LABEL - 2), (f"{glyphs.running} checking ... {passed:.1f} s", "live"))
             else:
                 card.row(safe(name, LABEL - 2), (glyphs.nothing, "dim"))
         return lines(
@@ -118,7 +118,7 @@ class DoctorPage(ConsolePage):
         return names
 
     def command(self) -> str:
-        """The command that asks the same."""
+        """The equivalent command."""
         token, model = self.asked()
         return "tollkeeper " + cli_command("doctor", token=safe(token) or None, model=safe(model) or None)
 
@@ -128,14 +128,14 @@ class DoctorPage(ConsolePage):
         return values[0] if values[0] != LAST_USED else "", values[1] if values[1] != FIRST_SEEN else ""
 
     def examine(self) -> None:
-        """Ask, beside the screen; an examination that runs is not disturbed. Raises Unavailable."""
+        """Run the checks in the background, unless they are running. Raises Unavailable."""
         if self._began is None:
             client = self.session.client
             self._steps, self._began = [], self.session.now()
             self.draw()
             self.run_worker(self._examine(client), group="doctor", exit_on_error=True)
         else:
-            toast(self, "it is still asking")
+            toast(self, "The checks are still running.")
 
     def on_picker_picked(self) -> None:
         if self._began is None:
@@ -157,13 +157,13 @@ class DoctorPage(ConsolePage):
         if self._began is not None:
             return content("")
         if not self._steps:
-            return content(" ", ("enter", "key"), " asks; the last question is a real call, which costs what it costs")
+            return content(" ", ("enter", "key"), " runs the checks; the last one is a real call, and is charged")
         results = {step.result for step in self._steps}
-        words, tone = "all is well: calls work", "ok"
+        words, tone = "all checks passed: calls work", "ok"
         if "fail" in results:
-            words, tone = "mend that, then ask again with enter", "bad"
+            words, tone = "fix this, then press enter to check again", "bad"
         elif "warning" in results:
-            words, tone = f"this call works; {self.session.glyphs.warning} is another matter", "ok"
+            words, tone = f"calls work; {self.session.glyphs.warning} is a separate problem", "ok"
         return content((f" {words}", tone), (f"   {fmt.seconds(self._took)}", "dim"))
 
 

@@ -1,4 +1,4 @@
-"""Group form: what can be set of a group: name, price factor, models, which channel is asked first, budgets, limits."""
+"""Group form: a group's name, price factor, models, routing policy, budgets and limits."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ from tui.widgets.form import Field, Values
 POLICIES = {
     Policy.PRIORITY: "the highest priority",
     Policy.CHEAPEST: "the cheapest",
-    Policy.FASTEST: "the fastest of late",
-    Policy.LOCAL: "local, while not busy",
+    Policy.FASTEST: "the fastest recently",
+    Policy.LOCAL: "local, unless busy",
 }
-STICKY = ("may change channels", "stays at its channel")
+STICKY = ("may switch channels", "stay on one channel")
 
 
 def fields(group: GroupView | None, *, copy: bool = False) -> list[Field]:
@@ -36,14 +36,14 @@ def fields(group: GroupView | None, *, copy: bool = False) -> list[Field]:
             id="multiplier",
             label="Price factor",
             value=brief_multiplier(group.multiplier)[1:] if group else "1",
-            hint="1.5 is half as much again, 0 is free",
+            hint="1.5 adds half, 0 is free",
             parse=multiplier_of,
         ),
         Field(
             id="models",
             label="Models",
             value=field_values.names_text(group.models) if group else "",
-            hint="all that its channels offer, or patterns: gpt-*",
+            hint="all its channels offer, or patterns: gpt-*",
             parse=patterns,
         ),
         *_route_fields(group),
@@ -52,7 +52,7 @@ def fields(group: GroupView | None, *, copy: bool = False) -> list[Field]:
             id="note",
             label="Note",
             value=group.note if group else "",
-            hint="a line for you",
+            hint="for your own use",
             parse=text_line_or_same(group.note if group else ""),
         ),
     ]
@@ -63,14 +63,14 @@ def _route_fields(group: GroupView | None) -> list[Field]:
     return [
         Field(
             id="policy",
-            label="Asked first",
+            label="Try first",
             value=policy_words(group.policy) if group else POLICIES[Policy.PRIORITY],
             options=list(policies),
             parse=lambda text: policies[text],
         ),
         Field(
             id="sticky",
-            label="A conversation",
+            label="Conversations",
             value=STICKY[group.sticky] if group else STICKY[0],
             options=STICKY,
             parse=lambda text: text == STICKY[1],
@@ -86,18 +86,18 @@ def _route_fields(group: GroupView | None) -> list[Field]:
 
 
 def policy_words(policy: str) -> str:
-    """What stands for a policy."""
+    """A policy in words."""
     return next((words for known, words in POLICIES.items() if known == policy), policy)
 
 
 def fallbacks(text: str) -> list[Fallback]:
-    """``gpt-*=a,b other=c``: which models may answer for one. Raises BadRequest."""
+    """``gpt-*=a,b other=c``: which models may replace one. Raises BadRequest."""
     found = []
     for word in field_values.split_words(text):
         before, equals, others = field_values.split_pair(word)
         model, to = field_values.unquote(before), tuple(field_values.names_of(others))
         if not (model and equals and to):
-            raise BadRequest(f"{word!r} is no fallback; it is MODEL=OTHER,ANOTHER, as in gpt-*=claude-sonnet-4-5")
+            raise BadRequest(f"{word!r} is not MODEL=OTHER,ANOTHER, as in gpt-*=claude-sonnet-4-5")
         found.append(Fallback(model=model, to=to))
     return found
 
@@ -108,7 +108,7 @@ def fallbacks_text(found: Sequence[Fallback]) -> str:
 
 
 def body(values: Values) -> dict[str, Any]:
-    """What the server takes."""
+    """The request body."""
     plain = ("name", "multiplier", "models", "policy", "sticky", "limits", "note")
     made = {name: values[name] for name in plain}
     made["fallbacks"] = msgspec.to_builtins(values["fallbacks"])
@@ -121,12 +121,12 @@ def visible_models(session: ConsoleSession, group: GroupView | None, values: Val
     offered = sorted({model.name for one in channels if one.enabled for model in one.models})
     found = [name for name in offered if matches(name, tuple(values["models"]))]
     if group is None:
-        return "give it channels afterwards: on page 4, e, name it among a channel's groups"
-    return f"its tokens see {len(found)} of the {len(offered)} models that its channels offer"
+        return "then add it to the groups of a channel: page 4, e"
+    return f"its tokens see {len(found)} of the {len(offered)} models its channels offer"
 
 
 def group_command(group: GroupView | None, values: Mapping[str, str]) -> str:
-    """The command that does the same."""
+    """The equivalent command."""
     before = fields(group)
     was = {field.id: field.value for field in before}
     models = if_changed(values["models"], was["models"])

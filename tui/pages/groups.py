@@ -40,7 +40,7 @@ class GroupRow(msgspec.Struct, frozen=True):
 
     view: GroupView
     route: tuple[tuple[str, str], ...]
-    """Channels in the order they are asked, with their states."""
+    """Channels in the order they are tried, with their states."""
 
 
 class GroupListing(PageListing[GroupRow]):
@@ -73,7 +73,7 @@ class GroupListing(PageListing[GroupRow]):
 
     def lead(self, width: int) -> Content:
         count = len(self.session.board.groups)
-        about = "a group gives its tokens a route, a price factor and shared limits"
+        about = "a group gives its tokens channels, a price factor and shared limits"
         return content(f" {count} group{'' if count == 1 else 's'} ", (f"{self.session.glyphs.dot} {about}", "dim"))
 
     def detail(self, row: GroupRow, width: int) -> Content:
@@ -82,29 +82,31 @@ class GroupListing(PageListing[GroupRow]):
         card.line((safe(group.name), "bold"), f"   price {brief_multiplier(group.multiplier)}")
         card.row("route", *_route(row, session.glyphs))
         shown = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
-        card.row("models", f"{shown}{_first_names(group.sees, session.glyphs) or 'none: its tokens see nothing'}")
-        stays = "; a conversation stays at the channel that has its prompt cached" if group.sticky else ""
-        card.row("first", f"{policy_words(group.policy)}{stays}")
+        card.row("models", f"{shown}{_first_names(group.sees, session.glyphs) or 'none: its tokens see no models'}")
+        stays = "; conversations stay on one channel to reuse its prompt cache" if group.sticky else ""
+        card.row("order", f"{policy_words(group.policy)}{stays}")
         for one in group.fallbacks:
             others = f" {session.glyphs.right} ".join(map(safe, one.to))
-            card.row("else", f"{safe(one.model)} {session.glyphs.right} {others}", ("   if none can serve it", "dim"))
+            card.row(
+                "else", f"{safe(one.model)} {session.glyphs.right} {others}", ("   if no channel can serve it", "dim")
+            )
         card.row("tokens", _first_names(group.tokens, session.glyphs) or ("none", "dim"))
         for budget in group.budgets:
-            told = f"   {forecast(budget, now, group.created_ms)}"
+            text = f"   {forecast(budget, now, group.created_ms)}"
             card.row(
-                budget.window.value, (budget_line(budget, GAUGE, session.glyphs), budget_tone(used_share(budget))), told
+                budget.window.value, (budget_line(budget, GAUGE, session.glyphs), budget_tone(used_share(budget))), text
             )
         card.row("limits", limits_words(group.limits) or ("none of its own", "dim"))
-        card.row("ever", f"{group.calls:,} calls, {dollars(group.spent_nanos)}")
+        card.row("total", f"{fmt.counted(group.calls, 'call')}, {dollars(group.spent_nanos)}")
         if group.note:
             card.row("note", safe(group.note))
         return card.content()
 
     def empty(self) -> Content:
         return lines(
-            content(("No groups: a token belongs to one.", "bold")),
+            content(("No groups yet. Every token belongs to one.", "bold")),
             content(""),
-            content(("n", "key"), " makes one"),
+            content(("n", "key"), " creates one"),
         )
 
     def words(self, row: GroupRow) -> str:
@@ -172,12 +174,12 @@ def _route_tone(row: GroupRow) -> str:
 
 def _route(row: GroupRow, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
     if not row.route:
-        yield "none: name this group in a channel (4, e)", "warn"
+        yield "none: add this group to a channel (4, e)", "warn"
     for number, (name, state) in enumerate(row.route):
         yield f" {glyphs.right} " if number else "", "dim"
         yield safe(name), ""
         if state != "ok":
-            yield f" ({safe(state.replace('_', ' '), 12)})", "warn"
+            yield f" ({safe(fmt.channel_state(state), 16)})", "warn"
 
 
 def _first_names(names: Sequence[str], glyphs: Glyphs) -> str:
@@ -186,15 +188,15 @@ def _first_names(names: Sequence[str], glyphs: Glyphs) -> str:
 
 
 def selected_group(page: AnyPage) -> GroupView | None:
-    """The group under the cursor; says so if there is none."""
+    """The selected group; shows a toast if there is none."""
     row = page.table.current
     if row is None:
-        toast(page, "there is no group here; n makes one")
+        toast(page, "No group selected. Press n to create one.")
     return None if row is None else row.view
 
 
 async def new(page: AnyPage) -> None:
-    """Make a group."""
+    """Create a group."""
     await _create(page, None)
 
 
@@ -205,7 +207,7 @@ async def duplicate(page: AnyPage) -> None:
 
 
 async def edit(page: AnyPage) -> None:
-    """Change the group under the cursor; with another name, tokens and channels follow."""
+    """Edit the selected group; if it is renamed, tokens and channels follow."""
     group, session = selected_group(page), page.session
     if group is None:
         return
@@ -217,11 +219,11 @@ async def edit(page: AnyPage) -> None:
         live=lambda values: visible_models(session, group, values),
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, f"group {group.name} was changed; u takes it back")
+        toast(page, f"Group {group.name} saved. Press u to undo.")
 
 
 async def delete(page: AnyPage) -> None:
-    """Remove the group; if something uses it, that moves to another group."""
+    """Delete the group; what uses it moves to another group."""
     group, session = selected_group(page), page.session
     if group is None:
         return
@@ -233,7 +235,7 @@ async def delete(page: AnyPage) -> None:
     if users:
         plan = FormPlan(
             title=f"Delete group {group.name}?",
-            intro=f"It is used by {users}. They move to another group. History stays.",
+            intro=f"Used by {users}, which move to another group. History is kept.",
             fields=[Field(id="move", label="Move them to", options=others, value=others[0])],
             save=lambda values: _remove(session, group, values["move"]),
             command=lambda values: cli_command("group", "remove", group.name, move=values["move"]),
@@ -241,11 +243,11 @@ async def delete(page: AnyPage) -> None:
         )
         done = await page.ask(Form(plan))
     else:
-        done = await page.sure(f"Delete group {group.name}?", "Nothing uses it. History stays.", "Delete")
+        done = await page.confirm(f"Delete group {group.name}?", "Nothing uses it. History is kept.", "Delete")
         if done:
             await _remove(session, group, "")
     if done:
-        toast(page, f"deleted group {group.name}; u takes it back")
+        toast(page, f"Group {group.name} deleted. Press u to undo.")
 
 
 async def _remove(session: ConsoleSession, group: GroupView, move: str) -> bool:
@@ -261,20 +263,20 @@ async def _create(page: AnyPage, like: GroupView | None) -> None:
         save=lambda values: session.client.add_group(body(values)),
         command=lambda values: group_command(None, values),
         live=lambda values: visible_models(session, None, values),
-        verb="Make it",
+        verb="Create",
     )
     made = await page.ask(Form(plan))
     if made is not None:
         select_row(page, made.name)
-        toast(page, f"group {made.name} was made; u takes it back")
+        toast(page, f"Group {made.name} created. Press u to undo.")
 
 
 def _users(group: GroupView) -> str:
-    told = [f"token {safe(name, 40)}" for name in group.tokens] + [
+    parts = [f"token {safe(name, 40)}" for name in group.tokens] + [
         f"channel {safe(name, 40)}" for name in group.channels
     ]
-    more = f" and {len(told) - 8} more" if len(told) > 8 else ""
-    return ", ".join(told[:8]) + more
+    more = f" and {len(parts) - 8} more" if len(parts) > 8 else ""
+    return ", ".join(parts[:8]) + more
 
 
 VERBS: Mapping[str, Verb] = {"new": new, "edit": edit, "delete": delete, "duplicate": duplicate}

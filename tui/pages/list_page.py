@@ -34,7 +34,7 @@ def details(page: AnyPage) -> None:
 
 
 def full_height(page: AnyPage) -> None:
-    """Give the pane all the room, or take it back."""
+    """Expand the pane, or shrink it again."""
     pane = page.query_one(Detail)
     pane.display = page.view.detail = True
     pane.toggle_class("full")
@@ -84,18 +84,18 @@ def marked_only(page: AnyPage) -> None:
     page.shows_marked = not page.shows_marked and bool(table.marks)
     page.source.keep(set(table.marks) if page.shows_marked else None)
     if not table.marks:
-        toast(page, "nothing is marked; m marks a row")
+        toast(page, "Nothing is marked. Press m to mark a row.")
     page.renew()
 
 
 async def export(page: AnyPage) -> None:
     """Write the rows that are shown to a file."""
     rows = [row for i in range(page.source.count) if (row := page.source.row(i)) is not None]
-    path = await page.ask(Prompt(f"Write {len(rows):,} rows to a file", "calls.csv or calls.jsonl", _path_error))
+    path = await page.ask(Prompt(f"Export {len(rows):,} rows to a file", "calls.csv or calls.jsonl", _path_error))
     if path:
         file = export_path(path)
         count = await to_thread(write, file, rows)
-        toast(page, f"{count:,} rows are in {file}")
+        toast(page, f"{count:,} rows written to {file}")
 
 
 def _path_error(text: str) -> str:
@@ -111,7 +111,7 @@ def copy_name(page: AnyPage) -> None:
     if (row := page.table.current) is not None:
         name = page.listing.name(row)
         copy(page.app, name)
-        toast(page, f"copied: {name}")
+        toast(page, f"Copied: {name}")
 
 
 def copy_command(page: AnyPage) -> None:
@@ -119,7 +119,7 @@ def copy_command(page: AnyPage) -> None:
     if (row := page.table.current) is not None:
         command = page.listing.command(row)
         copy(page.app, command)
-        toast(page, f"copied:\n{command}")
+        toast(page, f"Copied:\n{command}")
 
 
 def back(page: AnyPage) -> None:
@@ -169,7 +169,7 @@ TYPING_S = 0.05
 
 
 class ListPage(ConsolePage, Generic[R]):
-    """Table, pane and filter. A subclass brings a Listing; what it does beside are verbs."""
+    """Table, pane and filter. A subclass brings a PageListing and its own actions."""
 
     verbs: ClassVar[Mapping[str, Verb]] = VERBS
 
@@ -221,9 +221,11 @@ class ListPage(ConsolePage, Generic[R]):
         self.table.renew()
         empty = self.source.count == 0
         if empty:
-            words = content(("Nothing fits the filter. esc clears it.", "dim")) if self.view.filter else None
+            words = content(("Nothing matches the filter. esc clears it.", "dim")) if self.view.filter else None
             self.query_one(".empty", Static).update(words or self.listing.empty())
-        self.query_one(".empty").display = empty  # over the table, which keeps the focus: its page's keys still work
+        self.query_one(
+            ".empty"
+        ).display = empty  # covers the table, which keeps the focus, so the page's keys still work
         self.draw_lead()
         self.draw_detail()
 
@@ -277,11 +279,11 @@ class ListPage(ConsolePage, Generic[R]):
 
 
 REFRESH_MS = 10_000
-"""Between two askings, and only after calls."""
+"""Milliseconds between fetches; only new calls trigger one."""
 
 
 class TrendListing(PageListing[R]):
-    """A Listing that knows the sums, too."""
+    """A listing with sums."""
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
@@ -298,7 +300,7 @@ class TrendPage(ListPage[R], Generic[R]):
         super().__init__(session, id, listing)
         self._trending = listing
         self._asked: tuple[int, int] | None = None
-        """When the sums were asked for, and how many calls there were then."""
+        """When the sums were fetched, and how many calls there were then."""
 
     def renew(self) -> None:
         super().renew()
@@ -314,7 +316,7 @@ class TrendPage(ListPage[R], Generic[R]):
         try:
             found = await self.session.client.summary(by=self.by, since=starts[0], step=step)
         except GatewayError:
-            return  # the header says that the server is gone; it is asked again when calls come
+            return  # the header shows that the server is gone; new calls trigger the next fetch
         self._trending.trends = trends(found, starts)
         super().renew()
 

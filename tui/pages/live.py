@@ -51,7 +51,7 @@ class LiveListing(PageListing[CallView]):
         return connect_card.curl(self.session.address, safe(row.model))
 
     def lead(self, width: int) -> Content:
-        """What goes on: minutes, errors, first bytes; who uses the page puts its own words in front."""
+        """Calls per minute, errors and first bytes; the page adds its own words in front."""
         pulse, glyphs = self.session.board.pulse, self.session.glyphs
         room = max(6, min(SPARK, width - 54))
         minutes = pulse.minutes(self.session.now(), room)
@@ -74,9 +74,9 @@ class LiveListing(PageListing[CallView]):
             content(""),
             content("Point a client at ", (session.address or "the server", "key"), " with one of your tokens:"),
             content(""),
-            content(("2", "key"), " your tokens; there ", ("c", "key"), " shows what to paste, and makes a test call"),
+            content(("2", "key"), " your tokens: there ", ("c", "key"), " shows what to paste and makes a test call"),
             content(("4", "key"), " channels: where answers come from"),
-            content((":", "key"), " everything that can be done   ", ("?", "key"), " keys"),
+            content((":", "key"), " all commands   ", ("?", "key"), " keys"),
         )
 
 
@@ -139,7 +139,7 @@ def _tokens(call: CallView, number: int, glyphs: Glyphs) -> str:
 
 
 def _cost(call: CallView, glyphs: Glyphs) -> str:
-    """Nothing used and no price are two things; neither is a price of zero."""
+    """No usage, no price and free are three different things."""
     if call.cost_nanos:
         return fmt.cost(call.cost_nanos)
     if call.state == "running" or call.usage_source == "none":
@@ -159,7 +159,7 @@ def _tries(call: CallView, glyphs: Glyphs) -> str:
 
 
 SEARCH_PAGE = 500
-"""Records that fit asked for at a time."""
+"""Matching records requested at a time."""
 
 BREATH_S = 0.02
 """Between two such requests: the gateway has better things to do."""
@@ -169,7 +169,7 @@ AGAIN_S = 1.0
 
 
 class LivePage(ListPage[CallView]):
-    """The page everything is about."""
+    """The Live page."""
 
     scopes = ("live", "list")
     BINDINGS = bindings("live", "list")
@@ -181,7 +181,7 @@ class LivePage(ListPage[CallView]):
 
     @property
     def calls(self) -> LiveSource:
-        """The source, as what it is."""
+        """The source, with its real type."""
         assert isinstance(self.source, LiveSource)  # noqa: S101 - narrows the type
         return self.source
 
@@ -222,20 +222,20 @@ class LivePage(ListPage[CallView]):
         )
 
     def new(self, count: int) -> str:
-        """How many calls came out of sight."""
+        """How many calls arrived out of sight."""
         glyphs = self.session.glyphs
         return f" {glyphs.dot} {count:,} new {glyphs.up} (g)" if count else ""
 
     def searching(self) -> str:
-        """How far a filter has looked back, if there is more to look at."""
+        """How far back a filter has searched, while there is more."""
         search = self.calls.search
         if self.calls.query is None or search.done:
             return ""
         back = fmt.moment(search.time_ms, self.session.now()).strip() if search.time_ms else "the newest"
-        return f", looked back to {back}"
+        return f", searched back to {back}"
 
     def load(self) -> None:
-        """Ask for records that are looked at and not here, one request at a time."""
+        """Fetch records that are in view and missing, one request at a time."""
         if not self._loading and self.session.link == "attached" and self._wants_more():
             self._loading = True
             self.run_worker(self._load(), group="history", exit_on_error=True)

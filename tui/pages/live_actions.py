@@ -1,4 +1,4 @@
-"""Live verbs: pause, follow, errors, cancel, jump to a time."""
+"""Live actions: pause, follow, errors, cancel, jump to a time."""
 
 from collections.abc import Callable, Mapping
 
@@ -23,7 +23,7 @@ def pause(page: AnyPage) -> None:
 
 
 def follow(page: AnyPage) -> None:
-    """To the newest call, and stay with what comes."""
+    """Jump to the newest call, and follow new ones."""
     page.calls.paused = False
     page.sort_by("", reverse=False)
     page.renew()
@@ -32,7 +32,7 @@ def follow(page: AnyPage) -> None:
 
 
 def errors(page: AnyPage) -> None:
-    """Only calls that failed; again: all."""
+    """Only failed calls; again: all."""
     field = page.query_one(Input)
     field.value = "" if field.value == ERRORS else ERRORS
     field.display = bool(field.value)
@@ -40,19 +40,19 @@ def errors(page: AnyPage) -> None:
 
 
 async def cancel(page: AnyPage) -> None:
-    """End the running call under the cursor, after asking."""
+    """Cancel the selected running call, after confirmation."""
     row = page.table.current
     if not isinstance(row, RunningView):
-        toast(page, "this call does not run any more", bad=True)
+        toast(page, "This call has already finished.", bad=True)
         return
-    breaks = "Its client gets what has come so far and then the end. What was used is charged."
-    if await page.sure(f"End the call to {safe(row.model, 60)} of {safe(row.token, 40)}?", breaks, "End it"):
+    breaks = "The client keeps what has arrived so far. What was used is charged."
+    if await page.confirm(f"End the call to {safe(row.model, 60)} by {safe(row.token, 40)}?", breaks, "End call"):
         try:
             await page.session.client.cancel(row.id)
         except NotFound:
-            toast(page, "it ended by itself meanwhile")
+            toast(page, "It finished in the meantime.")
             return
-        toast(page, f"ended: {row.id}")
+        toast(page, f"Ended: {row.id}")
 
 
 def next_error(page: AnyPage) -> None:
@@ -70,9 +70,9 @@ async def why(page: AnyPage) -> None:
     call = page.table.current
     names = {token.name for token in page.session.board.tokens}
     if call is None:
-        toast(page, "there is no call here")
+        toast(page, "No call selected.")
     elif call.token not in names:
-        toast(page, "its token is not known here: 8 runs the doctor, 2 shows the tokens", bad=True)
+        toast(page, "Its token is unknown. Page 2 lists the tokens, page 8 runs the doctor.", bad=True)
     else:
         await page.ask(WhyScreen(page.session, call.token, call.model))
 
@@ -107,7 +107,7 @@ async def locate(page: AnyPage, moment: Millis) -> int:
 
 def _moment(now: Millis) -> Callable[[str], str]:
     def check(text: str) -> str:
-        """What is wrong with a moment; empty if nothing is."""
+        """Why a typed moment is invalid; empty if it is valid."""
         try:
             past_of(text, now)
         except BadRequest as error:
@@ -118,7 +118,7 @@ def _moment(now: Millis) -> Callable[[str], str]:
 
 
 def _go_to_error(page: AnyPage, step: int) -> None:
-    """Among what is here; to look further, filter by errors."""
+    """Only among loaded calls; to search further, filter by errors."""
     table, index = page.table, page.table.cursor + step
     while 0 <= index < page.calls.count:
         row = page.calls.row(index)
@@ -129,7 +129,7 @@ def _go_to_error(page: AnyPage, step: int) -> None:
             page.renew()
             return
         index += step
-    toast(page, "no further error among the calls that are loaded; e shows all errors")
+    toast(page, "No more errors among the loaded calls. Press e to show all errors.")
 
 
 VERBS: Mapping[str, Verb] = {

@@ -24,16 +24,16 @@ from tui.listing import Column
 from tui.session import ConsoleSession
 
 FOUND_LIMIT = 20_000
-"""Older records that one filter keeps."""
+"""Most older records that one filter keeps."""
 
 
 class SearchProgress(msgspec.Struct):
     """How far older records were searched."""
 
     cursor: str = ""
-    """Where it goes on; empty: it has not begun."""
+    """Where it continues; empty before the first request."""
     time_ms: int = 0
-    """When the last record looked at began."""
+    """When the last record searched began."""
     done: bool = False
     """Whether there is nothing more to search."""
 
@@ -59,7 +59,7 @@ class LiveSource:
         self._reverse = False
         self.paused = False
         self.missed = 0
-        """Calls that came while it was paused."""
+        """Calls that arrived while it was paused."""
 
     @property
     def count(self) -> int:
@@ -100,23 +100,23 @@ class LiveSource:
         return next((len(self._view) + i for i, row in enumerate(self.found) if row.id == key), None)
 
     def keep(self, keys: Collection[Hashable] | None) -> None:
-        """Only these, as far as they are here."""
+        """Only these, as far as they are loaded."""
         self._kept = keys
         self._version = -1
 
     def order(self, column: Column[CallView] | None, *, reverse: bool) -> None:
-        """Largest first, unless reversed: that is what one looks for among calls."""
+        """Largest first, unless reversed, since that is what one looks for among calls."""
         self._sort, self._reverse = column, reverse
         self._version = -1
 
     def narrow(self, query: Query | None) -> None:
-        """From now on only what fits; None for everything."""
+        """Show only what matches; None for everything."""
         self.query = query
         self.found, self.search = [], SearchProgress()
         self._version = -1
 
     def renew(self) -> None:
-        """Take in what changed on the board, unless paused."""
+        """Load what changed on the board, unless paused."""
         calls = self._session.board.calls
         if calls is not self._calls:
             self._forget(calls)
@@ -130,14 +130,14 @@ class LiveSource:
         self._ordered = self._arranged(calls)
 
     def extend(self, rows: Sequence[CallView], search: SearchProgress) -> None:
-        """More records were found; ``search`` is where it stands now."""
+        """More records were found; ``search`` is the new progress."""
         self.found.extend(rows)
         self.search = search
         search.done = search.done or len(self.found) >= FOUND_LIMIT
         self._version = -1
 
     def _arranged(self, calls: CallRing) -> list[CallView] | None:
-        """The rows in an order that is not theirs, or only some of them; None if neither is wanted."""
+        """The rows sorted or restricted; None if they are neither."""
         if self._kept is None and self._sort is None:
             return None
         rows = [*(as_view(calls.by_id[i], self._session.now()) for i in reversed(self._view)), *self.found]
@@ -184,10 +184,10 @@ def _insert(view: list[CallId], call_id: CallId, *, there: bool) -> None:
 
 
 PAGE = 200
-"""Records asked for at a time: a few screens."""
+"""Records requested at a time: a few screens."""
 
 PAGES = 60
-"""Pages kept; those looked at longest ago go first."""
+"""Pages kept; the least recently viewed are dropped first."""
 
 
 class HistoryRequest(msgspec.Struct, frozen=True):
@@ -199,7 +199,7 @@ class HistoryRequest(msgspec.Struct, frozen=True):
 
 
 class History:
-    """What is known of the records, and what must be asked for to know more."""
+    """The records that were fetched, and which to fetch next."""
 
     def __init__(self, page: int = PAGE, pages: int = PAGES) -> None:
         self._size = page
@@ -225,24 +225,24 @@ class History:
         return rows[offset]
 
     def next(self, count: int) -> HistoryRequest | None:
-        """What to ask for next, what was missed last first; ``count`` is the newest number there is."""
+        """The next request, most recently missed first; ``count`` is the newest number."""
         if not self._missing:
             return None
         page, _ = self._missing.popitem()
-        self._missing.clear()  # what was scrolled past is no longer wanted; the next paint will say what is
+        self._missing.clear()  # rows scrolled past are no longer needed; the next paint requests what is
         self._asked.add(page)
         at = min((page + 1) * self._size, count)
         return HistoryRequest(page, at, max(1, at - page * self._size))
 
     def fill(self, ask: HistoryRequest, found: Sequence[CallView]) -> None:
-        """Take in an answer, newest first."""
+        """Store a response, newest first."""
         self._asked.discard(ask.page)
         self._pages[ask.page] = list(reversed(found))
         while len(self._pages) > self._keep:
             self._pages.popitem(last=False)
 
     def fail(self, ask: HistoryRequest) -> None:
-        """There was no answer: the page may be asked for again."""
+        """The request failed: the page may be requested again."""
         self._asked.discard(ask.page)
 
     def clear(self) -> None:

@@ -32,37 +32,37 @@ ORDER = ("new", "up", "down")
 
 
 def price_changes(found: Sequence[PriceProposal]) -> list[PriceProposal]:
-    """Those that would change something, prices set by hand left out: new ones first."""
+    """Prices that would change, without those set by hand: new ones first."""
     wanted = [one for one in found if one.differs and not one.kept]
     return sorted(wanted, key=lambda one: (ORDER.index(one.change) if one.change in ORDER else 9, one.model))
 
 
 def price_options(found: Sequence[PriceProposal]) -> list[tuple[str, str]]:
-    """Ids, and what each would change."""
+    """Ids, and what each would change, in words."""
     return [(one.model, _proposal_text(one)) for one in found]
 
 
 def preselected_prices(found: Sequence[PriceProposal]) -> list[str]:
-    """Those that are taken over unless one decides otherwise: what looks wrong is not among them."""
+    """Those selected by default: prices that look wrong are not."""
     return [one.model for one in found if not one.guard]
 
 
 def price_list_summary(found: Sequence[PriceProposal]) -> str:
-    """How many there are of each kind, and what to know of the list."""
+    """How many there are of each kind, and the age of the list."""
     rows = price_changes(found)
     same = sum(not one.differs for one in found)
     kept = sum(one.kept and one.differs for one in found)
-    told = [f"{len(rows)} would change, {same} are as listed"]
+    parts = [f"{len(rows)} would change, {same} already match"]
     if kept:
-        told.append(f"{kept} that you set yourself stay{'s' if kept == 1 else ''}")
-    text = f"{'; '.join(told)}. Dollars per million tokens, in / out."
+        parts.append(f"{kept} set by you stay{'s' if kept == 1 else ''}")
+    text = f"{'; '.join(parts)}. Dollars per million tokens, in / out."
     if any(one.listed.stale for one in found):
-        text += "\nThe list is old: a newer tollkeeper has a newer one."
+        text += "\nThis list is old: a newer tollkeeper has a newer one."
     return text
 
 
 def guard_prices(found: Sequence[PriceProposal], on: Collection[str]) -> bool:
-    """Whether something is chosen that is only taken over if it is accepted."""
+    """Whether a price is selected that needs explicit acceptance."""
     return any(one.guard for one in found if one.model in on)
 
 
@@ -79,24 +79,24 @@ def _rates(price: PriceView) -> str:
 
 
 RATES = (
-    ("input", "Input, $ per M", "dollars per million input tokens"),
-    ("output", "Output, $ per M", "dollars per million output tokens"),
-    ("cached_input", "Cached input", "as input, or dollars per million cached input tokens"),
-    ("cache_write", "Cache write", "as input, or dollars per million tokens written to the cache"),
-    ("per_call", "A call", "nothing, or dollars for every call besides"),
+    ("input", "Input, $ per M", "dollars per million tokens"),
+    ("output", "Output, $ per M", "dollars per million tokens"),
+    ("cached_input", "Cached input", "same as input, or $ per M cached tokens"),
+    ("cache_write", "Cache write", "same as input, or $ per M written tokens"),
+    ("per_call", "Per call", "none, or dollars added to every call"),
 )
 
 
 def selected_model(page: AnyPage) -> ModelView | None:
-    """The model under the cursor; says so if there is none."""
+    """The selected model; shows a toast if there is none."""
     row = page.table.current
     if row is None:
-        toast(page, "there is no model here; 4 shows the channels")
+        toast(page, "No model selected. Page 4 lists the channels.")
     return None if row is None else row.view
 
 
 async def edit(page: AnyPage) -> None:
-    """Set the price of the model under the cursor."""
+    """Set the price of the selected model."""
     model, session = selected_model(page), page.session
     if model is None:
         return
@@ -108,36 +108,36 @@ async def edit(page: AnyPage) -> None:
         live=lambda values: price_preview(page, values),
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, f"the price of {model.name} was set; u takes it back")
+        toast(page, f"Price of {model.name} saved. Press u to undo.")
 
 
 async def free(page: AnyPage) -> None:
-    """It costs nothing, by a price of zero."""
+    """Make it free, with a price of zero."""
     model = selected_model(page)
     if model is None:
         return
-    breaks = "Its calls will cost nothing and no budget in dollars will hold them."
-    if await page.sure(f"Make {model.name} free?", breaks, "Free"):
+    breaks = "Its calls will cost nothing, and no dollar budget will limit them."
+    if await page.confirm(f"Make {model.name} free?", breaks, "Free"):
         await page.session.client.set_price(model.name, {"input": 0, "output": 0})
-        toast(page, f"{model.name} is free; u takes it back")
+        toast(page, f"{model.name} is free. Press u to undo.")
 
 
 async def delete(page: AnyPage) -> None:
-    """Take the price away: the model is unpriced then."""
+    """Remove the price: the model is then unpriced."""
     model = selected_model(page)
     if model is None:
         return
     if model.price is None:
-        toast(page, f"{model.name} has no price")
+        toast(page, f"{model.name} has no price.")
         return
-    breaks = "Its calls are counted and not charged then, and no budget in dollars will hold them."
-    if await page.sure(f"Remove the price of {model.name}?", breaks, "Remove"):
+    breaks = "Its calls will be counted but not charged, and no dollar budget will limit them."
+    if await page.confirm(f"Remove the price of {model.name}?", breaks, "Remove"):
         await page.session.client.remove_price(model.name)
-        toast(page, f"{model.name} has no price any more; u takes it back")
+        toast(page, f"Price of {model.name} removed. Press u to undo.")
 
 
 def body(values: Values) -> dict[str, Any]:
-    """The whole price, as the server takes it."""
+    """The whole price as a request body."""
     made = {name: value for name, value in values.items() if value is not None}
     if tiers := made.pop("tiers", []):
         made["tiers"] = msgspec.to_builtins(tiers)
@@ -145,13 +145,13 @@ def body(values: Values) -> dict[str, Any]:
 
 
 def price_preview(page: AnyPage, values: Values) -> str:
-    """What an example call costs at what is typed."""
+    """What an example call costs at the typed price."""
     view = _price_of(values)
-    told = f"10k in + 1k out = {dollars(example(view))}"
+    text = f"10k in + 1k out = {dollars(example(view))}"
     factors = sorted({group.multiplier: group.name for group in page.session.board.groups}.items(), reverse=True)
     for factor, name in [one for one in factors if one[0] != MILLION][:3]:
-        told += f"   {dollars(example(view, factor))} in {safe(name, 24)}"
-    return told
+        text += f"   {dollars(example(view, factor))} in {safe(name, 24)}"
+    return text
 
 
 def price_command(model: str, values: Mapping[str, str]) -> str:
@@ -179,13 +179,13 @@ def _field(name: str, label: str, hint: str, price: PriceView | None) -> Field:
 
 def _tiers_field(price: PriceView | None) -> Field:
     written = " ".join(map(written_tier, price.tier_prices)) if price else ""
-    hint = "none, or 200k=6/22.50: input/output above 200k tokens"
+    hint = "none, or 200k=6/22.50: above 200k tokens"
     return Field(id="tiers", label="Longer inputs", value=written, hint=hint, parse=tiers_of)
 
 
 def _not_negative(nanos: int | None) -> int | None:
     if nanos is not None and nanos < 0:
-        raise BadRequest("a price is not negative")
+        raise BadRequest("a price cannot be negative")
     return nanos
 
 
@@ -205,35 +205,35 @@ def _price_of(values: Values) -> PriceView:
 
 
 async def import_prices(page: AnyPage) -> None:
-    """What vendors charge, as a preview; what is chosen of it is taken over in one change."""
+    """Preview vendors' list prices; the selected ones are imported in one change."""
     session = page.session
-    found = await page.ask(Busy("Looking prices up", session.client.import_prices, session.now))
+    found = await page.ask(Busy("Looking up prices", session.client.import_prices, session.now))
     if isinstance(found, GatewayError):
         raise found
     if found is None:
         return
     rows = price_changes(found)
     if not rows:
-        what = "no list knows a price for any of these models" if not found else price_list_summary(found)
-        toast(page, f"nothing to take over: {what}")
+        what = "no list has a price for these models" if not found else price_list_summary(found)
+        toast(page, f"Nothing to import: {what}")
         return
     text = f"{price_list_summary(found)}\n\n$ tollkeeper price import --dry-run"
-    on = await page.ask(MultiSelect("Prices from the list", text, price_options(rows), preselected_prices(rows)))
+    on = await page.ask(MultiSelect("List prices", text, price_options(rows), preselected_prices(rows)))
     if on:
         accept = guard_prices(rows, on)
         done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
         count = sum(one.applied for one in done)
-        toast(page, f"{count} price{'' if count == 1 else 's'} taken over; u takes that back")
+        toast(page, f"{count} price{'' if count == 1 else 's'} imported. Press u to undo.")
 
 
 async def why(page: AnyPage) -> None:
-    """What calls for it would get, by the token that was used last."""
+    """What its calls would get with the token used last."""
     model, tokens = selected_model(page), page.session.board.tokens
     if model is not None and tokens:
         last = max(tokens, key=lambda token: token.last_used_ms or 0)
         await page.ask(WhyScreen(page.session, last.name, model.name))
     elif model is not None:
-        toast(page, "there is no token yet: page 2 makes one")
+        toast(page, "No tokens yet. Create one on page 2.")
 
 
 VERBS: Mapping[str, Verb] = {"edit": edit, "free": free, "delete": delete, "import": import_prices, "why": why}

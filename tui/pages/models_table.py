@@ -1,4 +1,4 @@
-"""ModelListing: what the Models page shows of a model: its price, who serves it, and that it has none."""
+"""ModelListing: the table and detail pane of the Models page: prices, channels, cost."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
@@ -21,7 +21,7 @@ from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
 
 EXAMPLE_TOKENS = Usage(input=10_000, output=1_000)
-"""What the examples of costs are about."""
+"""Token counts of the example cost."""
 
 
 LIST_PRICE = "genai-prices"
@@ -32,11 +32,11 @@ Rate = Callable[[PriceView], int | None]
 
 
 class ModelRow(msgspec.Struct, frozen=True):
-    """A model, who of its channels takes calls now, and what it cost lately."""
+    """A model, its channels' states, and its recent cost."""
 
     view: ModelView
     states: tuple[tuple[str, str], ...]
-    """Channels in the order they are asked, with their states."""
+    """Channels in the order they are tried, with their states."""
     month: Nanos
     tokens: int
 
@@ -67,14 +67,14 @@ class ModelListing(TrendListing[ModelRow]):
         price = row.view.price
         if price is None:
             return "tollkeeper " + cli_command("price", "set", safe(row.view.name), input="DOLLARS", output="DOLLARS")
-        told = cli_command(
+        text = cli_command(
             "price",
             "set",
             safe(row.view.name),
             input=fmt.price(price.input_nanos),
             output=fmt.price(price.output_nanos),
         )
-        return f"tollkeeper {told}"
+        return f"tollkeeper {text}"
 
     def lead(self, width: int) -> Content:
         models, dot = self.session.board.models, self.session.glyphs.dot
@@ -95,25 +95,28 @@ class ModelListing(TrendListing[ModelRow]):
         card.line((safe(model.name), "bold"), context)
         card.row("price", *price_text(model.price))
         if model.told is not None:
-            there = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by what the upstream lists"
-            card.row("there", (there, "dim"))
+            there = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by the upstream's list"
+            card.row("listed", (there, "dim"))
         if model.price is not None:
             self._examples(card, model.price)
         way = f" {session.glyphs.right} "
-        by = way.join(f"{safe(name)}{'' if state == 'ok' else f' ({safe(state)})'}" for name, state in row.states)
+        by = way.join(
+            f"{safe(name)}{'' if state == 'ok' else f' ({safe(fmt.channel_state(state), 16)})'}"
+            for name, state in row.states
+        )
         card.row("served", by or ("by no channel", "warn"))
         card.row("groups", ", ".join(map(safe, model.groups)) or ("none: no token can see it", "warn"))
         costs = self.trends.values(model.name, lambda one: one.cost_nanos or one.calls)
-        told = f" {fmt.dollar_amount(row.month)}, {fmt.short_count(row.tokens)} tok"
-        card.row("30 days", (spark(costs, min(30, max(10, width - 40)), session.glyphs), "live"), told)
-        card.row("ever", f"{model.calls:,} calls, {dollars(model.spent_nanos)}")
+        text = f" {fmt.dollar_amount(row.month)}, {fmt.short_count(row.tokens)} tok"
+        card.row("30 days", (spark(costs, min(30, max(10, width - 40)), session.glyphs), "live"), text)
+        card.row("total", f"{fmt.counted(model.calls, 'call')}, {dollars(model.spent_nanos)}")
         return card.content()
 
     def empty(self) -> Content:
         return lines(
             content(("No models: no channel offers any.", "bold")),
             content(""),
-            content(("4", "key"), " channels: ", ("n", "key"), " makes one, ", ("L", "key"), " fetches its models"),
+            content(("4", "key"), " channels: ", ("n", "key"), " creates one, ", ("L", "key"), " fetches its models"),
         )
 
     def words(self, row: ModelRow) -> str:
@@ -128,11 +131,11 @@ class ModelListing(TrendListing[ModelRow]):
 
     def _examples(self, card: TextCard, price: PriceView) -> None:
         factors = {group.multiplier: group.name for group in reversed(self.session.board.groups)} or {MILLION: ""}
-        told = [
+        parts = [
             f"{dollars(example(price, factor))} ({safe(name, 24)} {brief_multiplier(factor)})"
             for factor, name in sorted(factors.items(), reverse=True)[:4]
         ]
-        card.row("example", f"10k in + 1k out = {'   '.join(told)}")
+        card.row("example", f"10k in + 1k out = {'   '.join(parts)}")
 
 
 def example(price: PriceView, multiplier: int = MILLION) -> Nanos:
@@ -151,7 +154,7 @@ def example(price: PriceView, multiplier: int = MILLION) -> Nanos:
 def price_text(price: PriceView | None) -> Iterator[tuple[str, str]]:
     """All of a price in words."""
     if price is None:
-        yield "none: calls are counted and not charged; e sets one, 0 makes it free", "warn"
+        yield "none: calls are counted but not charged; e sets a price, 0 makes it free", "warn"
         return
     if price.free:
         yield f"free   ({safe(price.source)})", "ok"
@@ -166,7 +169,7 @@ def price_text(price: PriceView | None) -> Iterator[tuple[str, str]]:
     listed = f" of {fmt.day(price.as_of_ms)}" if price.as_of_ms else ""
     yield f"   $ per million tokens, {safe(price.source)}{listed}{tiers}", "dim"
     if price.stale:
-        yield "   that list is old; P looks for a newer one", "warn"
+        yield "   this list is old; P checks for a newer one", "warn"
 
 
 def _price_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
@@ -223,7 +226,7 @@ def _source_tone(row: ModelRow) -> str:
 
 
 def _served(row: ModelRow, glyphs: Glyphs) -> str:
-    """Who is asked first, with a mark if it does not take calls."""
+    """The channel tried first, with a mark if it is unavailable."""
     marks = {"ok": "", "off": f" {glyphs.off}", "attention": f" {glyphs.failed}"}
     return ", ".join(f"{safe(name)}{marks.get(state, f' {glyphs.warning}')}" for name, state in row.states) or "nobody"
 

@@ -1,4 +1,4 @@
-"""Token form: what can be set of a token, and the sentence that tells which models it will see."""
+"""Token form: what can be set of a token, and the preview of the models it will see."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,10 +15,10 @@ from tui.text import safe
 from tui.widgets.form import Field, Values
 
 SHOWN = 6
-"""Model names in the sentence."""
+"""Most model names in the preview."""
 
 KEEP = "keep"
-"""The value of an expiry that was not changed: what stands in its field is rounded."""
+"""The value of an unchanged expiry, because its field shows a rounded time."""
 
 
 def fields(session: ConsoleSession, token: TokenView | None, *, copy: bool = False) -> list[Field]:
@@ -39,7 +39,7 @@ def fields(session: ConsoleSession, token: TokenView | None, *, copy: bool = Fal
             id="models",
             label="Models",
             value=field_values.names_text(token.models) if token else "",
-            hint="all of the group, or patterns: gpt-*, claude-*",
+            hint="all of the group's, or patterns: gpt-*, claude-*",
             parse=patterns,
         ),
         *budgets.budget_fields(token),
@@ -52,7 +52,7 @@ def fields(session: ConsoleSession, token: TokenView | None, *, copy: bool = Fal
         ),
         Field(
             id="stop_when_empty",
-            label="When it is empty",
+            label="When used up",
             value="stop running streams" if token and token.stop_when_empty else "let them finish",
             options=("let them finish", "stop running streams"),
             parse=lambda text: text.startswith("stop"),
@@ -61,19 +61,19 @@ def fields(session: ConsoleSession, token: TokenView | None, *, copy: bool = Fal
             id="note",
             label="Note",
             value=token.note if token else "",
-            hint="a line for you",
+            hint="for your own use",
             parse=text_line_or_same(token.note if token else ""),
         ),
     ]
 
 
 def _expiry(token: TokenView | None) -> str:
-    """The moment as it can be typed; empty for never."""
+    """The expiry as typed; empty for never."""
     return "" if token is None or token.expires_ms is None else local_time(token.expires_ms)[: len("2026-11-30 22:31")]
 
 
 def body(values: Values, token: TokenView | None = None) -> dict[str, Any]:
-    """What the server takes; an expiry that is kept is left out, or taken over from the token a new one is like."""
+    """The request body; an unchanged expiry is left out, or copied from the token being duplicated."""
     made = {name: values[name] for name in ("name", "group", "models", "limits", "stop_when_empty", "note")}
     made["budgets"] = budget_bodies(values["budgets"], values["token_budgets"])
     if values["expires"] != KEEP:
@@ -89,7 +89,7 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
     offered = group.sees if group else []
     found = [name for name in offered if matches(name, tuple(values["models"]))]
     if not found:
-        why = "no pattern fits one of its group's models" if offered else "its group has no enabled channel with models"
+        why = "no pattern matches a model of its group" if offered else "its group has no enabled channel with models"
         return f"this token sees no models: {why}"
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     shown = ", ".join(safe(name, 40) for name in found[:SHOWN])
@@ -97,7 +97,7 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
 
 
 def add_command(values: Mapping[str, str]) -> str:
-    """The command that makes such a token."""
+    """The command that creates this token."""
     return _options(("token", "add", values["name"] or "NAME"), values, None)
 
 

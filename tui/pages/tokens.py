@@ -35,7 +35,7 @@ SHOWN = 12
 
 
 class TokenRow(msgspec.Struct, frozen=True):
-    """A token and what changes by itself."""
+    """A token, and what changes with time."""
 
     view: TokenView
     today: Nanos
@@ -85,11 +85,11 @@ class TokenListing(TrendListing[TokenRow]):
         since = fmt.moment(token.created_ms, now)
         card.line((safe(token.name), "bold"), f"   {safe(token.hint)}   group {safe(token.group)}", _state(token))
         for budget in token.budgets:
-            said_ = forecast(budget, now, token.created_ms)
+            text = forecast(budget, now, token.created_ms)
             card.row(
                 budget.window.value,
                 (budget_line(budget, GAUGE, session.glyphs), budget_tone(used_share(budget))),
-                f"   {said_}",
+                f"   {text}",
             )
         if not token.budgets:
             card.row("budget", ("none of its own", "dim"))
@@ -98,7 +98,8 @@ class TokenListing(TrendListing[TokenRow]):
         card.row("models", *_models(token, session.glyphs))
         stops = "stops" if token.stop_when_empty else "may finish"
         card.row(
-            "more", (f"made {since}; expires {row.expires}; when its budget is gone a running stream {stops}", "dim")
+            "more",
+            (f"created {since}; expires {row.expires}; when its budget is used up, a running stream {stops}", "dim"),
         )
         if token.note:
             card.row("note", safe(token.note))
@@ -109,7 +110,7 @@ class TokenListing(TrendListing[TokenRow]):
             content(("No tokens yet.", "bold")),
             content(""),
             content("A token is the key that a client presents: its group, its budgets, its limits."),
-            content(("n", "key"), " makes one and shows its key once   ", (":", "key"), " First steps"),
+            content(("n", "key"), " creates one and shows its key once   ", (":", "key"), " First steps"),
         )
 
     def words(self, row: TokenRow) -> str:
@@ -131,12 +132,11 @@ class TokenListing(TrendListing[TokenRow]):
         room = min(30, max(10, width - 50))
         costs = self.trends.values(row.view.id, lambda one: one.cost_nanos)
         total = self.trends.totals.get(row.view.id)
-        told = (
-            f" {fmt.dollar_amount(row.today)} today, {dollars(row.view.spent_nanos)} in all, {row.view.calls:,} calls"
-        )
+        text = f" {fmt.dollar_amount(row.today)} today, {dollars(row.view.spent_nanos)} in total"
+        text += f", {fmt.counted(row.view.calls, 'call')}"
         if total is not None and total.calls:
-            told += f", errors {fmt.percent(total.errors / total.calls)}"
-        card.row("30 days", (spark(costs, room, self.session.glyphs), "live"), told)
+            text += f", errors {fmt.percent(total.errors / total.calls)}"
+        card.row("30 days", (spark(costs, room, self.session.glyphs), "live"), text)
 
 
 def _used_most(token: TokenView) -> float:
@@ -219,15 +219,15 @@ def _window(token: TokenView) -> str:
 
 
 def selected_token(page: AnyPage) -> TokenView | None:
-    """The token under the cursor; says so if there is none."""
+    """The selected token; shows a toast if there is none."""
     row = page.table.current
     if row is None:
-        toast(page, "there is no token here; n makes one")
+        toast(page, "No token selected. Press n to create one.")
     return None if row is None else row.view
 
 
 async def new(page: AnyPage) -> None:
-    """Make a token; its key is shown once, on the card that tells how to use it."""
+    """Create a token; its key is shown once, on the card that shows how to use it."""
     await _create(page, None)
 
 
@@ -238,7 +238,7 @@ async def duplicate(page: AnyPage) -> None:
 
 
 async def edit(page: AnyPage) -> None:
-    """Change the token under the cursor."""
+    """Edit the selected token."""
     token, session = selected_token(page), page.session
     if token is None:
         return
@@ -250,35 +250,38 @@ async def edit(page: AnyPage) -> None:
         live=lambda values: visible_models(session, values),
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, f"token {token.name} was changed; u takes it back")
+        toast(page, f"Token {token.name} saved. Press u to undo.")
 
 
 async def toggle(page: AnyPage) -> None:
-    """Refuse the token's calls, or accept them again."""
+    """Disable or enable the token."""
     if (token := selected_token(page)) is not None:
         await page.session.client.edit_token(token.id, {"enabled": not token.enabled})
-        toast(page, f"token {token.name} is {'off: its clients get 401' if token.enabled else 'on'}; u takes it back")
+        toast(
+            page,
+            f"Token {token.name} {'disabled: its clients get 401' if token.enabled else 'enabled'}. Press u to undo.",
+        )
 
 
 async def rotate(page: AnyPage) -> None:
-    """A new key for the token; the old one stops working at once."""
+    """A new key for the token; the old one stops working immediately."""
     token = selected_token(page)
     if token is None:
         return
-    breaks = f"The old key stops working at once. {_usage_warning(page, token)}"
-    if await page.sure(f"Give {token.name} a new key?", breaks, "New key"):
+    breaks = f"The old key stops working immediately. {_usage_warning(page, token)}"
+    if await page.confirm(f"Rotate the key of {token.name}?", breaks, "Rotate"):
         await _show_key(page, await page.session.client.rotate_token(token.id))
 
 
 async def delete(page: AnyPage) -> None:
-    """Remove the token, after asking."""
+    """Delete the token, after confirmation."""
     token = selected_token(page)
     if token is None:
         return
-    breaks = f"{_usage_warning(page, token)} Those clients get 401 at once. History stays."
-    if await page.sure(f"Delete {token.name}?", breaks, "Delete"):
+    breaks = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
+    if await page.confirm(f"Delete {token.name}?", breaks, "Delete"):
         await page.session.client.remove_token(token.id)
-        toast(page, f"deleted token {token.name}; u takes it back")
+        toast(page, f"Token {token.name} deleted. Press u to undo.")
 
 
 async def connect(page: AnyPage) -> None:
@@ -295,7 +298,7 @@ async def _create(page: AnyPage, like: TokenView | None) -> None:
         save=lambda values: session.client.add_token(body(values, like)),
         command=add_command,
         live=lambda values: visible_models(session, values),
-        verb="Make it",
+        verb="Create",
     )
     made = await page.ask(Form(plan))
     if made is not None:
@@ -309,15 +312,16 @@ async def _show_key(page: AnyPage, made: NewToken) -> None:
 
 
 def _usage_warning(page: AnyPage, token: TokenView) -> str:
-    """How much it is in use."""
+    """How much the token is used, as a warning."""
     if token.last_used_ms is None:
-        return "It was never used."
+        return "It has never been used."
     ago = fmt.ago(page.session.now(), token.last_used_ms)
-    return f"{safe(token.name)} made {token.calls:,} calls, the last one {ago if ago == 'now' else ago + ' ago'}."
+    last = "now" if ago == "now" else f"{ago} ago"
+    return f"{safe(token.name)} made {fmt.counted(token.calls, 'call')}, the last one {last}."
 
 
 async def why(page: AnyPage) -> None:
-    """What the token's calls would get."""
+    """Show what the token's calls would get."""
     if (token := selected_token(page)) is not None:
         await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
 

@@ -35,17 +35,17 @@ DIMENSIONS = ("model", "token", "channel", "group", "app")
 RANKED = ("token", "model", "channel", "app")
 
 REFRESH_MS = 10_000
-"""Between two askings, and only after calls."""
+"""Milliseconds between fetches; only new calls trigger one."""
 
 LEGEND = 34
 SIDE_BY_SIDE = 96
-"""Cells from which on the legend stands beside the chart."""
+"""Width in cells from which the legend is beside the chart."""
 
 GAUGE = 14
 
 
 class UsageSums(msgspec.Struct, frozen=True):
-    """What the server said about one choice of period and dimension."""
+    """The server's sums for one period and dimension."""
 
     trends: Trends
     total: SumRow
@@ -53,7 +53,7 @@ class UsageSums(msgspec.Struct, frozen=True):
 
 
 def next_option(choice: str, options: Sequence[str]) -> Verb:
-    """A verb that goes to the next of some options."""
+    """An action that switches to the next option."""
 
     def verb(page: Any) -> None:
         choices = page.session.state.view("usage").choices
@@ -80,7 +80,7 @@ class UsagePage(ConsolePage):
         super().__init__(session, "usage")
         self._found: UsageSums | None = None
         self._asked: tuple[str, str, int, int] | None = None
-        """Period, dimension, moment and number of calls of the last asking."""
+        """Period, dimension, time and number of calls of the last fetch."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="lead")
@@ -90,7 +90,7 @@ class UsagePage(ConsolePage):
         self.query_one(TextBlock).focus()
 
     def choice(self, name: str, options: Sequence[str]) -> str:
-        """What is chosen; the first option if that makes no sense any more."""
+        """The chosen option; the first one if that is no longer valid."""
         chosen = self.session.state.view("usage").choices.get(name, "")
         return chosen if chosen in options else options[0]
 
@@ -114,20 +114,20 @@ class UsagePage(ConsolePage):
             total = found.total
             tokens = fmt.short_count(total.input_tokens + total.output_tokens)
             parts.append(
-                dot.join((f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", f"{total.calls:,} calls"))
+                dot.join((f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.counted(total.calls, "call")))
             )
         return content(*parts)
 
     def draw(self, width: int, height: int) -> Content:
-        """Everything, in so many cells."""
+        """The whole page, at this size."""
         found, glyphs = self._found, self.session.glyphs
         if found is None:
-            return content((" adding up ...", "dim"))
+            return content((" loading ...", "dim"))
         if not found.total.calls:
             return lines(
                 content(""),
-                content((" No calls in this time.", "bold")),
-                content(" p chooses another; 2, c tells how a client calls"),
+                content((" No calls in this period.", "bold")),
+                content(" p changes it; 2, c shows how to connect a client"),
             )
         value = MEASURES[self.choice("value", list(MEASURES))]
         wide = width >= SIDE_BY_SIDE
@@ -142,9 +142,9 @@ class UsagePage(ConsolePage):
         return lines(*rows, content(""), *self._budgets())
 
     def _step(self, found: UsageSums, width: int) -> str:
-        """What one bar is about."""
+        """What one bar stands for."""
         step, chunk = PERIODS[self.choice("period", list(PERIODS))][0], steps_per_cell(found.trends, width)
-        return f"in {chunk} {step}s" if chunk > 1 else "an hour" if step == "hour" else "a day"
+        return f"per {chunk} {step}s" if chunk > 1 else "per hour" if step == "hour" else "per day"
 
     def _rankings(self, found: UsageSums, width: int) -> list[Content]:
         value = MEASURES[self.choice("value", list(MEASURES))]
@@ -164,22 +164,22 @@ class UsagePage(ConsolePage):
         rows = []
         for name, since, budget in self._all_budgets():
             part = used_share(budget)
-            told = forecast(budget, now, since)
+            text = forecast(budget, now, since)
             head = f"   {cell(safe(name), 20)} {budget.window.value:<6} "
             rows.append(
                 content(
                     head,
                     (budget_line(budget, GAUGE, glyphs), budget_tone(part)),
-                    (f"   {told}", budget_tone(part) or "dim"),
+                    (f"   {text}", budget_tone(part) or "dim"),
                 )
             )
-        title = content((" budgets", "bold"), ("" if rows else "   none; e on pages 2, 3 and 6 sets them", "dim"))
+        title = content((" budgets", "bold"), ("" if rows else "   none; e on pages 2, 3 and 6 adds them", "dim"))
         return [title, *rows]
 
     def _all_budgets(self) -> list[tuple[str, Millis, BudgetView]]:
         board = self.session.board
         now = self.session.now()
-        found = [("the account", now, budget) for budget in (board.account.budgets if board.account else ())]
+        found = [("account", now, budget) for budget in (board.account.budgets if board.account else ())]
         found += [(f"group {g.name}", g.created_ms, budget) for g in board.groups for budget in g.budgets]
         found += [(f"token {t.name}", t.created_ms, budget) for t in board.tokens for budget in t.budgets]
         return sorted(found, key=lambda one: -used_share(one[2]))

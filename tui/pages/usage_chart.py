@@ -26,11 +26,11 @@ SERIES = 3
 """Values that have a fill of their own; all others share the last one."""
 
 TONES = ("live", "", "ok", "dim")
-"""Of the fills; they read without."""
+"""Tones of the fills, which are distinct without them."""
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """One thing that can be drawn."""
+    """One measure that can be drawn."""
 
     name: str
     number: Callable[[SumRow], float]
@@ -188,8 +188,8 @@ def _dates(starts: Sequence[Millis], each: int, indent: int) -> str:
 
 def _legend_line(mark: Part, name: str, value: Measure, number: float, total: float, width: int) -> Content:
     share = f" {fmt.percent(number / total):>5}" if value.adds_up else ""
-    told = f"{value.text(number):>9}{share}"
-    return content(mark, f" {cell(name, max(4, width - len(told) - 3))} {told}")
+    text = f"{value.text(number):>9}{share}"
+    return content(mark, f" {cell(name, max(4, width - len(text) - 3))} {text}")
 
 
 def _name(row: SumRow) -> str:

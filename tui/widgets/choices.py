@@ -1,4 +1,4 @@
-"""Choices: one of a few words (Choice), a list of checkboxes (Checks), and dialogs of them. All work without colour."""
+"""Choices: one of a few words (Picker), checkboxes (CheckList), and dialogs of them. All work without colour."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -52,7 +52,7 @@ class Picker(Widget, can_focus=True):
         return content((f"< {safe(self.value)} >", "bold"), (f"   {number}; left, right", hint))
 
     def action_turn(self, by: int) -> None:
-        """The next option, or the one before; round at the ends."""
+        """The next or previous option, wrapping around."""
         at = self.options.index(self.value)
         self.value = self.options[(at + by) % len(self.options)]
         self.refresh()
@@ -64,7 +64,7 @@ class Picker(Widget, can_focus=True):
 
 
 class CheckList(Widget, can_focus=True):
-    """``on`` holds the ids of those that are on."""
+    """``on`` holds the selected ids."""
 
     DEFAULT_CSS = "CheckList { height: auto; width: 1fr; }"
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
@@ -75,7 +75,7 @@ class CheckList(Widget, can_focus=True):
     ]
 
     def __init__(self, options: Sequence[tuple[str, str]], on: Collection[str], id: str | None = None) -> None:
-        """``options``: ids, and what is said of them."""
+        """``options``: ids and texts."""
         super().__init__(id=id)
         self.options = list(options)
         self.on = set(on)
@@ -91,7 +91,7 @@ class CheckList(Widget, can_focus=True):
         return max(1, len(self.options))
 
     def narrow(self, text: str) -> None:
-        """Only those with these words; the others stay as they are."""
+        """Show only options with these words; hidden ones keep their state."""
         fits = row_filter(text)
         self.options = [option for option in self._all if fits(option[1])]
         self.cursor = 0
@@ -112,7 +112,7 @@ class CheckList(Widget, can_focus=True):
         self.refresh()
 
     def action_all(self) -> None:
-        """All that are shown on; if they are, all of them off."""
+        """Turn all visible ones on, or off if they all are on."""
         ids = {id_ for id_, _ in self.options}
         self.on = self.on - ids if self.on >= ids else self.on | ids
         self.refresh()
@@ -128,23 +128,23 @@ class CheckList(Widget, can_focus=True):
         return line.stylize("reverse") if index == self.cursor else line
 
 
-HINT = "gpt !mini: words that must be there, and that must not"
+HINT = "gpt !mini: words to match, !words to exclude"
 
 
 class MultiSelect(ModalScreen[Any]):
-    """The ids of those wanted, BACK, or None if nothing is to change."""
+    """The selected ids, BACK, or None if cancelled."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave", "Cancel"),
         Binding("enter", "done", "Done"),
         Binding("pageup,b", "back", "Back", show=False),
-        Binding("slash", "look", "Look for", show=False),
+        Binding("slash", "look", "Search", show=False),
     ]
 
     def __init__(
         self, title: str, about: str, options: Sequence[tuple[str, str]], on: Collection[str], *, back: bool = False
     ) -> None:
-        """``options``: ids, and what is said of them; ``on``: ids of those that are wanted at first.
+        """``options``: ids and texts; ``on``: ids that are selected at first.
 
         ``back``: whether there is a step before this one.
         """
@@ -162,9 +162,9 @@ class MultiSelect(ModalScreen[Any]):
             yield Input(placeholder=HINT, compact=True)
             with VerticalScroll(classes="choices", can_focus=False):
                 yield CheckList(self._options, self._on)
-            keys = [("space", " one  "), ("a", " all or none  "), ("/", " look for  "), ("enter", " done  ")]
+            keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]
             keys += [("b", " back  ")] if self._back else []
-            parts = [part for key, text in [*keys, ("esc", " leaves")] for part in ((key, "key"), (text, "dim"))]
+            parts = [part for key, text in [*keys, ("esc", " cancels")] for part in ((key, "key"), (text, "dim"))]
             yield Static(content(*parts), classes="hint")
 
     def on_mount(self) -> None:
@@ -175,7 +175,7 @@ class MultiSelect(ModalScreen[Any]):
         self.query_one(CheckList).narrow(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """What was looked for stays narrowed; the keys are the list's again."""
+        """The search stays applied; the list has the focus again."""
         event.input.display = bool(event.value)
         self.query_one(CheckList).focus()
 
@@ -203,12 +203,12 @@ class MultiSelect(ModalScreen[Any]):
 
 
 class ChooseColumns(ModalScreen[list[str] | None]):
-    """The ids of the columns to show; an empty list for the usual ones; None if nothing is to change."""
+    """The ids of the columns to show; an empty list for the default; None if cancelled."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave(False)", "Cancel"),
         Binding("enter", "leave(True)", "Done"),
-        Binding("r", "usual", "Usual"),
+        Binding("r", "usual", "Reset"),
     ]
 
     def __init__(self, columns: Sequence[Column[Any]], chosen: Collection[str]) -> None:
@@ -221,7 +221,7 @@ class ChooseColumns(ModalScreen[list[str] | None]):
             yield Static(Content.styled("Columns", "bold"), classes="title")
             with VerticalScroll(classes="choices", can_focus=False):
                 yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._chosen)
-            yield Static(Content("space changes, enter is done, r the usual ones, esc as it was"), classes="hint")
+            yield Static(Content("space toggles, enter saves, r resets, esc cancels"), classes="hint")
 
     def action_leave(self, done: bool) -> None:  # noqa: FBT001 - Textual calls it
         on = self.query_one(CheckList).on

@@ -29,7 +29,7 @@ KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
 
 
 class Connect(ModalScreen[None]):
-    """Left when the owner has seen enough. ``key`` is known only when the token was made or rotated just now."""
+    """``key`` is known only if the token was just created or rotated."""
 
     DEFAULT_CSS = """
     Connect .text { height: auto; max-height: 14; background: $panel; padding: 0 1; margin: 1 0 0 0; }
@@ -51,7 +51,7 @@ class Connect(ModalScreen[None]):
     ]
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str = "", *, first: str = "") -> None:
-        """``first``: a model with which a test call is made as soon as the card is open."""
+        """``first``: a model for a test call that is made at once."""
         super().__init__()
         self._session = session
         self._token = token
@@ -79,11 +79,11 @@ class Connect(ModalScreen[None]):
     def draw_text(self) -> None:
         """The text of the chosen kind."""
         seen = self._token.sees
-        which = f"   {seen.index(self._model) + 1} of {len(seen)}, m is the next" if seen else ""
-        told = content(
+        which = f"   {seen.index(self._model) + 1} of {len(seen)}, m for the next" if seen else ""
+        text = content(
             ("model  ", "dim"), (safe(self._model) or "none: this token sees no model", "bold"), (which, "dim")
         )
-        self.query_one(".model", Static).update(told)
+        self.query_one(".model", Static).update(text)
         parts: list[Part | str | Content] = []
         for number, kind in enumerate(KINDS):
             chosen = number == self._kind
@@ -92,7 +92,7 @@ class Connect(ModalScreen[None]):
         self.query_one(".text", Static).update(Content(safe_lines(self.text())))
 
     def text(self) -> str:
-        """What stands in the box and is copied."""
+        """The text in the box, which is copied."""
         url, model = self._session.address, safe(self._model, 200) or PLACEHOLDER_MODEL
         card = connect_card.card(url, model, self._key)
         texts: dict[str, Callable[[], str]] = {
@@ -132,14 +132,14 @@ class Connect(ModalScreen[None]):
 
     def action_copy(self) -> None:
         copy(self.app, self.text())
-        toast(self, f"copied: {KINDS[self._kind]}")
+        toast(self, f"Copied: {KINDS[self._kind]}")
 
     def action_copy_key(self) -> None:
         if self._key:
             copy(self.app, self._key)
-            toast(self, "the key was copied")
+            toast(self, "Key copied.")
         else:
-            toast(self, "the key was shown once; R on the page gives the token a new one", bad=True)
+            toast(self, "The key was shown only once. R on the Tokens page issues a new one.", bad=True)
 
     def action_scroll(self, by: int) -> None:
         self.query_one(".inside").scroll_relative(y=by, animate=False)
@@ -151,18 +151,16 @@ class Connect(ModalScreen[None]):
         self.query_one(TokenTest).call(self._model)
 
     def on_token_test_done(self) -> None:
-        """The receipt is longer than a small screen; its end tells the cost."""
+        """The receipt may be longer than the screen; its end shows the cost."""
         self.call_after_refresh(self.query_one(".inside").scroll_end, animate=False)
 
     def _about_key(self) -> Content:
         if self._key:
             return lines(
                 content((safe(self._key), "key")),
-                content(
-                    ("This is the only time the key is shown; it is stored nowhere. ", "warn"), ("k copies it.", "")
-                ),
+                content(("The key is shown only this once, and is not stored. ", "warn"), ("k copies it.", "")),
             )
-        return content((f"{safe(self._token.hint)}   the key was shown when it was made; R makes a new one", "dim"))
+        return content((f"{safe(self._token.hint)}   the key was shown when it was created; R issues a new one", "dim"))
 
 
 def _key_hints(*, known: bool) -> Content:
@@ -180,7 +178,7 @@ class TokenTest(Static):
     """One call at a time; ``key`` is empty if it is not known."""
 
     class Done(Message):
-        """There is a receipt, or a reason."""
+        """The receipt or the error is shown."""
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str) -> None:
         super().__init__(classes="said")
@@ -196,7 +194,7 @@ class TokenTest(Static):
     def call(self, model: str) -> None:
         """Make the call, unless one is being made or the server is gone."""
         if not model:
-            self.update(content(("this token sees no model: 'e' on the page changes its group", "bad")))
+            self.update(content(("this token sees no models: e on the Tokens page changes its group", "bad")))
         elif self._began is None and self._session.link == "attached":
             self._model, self._began = model, self._session.now()
             self._draw_waiting()
@@ -216,16 +214,16 @@ class TokenTest(Static):
 
     def _failure(self, error: GatewayError) -> Content:
         what = f"{self._session.glyphs.failed} the test call failed: {safe_lines(error.message)}"
-        return lines(content((what, "bad")), content(("8 runs the doctor: it finds out why", "dim")))
+        return lines(content((what, "bad")), content(("page 8, Doctor, finds out why", "dim")))
 
     def _draw_waiting(self) -> None:
         if self._began is not None:
             passed = (self._session.now() - self._began) / 1000
-            self.update(content((f"asking {safe(self._model, 60)} through the gateway ... {passed:.1f} s", "live")))
+            self.update(content((f"calling {safe(self._model, 60)} through the gateway ... {passed:.1f} s", "live")))
 
 
 async def make_test_call(session: ConsoleSession, token: TokenView, model: str, key: str = "") -> CallView:
-    """The finished call; ``key`` if it is known, else a pass for the token. Raises what /v1 refuses it with."""
+    """The finished call; ``key`` if it is known, else a pass for the token. Raises the error of /v1."""
     client = session.client
     present = key or await client.token_pass(token.id)
     call_id = await public_api(session.address, present).streamed_call(model)
@@ -244,6 +242,6 @@ APPS: Sequence[tuple[str, str]] = (
 
 
 def app_guide(url: str, model: str) -> str:
-    """A line a program."""
+    """One line per program."""
     width = max(len(name) for name, _ in APPS)
     return "\n".join(f"{name:<{width}}  {text.format(url=url, model=model)}" for name, text in APPS)

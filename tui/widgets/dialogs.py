@@ -20,11 +20,11 @@ from gateway.domain.units import Millis
 from tui.text import content, safe, safe_lines
 
 BACK = object()
-"""Result of a dialog of several steps: to the one before."""
+"""Result of a step of the wizard: go to the previous step."""
 
 
 class Confirm(ModalScreen[bool]):
-    """True if it is to be done."""
+    """True if confirmed."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,n,q", "choose(False)", "Cancel"),
@@ -33,7 +33,7 @@ class Confirm(ModalScreen[bool]):
     ]
 
     def __init__(self, question: str, breaks: str, verb: str) -> None:
-        """``breaks`` says what will stop working; ``verb`` stands on the button."""
+        """``breaks`` says what will stop working; ``verb`` is the button's label."""
         super().__init__()
         self._question = question
         self._breaks = breaks
@@ -58,7 +58,7 @@ class Confirm(ModalScreen[bool]):
 
 
 class Prompt(ModalScreen[str | None]):
-    """The text, or None if nothing is wanted. ``check`` says what is wrong with a text, or nothing."""
+    """The text, or None if cancelled. ``check`` returns what is wrong with a text, or nothing."""
 
     BINDINGS = [Binding("escape", "leave", "Cancel")]  # noqa: RUF012 - Textual reads it and never changes it
 
@@ -72,7 +72,7 @@ class Prompt(ModalScreen[str | None]):
         with Vertical(classes="dialog"):
             yield Static(Content.styled(safe(self._question), "bold"), classes="title")
             yield Input(placeholder=self._example, compact=True)
-            yield Static(content(("enter is done, esc leaves", "dim")), classes="complaint")
+            yield Static(content(("enter confirms, esc cancels", "dim")), classes="complaint")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         wrong = self._check(event.value) if event.value else ""
@@ -90,7 +90,7 @@ TICK_S = 0.2
 
 
 class Busy(ModalScreen[Any]):
-    """The work's result, the GatewayError that it ended with, or None if it was left."""
+    """The work's result, the GatewayError that it ended with, or None if it was closed."""
 
     BINDINGS = [Binding("escape,q", "leave", "Leave")]  # noqa: RUF012 - Textual reads it and never changes it
 
@@ -112,9 +112,9 @@ class Busy(ModalScreen[Any]):
         self.run_worker(self._do(), exit_on_error=True)
 
     def draw(self) -> None:
-        """How long it has been going on."""
+        """Show the elapsed time."""
         passed = (self._now() - self._began) / 1000
-        self.query_one(".passed", Static).update(content((f"{passed:.1f} s", "live"), ("   esc leaves it", "dim")))
+        self.query_one(".passed", Static).update(content((f"{passed:.1f} s", "live"), ("   esc closes this", "dim")))
 
     def action_leave(self) -> None:
         self.workers.cancel_node(self)
@@ -132,7 +132,7 @@ ERROR_SECONDS = 8.0
 
 
 def toast(node: DOMNode, text: str, *, bad: bool = False) -> None:
-    """Show a word for some seconds; the text may hold anything."""
+    """Show a message for some seconds; the text may contain anything."""
     node.app.notify(
         safe_lines(text, lines=8),
         severity="error" if bad else "information",

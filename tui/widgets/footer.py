@@ -1,4 +1,4 @@
-"""Footer: the keys of the open page, in the order of the table of actions, as many as fit. They can be clicked."""
+"""Footer: the keys of the open page, in the order of the action table, as many as fit. They can be clicked."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from tui.actions import Action, actions_in, key_text
 from tui.text import content
 
 ALWAYS_SHOWN = tuple(action for action in actions_in("app") if action.verb in ("help", "leave"))
-"""These are always there, at the right."""
+"""Always shown, at the right."""
 
 
 class Footer(Widget):
@@ -20,7 +20,7 @@ class Footer(Widget):
     DEFAULT_CSS = "Footer { height: 1; background: $panel; color: $foreground; }"
 
     class Clicked(Message):
-        """An action was asked for."""
+        """An action was clicked."""
 
         def __init__(self, action: Action) -> None:
             self.action = action
@@ -43,7 +43,7 @@ class Footer(Widget):
 
 
 def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
-    """The first of those that want to be shown, as many as fit beside the last ones."""
+    """The first actions for the footer, as many as fit beside those always shown."""
     shown: list[Action] = []
     for action in actions:
         if (
@@ -57,7 +57,7 @@ def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
 
 
 def action_at(actions: Sequence[Action], x: int, width: int) -> Action | None:
-    """What stands in this column."""
+    """The action at this column."""
     shown = fit_actions(actions, width)
     at = 0
     for action in shown:

@@ -1,4 +1,4 @@
-"""Form: typed fields in a dialog, checked while one types; what the server refuses is shown at the field it is about.
+"""Form: typed fields in a dialog, checked while typing; the server's errors are shown at the field they concern.
 
 A Plan says what is asked and what is done with it; its fields are parsed by functions that raise BadRequest. The
 command that does the same stands at the bottom and changes with what is typed.
@@ -25,52 +25,52 @@ from tui.widgets.choices import Picker
 from tui.widgets.dialogs import BACK, toast
 
 Values = Mapping[str, Any]
-"""What the fields' parsers gave, by the ids of the fields."""
+"""The parsed values, by field id."""
 
 
 VALUE_LIMIT = 200_000
-"""Characters of what stands in a field: the names of thousands of models."""
+"""Most characters in a field: the names of thousands of models."""
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is asked."""
+    """One field of a form."""
 
     id: str
-    """As the server calls it, so that a refusal finds its field."""
+    """The server's name for it, so that an error finds its field."""
     label: str
     value: str = ""
     hint: str = ""
-    """Stands in the field while it is empty: an example."""
+    """Placeholder: an example."""
     options: Sequence[str] = ()
-    """If there are any, one of them is chosen."""
+    """If any, the field is a choice of these."""
     suggest: Sequence[str] = ()
-    """What may be typed; the first that fits what stands there is offered, and taken with the right arrow."""
+    """Completions; the first match is offered, and accepted with the right arrow."""
     secret: bool = False
     """Not shown while it is typed."""
     parse: Callable[[str], Any] = text_line
 
 
 class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a form asks, and what is done with the answers."""
+    """The content of a form, and what it does with the values."""
 
     title: str
     fields: Sequence[Field]
     save: Callable[[Values], Awaitable[Any]]
-    """Does it; its result is the form's. What it raises is shown."""
+    """Called with the values; its result is the form's, its errors are shown."""
     verb: str = "Save"
     intro: str = ""
     """Some sentences above the fields."""
     back: bool = False
     """Whether there is a step before this one to go back to."""
     waits: str = ""
-    """What is said while ``save`` takes its time."""
+    """Shown while ``save`` runs."""
     command: Callable[[Values], str] = lambda _: ""
     """The command that does the same, without ``tollkeeper`` in front; never with a secret in it.
 
     There is none if it raises BadRequest: what is typed makes no sense, or no command can say it.
     """
     live: Callable[[Values], str] = lambda _: ""
-    """A sentence about what is typed so far."""
+    """A sentence about the current values."""
 
 
 class FormFields(VerticalScroll, inherit_bindings=False):
@@ -78,7 +78,7 @@ class FormFields(VerticalScroll, inherit_bindings=False):
 
 
 class Form(ModalScreen[Any]):
-    """The result of ``save``, BACK, or None if it was left."""
+    """The result of ``save``, BACK, or None if it was closed."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape", "leave", "Cancel"),
@@ -114,7 +114,7 @@ class Form(ModalScreen[Any]):
         self.check()
 
     def check(self) -> Values | None:
-        """Parse every field and say what is wrong beside it; None if anything is."""
+        """Parse every field and show what is wrong under it; None if anything is."""
         values, right = {}, True
         for field in self.plan.fields:
             complaint = ""
@@ -130,7 +130,7 @@ class Form(ModalScreen[Any]):
         return values if right else None
 
     def text_of(self, field: Field) -> str:
-        """What stands in a field now; its own value while it is as it was, also where not all of that can be shown."""
+        """The text of a field; its original value while unchanged, even if that is not shown in full."""
         widget = self.query_one(f"#field-{field.id}")
         if isinstance(widget, Input):
             return field.value if widget.value == _input_of(field) else widget.value
@@ -145,7 +145,7 @@ class Form(ModalScreen[Any]):
     @on(Input.Changed)
     @on(Picker.Picked)
     def typed(self) -> None:
-        """Another value stands there."""
+        """A value changed."""
         self.check()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
@@ -153,7 +153,7 @@ class Form(ModalScreen[Any]):
             self.action_save()
         elif event.button.id == "copy":
             copy(self.app, self._command())
-            toast(self, "command copied")
+            toast(self, "Command copied.")
         elif event.button.id == "back":
             self.action_back()
         else:
@@ -163,13 +163,13 @@ class Form(ModalScreen[Any]):
         self.dismiss(None)
 
     def action_back(self) -> None:
-        """To the step before, if there is one."""
+        """Go to the previous step, if there is one."""
         if self.plan.back and not self._busy:
             self.dismiss(BACK)
 
     @on(Input.Submitted)
     def action_save(self) -> None:
-        """Do it if all fields are right, else go to the first that is not."""
+        """Save if all fields are valid, else go to the first that is not."""
         values = self.check()
         if values is None:
             self._show_wrong()
@@ -212,7 +212,7 @@ class Form(ModalScreen[Any]):
 
 
 def _input_of(field: Field) -> str:
-    """The value a field begins with, as it stands there."""
+    """The initial text of a field."""
     return safe(field.value, VALUE_LIMIT)
 
 

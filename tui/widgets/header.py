@@ -1,4 +1,4 @@
-"""Header: two lines on top of every page: where the server is and how it does, and the pages by number."""
+"""Header: two lines on top of every page: the server's address and state, and the pages by number."""
 
 from collections.abc import Sequence
 
@@ -19,10 +19,10 @@ NAME = "tollkeeper"
 HINTS = "^p commands  ? keys "
 
 BRIEFEST = 3
-"""The words at the left give way to what needs attention, in so many steps."""
+"""The left part is shortened in this many steps to make room for alerts."""
 
 ROOM = 32
-"""Cells that one alert may claim."""
+"""Most cells of one alert."""
 
 
 class Header(Widget):
@@ -34,7 +34,7 @@ class Header(Widget):
     """
 
     class PageClicked(Message):
-        """Another page was asked for."""
+        """A page was clicked."""
 
         def __init__(self, page: str) -> None:
             self.page = page
@@ -47,7 +47,7 @@ class Header(Widget):
         self._drawn = Content("")
 
     def renew(self) -> None:
-        """Draw anew if anything is different, be it only a mark on a word: ``==`` compares the letters alone."""
+        """Redraw if anything changed, even only a style: ``==`` compares text alone."""
         if not self._content().is_same(self._drawn):
             self.refresh()
 
@@ -125,9 +125,9 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     parts: list[Part] = [(f" {NAME}  " if brief < 2 else " ", "bold")]
     if session.link == "gone":
         reason = cut(safe(session.reason), max(10, width - 50))
-        return [*parts, (f"{glyphs.off} server gone", "bad"), (f"  r starts it again  {reason}", "")]
+        return [*parts, (f"{glyphs.off} no server", "bad"), (f"  r starts one  {reason}", "")]
     if board.status is None or session.link == "starting":
-        return [*parts, (f"{glyphs.half} starting the server", "warn")]
+        return [*parts, (f"{glyphs.half} starting server", "warn")]
     mark, tone = (glyphs.half, "warn") if board.stopping else (glyphs.on, "ok")
     address = safe(board.status.address or "no public address", 60)
     parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]

@@ -1,4 +1,4 @@
-"""Help: the keys of the page that is open, and those of every page, made from the table of actions."""
+"""Help: the keys of the page that is open, and those of every page, from the action table."""
 
 from collections.abc import Collection
 
@@ -15,17 +15,17 @@ from tui.widgets.text_block import Detail
 
 MOVES = (
     ("1 ... 8", "open a page"),
-    ("j k", "down and up, also with the arrows"),
-    ("g G", "first and last"),
-    ("^f ^b", "a page down or up"),
+    ("j k", "down, up (or the arrow keys)"),
+    ("g G", "first, last row"),
+    ("^f ^b", "page down, up"),
     ("enter", "open or close the details"),
-    ("^p :", "everything by name"),
-    ("tab", "to the next part of the screen"),
+    ("^p :", "command palette"),
+    ("tab", "next part of the screen"),
 )
 
 FILTER = (
-    ("claude", "in any field; several words must all be there"),
-    ("!word", 'not this; "two words" keeps them together'),
+    ("claude", "in any field; all words must match"),
+    ("!word", 'excludes; "two words" is a phrase'),
     ("tok: grp: ch:", "also model: app: id: with * and ?"),
     ("st:", "err, ok, running, an outcome, 4xx, 429, >=400"),
     ("dur: ttft:", ">5s, <=250ms"),
@@ -58,7 +58,9 @@ class Help(ModalScreen[None]):
         with Vertical(classes="dialog big"):
             yield Static(Content.styled("Keys", "bold"), classes="title")
             yield Detail()
-            yield Static(Content("shift (in some terminals option) selects with the mouse; esc closes"), classes="hint")
+            yield Static(
+                Content("shift (option in some terminals) selects text with the mouse; esc closes"), classes="hint"
+            )
 
     def on_mount(self) -> None:
         self.query_one(Detail).show(lambda width: help_text(self._page, self._rows, width, self._noun))
@@ -81,7 +83,7 @@ def help_text(page: Collection[Action], rows: Collection[Action], width: int, no
 
 
 class HelpCard(TextCard):
-    """Keys are what one looks for."""
+    """A card with highlighted keys."""
 
     tone = "key"
 

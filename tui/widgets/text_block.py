@@ -43,7 +43,7 @@ class TextBlock(VerticalScroll):
         yield Static()
 
     def show(self, draw: Draw) -> None:
-        """From now on this."""
+        """Show this text from now on."""
         self._draw = draw
         self._redraw()
 
@@ -74,7 +74,7 @@ class Detail(VerticalScroll, can_focus=False):
         yield Static()
 
     def show(self, draw: DrawWidth) -> None:
-        """From now on this."""
+        """Show this text from now on."""
         self._draw = draw
         self._redraw()
 
@@ -92,7 +92,7 @@ TICK_S = 1.0
 
 
 class IncidentList(ModalScreen[None]):
-    """Left when it has been read."""
+    """Closed with esc."""
 
     DEFAULT_CSS = "IncidentList .dialog { height: 96%; }"
     BINDINGS = [Binding("escape,q,i", "dismiss", "Close")]  # noqa: RUF012 - Textual reads it and never changes it
@@ -103,9 +103,9 @@ class IncidentList(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog big"):
-            yield Static(Content.styled("Incidents, the newest first", "bold"), classes="title")
+            yield Static(Content.styled("Incidents, newest first", "bold"), classes="title")
             yield TextBlock()
-            keys = (("z", " on the page clears a rest  "), ("j k", " scroll  "), ("esc", " closes"))
+            keys = (("z", " on the page resumes a channel  "), ("j k", " scroll  "), ("esc", " closes"))
             parts = [part for key, text in keys for part in ((key, "key"), (text, "dim"))]
             yield Static(content(*parts), classes="hint")
 
@@ -115,13 +115,13 @@ class IncidentList(ModalScreen[None]):
         self.set_interval(TICK_S, self.draw)
 
     def draw(self) -> None:
-        """Rests count down."""
+        """Update the countdowns."""
         self.query_one(TextBlock).show(self.drawn)
 
     def drawn(self, width: int, _height: int) -> Content:
-        """The lines, or that there are none."""
+        """The incidents, or that there are none."""
         session = self._session
         found = session.board.incidents.newest()
         if not found:
-            return content(("None among the calls that are known here: every channel answered.", "ok"))
+            return content(("None: every channel answered the calls loaded here.", "ok"))
         return timeline(found, session.now(), session.glyphs, width)

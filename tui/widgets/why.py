@@ -62,7 +62,7 @@ class WhyScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog big"):
-            yield Static(Content.styled("What would a call get, and why", "bold"), classes="title")
+            yield Static(Content.styled("What a call would get, and why", "bold"), classes="title")
             with Horizontal(classes="asked"):
                 yield Static("token")
                 yield Picker(self._tokens, self._token, id="token")
@@ -70,7 +70,7 @@ class WhyScreen(ModalScreen[None]):
                 yield Static("model")
                 yield Picker(self._models, self._model, id="model")
             yield TextBlock()
-            keys = (("left right", " another  "), ("tab", " token, model, text  "), ("Y", " command  "))
+            keys = (("left right", " change  "), ("tab", " token, model, text  "), ("Y", " command  "))
             parts = [part for key, text in (*keys, ("esc", " closes")) for part in ((key, "key"), (text, "dim"))]
             yield Static(content(*parts), classes="hint")
 
@@ -80,31 +80,31 @@ class WhyScreen(ModalScreen[None]):
         self.set_interval(AGAIN_S, self.ask)
 
     def ask(self) -> None:
-        """Ask beside the screen; a newer question takes the place of an older one."""
+        """Ask in the background; a newer request replaces an older one."""
         self.run_worker(self._ask(), group="why", exclusive=True, exit_on_error=True)
 
     def drawn(self, width: int, _height: int) -> Content:
-        """The answer, the command that gives it, or why there is none."""
+        """The answer with its command, or the error."""
         if self._trouble:
             return content((safe_lines(self._trouble), "bad"))
         if self._found is None:
-            return content(("asking ...", "dim"))
-        told = why_text(self._found, self._session.now(), self._session.glyphs, width)
-        return lines(told, content(""), content((f" $ {self.command()}", "dim")))
+            return content(("checking ...", "dim"))
+        text = why_text(self._found, self._session.now(), self._session.glyphs, width)
+        return lines(text, content(""), content((f" $ {self.command()}", "dim")))
 
     def command(self) -> str:
-        """The command that asks the same."""
+        """The equivalent command."""
         return "tollkeeper " + cli_command("why", safe(self._token), safe(self._model))
 
     @on(Picker.Picked)
     def turned(self) -> None:
-        """Another token or model."""
+        """Another token or model was picked."""
         self._token, self._model = (self.query_one(f"#{id_}", Picker).value for id_ in ("token", "model"))
         self.ask()
 
     def action_copy(self) -> None:
         copy(self.app, self.command())
-        toast(self, f"copied:\n{self.command()}")
+        toast(self, f"Copied:\n{self.command()}")
 
     async def _ask(self) -> None:
         try:
@@ -115,7 +115,7 @@ class WhyScreen(ModalScreen[None]):
 
 
 def _including(name: str, names: Sequence[str]) -> list[str]:
-    """The names, and this one if it is not among them: a model that nobody offers can be asked about too."""
+    """The names, including this one: a model that no channel offers can be checked too."""
     return [*names] if name in names else [name, *names] if name else [*names] or ["none"]
 
 
@@ -135,8 +135,8 @@ def why_text(found: Why, now: int, glyphs: Glyphs, width: int) -> Content:
     factor = f"   group {safe(found.group, 40)} {brief_multiplier(found.multiplier)}"
     card.row("price", *price_text(found.price), factor if found.multiplier != MILLION else "")
     if found.hold_nanos is not None:
-        most = f"{found.max_tokens:,}" if found.max_tokens else "as many as there may be"
-        asked = f"   for {found.prompt_tokens:,} tokens in and {most} out"
+        most = f"{found.max_tokens:,}" if found.max_tokens else "unlimited"
+        asked = f"   for {found.prompt_tokens:,} input and {most} output tokens"
         card.row("held", f"{dollars(found.hold_nanos)}", (asked, "dim"))
     for party in found.parties:
         _party(card, found, party, glyphs)
@@ -154,7 +154,7 @@ def _verdict(card: TextCard, found: Why, glyphs: Glyphs) -> None:
     if found.fix:
         card.row("", (f"{glyphs.right} {safe(found.fix, LONG)}", "key"))
     if found.retry_after_s is not None:
-        card.row("", (f"waiting helps: {fmt.countdown(0, round(found.retry_after_s * 1000))}", "warn"))
+        card.row("", (f"retry in {fmt.countdown(0, round(found.retry_after_s * 1000))}", "warn"))
     if found.then is not None:
         card.row("after that", (f"{glyphs.failed} {found.then.status} {safe(found.then.code)}", "bad"))
         card.row("", safe(found.then.message, LONG))
@@ -164,7 +164,7 @@ def _verdict(card: TextCard, found: Why, glyphs: Glyphs) -> None:
 
 def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None:
     """Its budgets, then its limits, a line each."""
-    bare = "   no budget, no limit" if not (party.budgets or party.limits) else ""
+    bare = "   no budgets, no limits" if not (party.budgets or party.limits) else ""
     if party.kind == "account":
         card.row(party.kind, f"{dollars(found.available_nanos)} available")
     else:
@@ -180,11 +180,11 @@ def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None
 def _limit(limit: LimitView) -> Iterator[Part]:
     yield f"{limit.left:,} of {limit.limit:,} {safe(limit.name)} left", "bad" if limit.left <= 0 else ""
     if limit.whole_in_ms:
-        yield f", all again in {fmt.countdown(0, limit.whole_in_ms)}", "dim"
+        yield f", full again in {fmt.countdown(0, limit.whole_in_ms)}", "dim"
 
 
 def _routes(card: TextCard, found: Why, now: int, glyphs: Glyphs) -> None:
-    """Who would be asked, in order, and who not, with the reason."""
+    """The channels that would be tried, in order, and those that would not, with the reason."""
     label = "channels"
     for route in found.routes:
         asked = not route.passed
@@ -192,17 +192,16 @@ def _routes(card: TextCard, found: Why, now: int, glyphs: Glyphs) -> None:
         card.row(label, mark, (f" {safe(route.channel, 40)}", "bold"), *_route(route, found.model, now))
         label = ""
     if not found.routes:
-        card.row(label, ("none: no channel is of this group, and none offers the model", "warn"))
+        card.row(label, ("none: no channel of the group offers the model", "warn"))
 
 
 def _route(route: RouteView, model: str, now: int) -> Iterator[Part]:
     if route.chance:
-        yield f"   asked first {fmt.percent(route.chance)}", "ok"
+        yield f"   first choice {fmt.percent(route.chance)}", "ok"
     if route.place:
         yield f"   {safe(route.place, 60)}", "dim"
     if route.state != "ok":
-        rest = f" {fmt.countdown(now, route.until_ms)}" if route.until_ms is not None else ""
-        yield f"   {safe(route.state.replace('_', ' '), 12)}{rest}", "warn"
+        yield f"   {safe(fmt.channel_state(route.state, route.until_ms, now), 24)}", "warn"
     if route.in_flight:
         yield f"   {route.in_flight} running", "live"
     if route.model != model:

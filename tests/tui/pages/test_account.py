@@ -6,17 +6,17 @@ from tests.tui.stage import DOLLAR, account, words
 async def test_money_is_added_with_one_key_and_enter() -> None:
     async with shown("account") as (app, pilot, owner):
         await press(app, pilot, "a")
-        assert said(app, ".live") == "the balance will be $22.00"
+        assert said(app, ".live") == "new balance: $22.00"
         assert said(app, ".command") == "$ tollkeeper account grant 10"
         await press(app, pilot, "enter")
         assert owner.did == [("grant", 10 * DOLLAR, "")]
-        assert words(app) == ["the balance is $22.00; u takes it back"]
+        assert words(app) == ["Balance: $22.00. Press u to undo."]
 
 
 async def test_a_correction_is_negative_and_nothing_is_nothing() -> None:
     async with shown("account") as (app, pilot, owner):
         await press(app, pilot, "a", "=0", "enter")
-        assert said(app, "#wrong-nanos") == "nothing would change"
+        assert said(app, "#wrong-nanos") == "this changes nothing"
         await press(app, pilot, "ctrl+u", "=-2.5", "down", "=typo", "enter")
         assert owner.did == [("grant", -2_500_000_000, "typo")]
 
@@ -60,6 +60,6 @@ async def test_a_suspended_and_empty_account_is_loud() -> None:
     owner.account_now = account(status="suspended", available_nanos=Nanos(0), budgets=[])
     owner.grants_now = []
     async with shown("account", owner) as (app, _, _):
-        assert "✗ suspended   every call is refused; space resumes it" in screen(app)
-        assert "none: only the balance is a limit; e sets some" in screen(app)
-        assert "nothing was put in yet" in screen(app)
+        assert "✗ suspended   all calls are rejected; space resumes" in screen(app)
+        assert "none: only the balance limits spending; e adds budgets" in screen(app)
+        assert "none yet" in screen(app)

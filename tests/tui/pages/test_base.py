@@ -20,7 +20,7 @@ async def fail_later(page: ConsolePage) -> None:
 
 
 async def ask(page: ConsolePage) -> None:
-    page.border_title = "yes" if await page.sure("Really?", "It breaks.", "Do it") else "no"
+    page.border_title = "yes" if await page.confirm("Really?", "It breaks.", "Do it") else "no"
 
 
 class Sample(ConsolePage):

@@ -28,13 +28,13 @@ async def test_a_channel_is_made_of_an_address_and_a_key() -> None:
             "https://host/v1",
         )
         assert (body["key"], "models" in body) == ("sk-secret-1", False)
-        assert words(app) == ["channel mine was made with 2 models; t tests it, u takes it back"]
+        assert words(app) == ["Channel mine created with 2 models. Press t to test it, u to undo."]
 
 
 async def test_an_address_is_needed() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "n", "=mine", "enter")
-        assert said(app, "#wrong-base_url").startswith("a base URL is needed")
+        assert said(app, "#wrong-base_url").startswith("a base URL is required")
         assert owner.did == []
 
 
@@ -58,7 +58,7 @@ async def test_one_key_clears() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "j", "z")
         assert owner.did == [("clear_channel", "ch_deepseek")]
-        assert words(app) == ["deepseek takes calls again"]
+        assert words(app) == ["Channel deepseek resumed."]
 
 
 async def test_priorities_go_up_and_down() -> None:
@@ -71,7 +71,7 @@ async def test_a_test_without_a_call_is_the_default() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "t", "enter")
         assert owner.did == [("test_channel", "ch_anthropic", "")]
-        assert words(app) == ["anthropic is fine, 0.41s:\nit lists 2 models"]
+        assert words(app) == ["Test of anthropic passed in 0.41s:\nit lists 2 models"]
 
 
 async def test_a_test_with_a_call_that_fails_is_said_loudly() -> None:
@@ -80,7 +80,7 @@ async def test_a_test_with_a_call_that_fails_is_said_loudly() -> None:
     async with shown("channels", owner) as (app, pilot, _):
         await press(app, pilot, "t", "right", "enter")
         assert owner.did == [("test_channel", "ch_anthropic", "claude-sonnet-4-5")]
-        assert words(app) == ["anthropic FAILED its test, 0.41s:\n401: the key is refused"]
+        assert words(app) == ["Test of anthropic FAILED in 0.41s:\n401: the key is refused"]
 
 
 async def test_the_list_of_models_is_shown_as_a_difference() -> None:
@@ -97,7 +97,7 @@ async def test_the_list_of_models_is_shown_as_a_difference() -> None:
 async def test_taking_nothing_changes_nothing() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "L", "enter")
-        assert words(app) == ["nothing was changed"]
+        assert words(app) == ["No changes."]
         assert len(owner.did) == 1
 
 
@@ -116,7 +116,7 @@ async def test_an_upstream_that_does_not_answer_is_told() -> None:
 async def test_deleting_names_what_nobody_else_serves() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "d")
-        assert "Nobody else serves claude-haiku-4-5, claude-sonnet-4-5." in screen(app)
+        assert "No other channel serves claude-haiku-4-5, claude-sonnet-4-5." in screen(app)
         await press(app, pilot, "y")
         assert owner.did == [("remove_channel", "ch_anthropic")]
 
@@ -132,7 +132,7 @@ async def test_a_list_that_is_not_to_be_had_is_told() -> None:
     owner.listing = listing(error="connection refused", stale=True)
     async with shown("channels", owner) as (app, pilot, _):
         await press(app, pilot, "L")
-        assert words(app) == ["anthropic gave no list: connection refused"]
+        assert words(app) == ["anthropic returned no models: connection refused"]
 
 
 async def test_the_last_good_list_says_that_it_is_one() -> None:
@@ -140,13 +140,15 @@ async def test_the_last_good_list_says_that_it_is_one() -> None:
     owner.listing = listing(listed("claude-sonnet-4-5"), error="connection refused", stale=True)
     async with shown("channels", owner) as (app, pilot, _):
         await press(app, pilot, "L")
-        assert "This is its last good list: connection refused" in screen(app)
+        assert "Showing the last good list: connection refused" in screen(app)
 
 
 async def test_a_preset_needs_no_address() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "n", "=mine", "down", "down", "=groq")
-        assert said(app, ".live").startswith("groq speaks openai at https://api.groq.com/openai/v1; its key is usually")
+        assert said(app, ".live").startswith(
+            "groq: dialect openai, at https://api.groq.com/openai/v1; its key is usually"
+        )
         assert said(app, ".command") == "$ tollkeeper channel add mine --preset groq"
         await press(app, pilot, "enter")
         ((_, body),) = owner.did
@@ -159,7 +161,7 @@ async def test_without_a_channel_there_is_nothing_to_do(key: str) -> None:
     owner.channels_now = []
     async with shown("channels", owner) as (app, pilot, _):
         await press(app, pilot, key)
-        assert words(app) == ["there is no channel here; n makes one"]
+        assert words(app) == ["No channel selected. Press n to create one."]
 
 
 def two() -> ChannelView:
@@ -181,21 +183,21 @@ async def test_a_key_is_added_without_being_shown() -> None:
         assert said(app, ".command") == "$ tollkeeper channel key add anthropic --key -"
         await press(app, pilot, "enter")
         assert asked.did == [("add_key", "ch_anthropic", "sk-new")]
-        assert words(app) == ["anthropic: a key was added"]
+        assert words(app) == ["anthropic: key added"]
 
 
 async def test_one_is_removed_and_one_is_tried_again() -> None:
     async with shown("channels", owner()) as (app, pilot, asked):
         await press(app, pilot, "A", "right", "down", "right", "enter")
         assert asked.did == [("clear_key", "ch_anthropic", 2), ("remove_key", "ch_anthropic", 1)]
-        assert words(app) == ["anthropic: key 2 is tried again, key 1 was removed"]
+        assert words(app) == ["anthropic: key 2 resumed, key 1 removed"]
 
 
 async def test_the_pane_tells_each_key_with_its_state() -> None:
     async with shown("channels", owner()) as (app, pilot, _):
         await press(app, pilot, "enter")
-        assert "1 …3kQA   A changes them" in screen(app)
-        assert "2 env:B   cooling 30s 429" in screen(app)
+        assert "1 …3kQA   A edits them" in screen(app)
+        assert "2 env:B   paused 30s: 429" in screen(app)
 
 
 def test_the_commands_do_the_same_in_the_same_order() -> None:
@@ -245,7 +247,7 @@ async def test_what_is_chosen_becomes_a_channel() -> None:
         await press(app, pilot, "space", "enter")
         ((_, made),) = asked.did
         assert (made["name"], made["preset"], made["models"]) == ("ollama-2", "ollama", [{"name": "qwen3:8b"}])
-        assert words(app)[0].startswith("made ollama-2;")
+        assert words(app)[0].startswith("Created ollama-2.")
 
 
 async def test_one_that_fails_stops_no_other() -> None:
@@ -259,11 +261,11 @@ async def test_one_that_fails_stops_no_other() -> None:
     picky.offered = [LOCAL, VENDOR]
     async with shown("channels", picky) as (app, pilot, _):
         await press(app, pilot, "a", "a", "enter")
-        assert [told.split(";")[0] for told in words(app)] == ["made groq", "ollama: it does not answer"]
+        assert [text.split(".")[0] for text in words(app)] == ["Created groq", "ollama: it does not answer"]
 
 
 async def test_nothing_found_says_so() -> None:
     async with shown("channels") as (app, pilot, asked):
         await press(app, pilot, "a")
-        assert words(app)[0].startswith("nothing new")
+        assert words(app)[0].startswith("Nothing new found")
         assert asked.did == []

@@ -41,7 +41,7 @@ def test_what_is_known_of_a_model_that_stays_is_kept() -> None:
 
 @pytest.mark.parametrize("text", ["=x", "a="])
 def test_half_a_mapping_is_refused(text: str) -> None:
-    with pytest.raises(BadRequest, match="is neither a model's name"):
+    with pytest.raises(BadRequest, match="is not a model name"):
         read_offering(text)
 
 
@@ -94,7 +94,7 @@ def test_what_is_new_and_gone_comes_first_with_what_is_known_of_it() -> None:
         listed("g", state="gone", public="mine"),
     )
     assert [text for _, text in listing_options(seen)] == [
-        "new         n   128k tokens   0.25 / 2 $ per M there",
+        "new         n   128k tokens   0.25 / 2 $/M list price",
         "gone        g as mine",
         "not offered k",
         "offered     z",
@@ -118,13 +118,13 @@ def test_the_options_say_the_same_or_there_is_no_command() -> None:
     for text in ('"a,b"', '"x=y"=z'):
         with pytest.raises(BadRequest):
             models_command(read_offering(text))
-    with pytest.raises(BadRequest, match="takes it for a pattern"):
+    with pytest.raises(BadRequest, match="would read it as a pattern"):
         models_command(read_offering("x*", [Served(name="x*")]))
 
 
 def test_secret_headers_stay_unless_all_are_typed_again() -> None:
     view = channel("x", headers={"X-Team": "…lue"})
-    assert (headers_field(view.headers).value, "X-Team stay" in headers_field(view.headers).hint) == ("", True)
+    assert (headers_field(view.headers).value, "X-Team kept" in headers_field(view.headers).hint) == ("", True)
     assert "headers" not in body(form(view)[1], view)
     assert body(form(view, headers="none")[1], view)["headers"] == {}
     typed, values = form(view, headers="X-Team=red X-Title='my app' X-Pass=env:PASS")

@@ -121,7 +121,7 @@ def test_names_with_blanks_are_quoted_in_the_command() -> None:
     assert edit_command(channel("x"), texts) == (
         "channel edit x --models 'a b,pub lic' --group 'default,grp one' --map 'pub lic=up stream'"
     )
-    with pytest.raises(BadRequest, match="has a comma"):
+    with pytest.raises(BadRequest, match="contains a comma"):
         edit_command(channel("x"), texts | {"groups": '"a,b"'})
 
 

@@ -42,22 +42,22 @@ def test_the_pane_tells_its_ways() -> None:
     )
     for told in (
         "fast → gpt-5-mini",
-        "9 calls/min, 3 s of waiting",
+        "9 calls/min, 3 s in the queue",
         "latency=200",
         "header X-Title",
         "preset openrouter",
     ):
         assert told in text
-    for told in ("parameters are never dropped", "abandoned calls are cancelled", "perhaps billed", "mine"):
+    for told in ("rejected parameters are not dropped", "abandoned calls are cancelled", "possibly billed", "mine"):
         assert told in text
 
 
 def test_a_channel_without_models_says_what_to_do() -> None:
-    assert "none: L asks the upstream for its list" in detail(channel("x", models=[], last_check=None, groups=[]))
+    assert "none: L fetches the upstream's list" in detail(channel("x", models=[], last_check=None, groups=[]))
 
 
 def test_no_channels_say_what_to_do() -> None:
-    assert "n makes one" in listing().empty().plain
+    assert "n creates one" in listing().empty().plain
 
 
 def test_the_command_shows_the_channel() -> None:
@@ -68,13 +68,13 @@ def test_the_command_shows_the_channel() -> None:
 async def test_channels_are_listed_in_the_order_they_are_asked_with_their_health() -> None:
     async with shown("channels") as (app, _, _):
         text = screen(app)
-        assert "▲ cooling" in text
+        assert "▲ paused" in text
         assert "12m00s 402: no bal…" in text
-        assert "6 channels · 4 ok · 1 cooling · 1 off   deepseek: 402: no balance   z clears" in text
+        assert "6 channels · 4 ok · 1 paused · 1 off   deepseek: 402: no balance   z resumes" in text
 
 
 async def test_the_pane_never_shows_a_key() -> None:
     async with shown("channels", size=(200, 50)) as (app, pilot, _):
         await press(app, pilot, "j", "enter")
-        assert "asked again in 12m00s, z clears" in screen(app)
+        assert "retry in 12m00s, z resumes" in screen(app)
         assert "key …3kQA" in screen(app)

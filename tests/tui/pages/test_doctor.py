@@ -17,7 +17,7 @@ async def test_all_questions_stand_there_before_they_are_asked() -> None:
         text = screen(app)
         assert "the gateway answers" in text
         assert "a real call works" in text
-        assert "enter asks; the last question is a real call" in text
+        assert "enter runs the checks; the last one is a real call" in text
 
 
 async def test_it_asks_step_by_step_to_the_end() -> None:
@@ -25,7 +25,7 @@ async def test_it_asks_step_by_step_to_the_end() -> None:
     owner.answer = refused(works=True, status=200, code="", message="it would be sent", fix="", retry_after_s=None)
     async with public(owner) as asked, shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
         await press(app, pilot, "right", "right", "enter")
-        await until(app, pilot, "all is well: calls work")
+        await until(app, pilot, "all checks passed: calls work")
         assert "✓ token 'editor' is accepted; it sees 2 models" in screen(app)
         assert asked[0] == "/v1/health "
         assert asked[-1] == "/v1/chat/completions Bearer sk-tk-pass"
@@ -37,7 +37,7 @@ async def test_the_rounds_follow_and_what_they_find_is_to_be_mended() -> None:
     owner.machine_now = [Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")]
     async with public(owner), shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
         await press(app, pilot, "enter")
-        await until(app, pilot, "mend that, then ask again with enter")
+        await until(app, pilot, "fix this, then press enter to check again")
         text = screen(app)
         assert "the disk" in text
         assert "→ make room" in text
@@ -50,7 +50,7 @@ async def test_asked_about_one_call_it_is_told_that_the_rest_is_another_matter()
     owner.machine_now = [Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")]
     async with public(owner), shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
         await press(app, pilot, "right", "right", "enter")
-        await until(app, pilot, "this call works; ▲ is another matter")
+        await until(app, pilot, "calls work; ▲ is a separate problem")
         assert "▲ 0.1 GB are free" in screen(app)
         assert "→ make room" in screen(app)
 
@@ -59,7 +59,7 @@ async def test_the_first_bad_answer_says_what_to_do_and_ends_it() -> None:
     owner = Owner()
     async with public(owner, "503 Service Unavailable"), shown("doctor", owner) as (app, pilot, _):
         await press(app, pilot, "enter")
-        await until(app, pilot, "mend that, then ask again with enter")
+        await until(app, pilot, "fix this, then press enter to check again")
         assert "not asked: mend the failure above first" in screen(app)
 
 
@@ -84,6 +84,6 @@ async def test_what_was_chosen_stays_when_the_tables_change() -> None:
 
 async def test_without_a_server_it_says_so() -> None:
     async with shown("doctor") as (app, pilot, _):
-        app.session.lose("it was stopped")
+        app.session.lose("it stopped")
         await press(app, pilot, "enter")
-        assert words(app) == ["the server is gone; r starts it again"]
+        assert words(app) == ["The server is not running. Press r to start it."]

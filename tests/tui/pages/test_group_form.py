@@ -46,7 +46,7 @@ def test_fallbacks_are_read_and_written_the_same() -> None:
 
 @pytest.mark.parametrize("text", ["gpt", "=a", "gpt=", "gpt=,"])
 def test_what_is_no_fallback_is_refused(text: str) -> None:
-    with pytest.raises(BadRequest, match="is no fallback"):
+    with pytest.raises(BadRequest, match="is not MODEL=OTHER"):
         fallbacks(text)
 
 

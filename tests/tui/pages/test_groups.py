@@ -26,15 +26,15 @@ def test_a_route_marks_what_does_not_answer() -> None:
 def test_a_group_without_anything_says_what_to_do() -> None:
     made = listing(group("g", channels=[], tokens=[], sees=[], budgets=[], models=["x-*"], note="for friends"))
     text = made.detail(made.rows()[0], 100).plain
-    assert "none: name this group in a channel (4, e)" in text
-    assert "shows x-*; none: its tokens see nothing" in text
+    assert "none: add this group to a channel (4, e)" in text
+    assert "shows x-*; none: its tokens see no models" in text
     assert "for friends" in text
 
 
 def test_the_command_shows_the_group() -> None:
     made = listing(group("g"))
     assert made.command(made.rows()[0]) == "tollkeeper group show g"
-    assert "n makes one" in made.empty().plain
+    assert "n creates one" in made.empty().plain
 
 
 async def test_a_group_is_made_with_its_factor() -> None:
@@ -47,7 +47,7 @@ async def test_a_group_is_made_with_its_factor() -> None:
 async def test_an_edit_may_rename_and_says_what_will_be_seen() -> None:
     async with shown("groups") as (app, pilot, owner):
         await press(app, pilot, "e", "end", "=2", "down", "down", "=claude-*")
-        assert said(app, ".live") == "its tokens see 2 of the 4 models that its channels offer"
+        assert said(app, ".live") == "its tokens see 2 of the 4 models its channels offer"
         assert said(app, ".command") == "$ tollkeeper group edit batch --rename batch2 --models 'claude-*'"
         await press(app, pilot, "enter")
         ((verb, name, patch),) = owner.did
@@ -57,10 +57,10 @@ async def test_an_edit_may_rename_and_says_what_will_be_seen() -> None:
 async def test_deleting_names_what_uses_it_and_moves_that() -> None:
     async with shown("groups") as (app, pilot, owner):
         await press(app, pilot, "d")
-        assert "It is used by token ci, channel anthropic, channel openai-main," in screen(app)
+        assert "Used by token ci, channel anthropic, channel openai-main," in screen(app)
         await press(app, pilot, "right", "enter")
         assert owner.did == [("remove_group", "batch", "free")]
-        assert words(app) == ["deleted group batch; u takes it back"]
+        assert words(app) == ["Group batch deleted. Press u to undo."]
 
 
 async def test_a_group_that_nothing_uses_is_deleted_after_asking() -> None:
@@ -92,7 +92,7 @@ async def test_without_a_group_there_is_nothing_to_do(key: str) -> None:
     owner.groups_now = []
     async with shown("groups", owner) as (app, pilot, _):
         await press(app, pilot, key)
-        assert words(app) == ["there is no group here; n makes one"]
+        assert words(app) == ["No group selected. Press n to create one."]
 
 
 async def test_groups_are_listed_with_route_and_factor() -> None:

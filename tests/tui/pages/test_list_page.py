@@ -127,7 +127,7 @@ async def test_enter_keeps_the_filter_and_goes_to_the_table() -> None:
 async def test_nothing_that_fits_says_how_to_go_on() -> None:
     async with fruit_page() as (app, pilot):
         await typed(app, pilot, "melon")
-        assert app.drawn(".empty") == "Nothing fits the filter. esc clears it."
+        assert app.drawn(".empty") == "Nothing matches the filter. esc clears it."
 
 
 async def test_an_empty_page_says_what_to_do() -> None:
@@ -165,7 +165,7 @@ async def test_copying_tells_what_was_copied() -> None:
         assert app.clipboard == "pear"
         await pilot.press("Y")
         assert app.clipboard == "tollkeeper fruit show pear"
-        assert words(app) == ["copied: pear", "copied:\ntollkeeper fruit show pear"]
+        assert words(app) == ["Copied: pear", "Copied:\ntollkeeper fruit show pear"]
 
 
 async def test_a_view_is_as_it_was_left() -> None:
@@ -225,7 +225,7 @@ async def test_columns_can_be_chosen() -> None:
 async def test_only_marked_rows_can_be_shown() -> None:
     async with fruit_page() as (app, pilot):
         await pilot.press("M")
-        assert words(app) == ["nothing is marked; m marks a row"]
+        assert words(app) == ["Nothing is marked. Press m to mark a row."]
         await pilot.press("j", "m", "M")
         assert app.names() == ["apple"]
         await pilot.press("M")

@@ -58,12 +58,12 @@ async def test_a_call_that_ended_cannot_be_cancelled() -> None:
     async with shown() as (app, pilot, client):
         await pilot.press("j", "x")
         await pilot.pause()
-        assert words(app) == ["this call does not run any more"]
+        assert words(app) == ["This call has already finished."]
         await pilot.press("g", "x")
         client.now_running = []
         await pilot.press("y")
         await settle(app, pilot)
-        assert words(app)[-1] == "it ended by itself meanwhile"
+        assert words(app)[-1] == "It finished in the meantime."
 
 
 async def test_errors_can_be_walked() -> None:

@@ -24,9 +24,7 @@ def test_what_looks_wrong_is_not_taken_over_unless_it_is_chosen() -> None:
 
 
 def test_what_stays_is_counted() -> None:
-    assert price_list_summary(Owner().proposals).startswith(
-        "2 would change, 1 are as listed; 1 that you set yourself stays."
-    )
+    assert price_list_summary(Owner().proposals).startswith("2 would change, 1 already match; 1 set by you stays.")
 
 
 async def test_the_preview_changes_nothing_and_what_is_chosen_is_taken_over() -> None:
@@ -36,7 +34,7 @@ async def test_the_preview_changes_nothing_and_what_is_chosen_is_taken_over() ->
         assert owner.did == []
         await press(app, pilot, "enter")
         assert owner.did == [("import_prices", ["my-finetune-7"], {"apply": True, "accept": False})]
-        assert words(app) == ["1 price taken over; u takes that back"]
+        assert words(app) == ["1 price imported. Press u to undo."]
 
 
 async def test_choosing_what_looks_wrong_accepts_it() -> None:
@@ -50,10 +48,10 @@ async def test_with_nothing_to_take_over_it_says_so() -> None:
     owner.proposals = [proposal("gpt-5-mini", differs=False)]
     async with shown("models", owner) as (app, pilot, _):
         await press(app, pilot, "P")
-        assert words(app)[0].startswith("nothing to take over: 0 would change, 1 are as listed")
+        assert words(app)[0].startswith("Nothing to import: 0 would change, 1 already match")
         owner.proposals = []
         await press(app, pilot, "P")
-        assert words(app)[1] == "nothing to take over: no list knows a price for any of these models"
+        assert words(app)[1] == "Nothing to import: no list has a price for these models"
 
 
 async def test_a_price_is_set_with_an_example_beside_it() -> None:
@@ -68,7 +66,7 @@ async def test_a_price_is_set_with_an_example_beside_it() -> None:
 async def test_a_price_is_no_negative_number_and_no_word() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "G", "e", "=-1", "down", "=six", "enter")
-        assert said(app, "#wrong-input") == "a price is not negative"
+        assert said(app, "#wrong-input") == "a price cannot be negative"
         assert said(app, "#wrong-output").startswith("'six' is not an amount of dollars")
         assert owner.did == []
 
@@ -97,7 +95,7 @@ async def test_one_key_makes_it_free_after_asking() -> None:
 async def test_a_price_is_taken_away_after_asking() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "d")
-        assert "counted and not charged" in screen(app)
+        assert "counted but not charged" in screen(app)
         await press(app, pilot, "y")
         assert owner.did == [("remove_price", "claude-haiku-4-5")]
 
@@ -105,7 +103,7 @@ async def test_a_price_is_taken_away_after_asking() -> None:
 async def test_what_has_no_price_has_none_to_lose() -> None:
     async with shown("models") as (app, pilot, _):
         await press(app, pilot, "G", "d")
-        assert words(app) == ["my-finetune-7 has no price"]
+        assert words(app) == ["my-finetune-7 has no price."]
 
 
 @pytest.mark.parametrize("key", ["e", "0", "d"])
@@ -114,7 +112,7 @@ async def test_without_a_model_there_is_nothing_to_do(key: str) -> None:
     owner.models_now = []
     async with shown("models", owner) as (app, pilot, _):
         await press(app, pilot, key)
-        assert words(app) == ["there is no model here; 4 shows the channels"]
+        assert words(app) == ["No model selected. Page 4 lists the channels."]
 
 
 async def test_models_are_listed_with_prices_and_what_has_none() -> None:

@@ -53,7 +53,7 @@ def test_the_filter_looks_at_names_groups_and_states() -> None:
 
 
 def test_no_tokens_say_what_to_do() -> None:
-    assert "n makes one" in listing().empty().plain
+    assert "n creates one" in listing().empty().plain
 
 
 async def test_a_new_token_is_made_and_its_key_shown_once() -> None:
@@ -73,13 +73,13 @@ async def test_the_form_tells_what_the_token_sees_while_one_types() -> None:
         await press(app, pilot, "n", "=pad", "down", "down", "=claude-*")
         assert said(app, ".live") == "this token sees 2 models: claude-sonnet-4-5, claude-haiku-4-5"
         await press(app, pilot, "=x")
-        assert said(app, ".live").startswith("this token sees no models: no pattern fits")
+        assert said(app, ".live").startswith("this token sees no models: no pattern matches")
 
 
 async def test_the_form_says_what_is_wrong_beside_the_field() -> None:
     async with shown("tokens") as (app, pilot, owner):
         await press(app, pilot, "n", "=pad", "down", "down", "down", "=dya=5", "enter")
-        assert said(app, "#wrong-budgets").startswith("'dya' is no budget window")
+        assert said(app, "#wrong-budgets").startswith("unknown budget window 'dya'")
         assert owner.did == []
 
 
@@ -97,7 +97,7 @@ async def test_editing_sends_the_whole_form() -> None:
         ((verb, ref, patch),) = owner.did
         assert (verb, ref, patch["name"]) == ("edit_token", "tok_editor", "editor2")
         assert patch["limits"] == msgspec.structs.asdict(Limits(rpm=60, tpm=200_000, concurrent=8))
-        assert words(app) == ["token editor was changed; u takes it back"]
+        assert words(app) == ["Token editor saved. Press u to undo."]
 
 
 async def test_a_duplicate_has_another_name() -> None:
@@ -121,9 +121,9 @@ async def test_deleting_asks_and_cancel_is_the_default() -> None:
         assert owner.did == []
         await press(app, pilot, "d", "y")
         assert owner.did == [("remove_token", "tok_ci")]
-        assert words(app) == ["deleted token ci; u takes it back"]
+        assert words(app) == ["Token ci deleted. Press u to undo."]
         await press(app, pilot, "u")
-        assert words(app)[-1] == "taken back: token ci was changed"
+        assert words(app)[-1] == "Undone: token ci was changed"
 
 
 async def test_a_new_key_is_asked_for_and_shown() -> None:
@@ -140,7 +140,7 @@ async def test_without_a_token_there_is_nothing_to_do(key: str) -> None:
     async with shown("tokens", owner) as (app, pilot, _):
         await press(app, pilot, key)
         assert not isinstance(app.screen, Form | Connect)
-        assert words(app) == ["there is no token here; n makes one"]
+        assert words(app) == ["No token selected. Press n to create one."]
 
 
 async def test_tokens_are_listed_with_their_budgets() -> None:
@@ -153,7 +153,7 @@ async def test_tokens_are_listed_with_their_budgets() -> None:
 async def test_the_pane_tells_all_of_one() -> None:
     async with shown("tokens") as (app, pilot, _):
         await press(app, pilot, "j", "enter")
-        assert "60 calls/min, 200k tok/min, 8 at a time" in screen(app)
+        assert "60 calls/min, 200k tok/min, 8 concurrent" in screen(app)
         assert "sees 6: claude-sonnet-4-5" in screen(app)
 
 

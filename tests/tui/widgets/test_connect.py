@@ -23,7 +23,7 @@ async def test_the_model_goes_into_the_texts() -> None:
     async with shown("tokens") as (app, pilot, _):
         await press(app, pilot, "c", "m", "left", "left")
         assert '"model":"gpt-5-mini"' in said(app, ".text")
-        assert "2 of 6, m is the next" in said(app, ".model")
+        assert "2 of 6, m for the next" in said(app, ".model")
 
 
 async def test_texts_and_the_key_are_copied() -> None:
@@ -33,13 +33,13 @@ async def test_texts_and_the_key_are_copied() -> None:
         assert app.clipboard == KEY
         await press(app, pilot, "y")
         assert app.clipboard.startswith("export OPENAI_BASE_URL")
-        assert words(app) == ["the key was copied", "copied: Shell"]
+        assert words(app) == ["Key copied.", "Copied: Shell"]
 
 
 async def test_a_key_that_is_not_known_cannot_be_copied() -> None:
     async with shown("tokens") as (app, pilot, _):
         await press(app, pilot, "c", "k")
-        assert words(app)[0].startswith("the key was shown once")
+        assert words(app)[0].startswith("The key was shown only once")
 
 
 async def test_a_test_call_shows_its_receipt() -> None:
@@ -55,7 +55,7 @@ async def test_a_test_call_that_fails_says_why_and_where_to_go_on() -> None:
     async with public(owner, "503 Service Unavailable"), shown("tokens", owner) as (app, pilot, _):
         await press(app, pilot, "c", "t")
         await until(app, pilot, "the test call failed: no channel takes calls")
-        assert "8 runs the doctor" in screen(app)
+        assert "page 8, Doctor" in screen(app)
 
 
 async def test_a_token_that_sees_nothing_cannot_call() -> None:
@@ -85,7 +85,7 @@ async def test_one_call_at_a_time() -> None:
 
 async def test_without_a_server_nothing_is_tried() -> None:
     async with shown("tokens") as (app, pilot, _):
-        app.session.lose("it was stopped")
+        app.session.lose("it stopped")
         await press(app, pilot, "c", "t")
         assert said(app, ".said") == ""
 

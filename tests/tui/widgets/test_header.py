@@ -23,13 +23,21 @@ def test_lines_are_as_wide_as_the_screen_at_most(width: int) -> None:
 
 def test_with_room_everything_is_told() -> None:
     text = state_line(session(), 140).plain
-    parts = ("tollkeeper", "http://127.0.0.1:8655/v1", "running 2", "today $", "tok", "deepseek rests 12m00s", "ci 97%")
+    parts = (
+        "tollkeeper",
+        "http://127.0.0.1:8655/v1",
+        "running 2",
+        "today $",
+        "tok",
+        "deepseek paused until 14:25",
+        "ci 97%",
+    )
     assert [part for part in parts if part not in text] == []
 
 
 def test_what_needs_attention_goes_before_words() -> None:
     text = state_line(session(), 80).plain
-    assert "deepseek rests" in text
+    assert "deepseek paused" in text
     assert "tollkeeper" not in text
     assert text.rstrip().endswith("+1")
 
@@ -38,7 +46,7 @@ def test_a_server_that_is_gone_says_what_to_do() -> None:
     made = session()
     made.lose("connection refused \x1b[2J")
     text = state_line(made, 100).plain
-    assert "server gone" in text
+    assert "no server" in text
     assert "r starts it again" in text
     assert "\x1b" not in text
 
@@ -46,11 +54,11 @@ def test_a_server_that_is_gone_says_what_to_do() -> None:
 def test_one_that_is_started_again_is_not_there_yet() -> None:
     made = session()
     made.link = "starting"
-    assert "starting the server" in state_line(made, 100).plain
+    assert "starting server" in state_line(made, 100).plain
 
 
 def test_before_the_first_snapshot_it_is_starting() -> None:
-    assert "starting the server" in state_line(console().session, 100).plain
+    assert "starting server" in state_line(console().session, 100).plain
 
 
 def test_a_server_without_a_public_address_says_so() -> None:

@@ -51,7 +51,7 @@ async def test_it_is_drawn_anew_when_the_width_changes() -> None:
 async def test_incidents_are_told_and_go_on_while_one_reads() -> None:
     async with shown("channels") as (app, pilot, _):
         await press(app, pilot, "i")
-        assert "deepseek out; asked again in 12m00s" in screen(app)
+        assert "deepseek paused; retry in 12m00s" in screen(app)
         app.session.board.apply(CallSettled(seq=9, call=moved()))
         assert isinstance(app.screen, IncidentList)
         app.screen.draw()

@@ -46,7 +46,7 @@ async def test_a_call_of_nobody_says_what_to_do() -> None:
     owner.records = [call(1, token="")]
     async with shown("live", owner) as (app, pilot, _):
         await press(app, pilot, "W")
-        assert words(app) == ["its token is not known here: 8 runs the doctor, 2 shows the tokens"]
+        assert words(app) == ["Its token is unknown. Page 2 lists the tokens, page 8 runs the doctor."]
 
 
 async def test_what_the_server_refuses_is_shown() -> None:
@@ -64,7 +64,7 @@ async def test_what_the_server_refuses_is_shown() -> None:
 async def test_the_command_can_be_copied() -> None:
     async with shown("tokens") as (app, pilot, _):
         await press(app, pilot, "W", "Y")
-        assert words(app) == ["copied:\ntollkeeper why ci claude-sonnet-4-5"]
+        assert words(app) == ["Copied: \ntollkeeper why ci claude-sonnet-4-5"]
 
 
 def told(found: Why, width: int = 100) -> str:
