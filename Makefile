@@ -4,7 +4,7 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
-RULES := tests/test_documents.py tests/test_layers.py tests/test_mirror.py tests/test_sizes.py
+RULES := tests/test_documents.py tests/test_layers.py tests/test_mirror.py tests/test_sizes.py tests/test_wording.py
 
 # The newest Python of at least 3.11 that can make virtual environments; one that cannot is named in the error.
 PYTHON ?= $(shell \
@@ -27,7 +27,7 @@ run: $(VENV)/.stamp-run ## start tollkeeper (ARGS="..." for a command)
 test: $(VENV)/.stamp-dev ## run the tests (ARGS="..." for pytest)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
-check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes, documents
+check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes, documents, wording
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(if $(wildcard cli.py),,gateway tui tests)
@@ -45,8 +45,9 @@ format: $(VENV)/.stamp-dev ## format, and fix what ruff can fix
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-references: $(VENV)/.stamp-dev ## rewrite docs/reference from the code
+references: $(VENV)/.stamp-dev ## rewrite docs/reference from the code, shorten the wording backlog
 	@$(BIN)/python -m docs.generate
+	@$(BIN)/python -m tests.test_wording
 
 lock: $(BIN)/python ## pin the requirements of pyproject.toml (UPGRADE=--upgrade for newer ones)
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,12 +57,18 @@ def is_in(name: str, *packages: str) -> bool:
 
 def sources() -> list[Source]:
     """Every source file: `gateway`, `tui` and `cli.py`."""
-    return [*files_in("gateway"), *files_in("tui"), *(Source(path.relative_to(ROOT)) for path in ROOT.glob("cli.py"))]
+    return [*files_in("gateway"), *files_in("tui"), *(_source(path) for path in ROOT.glob("cli.py"))]
 
 
 def files_in(folder: str) -> list[Source]:
     """Every Python file below a folder of the root, in order."""
-    return [Source(path.relative_to(ROOT)) for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [_source(path) for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+@cache
+def _source(path: Path) -> Source:
+    """Each file is read and parsed once, however many rules look at it."""
+    return Source(path.relative_to(ROOT))
 
 
 def _imports(node: ast.AST, *, late: bool) -> Iterator[Import]:

@@ -1,0 +1,140 @@
+"""Plain English: phrases that a native engineer would not write, in documents and in the code.
+
+Documents have none. What the code still has is listed in ``wording_backlog.txt`` (texts that users may read) and
+counted in ``COMMENTS_LEFT`` (docstrings and comments). Both only shrink: ``make references`` removes from the backlog
+what is gone, and prints the counts.
+"""
+
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.house import ROOT, Source, sources
+
+PHRASES = {
+    r"(?<!there )\b(?:is|are|was|were) no (?!(?:longer|more|less|better|worse|different|need|other)\b)\w": "is not (a)",
+    r"\banew\b": "again",
+    r"\banswered for\b": "served",
+    r"\bas (?:it|they) comes?\b": "by default",
+    r"\bas it says\b": "as given",
+    r"\basks (?:more|less)\b": "charges more, less",
+    r"\b(?:be|is|was) had\b": "be read, fetched",
+    r"\bbesides\b": "also",
+    r"\bchooses? of\b": "select from",
+    r"\bdear(?:er|est)\b": "more expensive",
+    r"\bfor want of\b": "for lack of",
+    r"\bfurther (?:calls|names|headers|host|request)": "more, additional",
+    r"\bif nothing is\b": "by default",
+    r"\b(?:is|are|was) said\b": "is given, reported",
+    r"\b(?:is|are|was|were|be|been) told\b": "is reported; gets",
+    r"\bknobs?\b": "option",
+    r"\bmidst\b": "middle",
+    r"\bput beside\b": "compared with",
+    r"\b(?:rests|rested|resting)\b": "paused",
+    r"\bserved on\b": "stays in use",
+    r"\bspoken (?:here|to)\b": "supported",
+    r"\bst(?:ands?|ood) (?:in|there|beside|without|as|between)\b": "is in, is listed",
+    r"\btak(?:e|es|en)(?: \w+){0,2} back\b": "undo",
+    r"\btak(?:e|es|en|ing) (?:\w+ ){1,3}away\b": "remove",
+    r"\btaken over\b": "imported, used",
+    r"\btakes? over what\b": "imports",
+    r"\btells? of\b": "reports",
+    r"\bthe asked\b": "the requested",
+    r"' was made\b": "created",
+    r"\bwhat is usual\b": "the defaults",
+    r"\bwho (?:asks|waits)\b": "the caller; waiting calls",
+}
+"""Patterns, and what to write."""
+
+FINDER = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES), re.IGNORECASE)
+
+DOCUMENTS = ("README.md", "CHANGELOG.md", "CONVENTIONS.md", "Makefile", "pyproject.toml")
+
+BACKLOG = Path(__file__).with_name("wording_backlog.txt")
+
+COMMENTS_LEFT = {"gateway": 279, "tui": 4}
+"""Findings that docstrings and comments may still have, by folder."""
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+def test_documents_are_plain_english(path: str) -> None:
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    assert [f"{number}: {line}" for number, line in enumerate(lines, 1) if FINDER.search(line)] == [], advice()
+
+
+def test_no_new_text_has_these_phrases() -> None:
+    assert sorted(_texts_found() - _backlog()) == [], advice()
+
+
+def test_the_backlog_lists_only_what_is_left() -> None:
+    assert sorted(_backlog() - _texts_found()) == [], "run 'make references'"
+
+
+def test_comments_have_no_more_of_them() -> None:
+    found = _comments_found()
+    assert {name: count for name, count in found.items() if count > COMMENTS_LEFT.get(name, 0)} == {}, advice()
+
+
+def test_no_allowance_is_left_that_is_not_needed() -> None:
+    found = _comments_found()
+    assert {name: left for name, left in COMMENTS_LEFT.items() if not found[name]} == {}
+
+
+def advice() -> str:
+    """What to write instead."""
+    return "\n".join(f"{phrase}  ->  {better}" for phrase, better in PHRASES.items())
+
+
+def _backlog() -> set[str]:
+    return set(BACKLOG.read_text(encoding="utf-8").splitlines())
+
+
+@cache
+def _texts_found() -> set[str]:
+    return {text for source in sources() for text in _texts(source) if FINDER.search(text)}
+
+
+def _texts(source: Source) -> Iterator[str]:
+    """String literals, each on one line, with ``{}`` for what an f-string fills in, and the help of commands."""
+    nodes = list(ast.walk(source.tree))
+    skipped = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    skipped |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "{}" for part in node.values]
+            yield " ".join("".join(map(str, parts)).split())
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield " ".join(node.value.split())
+        elif isinstance(node, ast.FunctionDef) and _is_command(node):
+            yield " ".join((ast.get_docstring(node) or "").split())
+
+
+def _is_command(node: ast.FunctionDef) -> bool:
+    return any(re.search(r"\b(?:command|group)\(", ast.unparse(decorator)) for decorator in node.decorator_list)
+
+
+@cache
+def _comments_found() -> Counter[str]:
+    found: Counter[str] = Counter()
+    for source in sources():
+        docstrings = [node.value for node in ast.walk(source.tree) if isinstance(node, ast.Expr)]
+        texts = [str(node.value) for node in docstrings if isinstance(node, ast.Constant)]
+        texts += re.findall(r"(?:^|  )# .*$", source.text, re.MULTILINE)
+        found[source.path.parts[0]] += sum(len(FINDER.findall(" ".join(text.split()))) for text in texts)
+    return found
+
+
+def main() -> None:
+    """Take from the backlog what is gone from the code, and print what the comments have; nothing is added."""
+    BACKLOG.write_text("".join(f"{text}\n" for text in sorted(_backlog() & _texts_found())), encoding="utf-8")
+    sys.stdout.write(f"COMMENTS_LEFT = {dict(+_comments_found())}\n")
+
+
+if __name__ == "__main__":
+    main()
