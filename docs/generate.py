@@ -6,7 +6,7 @@ compares them with the files, so a change of a command, an error, a setting or a
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -18,7 +18,7 @@ from gateway.commands.exit_codes import MEANINGS
 from gateway.domain.errors import GatewayError
 from gateway.domain.settings import Settings
 from gateway.upstream.vendors import PRESETS
-from gateway.web.error_responses import body_of, retry_headers
+from gateway.web.error_responses import retry_headers
 from tui.actions import ACTIONS, KEY_NAMES, PAGES, Action
 from tui.widgets.help import FILTER, MOVES
 
@@ -186,12 +186,12 @@ def _example(row: ErrorRow) -> GatewayError:
 
 
 def _type(row: ErrorRow) -> str:
-    inner = body_of(_example(row))["error"]
-    return str(inner["type"]) if isinstance(inner, Mapping) else ""
+    return _example(row).http_type
 
 
 def _retry(row: ErrorRow) -> str:
-    advice = retry_headers(_example(row)).get("x-should-retry")
+    error = _example(row)
+    advice = retry_headers(error, error.http_status).get("x-should-retry")
     return {"true": "after `Retry-After`", "false": "no"}.get(str(advice), "")
 
 

@@ -204,7 +204,7 @@ def _pipeline(engine: Engine) -> Pipeline:
     attempts = Attempts(
         sender=engine.upstreams,
         adapter_of=adapter_of,
-        preparer=Preparer(adapter_of, engine.lessons, engine.worker),
+        preparer=Preparer(engine.lessons, engine.worker),
         health=engine.health,
         clock=engine.clock,
         progress=ProgressReporter(engine.bus, engine.store.books, engine.clock),

@@ -15,7 +15,7 @@ from tests.house import ROOT, Source, files_in
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
-PUBLIC = ("core", "domain", "store", "upstream", "v1", "web")
+PUBLIC = ("core", "domain", "inbound", "store", "upstream", "v1", "web")
 """Packages whose errors reach the clients of ``/v1``."""
 
 ONLY_FOR_THE_OWNER = {"bad_configuration", "conflict", "store_busy", "store_damaged", "store_too_new"}

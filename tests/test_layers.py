@@ -27,7 +27,7 @@ LIBRARIES = {
 }
 
 # These hold the values and the decisions: no clock, no chance, no files, no sockets ...
-PURE = ("gateway.domain", "gateway.upstream", "gateway.core")
+PURE = ("gateway.domain", "gateway.upstream", "gateway.inbound", "gateway.core")
 # ... except the few that act, each for its reason.
 EFFECTS = {
     "gateway.upstream.upstreams": "the way to the upstreams",

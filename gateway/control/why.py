@@ -12,7 +12,6 @@ from gateway.control.views import budget_views, price_view
 from gateway.core.admission import group_of
 from gateway.core.catalog import ModelEntry
 from gateway.core.channel_limits import ChannelTickets
-from gateway.core.chat_request import MAX_OUTPUT
 from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, needed
 from gateway.core.engine import Engine
 from gateway.core.ids import digest
@@ -28,6 +27,7 @@ from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
+from gateway.inbound.chat.request import MAX_OUTPUT
 
 PROMPT_TOKENS = 1000
 """Input tokens of the call that is thought of, if nothing else is said."""

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from gateway.core.chat_request import ChatRequest
 from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, result_names_bound, tool_calls_bound
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.units import Nanos
+from gateway.inbound.api import InboundRequest
 from gateway.upstream.dialects import model_limit, output_limit
 from gateway.upstream.output_limit import STANDARD_FIELDS
 from gateway.upstream.overrides import with_parameters
@@ -126,7 +126,11 @@ def with_limit(channel: Channel, served: Served, price: Price | None) -> Served:
 
 
 def need_of(
-    asked: ChatRequest, effects: ChannelEffects, price: Price | None, multiplier: int, recall: Recall = nothing_recalled
+    asked: InboundRequest,
+    effects: ChannelEffects,
+    price: Price | None,
+    multiplier: int,
+    recall: Recall = nothing_recalled,
 ) -> Need:
     """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read."""
     tokens = asked.input_bound + effects.added_input
@@ -181,7 +185,7 @@ def most_of(needs: Sequence[Need], prices: Sequence[Price | None], multiplier: i
     )
 
 
-def _output(asked: ChatRequest, effects: ChannelEffects) -> tuple[int, int, int]:
+def _output(asked: InboundRequest, effects: ChannelEffects) -> tuple[int, int, int]:
     """Output tokens of all choices: what the caps allow, what must be affordable, and what to hold for."""
     if asked.plain and effects.plain:
         cap = asked.output_cap

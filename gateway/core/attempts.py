@@ -202,21 +202,24 @@ class Attempts:
 
     async def _exchange(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         channel = route.channel
-        prepared = await self._preparer.prepare(call, order, route, self._clock.wall())
+        adapter = call.visit.api.adapter(channel.dialect, self._adapter_of(channel.dialect))
+        prepared = await self._preparer.prepare(call, adapter, order, route, self._clock.wall())
         call.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped
         call.lowered = prepared.lowered
         if not call.overhead_us:
             call.overhead_us = round((self._clock.mono() - call.visit.began) * 1_000_000)
         reply = await self._sender.send(channel, prepared, stream=order.stream)
         try:
-            return await self._read(call, order, channel, reply)
+            return await self._read(call, adapter, order, channel, reply)
         except BaseException:
             reply.abort()
             call.share.keep(0)
             raise
 
-    async def _read(self, call: Call, order: Order, channel: Channel, reply: Reply) -> Whole | AnswerStream:
-        adapter, screen = self._adapter_of(channel.dialect), self.redaction.screen(channel)
+    async def _read(
+        self, call: Call, adapter: Adapter, order: Order, channel: Channel, reply: Reply
+    ) -> Whole | AnswerStream:
+        screen = self.redaction.screen(channel)
         call.reply_headers = screen.headers(reply.headers)
         order = msgspec.structs.replace(order, screen=screen)
         if not 200 <= reply.status < 300:

@@ -12,7 +12,6 @@ import msgspec
 
 from gateway.core.allowance import Need
 from gateway.core.catalog import Catalog, Route
-from gateway.core.chat_request import ChatRequest
 from gateway.core.memory import AnswerShare
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Ticket
@@ -25,6 +24,7 @@ from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import NOTHING, Usage
+from gateway.inbound.api import InboundApi, InboundRequest
 from gateway.upstream.adapter import AnswerStream
 
 
@@ -65,9 +65,10 @@ class Client(Protocol):
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Who knocked and when."""
+    """Who asks, by which API, and when."""
 
     id: CallId
+    api: InboundApi
     key: str
     app: str
     retry: int
@@ -141,7 +142,7 @@ class Call:
     """What its answer takes of the memory of all, while it runs."""
 
     def __init__(
-        self, visit: Visit, asked: ChatRequest, client: Client, catalog: Catalog, token: Token, group: Group
+        self, visit: Visit, asked: InboundRequest, client: Client, catalog: Catalog, token: Token, group: Group
     ) -> None:
         self.visit = visit
         self.asked = asked
@@ -250,12 +251,11 @@ class Call:
         await self.client.begin({})
 
     def late_facts(self) -> bytes:
-        """What an early head left out, as SSE comments, which every client ignores; nothing if the head told it."""
+        """What an early head left out, as a comment that clients ignore; nothing if the head told it."""
         if not self.facts_due:
             return b""
         self.facts_due = False
-        lines = [f": {name}: {value}\n" for name, value in self.headers().items()]
-        return "".join([*lines, "\n"]).encode()
+        return self.visit.api.comment(self.headers())
 
     async def send(self, data: bytes, now: float) -> None:
         """Bytes for the client, the head before them; who looks after the call sees if they do not get through.

@@ -15,12 +15,12 @@ from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.channel_limits import ChannelLimits
-from gateway.core.json_body import Fields
 from gateway.core.retry import NextStep, RetryBudget, RetryState, instead
 from gateway.core.routing import Draw, RouteChoice, choose, easy
 from gateway.domain.errors import GatewayError, NoChannel, RateLimited, Unavailable
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId
+from gateway.inbound.json_body import Fields
 
 MOST = 10_000
 """Conversations that are remembered."""

@@ -14,7 +14,6 @@ from gateway.core.allowance import Need
 from gateway.core.auth import still, usable
 from gateway.core.call import Call, Visit
 from gateway.core.catalog import Catalog, ModelEntry, Route
-from gateway.core.chat_request import parse_chat_request
 from gateway.core.quota import Purse, plan_hold
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import Draw, RouteChoice
@@ -22,6 +21,8 @@ from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
 from gateway.domain.long_strings import Buffer
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, ChannelId, Millis
+from gateway.inbound.chat.api import CHAT
+from gateway.inbound.chat.request import parse_chat_request
 
 TICKETS = 240
 """Draws by which the chances of the channels are counted, if there are more tickets than that."""
@@ -156,7 +157,7 @@ def _call(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Call:
     body = {"model": wanted.model, "messages": [message], "max_tokens": wanted.max_tokens, "stream": wanted.stream}
     request = msgspec.structs.replace(parse_chat_request(msgspec.json.encode(body)), input_bound=wanted.prompt_tokens)
     token = still(wanted.token, catalog, now)
-    visit = Visit(id=CallId("req_why"), key="", app="", retry=0, ts=now, began=0.0)
+    visit = Visit(id=CallId("req_why"), api=CHAT, key="", app="", retry=0, ts=now, began=0.0)
     return Call(visit, request, _Nobody(), catalog, token, group_of(token, catalog))
 
 

@@ -25,9 +25,6 @@ from gateway.domain.price import cost, rates
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import Usage
 
-KEEP_ALIVE = b": keep-alive\n\n"
-"""An SSE comment: every client ignores it (``wire.md`` S3)."""
-
 
 class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
     """How long things may take, in seconds."""
@@ -35,7 +32,7 @@ class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
     first_event: float = 45.0
     """After this the head of a stream goes out without waiting for the upstream's first event."""
     keep_alive: float = 15.0
-    """Silence on a begun stream before a comment is sent."""
+    """Silence on a begun stream before a keep-alive is sent (``wire.md`` S3)."""
     stall: float = 30.0
     """How long one write may wait for a client that does not read."""
     tick: float = 1.0
@@ -123,7 +120,8 @@ class LiveCalls:
         try:
             if not call.client.begun:
                 await call.begin_early()
-            await call.client.write(KEEP_ALIVE)
+            if keep_alive := call.visit.api.keep_alive:
+                await call.client.write(keep_alive)
         except ConnectionError:
             call.end(Outcome.CLIENT_CLOSED)
 

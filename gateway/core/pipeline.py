@@ -24,10 +24,8 @@ from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, identify, still
 from gateway.core.call import Call, Client, Visit
 from gateway.core.catalog import Catalog
-from gateway.core.chat_request import parse_chat_request, parse_large_chat_request
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.core.large_body import LARGE
 from gateway.core.live_calls import BudgetExhausted, LiveCalls
 from gateway.core.memory import POCKET, AnswerMemory
 from gateway.core.preparation import Worker
@@ -42,9 +40,10 @@ from gateway.domain.money import number
 from gateway.domain.settings import Durability
 from gateway.domain.token import Token
 from gateway.domain.usage import UsageSource
+from gateway.inbound.api import LARGE, HttpRequest
 from gateway.store.books import Books
 from gateway.store.inflight import refusal
-from gateway.upstream.adapter import AnswerStream, Order, Whole
+from gateway.upstream.adapter import AnswerStream, Whole
 
 _log = logging.getLogger("tollkeeper")
 
@@ -92,20 +91,16 @@ class Pipeline:
         """Record a call that is turned away; the error learns how its token's limits stand."""
         if token is not None:
             error.readings = self._.limiter.readings(self._.catalog().binding(token, model))
-        self._refusals.note(visit, error, error.http_status, token, model)
+        self._refusals.note(visit, error, token, model)
 
-    async def run(self, visit: Visit, token: Token, body: bytes, client: Client) -> None:
+    async def run(self, visit: Visit, token: Token, received: HttpRequest, client: Client) -> None:
         """One call. Raises GatewayError while the client has no byte of an answer, later ends the stream with it."""
         model = ""
         try:
             if self.closed is not None:
                 raise self.closed
-            large = len(body) > LARGE
-            request = (
-                await _beside(self._.worker, client, partial(parse_large_chat_request, body))
-                if large
-                else parse_chat_request(body)
-            )
+            parse, large = visit.api.parse, len(received.body) > LARGE
+            request = await _beside(self._.worker, client, partial(parse, received)) if large else parse(received)
             model, catalog = request.model, self._.catalog()
             token = still(token, catalog, visit.ts)
             call = Call(visit, request, client, catalog, token, group_of(token, catalog))
@@ -176,8 +171,10 @@ class Pipeline:
     async def _good_answer(self, call: Call, admission: Admission, first: RouteChoice, ticket: Ticket) -> None:
         if not call.asked.stream:
             call.deadline = call.visit.began + admission.entry.total_s
+        visit = call.visit
+        order = visit.api.order(call.asked, visit.id, visit.ts)
         try:
-            got = await self._.attempts.answer(call, admission.entry, _order(call), first)
+            got = await self._.attempts.answer(call, admission.entry, order, first)
         except BudgetExhausted:
             await self._finish_broke(call, ticket)
             return
@@ -248,7 +245,7 @@ class Pipeline:
         if (stream := call.answer) is not None:
             call.finish, call.upstream_id, call.marks = stream.finish, stream.upstream_id, stream.marks
         gone = call.outcome is Outcome.CLIENT_CLOSED or call.error is None
-        status = GONE if gone or call.error is None else call.error.http_status
+        status = GONE if gone or call.error is None else call.visit.api.status(call.error)
         self._.bus.settled(self._settle(call, ticket, status))
 
     def _settle(self, call: Call, ticket: Ticket, status: int, *, soon: bool = False) -> Record:
@@ -328,19 +325,6 @@ async def _beside(worker: Worker, client: Client, work: Callable[[], Found]) -> 
     """What the work on a large request brings. Raises ConnectionResetError if the client leaves meanwhile."""
     with until_gone(client):
         return await worker.run(work)
-
-
-def _order(call: Call) -> Order:
-    return Order(
-        fields=call.asked.fields,
-        body=call.asked.body,
-        long=call.asked.long,
-        model=call.asked.model,
-        stream=call.asked.stream,
-        include_usage=call.asked.include_usage,
-        answer_id="chatcmpl-" + call.visit.id[-24:],
-        created=call.visit.ts // 1000,
-    )
 
 
 def _plain_headers(call: Call, record: Record) -> dict[str, str]:

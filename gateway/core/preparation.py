@@ -18,11 +18,11 @@ import msgspec
 from gateway.core.allowance import affordable_output
 from gateway.core.call import Call
 from gateway.core.catalog import Route
-from gateway.core.json_body import unmask
-from gateway.core.large_body import unmasked
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
+from gateway.inbound.json_body import unmask
+from gateway.inbound.large_body import unmasked
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Adapter, Failure, Learned, Order, Prepared
 from gateway.upstream.learned_params import LearnedParams
@@ -57,8 +57,7 @@ def share_fairly() -> None:
 class Preparer:
     """Prepares requests for channels."""
 
-    def __init__(self, adapter_of: Callable[[Dialect], Adapter], lessons: LearnedParams, worker: Worker) -> None:
-        self._adapter_of = adapter_of
+    def __init__(self, lessons: LearnedParams, worker: Worker) -> None:
         self._lessons = lessons
         self._worker = worker
 
@@ -72,10 +71,9 @@ class Preparer:
         """The result of work that takes the longer the larger the call's request is."""
         return await self._worker.run(work) if call.asked.large else work()
 
-    async def prepare(self, call: Call, order: Order, route: Route, now: Millis) -> Prepared:
+    async def prepare(self, call: Call, adapter: Adapter, order: Order, route: Route, now: Millis) -> Prepared:
         """The request as this channel wants it. Raises AttemptFailed or BadRequest if it cannot be put so."""
         channel, mask = route.channel, call.asked.mask
-        adapter = self._adapter_of(channel.dialect)
         learned = self._lessons.of(channel.id, route.served, now)
         budget = affordable_output(call.need, call.held, call.held_tokens, call.price, call.group.multiplier)
         if budget is not None:

@@ -55,7 +55,7 @@ class Refusals:
         self._models: set[str] = set()
         self._apps: set[str] = set()
 
-    def note(self, visit: Visit, error: GatewayError, status: int, token: Token | None, model: str) -> None:
+    def note(self, visit: Visit, error: GatewayError, token: Token | None, model: str) -> None:
         """Record a refusal; it costs nothing and holds nothing."""
         now = self._clock.mono()
         who = token.id if token is not None else ""
@@ -74,7 +74,7 @@ class Refusals:
             group=token.group if token is not None else "",
             model=_known(self._models, name) if error.code == "model_not_found" else name,
             app=_known(self._apps, visit.app),
-            status=status,
+            status=visit.api.status(error),
             outcome=Outcome.REFUSED,
             code=error.code,
             error=plain(error.record_message, ERROR_TEXT),

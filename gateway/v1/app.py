@@ -1,6 +1,6 @@
-"""The /v1 surface: which path leads where, and every failure turned into the one error object.
+"""The public surface: which path leads where. Every failure becomes an error as the path's API has them.
 
-There are four paths and no framework of routes: the surface is small on purpose and its dispatch is on the hot path.
+There is no framework of routes: the paths are few, and finding one is on the hot path.
 """
 
 import logging
@@ -13,8 +13,10 @@ from gateway.core.engine import Engine
 from gateway.core.ids import new_call_id
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound
 from gateway.domain.text import plain
+from gateway.inbound.api import InboundApi
+from gateway.inbound.chat.api import CHAT
 from gateway.v1 import health, models
-from gateway.v1.chat import chat
+from gateway.v1.call import answer_call
 from gateway.web import error_responses
 from gateway.web.auth_throttle import AuthThrottle
 from gateway.web.origins import check_host, check_origin, preflight, readable_by
@@ -23,10 +25,11 @@ from gateway.web.response import Response
 
 _log = logging.getLogger("tollkeeper")
 
-CHAT = "/v1/chat/completions"
+APIS: dict[str, InboundApi] = {"/v1/chat/completions": CHAT}
+"""The API of each path to which calls are posted. Requests for other paths are answered as ``CHAT`` does."""
 MODELS = "/v1/models"
 HEALTH = frozenset({"/health", "/v1/health"})
-EXISTING = "GET /v1/models, GET /v1/models/{id}, POST /v1/chat/completions, GET /v1/health"
+EXISTING = ", ".join(["GET /v1/models", "GET /v1/models/{id}", *(f"POST {path}" for path in APIS), "GET /v1/health"])
 
 
 class Surface:
@@ -43,7 +46,9 @@ class Surface:
         """Every request of the public port."""
         engine = self._engine
         began, ts = engine.clock.mono(), engine.clock.wall()
-        call = new_call_id(ts)
+        call, path = new_call_id(ts), request.path
+        posted = APIS.get(path)
+        api = posted or CHAT
         try:
             check_head(request)
             headers, settings = request.headers, engine.catalog.registry.settings
@@ -51,27 +56,29 @@ class Surface:
             check_origin(headers.get("Origin"), settings.origins)
             visit = Visit(
                 id=call,
-                key=self._key(request) if request.path.startswith(("/v1/chat", MODELS)) else "",
+                api=api,
+                key=self._key(request) if posted is not None or path.startswith(MODELS) else "",
                 app=_app(headers.get("User-Agent", "")),
                 retry=_retry(headers.get("x-stainless-retry-count", "0")),
                 ts=ts,
                 began=began,
             )
-            if request.path == CHAT and request.method == "POST":
-                response = await chat(engine, request, visit)
+            if posted is not None and request.method == "POST":
+                response = await answer_call(engine, request, visit)
             else:
                 response = self._other(request, visit)
         except GatewayError as error:
             if isinstance(error, InvalidToken):
                 self._throttle.failed(request.remote or "")
-            response = _failed(error, call)
+            response = _failed(error, call, api)
         except ConnectionError:
             raise
         except Exception as error:  # noqa: BLE001 - the outermost frame of a request: nobody may see a traceback
             _log.exception("request %s failed by a bug", call, exc_info=error)
-            response = _failed(InternalError(f"the gateway failed by a bug of its own; the call is {call}"), call)
+            response = _failed(InternalError(f"the gateway failed by a bug of its own; the call is {call}"), call, api)
         if isinstance(response, Response) and not response.sent:
-            response.headers["x-request-id"] = call
+            for name in api.id_headers:
+                response.headers[name] = call
             if origins := engine.catalog.registry.settings.origins:
                 _allow_origin(request, response, origins)
         return response
@@ -86,7 +93,7 @@ class Surface:
         if method == "OPTIONS" and "Origin" in request.headers:
             wanted = request.headers.get("Access-Control-Request-Headers", "")
             return Response(status=204, headers=preflight(wanted))
-        if path == CHAT:
+        if path in APIS:
             _method(method, "POST")
         if path == MODELS or (path.startswith(MODELS + "/") and path != MODELS + "/"):
             _method(method, "GET")
@@ -120,8 +127,8 @@ def _allow_origin(request: web.BaseRequest, response: Response, origins: tuple[s
         response.headers.update(readable_by(origin))
 
 
-def _failed(error: GatewayError, call: str) -> Response:
-    status, headers, body = error_responses.answer(error, call)
+def _failed(error: GatewayError, call: str, api: InboundApi) -> Response:
+    status, headers, body = error_responses.answer(error, call, api)
     response = Response(body, status=status, headers=headers)
     if status in (408, 413, 417) or error.code == "out_of_memory":
         response.keep_alive = False

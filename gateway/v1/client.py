@@ -1,4 +1,4 @@
-"""Client: who waits for an answer, as the pipeline sees it, on an aiohttp connection."""
+"""HttpClient: the client of a call as the pipeline sees it, on an aiohttp connection."""
 
 from collections.abc import Callable, Sized
 
@@ -6,13 +6,13 @@ from aiohttp import web
 
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import CallId
+from gateway.inbound.api import InboundApi
 from gateway.web import error_responses
 from gateway.web.connection import Connection
 from gateway.web.origins import readable_by
 from gateway.web.response import Response
 
 STREAM_HEADERS = {
-    "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache",
     "X-Accel-Buffering": "no",
     "Server": "tollkeeper",
@@ -23,10 +23,11 @@ STREAM_HEADERS = {
 class HttpClient:
     """One request's answering side."""
 
-    def __init__(self, request: web.BaseRequest, call: CallId, calls: Sized = ()) -> None:
-        """``calls`` are those that run now: a lonely one's answer is sent without delay."""
+    def __init__(self, request: web.BaseRequest, call: CallId, api: InboundApi, calls: Sized = ()) -> None:
+        """``calls`` are those that run now: the answer of a single one is sent without delay."""
         self._request = request
         self._call = call
+        self._api = api
         self._calls = calls
         self.response: web.StreamResponse | Response | None = None
         """The answer: that of a stream once it has begun."""
@@ -46,7 +47,9 @@ class HttpClient:
         if self.begun:
             return
         self.begun = True
-        response = web.StreamResponse(headers={**self._headers(headers), **STREAM_HEADERS})
+        response = web.StreamResponse(
+            headers={**self._headers(headers), "Content-Type": self._api.stream_type, **STREAM_HEADERS}
+        )
         if self._request.version < (1, 1):
             response.force_close()  # without chunks its end is that of the connection
         self.response = response
@@ -79,13 +82,13 @@ class HttpClient:
     def withhold(self, error: GatewayError) -> None:
         """Send an error in place of the answer that was to go out in the loop's next turn."""
         if isinstance(self.response, Response):
-            status, headers, body = error_responses.answer(error, self._call)
+            status, headers, body = error_responses.answer(error, self._call, self._api)
             self.response.replace(self._request, body, status=status, headers=self._headers(headers))
 
     async def fail(self, error: GatewayError, before: bytes = b"") -> None:
         """The error event that ends a broken stream."""
         try:
-            await self.write(before + error_responses.event(error, self._call))
+            await self.write(before + self._api.error_event(error, self._call))
         except ConnectionError:
             self.gone = True
 
@@ -101,7 +104,8 @@ class HttpClient:
             self._request.protocol.on_lost = None
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
-        headers["x-request-id"] = self._call
+        for name in self._api.id_headers:
+            headers[name] = self._call
         origin = self._request.headers.get("Origin")  # it is a listed one, or the request had been refused
         return headers if origin is None else {**headers, **readable_by(origin)}
 

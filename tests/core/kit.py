@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from gateway.core.catalog import Catalog, Route
-from gateway.core.chat_request import ChatRequest, parse_chat_request
 from gateway.core.group_policy import Rank
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, Dialect, Served
@@ -14,6 +13,8 @@ from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
+from gateway.inbound.api import InboundRequest
+from gateway.inbound.chat.request import parse_chat_request
 
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 PRICE = Price(model="m", input=Nanos(2_500_000_000), output=Nanos(10_000_000_000))
@@ -68,5 +69,5 @@ def body(model: str = "m", **fields: Any) -> bytes:
     return json.dumps({"model": model, "messages": MESSAGES, **fields}).encode()
 
 
-def ask(model: str = "m", **fields: Any) -> ChatRequest:
+def ask(model: str = "m", **fields: Any) -> InboundRequest:
     return parse_chat_request(body(model, **fields))

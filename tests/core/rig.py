@@ -35,6 +35,8 @@ from gateway.domain.group import Group
 from gateway.domain.registry import Change, Entity, Table
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, Millis, Nanos
+from gateway.inbound.api import HttpRequest
+from gateway.inbound.chat.api import CHAT
 from gateway.store.store import Store
 from gateway.store.verify import verify
 from gateway.upstream import dialects
@@ -92,7 +94,7 @@ class Rig:
         return Attempts(
             sender=self.upstreams,
             adapter_of=adapter_of,
-            preparer=Preparer(adapter_of, LearnedParams(), self.worker),
+            preparer=Preparer(LearnedParams(), self.worker),
             health=self.health,
             clock=clock,
             progress=ProgressReporter(self.bus, self.books, clock),
@@ -141,9 +143,9 @@ class Rig:
     async def run(self, body: bytes, client: FakeClient | None = None) -> Answered:
         clock = self.watch.clock
         now = clock.wall()
-        visit = Visit(id=new_call_id(now), key="", app="test", retry=0, ts=now, began=clock.mono())
+        visit = Visit(id=new_call_id(now), api=CHAT, key="", app="test", retry=0, ts=now, began=clock.mono())
         client = client or self.client
-        await self.pipeline.run(visit, self.token, body, client)
+        await self.pipeline.run(visit, self.token, HttpRequest(body=body, target="/", headers={}), client)
         return client.whole
 
     def start(self, model: str = "m", **fields: Any) -> "asyncio.Task[Answered]":

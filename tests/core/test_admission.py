@@ -16,6 +16,7 @@ from gateway.domain.limits import Budget, Limits, Window, window_end, window_sta
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos
+from gateway.inbound.chat.api import CHAT
 from tests.core import kit
 from tests.core.clocks import NOON, Mono
 from tests.core.ends import FakeClient
@@ -23,7 +24,7 @@ from tests.core.test_quota import Amount, Purse
 
 
 def call_of(token: Token, catalog: Catalog, model: str = "m", **fields: Any) -> Call:
-    visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=0.0)
+    visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     return Call(visit, kit.ask(model, **fields), FakeClient(), catalog, token, group_of(token, catalog))
 
 

@@ -8,6 +8,7 @@ from gateway.core.call import Call, Visit
 from gateway.domain.call import Outcome
 from gateway.domain.group import Group
 from gateway.domain.units import CallId, Nanos
+from gateway.inbound.chat.api import CHAT
 from gateway.upstream.redaction.answers import NO_SCREEN
 from tests.core import kit
 from tests.core.clocks import NOON
@@ -15,7 +16,7 @@ from tests.core.ends import FakeClient
 
 
 def call(*, stream: bool = False) -> Call:
-    visit = Visit(id=CallId("req_1"), key="", app="curl", retry=0, ts=NOON, began=100.0)
+    visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="curl", retry=0, ts=NOON, began=100.0)
     return Call(visit, kit.ask(stream=stream), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
 
 

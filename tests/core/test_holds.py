@@ -27,6 +27,7 @@ from gateway.domain.price import Price, Tier
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
 from gateway.domain.usage import UsageSource
+from gateway.inbound.chat.api import CHAT
 from gateway.upstream import dialects
 from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.learned_params import LearnedParams
@@ -142,7 +143,7 @@ class StorelessGateway(GenerousUpstream):
         self.attempts = Attempts(
             sender=self.upstreams,
             adapter_of=adapter_of,
-            preparer=Preparer(adapter_of, LearnedParams(), Worker()),
+            preparer=Preparer(LearnedParams(), Worker()),
             health=health,
             clock=clock,
             progress=NoProgress(),
@@ -163,7 +164,7 @@ class StorelessGateway(GenerousUpstream):
 
         ``left``: percent of the money and of the tokens that are there between the least that the call needs, and all.
         """
-        visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=self.clock.mono())
+        visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
         asked = kit.ask(**request)
         token = kit.token()
         call = Call(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog))

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.core.chat_request import ChatRequest, parse_large_chat_request
-from gateway.core.large_body import LARGE
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import BadRequest, NotFound, Unavailable, UpstreamError
+from gateway.inbound.api import LARGE, InboundRequest
+from gateway.inbound.chat.request import parse_large_chat_request
 from gateway.upstream.http.connection import Heads, target_of
 from tests.core.ends import FakeReply, error_body, whole
 from tests.core.rig import Rig
@@ -151,11 +151,11 @@ async def test_a_gateway_that_stops_meanwhile_takes_it_no_more(up: Rig) -> None:
 async def test_an_ordinary_body_is_read_at_once(up: Rig, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
-    def seen(data: bytes) -> ChatRequest:
+    def seen(data: bytes) -> InboundRequest:
         read.append(len(data))
         return parse_large_chat_request(data)
 
-    monkeypatch.setattr("gateway.core.pipeline.parse_large_chat_request", seen)
+    monkeypatch.setattr("gateway.inbound.chat.api.parse_large_chat_request", seen)
     up.channel()
     data = body(b'"' + b"x" * (size - len(body(b'""'))) + b'"')
     await up.run(data)

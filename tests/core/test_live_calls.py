@@ -6,7 +6,7 @@ import pytest
 
 from gateway.core.call import Call, Visit
 from gateway.core.event_bus import EventBus, ProgressNotice
-from gateway.core.live_calls import GAP_S, KEEP_ALIVE, BudgetExhausted, CallDeadlines, ProgressReporter
+from gateway.core.live_calls import GAP_S, BudgetExhausted, CallDeadlines, ProgressReporter
 from gateway.domain.account import Account
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import UpstreamError
@@ -15,6 +15,7 @@ from gateway.domain.limits import Budget
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, CallId, Nanos
+from gateway.inbound.chat.api import CHAT
 from gateway.upstream.adapter import Order
 from gateway.upstream.dialects import adapter
 from tests.core import kit
@@ -54,7 +55,7 @@ async def test_a_silent_stream_breathes(up: Rig, gate: asyncio.Event) -> None:
     await until(lambda: up.client.body)
     for count in (1, 2, 3):
         await up.pass_time(QUICK.keep_alive)
-        assert up.client.body.count(KEEP_ALIVE) == count
+        assert up.client.body.count(CHAT.keep_alive) == count
     gate.set()
     await task
     assert up.client.body.endswith(DONE)
@@ -64,7 +65,7 @@ async def test_a_stream_that_talks_does_not_breathe(up: Rig, gate: asyncio.Event
     task = up.start(stream=True)
     await until(lambda: up.client.body)
     await up.pass_time(QUICK.keep_alive - 0.1)
-    assert KEEP_ALIVE not in up.client.body
+    assert CHAT.keep_alive not in up.client.body
     gate.set()
     await task
 
@@ -89,7 +90,7 @@ async def test_the_head_goes_out_if_the_first_event_is_late(rig: Rig, gate: asyn
     await rig.pass_time(QUICK.first_event - 0.1)
     assert not rig.client.begun
     await rig.pass_time(0.1)
-    assert (rig.client.body, len(rig.client.heads)) == (KEEP_ALIVE, 1)
+    assert (rig.client.body, len(rig.client.heads)) == (CHAT.keep_alive, 1)
     gate.set()
     await task
     assert len(rig.client.heads) == 1
@@ -178,7 +179,7 @@ def facts_in(body: bytes) -> dict[str, str]:
 
 async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
     """Its answer is on its way elsewhere: two heads would tear the connection."""
-    visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=0.0)
+    visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     call = Call(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
     call.settled = True
     await rig.live._breathe(call)  # noqa: SLF001 - the moment cannot be had from outside
@@ -324,7 +325,7 @@ class Desk:
         self.bus = EventBus(self.watch.clock.mono)
         self.books = Books(available)
         self.teller = ProgressReporter(self.bus, self.books, self.watch.clock)
-        visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=self.watch.clock.mono())
+        visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.watch.clock.mono())
         catalog = kit.catalog(account=account)
         asked = kit.ask(stream=True)
         self.call = Call(visit, asked, FakeClient(), catalog, token or kit.token(), Group(name="home"))

@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.core.allowance import effects_of, need_of
-from gateway.core.chat_request import ChatRequest, parse_chat_request, parse_large_chat_request
-from gateway.core.json_body import unmask
-from gateway.core.large_body import read_large
 from gateway.core.preparation import Worker, prepare_large
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.estimate import prompt_bound, prompt_tokens
 from gateway.domain.long_strings import HEAD, TAIL
 from gateway.domain.units import MILLION
+from gateway.inbound.api import InboundRequest
+from gateway.inbound.chat.request import parse_chat_request, parse_large_chat_request
+from gateway.inbound.json_body import unmask
+from gateway.inbound.large_body import read_large
 from gateway.upstream import dialects
 from gateway.upstream.adapter import AttemptFailed, Learned, Order
 from gateway.upstream.output_limit import STANDARD_FIELDS
@@ -132,13 +133,13 @@ CHANNELS = [
 ]
 
 
-def order_of(request: ChatRequest) -> Order:
+def order_of(request: InboundRequest) -> Order:
     return Order(
         fields=request.fields, body=request.body, model="m", stream=request.stream, long=request.long, created=1
     )
 
 
-def large(body: bytes) -> ChatRequest:
+def large(body: bytes) -> InboundRequest:
     """What ``asked_large`` makes of it, with long strings that are not so long."""
     read = read_large(body, long=LONG, step=100)
     small = parse_chat_request(body)
@@ -146,7 +147,7 @@ def large(body: bytes) -> ChatRequest:
     return msgspec.structs.replace(small, prompt=prompt_tokens(read.fields, read.long), **fields)
 
 
-def sent(request: ChatRequest, channel: Channel) -> object:
+def sent(request: InboundRequest, channel: Channel) -> object:
     """What goes out, or the error."""
     order, route = order_of(request), kit.route(channel.name)
     route = msgspec.structs.replace(route, channel=channel, served=channel.models[0])

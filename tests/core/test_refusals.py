@@ -9,6 +9,7 @@ from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError, InvalidToken, NotFound, RateLimited
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
+from gateway.inbound.chat.api import CHAT
 from tests.core import kit
 from tests.core.clocks import NOON, Watch
 
@@ -25,8 +26,10 @@ class Desk:
     def refuse(
         self, error: GatewayError | None = None, token: Token | None = None, model: str = "m", app: str = "curl"
     ) -> None:
-        visit = Visit(id=CallId("req_1"), key="sk", app=app, retry=2, ts=NOON, began=self.watch.clock.mono() - 0.25)
-        self.refusals.note(visit, error or RateLimited("too fast"), 429, token, model)
+        visit = Visit(
+            id=CallId("req_1"), api=CHAT, key="sk", app=app, retry=2, ts=NOON, began=self.watch.clock.mono() - 0.25
+        )
+        self.refusals.note(visit, error or RateLimited("too fast"), token, model)
 
 
 @pytest.fixture

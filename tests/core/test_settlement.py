@@ -16,6 +16,7 @@ from gateway.domain.group import Group
 from gateway.domain.price import Price, Rates, Tier
 from gateway.domain.units import MILLION, CallId, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource
+from gateway.inbound.chat.api import CHAT
 from gateway.upstream.adapter import AnswerStream, Order, Whole
 from gateway.upstream.dialects import adapter
 from gateway.upstream.output_counter import OutputCounter
@@ -29,7 +30,7 @@ REPORTED = Usage(input=9, output=12, source=UsageSource.REPORTED)
 
 
 def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Call:
-    visit = Visit(id=CallId("req_1"), key="", app="", retry=0, ts=NOON, began=0.0)
+    visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     asked = kit.ask(messages=[{"role": "user", "content": prompt}], **fields)
     made = Call(visit, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
     made.take_route(kit.route(channel.name), "", 1)
@@ -148,7 +149,7 @@ def test_no_estimate_of_a_prompt_is_above_what_was_held_for_it() -> None:
 
 def settled_call(**fields: object) -> Call:
     """A call that began at second 100."""
-    visit = Visit(id=CallId("req_1"), key="secret", app="curl", retry=1, ts=NOON, began=100.0)
+    visit = Visit(id=CallId("req_1"), api=CHAT, key="secret", app="curl", retry=1, ts=NOON, began=100.0)
     made = Call(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
     made.price = kit.PRICE
     for name, value in fields.items():

@@ -10,6 +10,7 @@ from aiohttp import web
 from gateway.core.call import Call
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId
+from gateway.inbound.chat.api import CHAT
 from gateway.v1.client import HttpClient
 from gateway.web.response import Response
 from tests.fakes.client import Answer, read_answer
@@ -25,7 +26,7 @@ async def acted(act: Act, line: str = "GET / HTTP/1.1", **headers: str) -> Answe
     """What a client gets that is answered like this."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse | Response:
-        client = HttpClient(request, CallId("req_1"))
+        client = HttpClient(request, CallId("req_1"), CHAT)
         await act(client)
         client.leave()
         assert client.response is not None
@@ -79,7 +80,7 @@ async def test_a_whole_answer_is_sent_at_once_and_once() -> None:
 )
 async def test_only_who_is_not_alone_and_stays_waits_a_turn(calls: int, version: str, wish: str, patient: bool) -> None:
     async def handle(request: web.BaseRequest) -> Response:
-        return Response(str(HttpClient(request, CallId("req_1"), range(calls)).patient).encode())
+        return Response(str(HttpClient(request, CallId("req_1"), CHAT, range(calls)).patient).encode())
 
     async with opened(handle) as (visitor, _):
         connection = f"connection: {wish}\r\n" if wish else ""
@@ -91,7 +92,7 @@ async def test_a_whole_answer_to_nobody_is_no_error() -> None:
     gone = asyncio.Event()
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse | Response:
-        client = HttpClient(request, CallId("req_1"))
+        client = HttpClient(request, CallId("req_1"), CHAT)
         client.cut()
         client.answer({}, (b"{}",))
         assert client.gone
@@ -165,7 +166,7 @@ class Left:
         self.found: list[str] = []
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        client = HttpClient(request, CallId("req_1"))
+        client = HttpClient(request, CallId("req_1"), CHAT)
         client.on_gone = self.told.set
         await client.begin({})
         self.ready.set()
@@ -197,7 +198,7 @@ async def test_after_its_answer_nobody_is_told() -> None:
     told: list[bool] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        client = HttpClient(request, CallId("req_1"))
+        client = HttpClient(request, CallId("req_1"), CHAT)
         client.on_gone = lambda: told.append(True)
         client.leave()
         return web.Response(body=b"{}")
@@ -213,7 +214,7 @@ async def test_after_its_answer_nobody_is_told() -> None:
 
 async def test_a_connection_can_be_cut() -> None:
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        client = HttpClient(request, CallId("req_1"))
+        client = HttpClient(request, CallId("req_1"), CHAT)
         await client.begin({})
         client.cut()
         raise ConnectionResetError

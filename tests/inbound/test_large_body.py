@@ -7,11 +7,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.core.json_body import fields_of, unmask
-from gateway.core.large_body import LARGE, LONG, LargeBody, read_large, slices
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import HEAD, TAIL
-from tests.core.test_json_body import SURROGATES, TEXT, VALUES
+from gateway.inbound.api import LARGE
+from gateway.inbound.json_body import fields_of, unmask
+from gateway.inbound.large_body import LONG, LargeBody, read_large, slices
+from tests.inbound.test_json_body import SURROGATES, TEXT, VALUES
 
 PIECES = st.sampled_from(
     ["\\", '"', "\n", "\t", "é", "你", "😀", "\x7f", "\ue000", "a", "word ", "{[,:]}", "\ud800", "\udc00", "/", "\x00"]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.core.json_body import MAX_BARE, MAX_DEPTH, MAX_FIELDS, MAX_STRUCTURE, fields_of, unmask
 from gateway.domain.errors import BadRequest, GatewayError
+from gateway.inbound.json_body import MAX_BARE, MAX_DEPTH, MAX_FIELDS, MAX_STRUCTURE, fields_of, unmask
 
 NASTY = st.text(alphabet='"\\u/bnded8D09aE{}[]:, \x7f\u2028é😀', max_size=30)
 TEXT = st.one_of(NASTY, st.text(max_size=20))

@@ -1,4 +1,4 @@
-"""Large body: a request of megabytes, checked as ``body`` checks a small one, and made brief (see ``long_strings``).
+"""Reads a request of megabytes: checked as ``json_body`` checks a small one, and made brief (see ``long_strings``).
 
 This runs in a thread beside the event loop, and one call into C holds up both. So whatever looks at the whole body does
 it slice by slice; the JSON decoder, which cannot, gets the brief text.
@@ -10,14 +10,12 @@ from itertools import accumulate
 
 import msgspec
 
-from gateway.core import json_body as small
-from gateway.core.json_body import BLANKS, Fields
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import HEAD, TAIL, LongStrings, holds, mark_of
+from gateway.inbound import json_body as small
+from gateway.inbound.json_body import BLANKS, Fields
 from gateway.upstream.translate.conversation import BLANK_LIMIT
 
-LARGE = 256 << 10
-"""Bytes of a body that is read here."""
 LONG = 4 << 10
 """Bytes of a string that is shortened."""
 SLICE = 128 << 10

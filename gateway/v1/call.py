@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions, plain and streamed."""
+"""One call of any inbound API, plain or streamed: the path decides which (``v1.app.APIS``)."""
 
 from aiohttp import web
 
@@ -6,12 +6,13 @@ from gateway.core.call import Visit
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
 from gateway.domain.errors import GatewayError, InternalError
+from gateway.inbound.api import HttpRequest
 from gateway.v1.client import HttpClient
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
 
 
-async def chat(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.StreamResponse | Response:
+async def answer_call(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.StreamResponse | Response:
     """Run one call. Raises GatewayError while nothing has been sent."""
     pipeline = engine.pipeline
     token = pipeline.identify(visit)
@@ -23,9 +24,10 @@ async def chat(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.St
         except GatewayError as error:
             pipeline.refuse(visit, error, token)
             raise
-        client = HttpClient(request, visit.id, engine.live)
+        client = HttpClient(request, visit.id, visit.api, engine.live)
         try:
-            await pipeline.run(visit, token, body, client)
+            received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
+            await pipeline.run(visit, token, received, client)
         finally:
             client.leave()
         response = client.response

@@ -1,4 +1,4 @@
-"""A chat completion request, with just the fields the gateway itself reads checked and decoded.
+"""Parses a chat completion request: only the fields that the gateway itself reads are checked and decoded.
 
 Everything else is the upstream's business and stays as it was sent (``wire.md`` R2, R3).
 """
@@ -9,47 +9,18 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from gateway.core.json_body import Fields, fields_of
-from gateway.core.large_body import read_large
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import prompt_bound, prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
+from gateway.inbound.api import InboundRequest
+from gateway.inbound.json_body import Fields, fields_of
+from gateway.inbound.large_body import read_large
 from gateway.upstream.output_limit import CAPS, MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS
 
 MAX_MODEL = 256
 """Characters of a model name."""
 MAX_OUTPUT = MOST_TOKENS
 MAX_CHOICES = MOST_CHOICES
-
-
-class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a client asked for."""
-
-    body: bytes
-    """The whole object as sent; empty if it needs care and only ``fields`` are to be used."""
-    fields: Fields
-    """The request's top level, values as sent."""
-    mask: bytes
-    """Digit that lone surrogates were masked with; empty: there were none (``body.unmask``)."""
-    model: str
-    stream: bool
-    include_usage: bool
-    choices: int
-    output_cap: int | None
-    """The client's own limit of output tokens per choice; of two the newer name's."""
-    plain: bool
-    """``output_cap`` and ``choices`` say all about the output's length: nothing else that may bear on it is there."""
-    input_bound: int
-    """Upper estimate of the input tokens, for the hold."""
-    long: LongStrings = NOTHING_LONG
-    """What is missing in ``fields``, if the request is large; ``body`` is whole."""
-    prompt: int | None = None
-    """Estimate of the input tokens, if that was made already: of a large request, for it takes a while."""
-
-    @property
-    def large(self) -> bool:
-        """Whether it takes a while to work on it: not in the event loop's thread."""
-        return self.prompt is not None
 
 
 class _ChatMessage(msgspec.Struct, gc=False):
@@ -94,24 +65,24 @@ _LIST = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _NUMBER = msgspec.json.Decoder(float | None)
 
 
-def parse_chat_request(body: bytes) -> ChatRequest:
+def parse_chat_request(body: bytes) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    return _asked(body, *fields_of(body))
+    return _request(body, *fields_of(body))
 
 
-def parse_large_chat_request(body: bytes) -> ChatRequest:
-    """The same for a body that is ``LARGE``. It takes its time: not for the event loop's thread."""
+def parse_large_chat_request(body: bytes) -> InboundRequest:
+    """The same for a body of more than ``LARGE`` bytes. It takes a while: not for the event loop's thread."""
     read = read_large(body)
-    found = _asked(read.brief, read.fields, read.mask, read.long)
+    request = _request(read.brief, read.fields, read.mask, read.long)
     return msgspec.structs.replace(
-        found,
-        body=body if found.body else b"",
+        request,
+        body=body if request.body else b"",
         long=read.long,
         prompt=prompt_tokens(read.fields, read.long),
     )
 
 
-def _asked(body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHING_LONG) -> ChatRequest:
+def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHING_LONG) -> InboundRequest:
     try:
         found = None if mask else _REGULAR.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -119,7 +90,7 @@ def _asked(body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHING
     if found is None or (found.stream_options is not None and not found.stream):
         return _careful(fields, mask, long)
     others = () if STANDARD_FIELDS.issuperset(fields) else fields.keys() - STANDARD_FIELDS
-    return ChatRequest(
+    return InboundRequest(
         body=body,
         fields=fields,
         mask=b"",
@@ -133,7 +104,7 @@ def _asked(body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHING
     )
 
 
-def _careful(fields: Fields, mask: bytes, long: LongStrings) -> ChatRequest:
+def _careful(fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
     """Field by field, so that the error names the one at fault; what one decode refuses may be good yet."""
     model = _model(fields)
     _messages(fields)
@@ -147,7 +118,7 @@ def _careful(fields: Fields, mask: bytes, long: LongStrings) -> ChatRequest:
         _read(fields, name, _NUMBER, "a number or null")
     caps = [_number(fields, name, MAX_OUTPUT) for name in CAPS]
     others = () if STANDARD_FIELDS.issuperset(fields) else fields.keys() - STANDARD_FIELDS
-    return ChatRequest(
+    return InboundRequest(
         body=b"",
         fields=fields,
         mask=mask,

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from gateway.core.chat_request import MAX_CHOICES, MAX_MODEL, MAX_OUTPUT, ChatRequest, parse_chat_request
 from gateway.domain.errors import BadRequest
+from gateway.inbound.api import InboundRequest
+from gateway.inbound.chat.request import MAX_CHOICES, MAX_MODEL, MAX_OUTPUT, parse_chat_request
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 
 
-def ask(**fields: Any) -> ChatRequest:
+def ask(**fields: Any) -> InboundRequest:
     return parse_chat_request(json.dumps({"model": "m", "messages": MESSAGES, **fields}).encode())
 
 

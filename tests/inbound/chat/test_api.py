@@ -1,0 +1,67 @@
+"""Chat completions as an inbound API: how requests are put to adapters, and what errors and comments look like."""
+
+import pytest
+
+from gateway.domain.channel import Dialect
+from gateway.domain.errors import BadRequest, RateLimited, UpstreamError
+from gateway.domain.units import CallId, Millis
+from gateway.inbound.api import LARGE, HttpRequest
+from gateway.inbound.chat.api import CHAT, error_object
+from gateway.upstream.openai.dialect import OpenAIDialect
+
+
+def received(body: bytes) -> HttpRequest:
+    return HttpRequest(body=body, target="/v1/chat/completions", headers={})
+
+
+@pytest.mark.parametrize("size", [LARGE, LARGE + 1])
+def test_a_body_is_read_as_a_large_one_only_if_it_is(size: int) -> None:
+    begin, end = b'{"model":"m","messages":[{"role":"user","content":"', b'"}]}'
+    request = CHAT.parse(received(begin + b"x" * (size - len(begin + end)) + end))
+    assert (request.model, request.large) == ("m", size > LARGE)
+
+
+def test_an_order_has_the_request_and_the_names_of_its_answer() -> None:
+    body = b'{"model":"m","stream":true,"messages":[{"role":"user"}]}'
+    order = CHAT.order(CHAT.parse(received(body)), CallId("req_0123456789abcdef01234567"), Millis(5999))
+    assert (order.body, order.model, order.stream, order.include_usage) == (body, "m", True, False)
+    assert (order.answer_id, order.created) == ("chatcmpl-0123456789abcdef01234567", 5)
+
+
+def test_a_dialects_adapter_writes_answers_of_this_api_already() -> None:
+    adapter = OpenAIDialect()
+    assert CHAT.adapter(Dialect.OPENAI, adapter) is adapter
+
+
+def test_facts_become_comments_of_the_stream() -> None:
+    assert CHAT.comment({"x-gateway-channel": "up", "x-a": "b"}) == b": x-gateway-channel: up\n: x-a: b\n\n"
+
+
+def test_a_body_tells_the_call_and_what_helps() -> None:
+    error = RateLimited("slow down", param="model", retry_after_s=5, details={"limit": 3, "upstream": {"name": "up"}})
+    assert error_object(error, "req_1") == {
+        "error": {
+            "message": "slow down [call req_1]",
+            "type": "rate_limit_error",
+            "param": "model",
+            "code": "rate_limit_exceeded",
+            "gateway": {"call_id": "req_1", "limit": 3},
+            "metadata": {"upstream": {"name": "up"}},
+        }
+    }
+
+
+def test_a_body_without_details_is_small() -> None:
+    assert set(error_object(BadRequest("x"))["error"]) == {"message", "type", "param", "code"}  # type: ignore[call-overload]
+
+
+def test_an_upstream_that_gave_no_code_leaves_it_null() -> None:
+    assert error_object(UpstreamError("x", code="upstream_rejected", status=400))["error"]["code"] is None  # type: ignore[index]
+
+
+def test_an_event_ends_a_stream_without_done() -> None:
+    found = CHAT.error_event(UpstreamError("cut", code="upstream_cut"), "req_1")
+    assert found.startswith(b'data: {"error":{"message":"cut [call req_1]"')
+    assert found.endswith(b"}\n\n")
+    assert found.count(b"\n") == 2
+    assert b"[DONE]" not in found
