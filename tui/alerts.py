@@ -1,6 +1,6 @@
 """Alerts: what needs attention now, the most pressing first. Empty while all is well."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -38,11 +38,11 @@ def alerts(board: Board, now: int) -> list[Alert]:
 def used_share(budget: BudgetView) -> float:
     """The larger share that is spent or held, of money or of tokens; over 1 if it is overdrawn."""
     shares = [0.0]
-    if budget.limit_nanos is not None:
+    if budget.nanos is not None:
         spent = budget.spent_nanos + budget.held_nanos
-        shares.append(spent / budget.limit_nanos if budget.limit_nanos else 1.0)
-    if budget.limit_tokens is not None:
-        shares.append(budget.spent_tokens / budget.limit_tokens if budget.limit_tokens else 1.0)
+        shares.append(spent / budget.nanos if budget.nanos else 1.0)
+    if budget.tokens is not None:
+        shares.append(budget.spent_tokens / budget.tokens if budget.tokens else 1.0)
     return max(shares)
 
 
@@ -88,7 +88,7 @@ def _budgets(board: Board) -> Iterator[Alert]:
         yield from _near_limit(group.name, group.budgets, "groups")
 
 
-def _near_limit(name: str, budgets: list[BudgetView], page: str) -> Iterator[Alert]:
+def _near_limit(name: str, budgets: Sequence[BudgetView], page: str) -> Iterator[Alert]:
     share = max(map(used_share, budgets), default=0.0)
     if share >= ALERT_SHARE:
         yield Alert("bad" if share >= 1 else "warn", f"{safe(name, 16)} {fmt.percent(share)}", page)

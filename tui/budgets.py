@@ -43,13 +43,13 @@ def budget_line(budget: BudgetView, width: int, glyphs: Glyphs) -> str:
 
 def amounts(budget: BudgetView) -> str:
     """``$12.4/20``, or the tokens where they are what is short."""
-    in_money = budget.limit_nanos is not None
-    if in_money and budget.limit_tokens is not None:
-        money = _share(budget.spent_nanos + budget.held_nanos, budget.limit_nanos)
-        in_money = money >= _share(budget.spent_tokens, budget.limit_tokens)
+    in_money = budget.nanos is not None
+    if in_money and budget.tokens is not None:
+        money = _share(budget.spent_nanos + budget.held_nanos, budget.nanos)
+        in_money = money >= _share(budget.spent_tokens, budget.tokens)
     if in_money:
-        return f"${_dollars(budget.spent_nanos + budget.held_nanos)}/{_dollars(budget.limit_nanos or 0)}"
-    return f"{brief_count(budget.spent_tokens)}/{brief_count(budget.limit_tokens or 0)} tok"
+        return f"${_dollars(budget.spent_nanos + budget.held_nanos)}/{_dollars(budget.nanos or 0)}"
+    return f"{brief_count(budget.spent_tokens)}/{brief_count(budget.tokens or 0)} tok"
 
 
 def _share(part: int, whole: int | None) -> float:

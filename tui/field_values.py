@@ -91,12 +91,12 @@ def budget_bodies(nanos: Mapping[Window, int], tokens: Mapping[Window, int]) -> 
 
 def budgets_text(views: Sequence[BudgetView]) -> str:
     """The dollars of budgets as they are typed."""
-    return " ".join(f"{v.window.value}={_amount(v.limit_nanos)}" for v in views if v.limit_nanos is not None)
+    return " ".join(f"{v.window.value}={_amount(v.nanos)}" for v in views if v.nanos is not None)
 
 
 def token_budgets_text(views: Sequence[BudgetView]) -> str:
     """The tokens of budgets as they are typed."""
-    return " ".join(f"{v.window.value}={exact_count(v.limit_tokens)}" for v in views if v.limit_tokens is not None)
+    return " ".join(f"{v.window.value}={exact_count(v.tokens)}" for v in views if v.tokens is not None)
 
 
 def exact_count(number: int | None) -> str:

@@ -1,5 +1,7 @@
 """``channel key``: the keys of a channel, one at a time. They are shown masked and go by their numbers."""
 
+from collections.abc import Sequence
+
 import click
 
 from gateway.commands import formatting
@@ -92,6 +94,6 @@ def _changed(view: ChannelView, *, as_json: bool) -> None:
     words(f"channel '{view.name}' has {formatting.count(len(view.keys), 'key')}: {in_words(view.keys) or 'none'}")
 
 
-def in_words(keys: list[KeyView]) -> str:
+def in_words(keys: Sequence[KeyView]) -> str:
     """The keys on one line."""
     return ", ".join(f"{one.number} {one.key} ({one.state})" for one in keys)

@@ -1,5 +1,7 @@
 """Channel probe: what is out there: ``channel presets``, and what asks an upstream itself: ``test`` and ``models``."""
 
+from collections.abc import Sequence
+
 import click
 import msgspec
 
@@ -155,7 +157,7 @@ def _patch(view: ChannelView, found: list[ListedModel], *, replace: bool) -> Pat
     return {"models": msgspec.to_builtins(models)} | fixed
 
 
-def merged(kept: list[Served], found: list[Served], known: list[Served]) -> list[Served]:
+def merged(kept: Sequence[Served], found: list[Served], known: Sequence[Served]) -> list[Served]:
     """Those kept and those found, each upstream name once; a model the channel knows stays as it is there."""
     by_upstream = {model.upstream_name: model for model in known}
     chosen = {model.upstream_name: model for model in kept}

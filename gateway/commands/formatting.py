@@ -47,10 +47,10 @@ def some(names: Sequence[str], most: int = 3) -> str:
 def budget(view: BudgetView) -> str:
     """``$1.20 of $5.00 a day``, and the same in tokens."""
     parts = []
-    if view.limit_nanos is not None:
-        parts.append(f"{brief_dollars(view.spent_nanos)} of {brief_dollars(view.limit_nanos)}")
-    if view.limit_tokens is not None:
-        parts.append(f"{brief_count(view.spent_tokens)} of {brief_count(view.limit_tokens)} tokens")
+    if view.nanos is not None:
+        parts.append(f"{brief_dollars(view.spent_nanos)} of {brief_dollars(view.nanos)}")
+    if view.tokens is not None:
+        parts.append(f"{brief_count(view.spent_tokens)} of {brief_count(view.tokens)} tokens")
     return f"{' and '.join(parts)} {window(view.window)}"
 
 

@@ -233,8 +233,8 @@ def budgets(there: Sequence[BudgetView], in_dollars: Amounts, in_tokens: Amounts
     """The budgets with some amounts set and some (None) taken away; no field at all when nothing was asked."""
     if not (in_dollars or in_tokens):
         return {}
-    nanos = {view.window: view.limit_nanos for view in there} | once(in_dollars, "--budget")
-    tokens = {view.window: view.limit_tokens for view in there} | once(in_tokens, "--tokens-budget")
+    nanos = {view.window: view.nanos for view in there} | once(in_dollars, "--budget")
+    tokens = {view.window: view.tokens for view in there} | once(in_tokens, "--tokens-budget")
     found = [(window, nanos.get(window), tokens.get(window)) for window in Window]
     return {
         "budgets": [

@@ -95,7 +95,8 @@ def out_json_list(values: Iterable[object]) -> None:
 def json_value(value: object) -> object:
     """The value in JSON's own types. Unlike in files, every field of a struct is there, also one with its default."""
     if isinstance(value, msgspec.Struct):
-        return {name: json_value(getattr(value, name)) for name in value.__struct_fields__}
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        return {name: json_value(getattr(value, field)) for name, field in names}
     if isinstance(value, Mapping):
         return {name: json_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

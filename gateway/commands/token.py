@@ -38,7 +38,7 @@ COLUMNS = [
     (">Calls", lambda t: str(t.calls)),
     (">Spent", lambda t: brief_dollars(t.spent_nanos)),
     ("Budget", lambda t: formatting.budgets(t.budgets)),
-    ("Expires", lambda t: formatting.moment(t.expires_ms)),
+    ("Expires", lambda t: formatting.moment(t.expires)),
     ("Last used", lambda t: formatting.moment(t.last_used_ms)),
 ]
 
@@ -221,7 +221,7 @@ def _print(view: TokenView) -> None:
             ("group", view.group),
             ("state", view.state),
             ("created", formatting.moment(view.created_ms)),
-            ("expires", formatting.moment(view.expires_ms) or "never"),
+            ("expires", formatting.moment(view.expires) or "never"),
             ("last used", formatting.moment(view.last_used_ms) or "never"),
             ("calls", str(view.calls)),
             ("spent", dollars(view.spent_nanos)),

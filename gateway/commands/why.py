@@ -110,11 +110,11 @@ def _left(found: Why, party: PartyView) -> Iterator[str]:
 
 def _budget(budget: BudgetView) -> str:
     parts = []
-    if budget.limit_nanos is not None:
-        left = max(0, budget.limit_nanos - budget.spent_nanos - budget.held_nanos)
-        parts.append(f"{brief_dollars(left)} of {brief_dollars(budget.limit_nanos)}")
-    if budget.limit_tokens is not None:
-        parts.append(f"{max(0, budget.limit_tokens - budget.spent_tokens):,} of {budget.limit_tokens:,} tokens")
+    if budget.nanos is not None:
+        left = max(0, budget.nanos - budget.spent_nanos - budget.held_nanos)
+        parts.append(f"{brief_dollars(left)} of {brief_dollars(budget.nanos)}")
+    if budget.tokens is not None:
+        parts.append(f"{max(0, budget.tokens - budget.spent_tokens):,} of {budget.tokens:,} tokens")
     until = f" until {formatting.moment(budget.resets_at_ms)}" if budget.resets_at_ms else ""
     return f"{budget.window.value}: {' and '.join(parts)} left{until}"
 

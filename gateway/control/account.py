@@ -7,13 +7,11 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, patched, required
 from gateway.control.views import account_view
 from gateway.core.ids import new_id
-from gateway.domain.account import Grant
+from gateway.domain.account import AccountFields, Grant
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import dollars
 from gateway.domain.registry import Change
 from gateway.domain.views import AccountView
-
-EDITABLE = ("status", "budgets", "stop_when_empty")
 
 
 async def show_account(edits: ConfigEdits, _: web.Request) -> AccountView:
@@ -23,7 +21,7 @@ async def show_account(edits: ConfigEdits, _: web.Request) -> AccountView:
 
 async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
     """PATCH /account."""
-    account = patched(edits.registry.account, await request.read(), EDITABLE)
+    account = patched(edits.registry.account, await request.read(), AccountFields.__struct_fields__)
     validation.account(account)
     edits.commit("changed the account", Change("account", "", account))
     return account_view(edits.engine)

@@ -11,7 +11,7 @@ from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views
 from gateway.core.ids import new_id
 from gateway.core.offered_models import chosen_by_hand, fixed
-from gateway.domain.channel import Channel, Check, Dialect, Served, key_id
+from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, Served, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
 from gateway.domain.registry import Change
 from gateway.domain.units import ChannelId
@@ -20,32 +20,6 @@ from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
 from gateway.upstream import mock_options
 from gateway.upstream.vendors import ANTHROPIC, GEMINI, PRESETS
-
-EDITABLE = (
-    "name",
-    "base_url",
-    "key",
-    "keys",
-    "models",
-    "patterns",
-    "groups",
-    "priority",
-    "weight",
-    "cost_factor",
-    "enabled",
-    "preset",
-    "limits",
-    "timeouts",
-    "headers",
-    "overrides",
-    "proxy",
-    "token_limit_field",
-    "strict",
-    "finish_abandoned",
-    "options",
-    "note",
-)
-
 
 _HOMES = {Dialect.ANTHROPIC: ANTHROPIC.base_url, Dialect.GEMINI: GEMINI.base_url}
 """Dialects that only their vendor speaks, and where it lives."""
@@ -81,7 +55,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     ``patterns`` all that the upstream lists is offered, and kept up to date.
     """
     body = await request.read()
-    values = fields(body, Channel, (*EDITABLE, "dialect"))
+    values = fields(body, Channel, (*ChannelFields.__struct_fields__, "dialect"))
     if values.get("preset") in PRESETS:
         values.setdefault("dialect", PRESETS[values["preset"]].dialect)
     required(body, "name", *(() if "dialect" in values else ("dialect",)))
@@ -96,7 +70,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
 async def edit_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """PATCH /channels/{ref}; what was held against it is forgotten, for it may be cured."""
     old = found(edits, request)
-    asked = patched(old, await request.read(), EDITABLE)
+    asked = patched(old, await request.read(), ChannelFields.__struct_fields__)
     channel = _dated(_checked(fixed(chosen_by_hand(old, asked)), edits), old, edits)
     changes = await model_lists.saved(channel, old, edits)
     if edits.registry.channels.get(old.id) != old:

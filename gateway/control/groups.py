@@ -10,11 +10,9 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import patched, query, required
 from gateway.control.views import group_view, group_views
 from gateway.domain.errors import Conflict
-from gateway.domain.group import Group
+from gateway.domain.group import Group, GroupFields
 from gateway.domain.registry import Change, Registry
 from gateway.domain.views import GroupView
-
-EDITABLE = ("name", "models", "multiplier", "policy", "sticky", "fallbacks", "budgets", "limits", "note")
 
 
 async def list_groups(edits: ConfigEdits, _: web.Request) -> list[GroupView]:
@@ -31,7 +29,7 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """POST /groups: the fields of a group; ``name`` is required."""
     body = await request.read()
     required(body, "name")
-    group = patched(Group(name="", created=edits.now), body, EDITABLE)
+    group = patched(Group(name="", created=edits.now), body, GroupFields.__struct_fields__)
     validation.group(group)
     _check_unused(group.name, edits.registry)
     edits.commit(f"added group '{group.name}'", Change("groups", group.name, group))
@@ -41,7 +39,7 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """PATCH /groups/{name}; with a new ``name``, tokens and channels follow in the same change."""
     old = _found(edits, request)
-    group = patched(old, await request.read(), EDITABLE)
+    group = patched(old, await request.read(), GroupFields.__struct_fields__)
     validation.group(group)
     changes = [Change("groups", group.name, group)]
     if group.name != old.name:

@@ -10,11 +10,10 @@ from gateway.control.views import token_view, token_views
 from gateway.core.ids import digest, hint, new_id, new_key
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.registry import Change, Registry
-from gateway.domain.token import Token
+from gateway.domain.token import Token, TokenFields
 from gateway.domain.units import TokenId
 from gateway.domain.views import NewToken, TokenView
 
-EDITABLE = ("name", "group", "enabled", "expires", "budgets", "limits", "models", "stop_when_empty", "note")
 DEFAULT_GROUP = "default"
 
 
@@ -40,7 +39,7 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
         hint=hint(key),
         created=edits.now,
     )
-    token = patched(blank, body, EDITABLE)
+    token = patched(blank, body, TokenFields.__struct_fields__)
     _check(token, edits.registry)
     edits.commit(f"added token '{token.name}'", Change("tokens", token.id, token))
     return NewToken(key=key, token=token_view(edits.engine, token))
@@ -49,7 +48,7 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     """PATCH /tokens/{ref}."""
     old = _found(edits, request)
-    token = patched(old, await request.read(), EDITABLE)
+    token = patched(old, await request.read(), TokenFields.__struct_fields__)
     _check(token, edits.registry)
     edits.commit(f"changed token '{old.name}'", Change("tokens", token.id, token))
     return token_view(edits.engine, token)

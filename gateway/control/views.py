@@ -5,17 +5,21 @@ Keys, digests and header values stop here: nothing below a view holds a secret.
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
+
+import msgspec
 
 from gateway.control.usage import Tallies
 from gateway.core.engine import Engine
 from gateway.core.price_change import is_stale
+from gateway.domain.account import AccountFields
 from gateway.domain.call import Running
-from gateway.domain.channel import Channel, Served, key_id
-from gateway.domain.group import Group
+from gateway.domain.channel import Channel, ChannelFields, Served, key_id
+from gateway.domain.group import Group, GroupFields
 from gateway.domain.limits import Budget, window_end, window_start
 from gateway.domain.price import Price
 from gateway.domain.text import mask
-from gateway.domain.token import Token, state_of
+from gateway.domain.token import Token, TokenFields, state_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.urls import shown
 from gateway.domain.usage import UsageSource
@@ -40,13 +44,12 @@ def account_view(engine: Engine) -> AccountView:
     registry, books = engine.catalog.registry, engine.store.books
     scope: Scope = ("account", "")
     return AccountView(
-        status=registry.account.status.value,
+        **_copied(registry.account, AccountFields, "budgets"),
         granted_nanos=registry.granted,
         spent_nanos=books.spent(scope).nanos,
         held_nanos=books.held(scope).nanos,
         balance_nanos=books.balance(),
         available_nanos=books.available(),
-        stop_when_empty=registry.account.stop_when_empty,
         budgets=budget_views(engine, scope, registry.account.budgets),
     )
 
@@ -56,24 +59,17 @@ def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> T
     scope: Scope = ("token", token.id)
     spent = engine.store.books.spent(scope)
     return TokenView(
+        **_copied(token, TokenFields, "budgets"),
         id=token.id,
-        name=token.name,
-        group=token.group,
         hint=token.hint,
         state=state_of(token, engine.now()).value,
-        enabled=token.enabled,
         created_ms=token.created,
-        expires_ms=token.expires,
         last_used_ms=engine.store.books.last_used(token.id),
         calls=spent.calls,
         spent_nanos=spent.nanos,
         held_nanos=engine.store.books.held(scope).nanos,
         budgets=budget_views(engine, scope, token.budgets),
-        limits=token.limits,
-        models=list(token.models),
         sees=list(engine.catalog.visible(token)) if sees is None else sees,
-        stop_when_empty=token.stop_when_empty,
-        note=token.note,
         waiting=_waiting(engine, "token", token.id),
     )
 
@@ -97,21 +93,14 @@ def group_view(engine: Engine, group: Group) -> GroupView:
     spent = engine.store.books.spent(scope)
     channels = [c for c in registry.channels.values() if group.name in c.groups]
     return GroupView(
-        name=group.name,
-        models=list(group.models),
+        **_copied(group, GroupFields, "budgets"),
         sees=list(engine.catalog.group_models(group.name)),
-        multiplier=group.multiplier,
-        policy=group.policy.value,
-        sticky=group.sticky,
-        fallbacks=list(group.fallbacks),
-        limits=group.limits,
         budgets=budget_views(engine, scope, group.budgets),
         tokens=sorted(t.name for t in registry.tokens.values() if t.group == group.name),
         channels=[c.name for c in sorted(channels, key=lambda c: (-c.priority, c.name))],
         calls=spent.calls,
         spent_nanos=spent.nanos,
         created_ms=group.created,
-        note=group.note,
         waiting=_waiting(engine, "group", group.name),
     )
 
@@ -140,54 +129,42 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
     state = engine.health.state(channel)
     listed = engine.catalog.registry.lists.get(channel.id)
     return ChannelView(
+        **_copied(channel, ChannelFields, "key", "keys", "headers", "proxy"),
         id=channel.id,
-        name=channel.name,
-        dialect=channel.dialect.value,
-        preset=channel.preset,
-        base_url=channel.base_url,
+        dialect=channel.dialect,
         key=mask(channel.key),
         keys=_key_views(engine, channel),
-        models=list(channel.models),
-        groups=list(channel.groups),
-        priority=channel.priority,
-        weight=channel.weight,
-        cost_factor=channel.cost_factor,
-        enabled=channel.enabled,
+        headers={name: mask(value) for name, value in channel.headers.items()},
+        proxy=shown(channel.proxy),
         state=state.name,
         reason=state.reason,
         until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
         in_flight=in_flight,
-        limits=channel.limits,
-        timeouts=channel.timeouts,
-        headers={name: mask(value) for name, value in channel.headers.items()},
-        token_limit_field=channel.token_limit_field.value if channel.token_limit_field else None,
-        strict=channel.strict,
-        finish_abandoned=channel.finish_abandoned,
-        options=channel.options,
         calls=sums.calls,
         errors=sums.errors,
         spent_nanos=Nanos(sums.cost),
         possible_nanos=Nanos(sums.possible),
         created_ms=channel.created,
         last_check=channel.last_check,
-        note=channel.note,
         waiting=_waiting(engine, "channel", channel.id),
-        patterns=list(channel.patterns),
         listed_ms=(listed.time or None) if listed else None,
         list_error=listed.error if listed else "",
-        overrides=channel.overrides,
-        proxy=shown(channel.proxy),
     )
 
 
-def _key_views(engine: Engine, channel: Channel) -> list[KeyView]:
+def _copied(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str) -> dict[str, Any]:
+    """The fields that the owner edits, but for those that are shown in another way."""
+    return {name: getattr(entity, name) for name in fields.__struct_fields__ if name not in but}
+
+
+def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
     """The keys with their states; a channel's only key is as well as the channel."""
     views = []
     for number, key in enumerate(channel.all_keys, start=1):
         state = engine.health.state_of(key_id(channel.id, number) if channel.keys else channel.id)
         until = Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
         views.append(KeyView(number=number, key=mask(key), state=state.name, reason=state.reason, until_ms=until))
-    return views
+    return tuple(views)
 
 
 def _waiting(engine: Engine, kind: str, key: str) -> int:
@@ -279,7 +256,7 @@ def running_view(call: Running, now: Millis) -> CallView:
     )
 
 
-def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> list[BudgetView]:
+def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> tuple[BudgetView, ...]:
     """Budgets with what is used of them now."""
     books, now = engine.store.books, engine.now()
     views = []
@@ -288,15 +265,15 @@ def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> lis
         views.append(
             BudgetView(
                 window=budget.window,
-                limit_nanos=budget.nanos,
+                nanos=budget.nanos,
+                tokens=budget.tokens,
                 spent_nanos=spent.nanos,
                 held_nanos=held.nanos,
-                limit_tokens=budget.tokens,
                 spent_tokens=spent.tokens,
                 resets_at_ms=window_end(budget.window, now),
             )
         )
-    return views
+    return tuple(views)
 
 
 def _served(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, Served]]]:

@@ -155,13 +155,15 @@ def _price_state(price: Price | None) -> str:
 def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
     bounds = {bound.key[0]: bound for bound in engine.catalog.parties(token)}
     account = engine.catalog.registry.account
-    yield PartyView(kind="account", name="", budgets=budget_views(engine, ("account", ""), account.budgets), limits=[])
+    yield PartyView(
+        kind="account", name="", budgets=list(budget_views(engine, ("account", ""), account.budgets)), limits=[]
+    )
     for kind, name, views in (
         ("group", group.name, budget_views(engine, ("group", group.name), group.budgets)),
         ("token", token.name, budget_views(engine, ("token", token.id), token.budgets)),
     ):
         limits = list(_limits(engine, bounds[kind])) if kind in bounds else []
-        yield PartyView(kind=kind, name=name, budgets=views, limits=limits)
+        yield PartyView(kind=kind, name=name, budgets=list(views), limits=limits)
 
 
 def _limits(engine: Engine, bound: RateScope) -> Iterator[LimitView]:

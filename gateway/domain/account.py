@@ -15,13 +15,18 @@ class AccountStatus(StrEnum):
     SUSPENDED = "suspended"
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Every call draws on it."""
+class AccountFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the owner edits."""
 
     status: AccountStatus = AccountStatus.ACTIVE
     budgets: tuple[Budget, ...] = ()
     stop_when_empty: bool = False
     """End a running stream when its money is gone (``finish_reason`` ``length``)."""
+
+
+class Account(AccountFields, frozen=True, kw_only=True, omit_defaults=True):
+    """The one purse that every call draws on."""
+
     created: Millis = Millis(0)
 
 

@@ -124,12 +124,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
 
 
-class Channel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One upstream account: where it is, what it offers, to whom, in which order."""
+class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the owner edits. ``key``, ``keys``, ``headers`` and ``proxy`` may hold secrets."""
 
-    id: ChannelId
     name: str
-    dialect: Dialect
     base_url: str = ""
     """The root under which ``/chat/completions`` lies, for example ``https://host/v1``; that of ``anthropic`` and
     ``gemini`` may be given without the version. Empty for ``mock``."""
@@ -169,9 +167,20 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the client of a plain call goes away: finish it and book the true usage (True) or cancel it (False)."""
     options: dict[str, str | int | float | bool] = {}
     """Knobs of the ``mock`` dialect."""
+    note: str = ""
+
+
+class Channel(ChannelFields, frozen=True, omit_defaults=True):
+    """One upstream account: where it is, what it offers, to whom, in which order.
+
+    Its own fields stand before the inherited ones, which are keyword-only: an exported channel begins with its dialect.
+    """
+
+    id: ChannelId
+    dialect: Dialect
+    """Set once, when the channel is created."""
     created: Millis = Millis(0)
     last_check: Check | None = None
-    note: str = ""
 
     @property
     def all_keys(self) -> tuple[str, ...]:

@@ -29,8 +29,8 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Public model names, the first choice first."""
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Known by its name: channels and tokens refer to it by that."""
+class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the owner edits."""
 
     name: str
     models: tuple[str, ...] = ()
@@ -44,5 +44,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A conversation stays at the channel and the key that answered it, so that prompt caches are used again."""
     fallbacks: tuple[Fallback, ...] = ()
     """Of those whose pattern fits a model the first one counts."""
-    created: Millis = Millis(0)
     note: str = ""
+
+
+class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
+    """Known by its name: channels and tokens refer to it by that."""
+
+    created: Millis = Millis(0)

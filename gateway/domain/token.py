@@ -19,18 +19,12 @@ class TokenState(StrEnum):
     EXPIRED = "expired"
 
 
-class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One client's access: its group, budgets and limits."""
+class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the owner edits."""
 
-    id: TokenId
     name: str
     group: str
-    digest: str
-    """SHA-256 of the whole key, 64 hex digits. The key itself is shown once and stored nowhere."""
-    hint: str
-    """What of the key may be shown: its first ten and last four characters."""
     enabled: bool = True
-    created: Millis = Millis(0)
     expires: Millis | None = None
     budgets: tuple[Budget, ...] = ()
     limits: Limits = Limits()
@@ -39,6 +33,17 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_when_empty: bool = False
     """End a running stream when this token's budget is gone."""
     note: str = ""
+
+
+class Token(TokenFields, frozen=True, kw_only=True, omit_defaults=True):
+    """One client's access: its group, budgets and limits."""
+
+    id: TokenId
+    digest: str
+    """SHA-256 of the whole key, 64 hex digits. The key itself is shown once and never stored."""
+    hint: str
+    """The part of the key that may be shown: its first ten and last four characters."""
+    created: Millis = Millis(0)
 
 
 def state_of(token: Token, now: Millis) -> TokenState:

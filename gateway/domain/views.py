@@ -10,62 +10,53 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from gateway.domain.account import AccountFields
 from gateway.domain.call import Attempt, Record
-from gateway.domain.channel import Check, Overrides, Served, Timeouts, UpstreamPrices
-from gateway.domain.group import Fallback
-from gateway.domain.limits import Limits, Window
+from gateway.domain.channel import ChannelFields, Check, Dialect, Served, UpstreamPrices
+from gateway.domain.group import GroupFields
+from gateway.domain.limits import Budget
 from gateway.domain.price import Rates, Tier
-from gateway.domain.units import MILLION, Millis, Nanos
+from gateway.domain.token import TokenFields
+from gateway.domain.units import Millis, Nanos
 
 
-class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget and how much of it is used in the running window."""
+class BudgetView(Budget, frozen=True, kw_only=True, omit_defaults=False):
+    """A budget and how much of it is used in the current window."""
 
-    window: Window
-    limit_nanos: Nanos | None
+    nanos: Nanos | None = msgspec.field(default=None, name="limit_nanos")
+    tokens: int | None = msgspec.field(default=None, name="limit_tokens")
     spent_nanos: Nanos
     held_nanos: Nanos
-    limit_tokens: int | None
     spent_tokens: int
     resets_at_ms: Millis | None
 
 
-class AccountView(msgspec.Struct, frozen=True, kw_only=True):
+class AccountView(AccountFields, frozen=True, kw_only=True, omit_defaults=False):
     """``available = balance - held``; ``balance = granted - spent``."""
 
-    status: str
     granted_nanos: Nanos
     spent_nanos: Nanos
     held_nanos: Nanos
     balance_nanos: Nanos
     available_nanos: Nanos
-    stop_when_empty: bool
-    budgets: list[BudgetView]
+    budgets: tuple[BudgetView, ...] = ()
 
 
-class TokenView(msgspec.Struct, frozen=True, kw_only=True):
+class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
     """A token without its key."""
 
     id: str
-    name: str
-    group: str
     hint: str
     state: str
-    enabled: bool
     created_ms: Millis
-    expires_ms: Millis | None
+    expires: Millis | None = msgspec.field(default=None, name="expires_ms")
     last_used_ms: Millis | None
     calls: int
     spent_nanos: Nanos
     held_nanos: Nanos
-    budgets: list[BudgetView]
-    limits: Limits
-    models: list[str]
-    """Patterns; empty: all the group shows."""
+    budgets: tuple[BudgetView, ...] = ()
     sees: list[str]
     """The model names it really sees now."""
-    stop_when_empty: bool
-    note: str
     waiting: int = 0
     """Calls that wait for a place among those in flight."""
 
@@ -77,16 +68,11 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     token: TokenView
 
 
-class GroupView(msgspec.Struct, frozen=True, kw_only=True):
+class GroupView(GroupFields, frozen=True, kw_only=True, omit_defaults=False):
     """A group and what it ties together."""
 
-    name: str
-    models: list[str]
     sees: list[str]
-    multiplier: int
-    """Parts per million."""
-    limits: Limits
-    budgets: list[BudgetView]
+    budgets: tuple[BudgetView, ...] = ()
     tokens: list[str]
     """Token names."""
     channels: list[str]
@@ -94,15 +80,8 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
     spent_nanos: Nanos
     created_ms: Millis
-    note: str
     waiting: int = 0
     """Calls that wait for a place among those in flight."""
-    policy: str = "priority"
-    """``priority``, ``cheapest``, ``fastest`` or ``local``: which of its channels is asked first."""
-    sticky: bool = False
-    """A conversation stays at the channel that answered it."""
-    fallbacks: list[Fallback] = []
-    """Which other models may answer when no channel can serve the asked one."""
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,34 +97,24 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     until_ms: Millis | None
 
 
-class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A channel without its key."""
+class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False):
+    """A channel without its secrets: keys and header values are masked, and the proxy is without user and password."""
 
     id: str
-    name: str
-    dialect: str
-    preset: str
-    base_url: str
+    dialect: Dialect
     key: str
     """Masked, or the ``env:NAME`` reference; of several keys the first."""
-    models: list[Served]
-    groups: list[str]
-    priority: int
-    weight: int
-    enabled: bool
+    keys: tuple[KeyView, ...] = ()  # type: ignore[assignment] # not the keys but what may be known of them
+    """All of them."""
+    headers: dict[str, str]
+    """Values masked."""
+    proxy: str = ""
+    """Without user and password."""
     state: str
     """``ok``, ``cooling``, ``half_open``, ``attention`` or ``off``."""
     reason: str
     until_ms: Millis | None
     in_flight: int
-    limits: Limits
-    timeouts: Timeouts
-    headers: dict[str, str]
-    """Values masked."""
-    token_limit_field: str | None
-    strict: bool
-    finish_abandoned: bool
-    options: dict[str, str | int | float | bool]
     calls: int
     errors: int
     spent_nanos: Nanos
@@ -153,22 +122,12 @@ class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
     """Possible upstream cost of calls that were not charged."""
     created_ms: Millis
     last_check: Check | None
-    note: str
     waiting: int = 0
     """Calls that wait for a place among those in flight."""
-    keys: list[KeyView] = []
-    """All of them."""
-    patterns: list[str] = []
-    """Which names of the upstream's list are offered besides those that were named."""
     listed_ms: Millis | None = None
     """When its upstream's list came; None: it was never asked."""
     list_error: str = ""
     """Why that list could not be had anew."""
-    cost_factor: int = MILLION
-    """Parts per million."""
-    overrides: Overrides | None = None
-    proxy: str = ""
-    """Without user and password."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

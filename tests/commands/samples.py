@@ -1,7 +1,8 @@
 """Views as a server would tell them, for commands to print."""
 
+from gateway.domain.account import AccountStatus
 from gateway.domain.call import Attempt, FailureKind
-from gateway.domain.channel import Check, Served, Timeouts
+from gateway.domain.channel import Check, Dialect, Served, Timeouts
 from gateway.domain.limits import Limits, Window
 from gateway.domain.price import Rates
 from gateway.domain.units import Millis, Nanos
@@ -28,23 +29,23 @@ HOSTILE = "x\x1b]0;owned\x07\u202e\n\x9b2J[/]=cmd"
 
 BUDGET = BudgetView(
     window=Window.DAY,
-    limit_nanos=Nanos(5_000_000_000),
+    nanos=Nanos(5_000_000_000),
     spent_nanos=Nanos(1_200_000_000),
     held_nanos=Nanos(0),
-    limit_tokens=1_000_000,
+    tokens=1_000_000,
     spent_tokens=12_345,
     resets_at_ms=NOW,
 )
 
 ACCOUNT = AccountView(
-    status="active",
+    status=AccountStatus.ACTIVE,
     granted_nanos=Nanos(10_000_000_000),
     spent_nanos=Nanos(4_380_000),
     held_nanos=Nanos(0),
     balance_nanos=Nanos(9_995_620_000),
     available_nanos=Nanos(9_995_620_000),
     stop_when_empty=False,
-    budgets=[BUDGET],
+    budgets=(BUDGET,),
 )
 
 TOKEN = TokenView(
@@ -55,14 +56,14 @@ TOKEN = TokenView(
     state="active",
     enabled=True,
     created_ms=NOW,
-    expires_ms=None,
+    expires=None,
     last_used_ms=NOW,
     calls=12,
     spent_nanos=Nanos(4_380_000),
     held_nanos=Nanos(0),
-    budgets=[BUDGET],
+    budgets=(BUDGET,),
     limits=Limits(rpm=60),
-    models=["demo-*"],
+    models=("demo-*",),
     sees=["demo-echo", "demo-story"],
     stop_when_empty=False,
     note="",
@@ -70,11 +71,11 @@ TOKEN = TokenView(
 
 GROUP = GroupView(
     name="default",
-    models=[],
+    models=(),
     sees=["demo-echo"],
     multiplier=1_500_000,
     limits=Limits(),
-    budgets=[],
+    budgets=(),
     tokens=["laptop"],
     channels=["demo"],
     calls=12,
@@ -86,12 +87,12 @@ GROUP = GroupView(
 CHANNEL = ChannelView(
     id="ch_1",
     name="openai",
-    dialect="openai",
+    dialect=Dialect.OPENAI,
     preset="",
     base_url="https://api.openai.com/v1",
     key="env:OPENAI_API_KEY",
-    models=[Served(name="fast", upstream="gpt-4o-mini"), Served(name="gpt-4o")],
-    groups=["default"],
+    models=(Served(name="fast", upstream="gpt-4o-mini"), Served(name="gpt-4o")),
+    groups=("default",),
     priority=0,
     weight=1,
     enabled=True,

@@ -34,7 +34,7 @@ def test_prices() -> None:
 
 
 def test_budgets() -> None:
-    assert formatting.budgets([BUDGET, replace(BUDGET, limit_tokens=None)]) == (
+    assert formatting.budgets([BUDGET, replace(BUDGET, tokens=None)]) == (
         "$1.20 of $5.00 and 12.3k of 1M tokens a day; $1.20 of $5.00 a day"
     )
 

@@ -28,7 +28,7 @@ def test_a_listing_is_a_table() -> None:
 
 def test_a_listing_in_json_has_the_fields_of_the_view() -> None:
     ran = run("token", "list", "--json", control=Control({"GET /tokens": [TOKEN]}))
-    assert [list(row) for row in ran.json] == [list(TOKEN.__struct_fields__)]
+    assert [list(row) for row in ran.json] == [list(TOKEN.__struct_encode_fields__)]
 
 
 def test_an_empty_listing_says_what_to_do_on_stderr() -> None:

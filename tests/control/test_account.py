@@ -47,8 +47,8 @@ async def test_budgets_show_what_is_used(owner: ControlClient, gateway: Gateway)
     (record,) = await gateway.settled()
     account = await owner.set_account({"budgets": [{"window": "day", "nanos": DOLLAR, "tokens": 10}]})
     (budget,) = account.budgets
-    assert (budget.window, budget.limit_nanos, budget.spent_nanos) == (Window.DAY, DOLLAR, record.cost)
-    assert (budget.limit_tokens, budget.spent_tokens) == (10, record.input + record.output)
+    assert (budget.window, budget.nanos, budget.spent_nanos) == (Window.DAY, DOLLAR, record.cost)
+    assert (budget.tokens, budget.spent_tokens) == (10, record.input + record.output)
     assert budget.resets_at_ms is not None
 
 

@@ -24,7 +24,7 @@ async def test_a_channel_without_models_asks_for_them(owner: ControlClient, body
     channel = await owner.add_channel(body)
     assert [model.name for model in channel.models] == ["m1", "org/m2"]
     assert all(model.created for model in channel.models)
-    assert (channel.groups, channel.state, channel.enabled) == (["default"], "ok", True)
+    assert (channel.groups, channel.state, channel.enabled) == (("default",), "ok", True)
 
 
 async def test_a_channel_with_models_has_those_alone(owner: ControlClient, body: dict[str, object]) -> None:

@@ -54,7 +54,7 @@ async def test_tokens_and_channels_follow_a_new_name(owner: ControlClient, gatew
     group = await owner.edit_group("default", {"name": "home", "note": "new"})
     assert (group.name, group.tokens, group.channels, group.note) == ("home", ["laptop"], ["up"], "new")
     assert (await owner.token("laptop")).group == "home"
-    assert (await owner.channel("up")).groups == ["home"]
+    assert (await owner.channel("up")).groups == ("home",)
     assert [group.name for group in await owner.groups()] == ["home"]
     assert (await gateway.client.chat()).status == 200
 
@@ -63,7 +63,7 @@ async def test_a_new_name_is_one_change_and_one_undo(owner: ControlClient) -> No
     await owner.edit_group("default", {"name": "home"})
     await owner.undo()
     assert (await owner.token("laptop")).group == "default"
-    assert (await owner.channel("up")).groups == ["default"]
+    assert (await owner.channel("up")).groups == ("default",)
     assert [group.name for group in await owner.groups()] == ["default"]
 
 
@@ -79,7 +79,7 @@ async def test_its_users_can_move_while_it_is_removed(owner: ControlClient) -> N
     await owner.edit_channel("up", {"groups": ["default", "work"]})
     await owner.remove_group("default", "work")
     assert (await owner.token("laptop")).group == "work"
-    assert (await owner.channel("up")).groups == ["work"]
+    assert (await owner.channel("up")).groups == ("work",)
 
 
 @pytest.mark.parametrize("target", ["nobody", "default"])

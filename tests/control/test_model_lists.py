@@ -41,7 +41,7 @@ async def test_without_models_all_that_is_listed_is_offered_and_kept_up_to_date(
     owner: ControlClient, provider: Provider, body: dict[str, object]
 ) -> None:
     channel = await owner.add_channel(body)
-    assert (channel.patterns, names(channel.models), channel.list_error) == (["*"], list(NAMES), "")
+    assert (channel.patterns, names(channel.models), channel.list_error) == (("*",), list(NAMES), "")
     provider.on("/v1/models", lists("gpt-5", "gpt-6"))
     listing = await owner.refresh_channel("new")
     assert {model.name: model.state for model in listing.models} == {
@@ -70,7 +70,7 @@ async def test_patterns_choose_and_names_may_be_mapped_beside_them(
 
 async def test_patterns_may_stand_among_the_models(owner: ControlClient, body: dict[str, object]) -> None:
     channel = await owner.add_channel(body | {"models": [{"name": "o*"}, {"name": "mine"}]})
-    assert (channel.patterns, names(channel.models)) == (["o*"], ["mine", "o3"])
+    assert (channel.patterns, names(channel.models)) == (("o*",), ["mine", "o3"])
 
 
 async def test_a_pattern_that_lets_nothing_in_is_told(owner: ControlClient, body: dict[str, object]) -> None:
@@ -96,7 +96,7 @@ async def test_what_the_owner_takes_away_does_not_come_back(owner: ControlClient
     channel = await owner.add_channel(body)
     kept = msgspec.to_builtins(channel.models[:2])
     channel = await owner.edit_channel("new", {"models": kept})
-    assert channel.patterns == ["*", "!o3"]
+    assert channel.patterns == ("*", "!o3")
     await owner.refresh_channel("new")
     assert names((await owner.channel("new")).models) == list(NAMES[:2])
 
@@ -228,7 +228,7 @@ async def test_a_channel_that_waits_for_its_first_list_can_be_edited(owner: Cont
     assert (channel.priority, channel.state, channel.patterns, names(channel.models)) == (
         5,
         "off",
-        ["gpt-*"],
+        ("gpt-*",),
         ["gpt-was"],
     )
     assert "cannot be reached" in channel.list_error

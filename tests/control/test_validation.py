@@ -6,16 +6,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.control import account, channels, groups, prices, request_bodies, tokens, validation
-from gateway.domain.account import Account
-from gateway.domain.channel import Channel, Dialect, Overrides, Served, Timeouts
+from gateway.control import prices, request_bodies, validation
+from gateway.domain.account import Account, AccountFields
+from gateway.domain.channel import Channel, ChannelFields, Dialect, Overrides, Served, Timeouts
 from gateway.domain.errors import BadRequest
-from gateway.domain.group import Group
+from gateway.domain.group import Group, GroupFields
 from gateway.domain.limits import Budget, Limits, Window
 from gateway.domain.price import Price, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
-from gateway.domain.token import Token
+from gateway.domain.token import Token, TokenFields
 from gateway.domain.units import ChannelId, Nanos, TokenId
 
 REGISTRY = Registry(
@@ -205,11 +205,11 @@ JSON = st.recursive(
 )
 
 NOUNS: dict[str, tuple[msgspec.Struct, tuple[str, ...], Callable[[Any], None]]] = {
-    "account": (Account(), account.EDITABLE, validation.account),
+    "account": (Account(), AccountFields.__struct_fields__, validation.account),
     "settings": (Settings(), Settings.__struct_fields__, validation.settings),
-    "token": (token(), tokens.EDITABLE, lambda value: validation.token(value, REGISTRY)),
-    "group": (Group(name="g"), groups.EDITABLE, validation.group),
-    "channel": (channel(), channels.EDITABLE, lambda value: validation.channel(value, REGISTRY)),
+    "token": (token(), TokenFields.__struct_fields__, lambda value: validation.token(value, REGISTRY)),
+    "group": (Group(name="g"), GroupFields.__struct_fields__, validation.group),
+    "channel": (channel(), ChannelFields.__struct_fields__, lambda value: validation.channel(value, REGISTRY)),
     "price": (price(), prices.EDITABLE, validation.price),
 }
 

@@ -35,8 +35,8 @@ def test_lists_are_in_the_order_of_names(gateway: Gateway) -> None:
 def test_a_token_s_budgets_tell_when_they_begin_anew(gateway: Gateway) -> None:
     gateway.token("x", budgets=(Budget(window=Window.EVER, nanos=Nanos(5)), Budget(window=Window.MONTH, tokens=7)))
     ever, month = token_view(gateway.engine, gateway.engine.catalog.token("x")).budgets
-    assert (ever.limit_nanos, ever.limit_tokens, ever.resets_at_ms) == (5, None, None)
-    assert (month.limit_nanos, month.limit_tokens) == (None, 7)
+    assert (ever.nanos, ever.tokens, ever.resets_at_ms) == (5, None, None)
+    assert (month.nanos, month.tokens) == (None, 7)
     assert month.resets_at_ms is not None
     assert month.resets_at_ms > gateway.engine.now()
 

@@ -88,7 +88,7 @@ async def test_what_is_left_of_budgets_and_limits(owner: ControlClient, gateway:
         ("concurrent", 2, 2),
         ("streams", 32, 32),
     ]
-    assert token.budgets[0].limit_nanos == 5_000
+    assert token.budgets[0].nanos == 5_000
     assert (found.code, found.fix) == (
         "token_quota_exceeded",
         "'tollkeeper token edit laptop --budget day=AMOUNT' raises it",

@@ -96,7 +96,7 @@ async def test_tokens(tmp_path: Path) -> None:
         await seat.press("enter")
         await seat.told("Token phone saved")
         found = await seat.control.token("mobile")
-        assert (found.id, found.budgets[0].limit_nanos, found.limits.rpm) == (made.id, 5 * DOLLAR, 60)
+        assert (found.id, found.budgets[0].nanos, found.limits.rpm) == (made.id, 5 * DOLLAR, 60)
 
         await seat.press("space")
         await seat.told("Token mobile disabled")
@@ -104,7 +104,7 @@ async def test_tokens(tmp_path: Path) -> None:
         await until(seat.app, seat.pilot, "only time the key is shown")
         await seat.press("escape")
         copied = await seat.control.token("mobile-2")
-        assert (copied.budgets[0].limit_nanos, copied.limits.rpm) == (5 * DOLLAR, 60)
+        assert (copied.budgets[0].nanos, copied.limits.rpm) == (5 * DOLLAR, 60)
 
         await seat.press("R", "y")
         await until(seat.app, seat.pilot, "only time the key is shown")
@@ -132,7 +132,7 @@ async def test_groups(tmp_path: Path) -> None:
         await seat.press("D", "enter")
         await seat.told("Group friends-2 created")
         copied = await seat.control.group("friends-2")
-        assert (copied.multiplier, copied.budgets[0].limit_nanos) == (1_500_000, 20 * DOLLAR)
+        assert (copied.multiplier, copied.budgets[0].nanos) == (1_500_000, 20 * DOLLAR)
         await seat.press("d", "y")
         await seat.told("Group friends-2 deleted")
         await seat.undo("removed group 'friends-2'")
@@ -142,7 +142,7 @@ async def test_groups(tmp_path: Path) -> None:
         await seat.press("enter")
         await seat.told("Group default deleted")
         assert (await seat.control.token("first")).group == "friends"
-        assert (await seat.control.channel("demo")).groups == ["friends"]
+        assert (await seat.control.channel("demo")).groups == ("friends",)
 
 
 async def test_channels(tmp_path: Path) -> None:
@@ -200,14 +200,14 @@ async def test_a_channel_keeps_what_its_patterns_let_in_when_something_else_is_c
         await seat.press("enter")
         await seat.told("Channel up saved")
         found = await seat.control.channel("up")
-        assert ([one.name for one in found.models], found.patterns) == (["gpt-5", "gpt-5-preview"], ["gpt-*"])
+        assert ([one.name for one in found.models], found.patterns) == (["gpt-5", "gpt-5-preview"], ("gpt-*",))
 
         await seat.press("L")
         await until(seat.app, seat.pilot, "Models of up")
         await seat.press("slash", "=preview", "enter", "space", "enter")
         await seat.told("up now offers 1 model")
         found = await seat.control.channel("up")
-        assert ([one.name for one in found.models], found.patterns) == (["gpt-5"], ["gpt-*", "!gpt-5-preview"])
+        assert ([one.name for one in found.models], found.patterns) == (["gpt-5"], ("gpt-*", "!gpt-5-preview"))
 
 
 async def test_prices(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ async def test_the_account(tmp_path: Path) -> None:
         await seat.field("budgets", "day=5 month=50")
         await seat.press("enter")
         await seat.told("Account saved")
-        assert [one.limit_nanos for one in (await seat.control.account()).budgets] == [5 * DOLLAR, 50 * DOLLAR]
+        assert [one.nanos for one in (await seat.control.account()).budgets] == [5 * DOLLAR, 50 * DOLLAR]
         await seat.press("space", "y")
         await seat.told("Account suspended")
         await until(seat.app, seat.pilot, "all calls are rejected")

@@ -177,10 +177,10 @@ def calls(count: int = 400, end: int = NOW) -> list[CallView]:
 def budget(spent: float, limit: float | None, window: Window = Window.MONTH) -> BudgetView:
     return BudgetView(
         window=window,
-        limit_nanos=None if limit is None else Nanos(round(limit * DOLLAR)),
+        nanos=None if limit is None else Nanos(round(limit * DOLLAR)),
         spent_nanos=Nanos(round(spent * DOLLAR)),
         held_nanos=Nanos(0),
-        limit_tokens=None,
+        tokens=None,
         spent_tokens=0,
         resets_at_ms=None if window is Window.EVER else Millis(NOW + 10 * 86_400_000),
     )
@@ -209,7 +209,7 @@ def token(name: str, **changes: Any) -> TokenView:
         "state": "active",
         "enabled": True,
         "created_ms": Millis(NOW - 60 * 86_400_000),
-        "expires_ms": None,
+        "expires": None,
         "last_used_ms": Millis(NOW - 14_000),
         "calls": 1_204,
         "spent_nanos": Nanos(round(12.4 * DOLLAR)),
@@ -357,7 +357,7 @@ class FakeClient(ControlClient):
         self.tokens_now = [
             token("ci", group="batch", budgets=[budget(4.87, 5)]),
             token("editor"),
-            token("guest", state="expired", expires_ms=Millis(NOW - 86_400_000), last_used_ms=None, budgets=[]),
+            token("guest", state="expired", expires=Millis(NOW - 86_400_000), last_used_ms=None, budgets=[]),
             token("laptop", budgets=[budget(3.6, 20)]),
             token("phone", enabled=False, state="disabled", budgets=[]),
         ]

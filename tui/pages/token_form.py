@@ -69,7 +69,7 @@ def fields(session: ConsoleSession, token: TokenView | None, *, copy: bool = Fal
 
 def _expiry(token: TokenView | None) -> str:
     """The expiry as typed; empty for never."""
-    return "" if token is None or token.expires_ms is None else local_time(token.expires_ms)[: len("2026-11-30 22:31")]
+    return "" if token is None or token.expires is None else local_time(token.expires)[: len("2026-11-30 22:31")]
 
 
 def body(values: Values, token: TokenView | None = None) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def body(values: Values, token: TokenView | None = None) -> dict[str, Any]:
     if values["expires"] != KEEP:
         made["expires"] = values["expires"]
     elif token is not None:
-        made["expires"] = token.expires_ms
+        made["expires"] = token.expires
     return made
 
 

@@ -122,10 +122,10 @@ class TokenListing(TrendListing[TokenRow]):
         today = self.trends.newest(token.id)
         seen = "now" if token.held_nanos else fmt.ago(now, token.last_used_ms)
         expires = "never"
-        if token.expires_ms is not None:
-            expires = "expired" if token.expires_ms <= now else fmt.day(token.expires_ms)
-            if now < token.expires_ms < now + 86_400_000:
-                expires = f"in {fmt.age(token.expires_ms - now)}"
+        if token.expires is not None:
+            expires = "expired" if token.expires <= now else fmt.day(token.expires)
+            if now < token.expires < now + 86_400_000:
+                expires = f"in {fmt.age(token.expires - now)}"
         return TokenRow(token, today.cost_nanos if today else Nanos(0), seen, expires)
 
     def _history(self, card: TextCard, row: TokenRow, width: int) -> None:
@@ -187,8 +187,8 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         7,
         lambda r: r.expires,
         rank=3,
-        tone=lambda r: "warn" if r.view.expires_ms else "dim",
-        sort=lambda r: r.view.expires_ms or 1 << 62,
+        tone=lambda r: "warn" if r.view.expires else "dim",
+        sort=lambda r: r.view.expires or 1 << 62,
     )
     yield Column("seen", "Seen", 5, lambda r: r.seen, right=True, sort=lambda r: -(r.view.last_used_ms or 0))
     yield Column("spent", "Spent", 9, lambda r: fmt.short_cost(r.view.spent_nanos), right=True, rank=7, extra=True)

@@ -23,7 +23,7 @@ def values(view: Any = None, **changes: str) -> dict[str, Any]:
 
 
 def test_a_form_that_is_left_as_it_is_changes_nothing() -> None:
-    laptop = token("laptop", expires_ms=Millis(NOW + 86_400_001), models=["gpt-*"], note="mine")
+    laptop = token("laptop", expires=Millis(NOW + 86_400_001), models=["gpt-*"], note="mine")
     assert edit_command(laptop, texts(laptop)) == "token edit laptop"
     assert "expires" not in body(values(laptop))
     assert values(laptop)["expires"] == KEEP
@@ -37,13 +37,13 @@ def test_the_command_names_what_is_set() -> None:
 
 
 def test_an_expiry_can_be_taken_away() -> None:
-    laptop = token("laptop", expires_ms=Millis(NOW + 86_400_000))
+    laptop = token("laptop", expires=Millis(NOW + 86_400_000))
     assert body(values(laptop, expires=""))["expires"] is None
     assert edit_command(laptop, texts(laptop, expires="")) == "token edit laptop --expires never"
 
 
 def test_a_copy_takes_the_expiry_over() -> None:
-    laptop = token("laptop", expires_ms=Millis(NOW + 86_400_000))
+    laptop = token("laptop", expires=Millis(NOW + 86_400_000))
     assert body(values(laptop), laptop)["expires"] == NOW + 86_400_000
 
 

@@ -24,7 +24,7 @@ def cells(made: TokenListing, row: TokenRow) -> dict[str, str]:
 
 
 def test_a_row_tells_state_budget_and_age() -> None:
-    made = listing(token("ci", expires_ms=Millis(NOW + 3_600_000)))
+    made = listing(token("ci", expires=Millis(NOW + 3_600_000)))
     found = cells(made, made.rows()[0])
     assert (found["state"], found["expires"], found["seen"], found["window"]) == ("●", "in 1h", "14s", "month")
 
