@@ -33,7 +33,7 @@ BODY_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
 ERROR_BODY_LIMIT = 1 << 20
 """Bytes of an error's body that are read."""
-SLICE = 64 << 10
+SLICE = 32 << 10
 """Bytes that are sent at once."""
 
 _TELLING = (
@@ -274,8 +274,9 @@ class Attempts:
             await call.send(out, now)
             return
         call.share.keep(held + len(out))
+        view = memoryview(out)  # while a slow client is waited for, no slice of it is there a second time
         for start in range(0, len(out), SLICE):
-            await call.send(out[start : start + SLICE], self._clock.mono())
+            await call.send(view[start : start + SLICE], self._clock.mono())
         call.share.keep(held)
 
     def _note_failure(self, call: Call, route: Route, error: UpstreamError, began: float) -> None:

@@ -54,7 +54,7 @@ class Client(Protocol):
     async def delivered(self) -> None:
         """Wait until a large answer is on its way to the last byte, or the client is gone."""
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: Buffer) -> None:
         """Send bytes; returns when there is room for more. Raises ConnectionError if the client is gone."""
 
     async def fail(self, error: GatewayError, before: bytes = b"") -> None:
@@ -257,7 +257,7 @@ class Call:
         self.facts_due = False
         return self.visit.api.comment(self.headers())
 
-    async def send(self, data: bytes, now: float) -> None:
+    async def send(self, data: Buffer, now: float) -> None:
         """Bytes for the client, the head before them; who looks after the call sees if they do not get through.
 
         Raises ConnectionError if the client is gone.

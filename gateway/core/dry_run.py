@@ -180,7 +180,7 @@ class _Nobody:
     def withhold(self, error: GatewayError) -> None:
         raise ConnectionError
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: Buffer) -> None:
         raise ConnectionError
 
     async def fail(self, error: GatewayError, before: bytes = b"") -> None:

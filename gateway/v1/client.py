@@ -5,6 +5,7 @@ from collections.abc import Callable, Sized
 from aiohttp import web
 
 from gateway.domain.errors import GatewayError
+from gateway.domain.long_strings import Buffer
 from gateway.domain.units import CallId
 from gateway.inbound.api import InboundApi
 from gateway.web import error_responses
@@ -55,7 +56,7 @@ class HttpClient:
         self.response = response
         await response.prepare(self._request)
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: Buffer) -> None:
         """Send bytes. Waits while the client reads more slowly than they come."""
         if self.gone or not isinstance(self.response, web.StreamResponse):
             raise ConnectionResetError("the client is gone")

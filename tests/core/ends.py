@@ -194,7 +194,7 @@ class FakeClient:
         with suppress(ConnectionError):
             await self._pass()
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: Buffer) -> None:
         await self._pass()
         self.body += data
 

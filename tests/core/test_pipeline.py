@@ -23,6 +23,7 @@ from gateway.domain.errors import (
     UpstreamTimeout,
 )
 from gateway.domain.limits import Budget, Limits
+from gateway.domain.long_strings import Buffer
 from gateway.domain.price import cost
 from gateway.domain.registry import Change
 from gateway.domain.settings import Durability, Settings
@@ -109,8 +110,8 @@ async def test_the_end_of_a_stream_waits_for_its_record(up: Rig) -> None:
     seen: list[tuple[bool, int]] = []
     write = up.client.write
 
-    async def watched(data: bytes) -> None:
-        seen.append((DONE in data, len(up.records)))
+    async def watched(data: Buffer) -> None:
+        seen.append((DONE in bytes(data), len(up.records)))
         await write(data)
 
     up.client.write = watched  # type: ignore[method-assign]

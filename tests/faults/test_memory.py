@@ -74,8 +74,8 @@ async def served(home: Path, provider: Provider, **settings: int) -> AsyncIterat
 
 
 @cache
-def words(packed: bool) -> bytes:
-    one = event(chunk(delta("word " * 8)))
+def words(size: int, packed: bool) -> bytes:
+    one = event(chunk(delta("word " * (size // 5))))
     body = event(story()[0]) + one * ((32 << 20) // len(one)) + event(story()[-1]) + DONE
     return gzip.compress(body, 6) if packed else body
 
@@ -115,12 +115,12 @@ async def settled(server: Server) -> int:
     return size
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("size", "packed"), [(40, False), (40, True), (200_000, False)])
 async def test_stalled_readers_cost_half_a_mebibyte_each_and_nothing_afterwards(
-    home: Path, provider: Provider, *, packed: bool
+    home: Path, provider: Provider, size: int, *, packed: bool
 ) -> None:
-    """G-R2."""
-    provider.on("m", whole(words(packed), EVENTS, packed=packed))
+    """G-R2. ``size``: characters of an event."""
+    provider.on("m", whole(words(size, packed), EVENTS, packed=packed))
     async with served(home, provider) as server:
         base = server.resident
         readers = [await stalled(server.client) for _ in range(READERS)]

@@ -1,6 +1,7 @@
 """Every dialect has an adapter that takes whatever comes, and a way to list models."""
 
 import json
+import tracemalloc
 from contextlib import suppress
 from typing import Any
 
@@ -16,8 +17,11 @@ from gateway.upstream.gemini.dialect import GeminiListing
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import PlainModelListing
 from tests.cases.answers import chunks_in
+from tests.cases.anthropic import streams as anthropic
 from tests.cases.conversations import TOOLS_AND_IMAGE
+from tests.cases.gemini import streams as gemini
 from tests.cases.same import PLAIN, STREAMED
+from tests.fakes.replies import chunk, delta, event, story
 from tests.upstream.makers import channel, order
 
 THOUGHT = {"type": "thinking", "thinking": "a", "signature": "b"}
@@ -113,3 +117,28 @@ def test_an_odd_answer_is_translated_or_a_failure(dialect: Dialect, data: st.Dat
     odd = json.dumps(_with(doc, place, value)).encode()
     with suppress(AttemptFailed):
         assert json.loads(adapter(dialect).whole(odd, order(), channel()).body)["object"] == "chat.completion"
+
+
+TEXT = "word " * 200_000
+LARGE_EVENTS = {
+    Dialect.OPENAI: [*map(event, story()[:1]), event(chunk(delta(TEXT)))],
+    Dialect.ANTHROPIC: [anthropic.start(), anthropic.text(TEXT)],
+    Dialect.GEMINI: [gemini.event(gemini.response(gemini.say(TEXT)))],
+}
+
+
+@pytest.mark.parametrize("dialect", LARGE_EVENTS)
+@pytest.mark.parametrize("size", [1 << 30, 60_000])
+def test_of_a_large_event_nothing_is_kept_once_it_was_passed_on(dialect: Dialect, size: int) -> None:
+    """While a slow client reads it, no second copy waits beside it."""
+    stream = adapter(dialect).stream(order(), channel(dialect=dialect))
+    came = b"".join(LARGE_EVENTS[dialect])
+    stream.feed(came[:10])
+    tracemalloc.start()
+    try:
+        given = sum(len(stream.feed(came[start : start + size])) for start in range(10, len(came), size))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert given > len(TEXT)
+    assert held < 100_000

@@ -248,6 +248,7 @@ class Chunks:
                 screen.clean(choice)
                 kept.append(choice)
                 pattern = state.pattern
+            state.pattern = None  # it is a view, which would keep the whole event
         if not kept:
             return _QUIET
         single = len(choices) == 1 and not ({"timings", "x_groq"} & chunk.keys())
