@@ -91,7 +91,7 @@ def first_steps(shown: Terminal, url: str, key: str) -> tuple[str, str]:
     """Through the wizard, with a channel of one's own; the address and the new token's key."""
     shown.wait("1 of 4").keys("\r").wait("2 of 4").keys("\x1b[D").wait("another address")
     shown.keys("\t" + url + "\t" + key + "\tfriend\r").wait("3 of 4", "friend", "demo-story").keys("\r")
-    shown.wait("4 of 4").keys("\r").wait("only time the key is shown", "200 done")
+    shown.wait("4 of 4").keys("\r").wait("key is shown only this once", "200 done")
     found = KEY.findall(shown.text.replace("\n", " "))
     return ADDRESS.findall(shown.text)[0], found[0]
 
@@ -128,11 +128,11 @@ def test_it_comes_back_when_its_server_is_killed_and_started_again(tmp_path: Pat
         pid = re.search(r'"pid":([0-9]+)', (tmp_path / "gateway" / "run.json").read_text())
         assert pid is not None
         os.kill(int(pid[1]), 9)
-        shown.wait("no server", "r starts it again").keys("r").wait("running 0")
+        shown.wait("no server", "r starts one").keys("r").wait("running 0")
         shown.until(lambda: "no server" not in shown.text, "it stayed gone")
         shown.keys("Q")
         assert shown.ended() == 0
-        assert b"tollkeeper: stopped" in shown.raw
+        assert b"tollkeeper: server stopped" in shown.raw
         assert not (tmp_path / "gateway" / "run.json").exists()
 
 

@@ -81,7 +81,7 @@ async def test_tokens(tmp_path: Path) -> None:
     async with seated(tmp_path, "tokens") as seat:
         await until(seat.app, seat.pilot, "first")
         await seat.press("n", "=phone", "enter")
-        await until(seat.app, seat.pilot, "only time the key is shown")
+        await until(seat.app, seat.pilot, "key is shown only this once")
         await seat.press("escape")
         made = await seat.control.token("phone")
 
@@ -101,13 +101,13 @@ async def test_tokens(tmp_path: Path) -> None:
         await seat.press("space")
         await seat.told("Token mobile disabled")
         await seat.press("D", "enter")
-        await until(seat.app, seat.pilot, "only time the key is shown")
+        await until(seat.app, seat.pilot, "key is shown only this once")
         await seat.press("escape")
         copied = await seat.control.token("mobile-2")
         assert (copied.budgets[0].nanos, copied.limits.rpm) == (5 * DOLLAR, 60)
 
         await seat.press("R", "y")
-        await until(seat.app, seat.pilot, "only time the key is shown")
+        await until(seat.app, seat.pilot, "key is shown only this once")
         await seat.press("escape")
         assert (await seat.control.token("mobile-2")).hint != copied.hint
 
@@ -172,7 +172,7 @@ async def test_channels(tmp_path: Path) -> None:
         assert (edited.priority, edited.key[-4:], list(edited.headers)) == (-3, "0001", ["x-team"])
 
         await seat.press("D", "enter")
-        assert "cannot be copied: give it again" in said(seat.app, "#wrong-key")
+        assert "cannot be copied: enter it again" in said(seat.app, "#wrong-key")
         await seat.field("key", "sk-other-0123456789-0002")
         await seat.press("enter")
         await seat.told("Channel up-2 created with 2 models")
@@ -242,7 +242,7 @@ async def test_the_account(tmp_path: Path) -> None:
         await seat.press("e")
         await seat.field("budgets", "fortnight=5")
         await seat.press("enter")
-        assert "'fortnight' is no budget window" in said(seat.app, "#wrong-budgets")
+        assert "unknown budget window 'fortnight'" in said(seat.app, "#wrong-budgets")
         await seat.field("budgets", "day=5 month=50")
         await seat.press("enter")
         await seat.told("Account saved")

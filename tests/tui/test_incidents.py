@@ -128,7 +128,7 @@ def test_a_rest_that_is_over_is_told_with_its_length_and_where_the_calls_went() 
 def test_a_rest_that_lasts_counts_down() -> None:
     one = incident(paused=True, until=Millis(NOW + 14_000), failures=4, last=Millis(NOW - 1_000), unanswered=1)
     assert incident_line(one, NOW, UNICODE) == (
-        "14:12:20 rate-limited, 4 failures until 14:13:19; retry in 14s → 1 failed"
+        "14:12:20 rate-limited, 4 failures until 14:13:19; retry in 14s → 1 call failed"
     )
 
 

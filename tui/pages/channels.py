@@ -222,17 +222,17 @@ def _models(channel: ChannelView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
 def _other_rows(card: TextCard, channel: ChannelView) -> None:
     if limits := limits_words(channel.limits):
         card.row("limits", limits)
-    ways = [f"preset {safe(channel.preset)}"] if channel.preset else []
-    ways += [f"{safe(name)}={safe(str(value))}" for name, value in channel.options.items()]
-    ways += [f"header {safe(name)}" for name in channel.headers]
-    ways += [f"proxy {safe(channel.proxy)}"] if channel.proxy else []
-    ways += [f"cost factor {brief_multiplier(channel.cost_factor)}"] if channel.cost_factor != MILLION else []
-    ways += _overrides(channel.overrides) if channel.overrides else []
-    ways += ["rejected parameters are not dropped"] if channel.strict else []
-    ways += [] if channel.finish_abandoned else ["abandoned calls are cancelled"]
+    options = [f"preset {safe(channel.preset)}"] if channel.preset else []
+    options += [f"{safe(name)}={safe(str(value))}" for name, value in channel.options.items()]
+    options += [f"header {safe(name)}" for name in channel.headers]
+    options += [f"proxy {safe(channel.proxy)}"] if channel.proxy else []
+    options += [f"cost factor {brief_multiplier(channel.cost_factor)}"] if channel.cost_factor != MILLION else []
+    options += _overrides(channel.overrides) if channel.overrides else []
+    options += ["rejected parameters are not dropped"] if channel.strict else []
+    options += [] if channel.finish_abandoned else ["abandoned calls are cancelled"]
     times = channel.timeouts
-    ways.append(f"head {brief_span(round(times.head * 1000))}, idle {brief_span(round(times.idle * 1000))}")
-    card.row("ways", (", ".join(ways), "dim"))
+    options.append(f"head {brief_span(round(times.head * 1000))}, idle {brief_span(round(times.idle * 1000))}")
+    card.row("options", (", ".join(options), "dim"))
     if channel.note:
         card.row("note", safe(channel.note))
 

@@ -19,7 +19,7 @@ from tui.field_values import optional
 from tui.pages import list_page
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendPage
-from tui.pages.models_table import ModelListing, ModelRow, example
+from tui.pages.models_table import ModelRow, ModelsListing, example
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
@@ -248,4 +248,4 @@ class ModelsPage(TrendPage[ModelRow]):
     by = "model"
 
     def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session, "models", ModelListing(session))
+        super().__init__(session, "models", ModelsListing(session))

@@ -1,4 +1,4 @@
-"""ModelListing: the table and detail pane of the Models page: prices, channels, cost."""
+"""ModelsListing: the table and detail pane of the Models page: prices, channels, cost."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
@@ -41,7 +41,7 @@ class ModelRow(msgspec.Struct, frozen=True):
     tokens: int
 
 
-class ModelListing(TrendListing[ModelRow]):
+class ModelsListing(TrendListing[ModelRow]):
     """Models."""
 
     noun = "model"

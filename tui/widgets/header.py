@@ -18,7 +18,7 @@ from tui.text import Part, content, cut, lines, safe
 NAME = "tollkeeper"
 HINTS = "^p commands  ? keys "
 
-BRIEFEST = 3
+BRIEFEST = 4
 """The left part is shortened in this many steps to make room for alerts."""
 
 ROOM = 32
@@ -133,7 +133,7 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]
     running = len(board.calls.running)
     parts.append((f"   running {running}", "live" if running else "dim"))
-    return [*parts, (_today(board, glyphs, brief), "")]
+    return [*parts, (_today(board, glyphs, brief), "")] if brief < BRIEFEST else parts
 
 
 def _today(board: Board, glyphs: Glyphs, brief: int) -> str:

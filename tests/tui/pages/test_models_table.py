@@ -4,15 +4,15 @@ from gateway.domain.human_values import tier_of
 from gateway.domain.units import Nanos
 from gateway.domain.views import ModelView
 from tests.tui.stage import FakeClient, console, model
-from tui.pages.models_table import ModelListing, example
+from tui.pages.models_table import ModelsListing, example
 
 
-def listing(*models: ModelView) -> ModelListing:
+def listing(*models: ModelView) -> ModelsListing:
     session = console().session
     client = FakeClient()
     client.models_now = list(models)
     session.board.apply(client.snapshot())
-    return ModelListing(session)
+    return ModelsListing(session)
 
 
 def test_an_example_counts_the_price_a_call() -> None:

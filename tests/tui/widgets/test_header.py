@@ -39,7 +39,7 @@ def test_what_needs_attention_goes_before_words() -> None:
     text = state_line(session(), 80).plain
     assert "deepseek paused" in text
     assert "tollkeeper" not in text
-    assert text.rstrip().endswith("+1")
+    assert text.rstrip().endswith("ci 97%")
 
 
 def test_a_server_that_is_gone_says_what_to_do() -> None:
@@ -47,7 +47,7 @@ def test_a_server_that_is_gone_says_what_to_do() -> None:
     made.lose("connection refused \x1b[2J")
     text = state_line(made, 100).plain
     assert "no server" in text
-    assert "r starts it again" in text
+    assert "r starts one" in text
     assert "\x1b" not in text
 
 

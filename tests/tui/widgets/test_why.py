@@ -64,7 +64,7 @@ async def test_what_the_server_refuses_is_shown() -> None:
 async def test_the_command_can_be_copied() -> None:
     async with shown("tokens") as (app, pilot, _):
         await press(app, pilot, "W", "Y")
-        assert words(app) == ["Copied: \ntollkeeper why ci claude-sonnet-4-5"]
+        assert words(app) == ["Copied:\ntollkeeper why ci claude-sonnet-4-5"]
 
 
 def told(found: Why, width: int = 100) -> str:
@@ -73,7 +73,7 @@ def told(found: Why, width: int = 100) -> str:
 
 def test_a_refusal_is_told_with_its_message_and_what_to_do() -> None:
     text = told(refused())
-    parts = ("✗ 503 no_channel_available", "anthropic is cooling", "→ 'tollkeeper channel list'", "waiting helps: 30s")
+    parts = ("✗ 503 no_channel_available", "anthropic is cooling", "→ 'tollkeeper channel list'", "retry in 30s")
     assert [part for part in parts if part not in text] == []
 
 
@@ -82,17 +82,17 @@ def test_price_hold_and_what_is_left_stand_below() -> None:
     parts = (
         "in 3   out 15",
         "group batch x0.5",
-        "$0.009   for 1,000 tokens in",
+        "$0.009   for 1,000 input",
         "$12.00 available",
         "month ███▎░░░░  41% $16.4/40",
-        "0 of 60 requests left, all again in 30s",
+        "0 of 60 requests left, full again in 30s",
     )
     assert [part for part in parts if part not in text] == []
 
 
 def test_each_channel_has_its_line_with_the_reason_against_it() -> None:
     text = told(refused())
-    assert "✗ anthropic   priority 5   cooling 30s   2 running   it is cooling for 30 s: 429" in text
+    assert "✗ anthropic   priority 5   paused 30s   2 running   it is cooling for 30 s: 429" in text
     assert "✗ ollama   priority 5   does not offer it" in text
 
 
@@ -116,4 +116,4 @@ def test_a_fallback_s_channel_says_for_which_model_it_stands_in() -> None:
     found = refused()
     spare = replace(found.routes[0], channel="spare", model="haiku", upstream_model="haiku-4", passed="")
     text = told(replace(found, routes=[*found.routes, spare]))
-    assert "spare   priority 5   cooling 30s   2 running   for haiku instead   as haiku-4" in text
+    assert "spare   priority 5   paused 30s   2 running   for haiku instead   as haiku-4" in text
