@@ -51,34 +51,34 @@ def admit(call: Call, limiter: Limiter, books: Purse, recall: Recall = nothing_r
 
     Gates at which the call has a place already are not asked again.
     """
-    entry = visible_entry(call.asked.model, call.token, call.catalog)
-    call.price = call.catalog.price(call.asked.model)
-    if call.price is None and entry.routes and call.catalog.registry.settings.refuse_unpriced:
-        name = call.asked.model
+    context, catalog = call.context, call.context.catalog
+    name = context.request.model
+    entry = visible_entry(name, context.token, catalog)
+    price = call.attempt.price = catalog.price(name)
+    if price is None and entry.routes and catalog.registry.settings.refuse_unpriced:
         msg = (
             f"model '{plain(name)}' has no price and this gateway refuses unpriced models; "
             f"'tollkeeper price set {word(name)} --input DOLLARS --output DOLLARS' (per million tokens)"
         )
         raise BadRequest(msg, code="model_price_missing", param="model")
-    now = call.visit.ts
-    terms = call.catalog.terms(call.token)
+    terms = catalog.terms(context.token)
     need = call.need = demand(call, entry, recall)
     if terms.bounds:
         limiter.check(terms.bounds, need.rate_tokens, need.input)
-    taken = plan_hold(books, call.catalog.registry.account, call.group, call.token, need, now=now)
-    gates = terms.stream_gates if call.asked.stream else terms.gates
-    return Admission(entry, terms.bounds, taken, gates, limiter.lines.full(gates, call.gates))
+    plan = plan_hold(books, catalog.registry.account, context.group, context.token, need, now=context.visit.ts)
+    gates = terms.stream_gates if context.request.stream else terms.gates
+    return Admission(entry, terms.bounds, plan, gates, limiter.lines.full(gates, call.limits.gates))
 
 
 def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> Need:
     """What a call may use at most, whichever channel and model answers it."""
     if call.demand is not None:
         return call.demand
-    prices, multiplier = call.catalog.registry.prices, call.group.multiplier
+    prices, multiplier = call.context.catalog.registry.prices, call.context.group.multiplier
     if not entry.fallbacks:
-        return need_of(call.asked, entry.effects, prices.get(entry.name), multiplier, recall)
+        return need_of(call.context.request, entry.effects, prices.get(entry.name), multiplier, recall)
     models = [model for model in (entry, *entry.fallbacks) if model.effects.offers]
-    needs = [need_of(call.asked, m.effects, prices.get(m.name), multiplier, recall) for m in models]
+    needs = [need_of(call.context.request, m.effects, prices.get(m.name), multiplier, recall) for m in models]
     return most_of(needs, [prices.get(m.name) for m in models], multiplier)
 
 

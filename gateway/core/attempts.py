@@ -118,7 +118,7 @@ class Attempts:
         if route is None:
             raise no_channel(call, choice)
         tries: RetryState | None = None
-        call.binding = call.catalog.terms(call.token).bounds + entry.bounds
+        call.limits.scopes = call.context.catalog.terms(call.context.token).bounds + entry.bounds
         asked = entry
         if route.served.name != entry.name:
             asked = next(other for other in entry.fallbacks if other.name == route.served.name)
@@ -130,26 +130,26 @@ class Attempts:
                 error.__cause__ = error.__context__ = error.__traceback__ = None  # they hold what the attempt held
                 tries = tries or RetryState(entry, asked)
                 tries.failed(route, error)
-            step = None if call.content_sent else await self._chooser.next(call, tries)
+            step = None if call.delivery.content_sent else await self._chooser.next(call, tries)
             if step is None or not await self._pause(call, entry, step):
                 self._rooms.forgo(call)
                 raise _worst(call, tries.failures)
             route = step.route
             if step.entry is not asked:
                 asked, order = step.entry, _order_of(step.entry, order)
-                call.price = call.catalog.price(asked.name)
-            call.take_route(route, step.choice.why, len(tries.failures) + 1)
+                call.attempt.price = call.context.catalog.price(asked.name)
+            call.begin_attempt(route, step.choice.why, len(tries.failures) + 1)
             self._progress.routed(call)
 
     async def _pause(self, call: Call, entry: ModelEntry, step: NextStep) -> bool:
         """Wait before the next attempt; False if it is too late for one, or nobody waits for it any more."""
         wait_s = step.wait_s
-        if self._clock.mono() + wait_s >= call.visit.began + entry.total_s:
+        if self._clock.mono() + wait_s >= call.context.visit.began + entry.total_s:
             return False
         if wait_s:
             self._rooms.forgo(call)
             await self._clock.sleep(wait_s)
-        return not call.client.gone and await self._rooms.make(call, step.route)
+        return not call.context.client.gone and await self._rooms.make(call, step.route)
 
     async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         """One attempt, told to the health and noted on the call whatever becomes of it. Raises UpstreamError."""
@@ -160,8 +160,8 @@ class Attempts:
                 try:
                     answer = await self._answer(call, order, route)
                 except AttemptFailed as failed:
-                    told = call.asked.fields, call.visit.key, call.asked.long
-                    make = self.redaction.maker(failed.failure, route.channel, *told)
+                    request, key = call.context.request, call.context.visit.key
+                    make = self.redaction.maker(failed.failure, route.channel, request.fields, key, request.long)
                     error = await self._preparer.run(call, make)
                     self._note_failure(call, route, error, began)
                     raise error from failed
@@ -176,8 +176,8 @@ class Attempts:
             self._health.succeeded(route.channel.id, route.key_id)
         if route.rank.timed:
             self._measure(call, route, answer, began)
-        if call.pin:
-            self._chooser.stay(call.pin, route)
+        if call.conversation:
+            self._chooser.stay(call.conversation, route)
         self._note(call, route, began, status=200)
         return answer
 
@@ -188,13 +188,14 @@ class Attempts:
             return await self._exchange(call, order, route)
         except AttemptFailed as failed:
             failure, now = failed.failure, self._clock.wall()
-            if call.content_sent or not self._preparer.learn(order, route, failure, now):
+            if call.delivery.content_sent or not self._preparer.learn(order, route, failure, now):
                 raise
             return await self._exchange(call, order, route)
 
     def _measure(self, call: Call, route: Route, answer: Whole | AnswerStream, began: float) -> None:
         """Keep how fast an answer came, for a group that wants the fastest."""
-        first_s = call.first_byte - began if call.asked.stream and call.first_byte is not None else None
+        first_byte = call.delivery.first_byte
+        first_s = first_byte - began if call.context.request.stream and first_byte is not None else None
         tokens = answer.reported.output if answer.reported is not None else answer.tally.tokens()
         self._health.pace.note(
             route.channel.id, route.served.name, first_s=first_s, whole_s=self._clock.mono() - began, tokens=tokens
@@ -202,12 +203,12 @@ class Attempts:
 
     async def _exchange(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         channel = route.channel
-        adapter = call.visit.api.adapter(channel.dialect, self._adapter_of(channel.dialect))
+        adapter = call.context.visit.api.adapter(channel.dialect, self._adapter_of(channel.dialect))
         prepared = await self._preparer.prepare(call, adapter, order, route, self._clock.wall())
-        call.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped
-        call.lowered = prepared.lowered
-        if not call.overhead_us:
-            call.overhead_us = round((self._clock.mono() - call.visit.began) * 1_000_000)
+        call.attempt.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped
+        call.attempt.lowered = prepared.lowered
+        if not call.result.overhead_us:
+            call.result.overhead_us = round((self._clock.mono() - call.context.visit.began) * 1_000_000)
         reply = await self._sender.send(channel, prepared, stream=order.stream)
         try:
             return await self._read(call, adapter, order, channel, reply)
@@ -220,7 +221,7 @@ class Attempts:
         self, call: Call, adapter: Adapter, order: Order, channel: Channel, reply: Reply
     ) -> Whole | AnswerStream:
         screen = self.redaction.screen(channel)
-        call.reply_headers = screen.headers(reply.headers)
+        call.attempt.reply_headers = screen.headers(reply.headers)
         order = msgspec.structs.replace(order, screen=screen)
         if not 200 <= reply.status < 300:
             body = await reply.read(ERROR_BODY_LIMIT, call.share)
@@ -228,10 +229,10 @@ class Attempts:
         if not order.stream:
             whole = adapter.whole(await reply.read(BODY_LIMIT, call.share), order, channel)
             call.share.keep(len(whole.body))
-            call.first_byte = self._clock.mono()
+            call.delivery.first_byte = self._clock.mono()
             return whole
         stream = adapter.stream(order, channel)
-        call.answer = stream
+        call.attempt.stream = stream
         await self._relay(call, reply, stream)
         reply.release()
         return stream
@@ -266,10 +267,10 @@ class Attempts:
         """Send a large piece slice by slice: it does not wait in the transport whole, and each slice that a slow client
         takes shows that it reads.
         """
-        now = self._clock.mono()
-        if call.first_byte is None:
-            call.first_byte = now
-        call.content_sent = True
+        now, delivery = self._clock.mono(), call.delivery
+        if delivery.first_byte is None:
+            delivery.first_byte = now
+        delivery.content_sent = True
         if len(out) <= SLICE:
             await call.send(out, now)
             return
@@ -281,7 +282,7 @@ class Attempts:
 
     def _note_failure(self, call: Call, route: Route, error: UpstreamError, began: float) -> None:
         kind, reason = error.kind, plain(error.record_message, 160)
-        if call.content_sent:
+        if call.delivery.content_sent:
             kind = FailureKind.CUT
         if kind is FailureKind.MISSING:
             self._health.lacks(route.channel.id, route.served.name)
@@ -302,7 +303,7 @@ class Attempts:
     ) -> None:
         ms = Millis(round((self._clock.mono() - began) * 1000))
         name = route.channel.name
-        call.attempts.append(
+        call.result.attempts.append(
             Attempt(
                 channel=name,
                 status=status,
@@ -311,7 +312,7 @@ class Attempts:
                 reason=reason,
                 billed=billed,
                 key=route.key_name,
-                model=route.served.name if route.served.name != call.asked.model else "",
+                model=route.served.name if route.served.name != call.context.request.model else "",
             )
         )
 
@@ -324,14 +325,14 @@ def _order_of(entry: ModelEntry, order: Order) -> Order:
 def _worst(call: Call, failures: list[UpstreamError]) -> UpstreamError:
     """The failure that tells most; if there were several attempts its message lists them."""
     error = min(failures, key=lambda failure: _TELLING.index(failure.kind))
-    attempt = call.attempts[failures.index(error) - len(failures)]
+    attempt = call.result.attempts[failures.index(error) - len(failures)]
     error.details["channel"] = attempt.channel
     if attempt.key:  # one of several: its number
         error.details["key"] = attempt.key.partition(" ")[0]
     if len(failures) > 1:
-        tries = "; ".join(f"{plain(a.channel)}: {a.status or a.kind}" for a in call.attempts)
+        tries = "; ".join(f"{plain(a.channel)}: {a.status or a.kind}" for a in call.result.attempts)
         error.add(f" [attempts: {tries}]")
     error.details["attempts"] = [
-        {"channel": a.channel, "status": a.status, "class": a.kind or "", "ms": a.ms} for a in call.attempts
+        {"channel": a.channel, "status": a.status, "class": a.kind or "", "ms": a.ms} for a in call.result.attempts
     ]
     return error

@@ -1,6 +1,8 @@
 """Call: what the gateway knows of one running call. The pipeline writes it, the settlement reads it.
 
-It is the only request context there is: nothing is stored on the web framework's request, there is no bag of keys.
+``CallContext`` is what it begins with, ``AttemptState`` the attempt that runs, ``CallLimits`` its rates and places,
+``Delivery`` what the client has, ``CallResult`` what its record is made of. Nothing is stored on the web framework's
+request.
 """
 
 import asyncio
@@ -29,7 +31,7 @@ from gateway.upstream.adapter import AnswerStream
 
 
 class Client(Protocol):
-    """Who waits for the answer. The pipeline sees no more of the web framework than this."""
+    """The client that waits for the answer; all that the pipeline sees of the web framework."""
 
     gone: bool
     """The connection is lost."""
@@ -79,199 +81,214 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Monotonic seconds."""
 
 
+class CallContext(msgspec.Struct, frozen=True):
+    """What a call begins with. Nothing of it changes."""
+
+    visit: Visit
+    request: InboundRequest
+    client: Client
+    catalog: Catalog
+    """The configuration as it was when the call came; an edit does not change running calls."""
+    token: Token
+    group: Group
+
+
+class AttemptState(msgspec.Struct):
+    """The attempt that runs, or ran last."""
+
+    number: int = 0
+    """From 1."""
+    price: Price | None = None
+    """Of the model that is asked, which is another one after a fallback."""
+    route: Route | None = None
+    route_reason: str = ""
+    """Why this route: for the answer's headers."""
+    stream: AnswerStream | None = None
+    """The answer, if it is streamed."""
+    reply_headers: Mapping[str, str] = {}
+    """Headers of the upstream's answer that may be passed on; see ``Screen.headers``."""
+    channel_ticket: Ticket | None = None
+    """What it has taken of its channel's rates."""
+    dropped: tuple[str, ...] = ()
+    """Parameters that were left out of the request."""
+    lowered: int | None = None
+    """The model's own output limit, if the client's was higher and was lowered."""
+
+
+class CallLimits(msgspec.Struct):
+    """The rates and places of a call."""
+
+    scopes: tuple[RateScope, ...] = ()
+    """Whose rates the answer's headers tell."""
+    headers: dict[str, str] = {}
+    """``x-ratelimit-*`` of these."""
+    read_headers: Callable[[], dict[str, str]] | None = None
+    """Reads them, once for each attempt."""
+    gates: tuple[ConcurrencyGate, ...] = ()
+    """Where the call already has a place, because it had to wait."""
+    channel_slot: ConcurrencyGate | None = None
+    """The same at a channel, until its attempt begins."""
+
+    def read(self) -> None:
+        """Read how the limits stand, unless that is done."""
+        read, self.read_headers = self.read_headers, None
+        if read is not None:
+            self.headers = read()
+
+
+class Delivery(msgspec.Struct):
+    """What has been sent to the client, and when. Times are monotonic seconds."""
+
+    last_write: float
+    writing_since: float | None = None
+    """Set while a write waits for the client."""
+    deadline: float | None = None
+    first_byte: float | None = None
+    content_sent: bool = False
+    facts_due: bool = False
+    """The head went out before the facts of the answer were known."""
+    reported_at: float = 0.0
+    """When watchers last got a report of the call's progress."""
+
+
+class CallResult(msgspec.Struct):
+    """How a call ended, as far as that is known: what its record is made of."""
+
+    attempts: list[Attempt] = []
+    usage: Usage = NOTHING
+    outcome: Outcome = Outcome.DONE
+    ended_by: Outcome | None = None
+    """Set by whoever ends the call from outside, before its task is cancelled."""
+    error: GatewayError | None = None
+    finish: str = ""
+    upstream_id: str = ""
+    marks: tuple[str, ...] = ()
+    overhead_us: int = 0
+    """The time until the request was ready for the first upstream."""
+    settled: bool = False
+
+
 class Call:
-    """One call on its way. Times are monotonic seconds."""
+    """One running call."""
 
     __slots__ = (
-        "answer",
-        "asked",
         "attempt",
-        "attempts",
-        "binding",
-        "catalog",
-        "client",
-        "content_sent",
-        "deadline",
+        "context",
+        "conversation",
+        "delivery",
         "demand",
-        "dropped",
-        "error",
-        "facts_due",
-        "finish",
-        "first_byte",
-        "gates",
-        "group",
         "held",
         "held_tokens",
-        "last_write",
-        "limit_headers",
-        "lowered",
-        "marks",
+        "limits",
         "need",
-        "outcome",
-        "overhead_us",
-        "pin",
-        "place",
-        "price",
-        "read_limits",
-        "reply_headers",
-        "room",
-        "route",
+        "result",
         "running",
-        "settled",
         "share",
         "task",
-        "token",
-        "told",
-        "upstream_id",
-        "usage",
-        "visit",
-        "way",
-        "why",
-        "writing_since",
     )
 
     demand: Need | None
-    """What it may use at most, if that was found out already: of a large request, for it takes a while."""
-    lowered: int | None
-    """The output limit that the upstream was sent, if it is lower than the request's or the usual one."""
+    """What it may use at most, if that was found out early: for a large request, because it takes a while."""
     need: Need
-    """What it may use at most, since it was checked for admission."""
+    """What it may use at most. Set when it is checked for admission."""
     running: Running
-    """What the books and the watchers know of it, since it has a route."""
+    """What the books and the watchers know of it. Set when it has a route."""
     share: AnswerShare
-    """What its answer takes of the memory of all, while it runs."""
+    """The memory that its answer takes. Set while it runs."""
 
-    def __init__(
-        self, visit: Visit, asked: InboundRequest, client: Client, catalog: Catalog, token: Token, group: Group
-    ) -> None:
-        self.visit = visit
-        self.asked = asked
-        self.client = client
-        self.catalog = catalog
-        self.token = token
-        self.group = group
-        self.price: Price | None = None
+    def __init__(self, context: CallContext) -> None:
+        self.context = context
+        self.attempt = AttemptState()
+        self.limits = CallLimits()
+        self.delivery = Delivery(context.visit.began)
+        self.result = CallResult()
+        self.demand = None
         self.held = Nanos(0)
-        self.held_tokens = self.overhead_us = self.attempt = 0
+        self.held_tokens = 0
+        self.conversation = b""
+        """A short name of its conversation, if that should stay where it was."""
         self.task: asyncio.Task[object] | None = None
-        self.route: Route | None = None
-        self.way = ""
-        """Why this route: for the answer's headers."""
-        self.answer: AnswerStream | None = None
-        """The stream of the attempt that runs."""
-        self.reply_headers: Mapping[str, str] = {}
-        """What of the headers of the upstream's answer may go on; see ``Screen.headers``."""
-        self.limit_headers: dict[str, str] = {}
-        """``x-ratelimit-*`` of this gateway's own limits."""
-        self.read_limits: Callable[[], dict[str, str]] | None = None
-        """Gives them, once for each attempt."""
-        self.binding: tuple[RateScope, ...] = ()
-        """Whose rates those are."""
-        self.gates: tuple[ConcurrencyGate, ...] = ()
-        """Where the call has its place already, for it had to wait."""
-        self.place: ConcurrencyGate | None = None
-        """The same at a channel, until its attempt begins."""
-        self.room: Ticket | None = None
-        """What the latest attempt has taken of its channel's rates."""
-        self.attempts: list[Attempt] = []
-        self.usage: Usage = NOTHING
-        self.outcome = Outcome.DONE
-        self.error: GatewayError | None = None
-        self.why: Outcome | None = None
-        """Set by whoever ends the call from outside, before its task is cancelled."""
-        self.finish = self.upstream_id = ""
-        self.dropped: tuple[str, ...] = ()
-        self.lowered = self.demand = None
-        self.marks: tuple[str, ...] = ()
-        self.pin = b""
-        """Its conversation, if that should stay where it was."""
-        self.first_byte: float | None = None
-        self.content_sent = self.settled = self.facts_due = False
-        self.last_write = visit.began
-        self.writing_since: float | None = None
-        self.deadline: float | None = None
-        self.told = 0.0
-        """When watchers were last told of its progress."""
-        client.on_gone = self._client_gone
+        context.client.on_gone = self._client_gone
 
     def _client_gone(self) -> None:
         """A stream ends with its client. A plain call is finished and booked, unless its channel says otherwise."""
-        if self.asked.stream or (self.route is not None and not self.route.channel.finish_abandoned):
+        route = self.attempt.route
+        if self.context.request.stream or (route is not None and not route.channel.finish_abandoned):
             self.end(Outcome.CLIENT_CLOSED)
 
-    def take_route(self, route: Route, way: str, attempt: int) -> None:
-        """The channel that is asked next."""
-        self.route, self.way, self.attempt, self.answer, self.reply_headers = route, way, attempt, None, {}
+    def begin_attempt(self, route: Route, reason: str, number: int) -> None:
+        """This channel is asked next."""
+        context, attempt = self.context, self.attempt
+        attempt.route, attempt.route_reason, attempt.number = route, reason, number
+        attempt.stream, attempt.reply_headers = None, {}
         self.running = Running(
-            id=self.visit.id,
-            ts=self.visit.ts,
-            token=self.token.id,
-            token_name=self.token.name,
-            group=self.group.name,
-            model=self.asked.model,
-            app=self.visit.app,
-            stream=self.asked.stream,
+            id=context.visit.id,
+            ts=context.visit.ts,
+            token=context.token.id,
+            token_name=context.token.name,
+            group=context.group.name,
+            model=context.request.model,
+            app=context.visit.app,
+            stream=context.request.stream,
             held=self.held,
             held_tokens=self.held_tokens,
             channel=route.channel.id,
             channel_name=route.channel.name,
             upstream_model=route.served.upstream_name,
-            attempt=attempt,
+            attempt=number,
         )
-
-    def look_at_limits(self) -> None:
-        """Read how this gateway's own limits stand, if that is not done."""
-        read, self.read_limits = self.read_limits, None
-        if read is not None:
-            self.limit_headers = read()
 
     def headers(self) -> dict[str, str]:
         """The answer's headers, as far as they are known now (``features.md`` 2.10, ``wire.md`` X8)."""
-        self.look_at_limits()
-        out = {name: _header(value) for name, value in self.reply_headers.items()}
-        out.update(self.limit_headers)
-        if self.route is not None:
-            out["x-gateway-channel"] = _header(self.route.channel.name)
-            out["x-gateway-model"] = _header(self.route.served.upstream_name)
-            out["x-gateway-route"] = _header(self.way)
-        out["x-gateway-attempts"] = str(max(1, self.attempt))
-        out["x-gateway-overhead-ms"] = f"{self.overhead_us / 1000:.2f}"
-        if self.dropped:
-            out["x-gateway-dropped-params"] = _header(",".join(self.dropped))
-        if self.lowered is not None:
-            out["x-gateway-output-limit"] = str(self.lowered)
+        attempt, limits = self.attempt, self.limits
+        if limits.read_headers is not None:
+            limits.read()
+        out = {name: _header(value) for name, value in attempt.reply_headers.items()}
+        out.update(limits.headers)
+        if attempt.route is not None:
+            out["x-gateway-channel"] = _header(attempt.route.channel.name)
+            out["x-gateway-model"] = _header(attempt.route.served.upstream_name)
+            out["x-gateway-route"] = _header(attempt.route_reason)
+        out["x-gateway-attempts"] = str(max(1, attempt.number))
+        out["x-gateway-overhead-ms"] = f"{self.result.overhead_us / 1000:.2f}"
+        if attempt.dropped:
+            out["x-gateway-dropped-params"] = _header(",".join(attempt.dropped))
+        if attempt.lowered is not None:
+            out["x-gateway-output-limit"] = str(attempt.lowered)
         return out
 
     async def begin_early(self) -> None:
-        """Send the head of a stream whose first event is late. It holds no fact that may still change.
+        """Send the head of a stream whose first event is late, without facts that may still change.
 
         Raises ConnectionError if the client is gone.
         """
-        self.facts_due = True
-        await self.client.begin({})
+        self.delivery.facts_due = True
+        await self.context.client.begin({})
 
     def late_facts(self) -> bytes:
-        """What an early head left out, as a comment that clients ignore; nothing if the head told it."""
-        if not self.facts_due:
+        """What an early head left out, as a comment that clients ignore; empty if the head had it."""
+        if not self.delivery.facts_due:
             return b""
-        self.facts_due = False
-        return self.visit.api.comment(self.headers())
+        self.delivery.facts_due = False
+        return self.context.visit.api.comment(self.headers())
 
     async def send(self, data: Buffer, now: float) -> None:
-        """Bytes for the client, the head before them; who looks after the call sees if they do not get through.
+        """Send bytes to the client, after the head. ``LiveCalls`` ends the call if the client does not read them.
 
         Raises ConnectionError if the client is gone.
         """
-        self.writing_since = self.last_write = now
-        if not self.client.begun:
-            await self.client.begin(self.headers())
-        await self.client.write(data)
-        self.writing_since = None
+        client, delivery = self.context.client, self.delivery
+        delivery.writing_since = delivery.last_write = now
+        if not client.begun:
+            await client.begin(self.headers())
+        await client.write(data)
+        delivery.writing_since = None
 
-    def end(self, why: Outcome) -> None:
-        """End the call from outside: its task is cancelled and finds here why."""
-        if self.why is None and not self.settled and self.task is not None:
-            self.why = why
+    def end(self, outcome: Outcome) -> None:
+        """End the call from outside: its task is cancelled and finds the reason in its result."""
+        result = self.result
+        if result.ended_by is None and not result.settled and self.task is not None:
+            result.ended_by = outcome
             self.task.cancel()
 
 

@@ -51,7 +51,8 @@ class ChannelLimits:
 
     def of(self, call: Call) -> ChannelTickets:
         """What there is for this call."""
-        held = call.place.key if call.place is not None else None
+        slot = call.limits.channel_slot
+        held = slot.key if slot is not None else None
         return ChannelTickets(self._limiter, call.need.rate_tokens, call.need.input, held)
 
     def has_room(self, route: Route) -> bool:
@@ -61,20 +62,22 @@ class ChannelLimits:
 
     def enter(self, call: Call, route: Route) -> None:
         """An attempt begins, in the same moment in which its channel was chosen."""
-        if call.room is not None:
-            call.room.true_up(0)
-            call.room = None
-        gate = route.bound.gate if route.bound is not None else None
-        if call.place is not None and (gate is None or call.place.key != gate.key):
+        attempt, limits = call.attempt, call.limits
+        if attempt.channel_ticket is not None:
+            attempt.channel_ticket.true_up(0)
+            attempt.channel_ticket = None
+        bound = route.bound
+        gate = bound.gate if bound is not None else None
+        if limits.channel_slot is not None and (gate is None or limits.channel_slot.key != gate.key):
             self.forgo(call)
-        if gate is not None and call.place is None:
+        if gate is not None and limits.channel_slot is None:
             self._limiter.lines.enter((gate,))
-        call.place = None
-        if route.bound is not None and route.bound.rated:
-            call.room = self._limiter.take((route.bound,), call.need.rate_tokens)
-        if call.binding:
-            call.read_limits = partial(self._headers, call.binding)
-            asyncio.get_running_loop().call_soon(call.look_at_limits)  # while the upstream is waited for
+        limits.channel_slot = None
+        if bound is not None and bound.rated:
+            attempt.channel_ticket = self._limiter.take((bound,), call.need.rate_tokens)
+        if limits.scopes:
+            limits.read_headers = partial(self._headers, limits.scopes)
+            asyncio.get_running_loop().call_soon(limits.read)  # while the upstream is waited for
 
     def _headers(self, binding: tuple[RateScope, ...]) -> dict[str, str]:
         return headers_of(self._limiter.readings(binding))
@@ -88,7 +91,7 @@ class ChannelLimits:
         """Until the call has a place at one of these; False if there was none in time."""
         self.forgo(call)
         try:
-            call.place = await self._limiter.lines.wait(gates)
+            call.limits.channel_slot = await self._limiter.lines.wait(gates)
         except GatewayError:
             return False
         return True
@@ -105,6 +108,6 @@ class ChannelLimits:
 
     def forgo(self, call: Call) -> None:
         """Give a place back that was waited for and is not used."""
-        place, call.place = call.place, None
-        if place is not None:
-            self._limiter.lines.leave((place,))
+        slot, call.limits.channel_slot = call.limits.channel_slot, None
+        if slot is not None:
+            self._limiter.lines.leave((slot,))

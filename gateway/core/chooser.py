@@ -100,15 +100,15 @@ class Chooser:
 
     def look(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
         """What ``first`` says, for who only wants to know: no call is counted."""
-        if entry.easy and self._health.well and call.place is None and not call.group.sticky:
+        if entry.easy and self._health.well and call.limits.channel_slot is None and not call.context.group.sticky:
             choice = easy(entry.easy, self._draw)
             if choice.route is not None and self._rooms.has_room(choice.route):
                 return choice
-        choice = (self._stay(call, entry) if call.group.sticky else None) or self._choose(call, entry.routes)
+        choice = (self._stay(call, entry) if call.context.group.sticky else None) or self._choose(call, entry.routes)
         if entry.fallbacks and (choice.route is None or choice.resting):
             choice = self._fall_back(call, entry, choice)
             if choice.route is not None:
-                call.price = call.catalog.price(choice.route.served.name)
+                call.attempt.price = call.context.catalog.price(choice.route.served.name)
         if choice.route is None and (waited or not choice.gates):
             raise no_channel(call, choice)
         return choice
@@ -120,8 +120,8 @@ class Chooser:
         """The channel and the key that answered the conversation last, if they are free; else None."""
         if len(entry.routes) == 1 and not entry.routes[0].keys:
             return None
-        call.pin = conversation(call.token.id, entry.name, call.asked.fields)
-        place = self._sticky.place(call.pin)
+        call.conversation = conversation(call.context.token.id, entry.name, call.context.request.fields)
+        place = self._sticky.place(call.conversation)
         if place is None:
             return None
         choice = self._choose(call, [route for route in entry.routes if route.channel.id == place.channel])
@@ -161,9 +161,10 @@ class Chooser:
 def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
     """Why nothing can be asked, channel by channel."""
     reasons = "; ".join(f"{plain(p.channel)}: {p.reason}" for p in choice.passed) or "it has no channel left"
+    model, group, token = call.context.request.model, call.context.group, call.context.token
     msg = (
-        f"no channel can serve model '{plain(call.asked.model)}' for group '{plain(call.group.name)}' now: {reasons}; "
-        f"'tollkeeper why {word(call.token.name)} {word(call.asked.model)}' explains it"
+        f"no channel can serve model '{plain(model)}' for group '{plain(group.name)}' now: {reasons}; "
+        f"'tollkeeper why {word(token.name)} {word(model)}' explains it"
     )
     rules = {passed.rule for passed in choice.passed if passed.rule in ("full", "limit")}
     if rules == {"full"}:

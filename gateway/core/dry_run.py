@@ -12,7 +12,7 @@ import msgspec
 from gateway.core.admission import Admission, admit, demand, group_of, visible_entry
 from gateway.core.allowance import Need
 from gateway.core.auth import still, usable
-from gateway.core.call import Call, Visit
+from gateway.core.call import Call, CallContext, Visit
 from gateway.core.catalog import Catalog, ModelEntry, Route
 from gateway.core.quota import Purse, plan_hold
 from gateway.core.ratelimit import Limiter
@@ -98,9 +98,16 @@ def _poor(wanted: PlannedCall, ways: DryRunState, now: Millis) -> QuotaExceeded 
     """Whether there is too little money, for a call that does not come far enough to be told."""
     try:
         call = _call(wanted, ways.catalog, now)
-        entry = visible_entry(wanted.model, call.token, ways.catalog)
-        call.price = ways.catalog.price(wanted.model)
-        plan_hold(ways.books, ways.catalog.registry.account, call.group, call.token, demand(call, entry), now=now)
+        entry = visible_entry(wanted.model, call.context.token, ways.catalog)
+        call.attempt.price = ways.catalog.price(wanted.model)
+        plan_hold(
+            ways.books,
+            ways.catalog.registry.account,
+            call.context.group,
+            call.context.token,
+            demand(call, entry),
+            now=now,
+        )
     except QuotaExceeded as error:
         return error
     except GatewayError:
@@ -123,7 +130,7 @@ def needed(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Need | None:
     """What the call may use at most; None if it does not come so far that this is known."""
     try:
         call = _call(wanted, catalog, now)
-        return demand(call, visible_entry(wanted.model, call.token, catalog))
+        return demand(call, visible_entry(wanted.model, call.context.token, catalog))
     except GatewayError:
         return None
 
@@ -158,7 +165,7 @@ def _call(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Call:
     request = msgspec.structs.replace(parse_chat_request(msgspec.json.encode(body)), input_bound=wanted.prompt_tokens)
     token = still(wanted.token, catalog, now)
     visit = Visit(id=CallId("req_why"), api=CHAT, key="", app="", retry=0, ts=now, began=0.0)
-    return Call(visit, request, _Nobody(), catalog, token, group_of(token, catalog))
+    return Call(CallContext(visit, request, _Nobody(), catalog, token, group_of(token, catalog)))
 
 
 class _Nobody:

@@ -62,14 +62,14 @@ class LiveCalls:
         call.task = asyncio.current_task()
         if not self._calls:
             self.empty.clear()
-        self._calls[call.visit.id] = call
+        self._calls[call.context.visit.id] = call
         if not self._ticking:
             self._ticking, self._quiet = True, False
             asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
 
     def leave(self, call: Call) -> None:
         """The call has ended."""
-        del self._calls[call.visit.id]
+        del self._calls[call.context.visit.id]
         if not self._calls:
             self.empty.set()
 
@@ -101,27 +101,28 @@ class LiveCalls:
             self._look_after(call, now)
 
     def _look_after(self, call: Call, now: float) -> None:
-        if call.deadline is not None and now >= call.deadline:
+        delivery, client = call.delivery, call.context.client
+        if delivery.deadline is not None and now >= delivery.deadline:
             call.end(Outcome.TIMEOUT)
-        elif call.writing_since is not None:
-            if now - call.writing_since >= self._patience.stall:
-                call.client.cut()
+        elif delivery.writing_since is not None:
+            if now - delivery.writing_since >= self._patience.stall:
+                client.cut()
                 call.end(Outcome.CLIENT_CLOSED)
-        elif call.asked.stream and call.route is not None and not call.settled:
-            wait = self._patience.keep_alive if call.client.begun else self._patience.first_event
-            if now - call.last_write >= wait:
-                self._tasks.spawn(self._breathe(call), f"keep-alive {call.visit.id}")
+        elif call.context.request.stream and call.attempt.route is not None and not call.result.settled:
+            wait = self._patience.keep_alive if client.begun else self._patience.first_event
+            if now - delivery.last_write >= wait:
+                self._tasks.spawn(self._breathe(call), f"keep-alive {call.context.visit.id}")
 
     async def _breathe(self, call: Call) -> None:
         """Show the client that the call lives, if it still does."""
-        if call.settled:
+        if call.result.settled:
             return
-        call.last_write = self._mono()
+        call.delivery.last_write = self._mono()
         try:
-            if not call.client.begun:
+            if not call.context.client.begun:
                 await call.begin_early()
-            if keep_alive := call.visit.api.keep_alive:
-                await call.client.write(keep_alive)
+            if keep_alive := call.context.visit.api.keep_alive:
+                await call.context.client.write(keep_alive)
         except ConnectionError:
             call.end(Outcome.CLIENT_CLOSED)
 
@@ -156,30 +157,32 @@ class ProgressReporter:
 
     def moved(self, call: Call) -> None:
         """Something of the answer came. Raises Broke when the call's money is gone."""
-        now = call.last_write
-        if now - call.told < GAP_S:
+        context, delivery = call.context, call.delivery
+        now, first_byte = delivery.last_write, delivery.first_byte
+        if now - delivery.reported_at < GAP_S:
             return
-        call.told = now
-        output = call.answer.tally.cheap if call.answer is not None else 0
+        delivery.reported_at = now
+        output = call.attempt.stream.tally.cheap if call.attempt.stream is not None else 0
         spent = self._spent(call, output)
-        ttft = None if call.first_byte is None else Millis(round((call.first_byte - call.visit.began) * 1000))
+        ttft = None if first_byte is None else Millis(round((first_byte - context.visit.began) * 1000))
         moved = msgspec.structs.replace(
-            call.running, ttft=ttft, input=call.asked.input_bound, output=output, cost=spent
+            call.running, ttft=ttft, input=context.request.input_bound, output=output, cost=spent
         )
         self._books.update(moved)
         if self._bus.watchers:
             self._bus.progress(moved)
-        if call.token.stop_when_empty or call.catalog.registry.account.stop_when_empty:
+        if context.token.stop_when_empty or context.catalog.registry.account.stop_when_empty:
             self._check(call, spent)
 
     def _spent(self, call: Call, output: int) -> Nanos:
-        if call.price is None:
+        if call.attempt.price is None:
             return Nanos(0)
-        usage = Usage(input=call.asked.input_bound, output=output)
-        return cost(usage, rates(call.price, usage.input, call.group.multiplier))
+        usage = Usage(input=call.context.request.input_bound, output=output)
+        return cost(usage, rates(call.attempt.price, usage.input, call.context.group.multiplier))
 
     def _check(self, call: Call, spent: Nanos) -> None:
-        left = left_to_stop(self._books, call.catalog.registry.account, call.token, now=self._clock.wall())
+        account = call.context.catalog.registry.account
+        left = left_to_stop(self._books, account, call.context.token, now=self._clock.wall())
         if left is not None and left + call.held < spent:
             msg = "the money for this call is gone, and this token ends its streams then"
             raise BudgetExhausted(msg)

@@ -69,16 +69,18 @@ class Preparer:
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """The result of work that takes the longer the larger the call's request is."""
-        return await self._worker.run(work) if call.asked.large else work()
+        return await self._worker.run(work) if call.context.request.large else work()
 
     async def prepare(self, call: Call, adapter: Adapter, order: Order, route: Route, now: Millis) -> Prepared:
         """The request as this channel wants it. Raises AttemptFailed or BadRequest if it cannot be put so."""
-        channel, mask = route.channel, call.asked.mask
+        channel, mask = route.channel, call.context.request.mask
         learned = self._lessons.of(channel.id, route.served, now)
-        budget = affordable_output(call.need, call.held, call.held_tokens, call.price, call.group.multiplier)
+        budget = affordable_output(
+            call.need, call.held, call.held_tokens, call.attempt.price, call.context.group.multiplier
+        )
         if budget is not None:
             order = msgspec.structs.replace(order, output_budget=budget)
-        if call.asked.large:
+        if call.context.request.large:
             return await self._worker.run(partial(prepare_large, adapter, order, route, learned, mask))
         prepared = adapter.prepare(order, channel, route.served, learned)
         return msgspec.structs.replace(prepared, body=unmask(prepared.body, mask)) if mask else prepared

@@ -59,13 +59,13 @@ class CallQueue:
         self._clock = clock
         self._rooms = ChannelLimits(limiter)
 
-    async def through(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
+    async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
         """Wait for all the places the call needs, then commit it.
 
         The places are noted on the call and taken over by its ticket and its first attempt. Raises GatewayError, or
         ConnectionError if the client left meanwhile.
         """
-        with until_gone(call.client):
+        with until_gone(call.context.client):
             try:
                 admission, first = await self._places(call, admission)
                 commit(call, admission, first)
@@ -86,20 +86,20 @@ class CallQueue:
                     return admission, first
                 waited = True
                 with suppress(RateLimited):  # then the last resort is asked, or what is in the way is told
-                    call.place = await self._limiter.lines.wait(first.gates)
-            still(call.token, self._catalog(), self._clock.wall())
+                    call.limits.channel_slot = await self._limiter.lines.wait(first.gates)
+            still(call.context.token, self._catalog(), self._clock.wall())
             admission = admit(call, self._limiter, self._books, self._attempts.recalled)
 
     async def _pass(self, call: Call, gates: tuple[ConcurrencyGate, ...], full: ConcurrencyGate) -> None:
         """Wait at one gate, with places at all before it."""
         self._hold(call, gates[: gates.index(full)])
-        call.gates += (await self._limiter.lines.wait((full,)),)
+        call.limits.gates += (await self._limiter.lines.wait((full,)),)
 
     def _hold(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
-        self._limiter.lines.enter(gates, call.gates)
-        call.gates = (*call.gates, *(gate for gate in gates if gate not in call.gates))
+        self._limiter.lines.enter(gates, call.limits.gates)
+        call.limits.gates = (*call.limits.gates, *(gate for gate in gates if gate not in call.limits.gates))
 
     def _forgo(self, call: Call) -> None:
         self._rooms.forgo(call)
-        gates, call.gates = call.gates, ()
+        gates, call.limits.gates = call.limits.gates, ()
         self._limiter.lines.leave(gates)

@@ -33,18 +33,21 @@ class Meter:
         self.calibration = Calibration()
         self._seen = 0
 
-    def whole(self, call: Call, whole: Whole) -> Usage:
-        """Of a plain answer."""
-        return self._usage(call, whole.reported, whole)
-
-    def stream(self, call: Call, stream: AnswerStream) -> Usage:
-        """Of a stream that came to its proper end."""
-        return self._usage(call, stream.reported, stream)
+    def usage(self, call: Call, answer: Whole | AnswerStream) -> Usage:
+        """Of an answer that came to its proper end. All zeros beside output count as not reported (``wire.md`` U3)."""
+        reported = answer.reported
+        if reported is not None and (reported.total or answer.tally.empty):
+            self._learn(call, reported)
+            if reported.source is UsageSource.PARTIAL:
+                return canonical(msgspec.structs.replace(reported, output=self._output(call, answer)))
+            return reported
+        output = self._output(call, answer)
+        return canonical(Usage(input=self.prompt(call), output=output, source=UsageSource.ESTIMATED))
 
     def broken(self, call: Call) -> Usage:
         """Of a call that did not come to its proper end: nothing, unless the client got some of the answer."""
-        stream = call.answer
-        if stream is None or not call.content_sent:
+        stream = call.attempt.stream
+        if stream is None or not call.delivery.content_sent:
             return NOTHING
         output = self._output(call, stream)
         reported = stream.reported
@@ -75,36 +78,25 @@ class Meter:
         need = call.need
         return min(tokens, need.capped) if need.capped == need.output else tokens
 
-    def _usage(self, call: Call, reported: Usage | None, answer: Whole | AnswerStream) -> Usage:
-        """All zeros beside received output count as not reported (``wire.md`` U3)."""
-        if reported is not None and (reported.total or answer.tally.empty):
-            self._learn(call, reported)
-            if reported.source is UsageSource.PARTIAL:
-                return canonical(msgspec.structs.replace(reported, output=self._output(call, answer)))
-            return reported
-        output = self._output(call, answer)
-        return canonical(Usage(input=self.prompt(call), output=output, source=UsageSource.ESTIMATED))
-
     def _learn(self, call: Call, reported: Usage) -> None:
         self._seen += 1
         if self._seen > LEARN_FIRST and self._seen % LEARN_EVERY:
             return
-        if call.route is None or call.asked.input_bound > LEARN_LIMIT:
+        route = call.attempt.route
+        if route is None or call.context.request.input_bound > LEARN_LIMIT:
             return
         estimated = _estimate(call)
-        self.calibration.learn(
-            call.route.channel.id, call.route.served.name, reported=reported.input, estimated=estimated
-        )
+        self.calibration.learn(route.channel.id, route.served.name, reported=reported.input, estimated=estimated)
 
     def _corrected(self, call: Call, estimated: int) -> int:
-        if call.route is None:
-            return estimated
-        return self.calibration.apply(call.route.channel.id, call.route.served.name, estimated)
+        route = call.attempt.route
+        return estimated if route is None else self.calibration.apply(route.channel.id, route.served.name, estimated)
 
 
 def _estimate(call: Call) -> int:
     """Input tokens by estimate, as they stand in the request."""
-    return prompt_tokens(call.asked.fields) if call.asked.prompt is None else call.asked.prompt
+    request = call.context.request
+    return prompt_tokens(request.fields) if request.prompt is None else request.prompt
 
 
 GONE = 499
@@ -116,30 +108,32 @@ ERROR_TEXT = 300
 
 def record_of(call: Call, status: int, *, mono: float) -> Record:
     """The record of a call that has ended, its cost computed with one rounding."""
-    usage, visit, error = call.usage, call.visit, call.error
-    charged = usage.source is not UsageSource.NONE
-    priced = rates(call.price, usage.input, call.group.multiplier) if call.price is not None and charged else None
-    channel = call.route.channel if call.route is not None else None
+    context, attempt, result = call.context, call.attempt, call.result
+    visit, usage, error, route = context.visit, result.usage, result.error, attempt.route
+    charged, first_byte = usage.source is not UsageSource.NONE, call.delivery.first_byte
+    priced = None
+    if charged and attempt.price is not None:
+        priced = rates(attempt.price, usage.input, context.group.multiplier)
     return Record(
         id=visit.id,
         ts=visit.ts,
-        token=call.token.id,
-        token_name=call.token.name,
-        group=call.group.name,
-        model=call.asked.model,
-        upstream_model=call.route.served.upstream_name if call.route is not None else "",
-        channel=channel.id if channel is not None else "",
-        channel_name=channel.name if channel is not None else "",
+        token=context.token.id,
+        token_name=context.token.name,
+        group=context.group.name,
+        model=context.request.model,
+        upstream_model=route.served.upstream_name if route is not None else "",
+        channel=route.channel.id if route is not None else "",
+        channel_name=route.channel.name if route is not None else "",
         app=visit.app,
         status=status,
-        outcome=call.outcome,
+        outcome=result.outcome,
         code=error.code if error is not None else "",
         error=plain(error.record_message, ERROR_TEXT) if error is not None else "",
-        finish=plain(call.finish, 32),
-        stream=call.asked.stream,
+        finish=plain(result.finish, 32),
+        stream=context.request.stream,
         ms=_ms(mono - visit.began),
-        ttft=_ms(call.first_byte - visit.began) if call.first_byte is not None else None,
-        overhead=call.overhead_us,
+        ttft=_ms(first_byte - visit.began) if first_byte is not None else None,
+        overhead=result.overhead_us,
         input=usage.input,
         cached=usage.cached,
         cache_write=usage.cache_write,
@@ -149,39 +143,43 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         cost=cost(usage, priced) if priced is not None else Nanos(0),
         rates=priced,
         held=call.held,
-        possible=call.held if not charged and any(a.billed for a in call.attempts) else Nanos(0),
-        attempts=tuple(call.attempts),
-        upstream_id=kept_id(call.upstream_id, _request_of(call)) if call.upstream_id else "",
+        possible=call.held if not charged and any(a.billed for a in result.attempts) else Nanos(0),
+        attempts=tuple(result.attempts),
+        upstream_id=kept_id(result.upstream_id, _request_of(call)) if result.upstream_id else "",
         retry=visit.retry,
-        marks=call.marks + _marks(call),
+        marks=result.marks + _marks(call),
     )
 
 
 def _request_of(call: Call) -> bytes:
-    return call.asked.body or call.asked.long.text or b" ".join(call.asked.fields.values())
+    request = call.context.request
+    return request.body or request.long.text or b" ".join(request.fields.values())
 
 
 def _marks(call: Call) -> tuple[str, ...]:
     """What happened to the request on its way."""
-    marks: tuple[str, ...] = ("dropped=" + ",".join(call.dropped),) if call.dropped else ()
-    if call.lowered is not None:
-        marks += (f"output_limit={call.lowered}",)
-    if call.route is not None and call.route.served.name != call.asked.model:
-        marks += (f"fallback={plain(call.route.served.name, 80)}",)
+    attempt, route = call.attempt, call.attempt.route
+    marks: tuple[str, ...] = ("dropped=" + ",".join(attempt.dropped),) if attempt.dropped else ()
+    if attempt.lowered is not None:
+        marks += (f"output_limit={attempt.lowered}",)
+    if route is not None and route.served.name != call.context.request.model:
+        marks += (f"fallback={plain(route.served.name, 80)}",)
     return marks
 
 
 def outcome_of(call: Call) -> Outcome:
-    """How a call that did not go well ended: as someone from outside said, else by its error and how far it came."""
-    if call.why is not None:
-        return call.why
-    if call.client.gone:
+    """How a call that failed ended: as whoever ended it says, else by its error and how far it came."""
+    error = call.result.error
+    if call.result.ended_by is not None:
+        return call.result.ended_by
+    if call.context.client.gone:
         return Outcome.CLIENT_CLOSED
-    if call.error is None:
+    if error is None:
         return Outcome.STOPPED
-    if isinstance(call.error, UpstreamTimeout):
+    if isinstance(error, UpstreamTimeout):
         return Outcome.TIMEOUT
-    return Outcome.UPSTREAM_CUT if call.content_sent and isinstance(call.error, UpstreamError) else Outcome.ERROR
+    cut = call.delivery.content_sent and isinstance(error, UpstreamError)
+    return Outcome.UPSTREAM_CUT if cut else Outcome.ERROR
 
 
 def billed_unseen(kind: FailureKind, *, sent: bool) -> bool:

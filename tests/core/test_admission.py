@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.core.admission import NAMED_MODELS, admit, group_of, today_of, visible_entry
-from gateway.core.call import Call, Visit
+from gateway.core.call import Call, CallContext, Visit
 from gateway.core.catalog import Catalog
 from gateway.core.ratelimit import Limiter, Used
 from gateway.domain.account import Account, AccountStatus
@@ -25,7 +25,7 @@ from tests.core.test_quota import Amount, Purse
 
 def call_of(token: Token, catalog: Catalog, model: str = "m", **fields: Any) -> Call:
     visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
-    return Call(visit, kit.ask(model, **fields), FakeClient(), catalog, token, group_of(token, catalog))
+    return Call(CallContext(visit, kit.ask(model, **fields), FakeClient(), catalog, token, group_of(token, catalog)))
 
 
 def offered(*models: str, **fields: Any) -> Catalog:
@@ -50,7 +50,7 @@ def test_a_good_call_is_admitted_with_what_is_to_be_committed(limiter: Limiter) 
     found = admit(call, limiter, Purse(10**9))
     assert (found.entry.name, call.need.rate_tokens, found.hold_plan.tokens) == ("m", 16 + 20, 16 + 20)
     assert found.hold_plan.nanos == 16 * 2500 + 20 * 10_000
-    assert call.price == kit.PRICE
+    assert call.attempt.price == kit.PRICE
 
 
 def test_what_a_channel_s_owner_adds_is_held_too(limiter: Limiter) -> None:
@@ -164,9 +164,9 @@ def test_a_full_gate_is_told_and_not_those_that_were_passed(limiter: Limiter) ->
     limiter.lines.enter((calls, streams))
     call = call_of(token, catalog, stream=True)
     assert admit(call, limiter, Purse(10**9)).full == calls
-    call.gates = (calls,)
+    call.limits.gates = (calls,)
     assert admit(call, limiter, Purse(10**9)).full == streams
-    call.gates = (calls, streams)
+    call.limits.gates = (calls, streams)
     assert admit(call, limiter, Purse(10**9)).full is None
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.core.call import Call, Visit
+from gateway.core.call import Call, CallContext, Visit
 from gateway.domain.call import Outcome
 from gateway.domain.group import Group
 from gateway.domain.units import CallId, Nanos
@@ -17,18 +17,20 @@ from tests.core.ends import FakeClient
 
 def call(*, stream: bool = False) -> Call:
     visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="curl", retry=0, ts=NOON, began=100.0)
-    return Call(visit, kit.ask(stream=stream), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
+    return Call(
+        CallContext(visit, kit.ask(stream=stream), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
+    )
 
 
 def client_of(made: Call) -> FakeClient:
-    assert isinstance(made.client, FakeClient)
-    return made.client
+    assert isinstance(made.context.client, FakeClient)
+    return made.context.client
 
 
 def test_a_new_call_runs_as_its_visitor_asked() -> None:
     made = call(stream=True)
     made.held, made.held_tokens = Nanos(7), 8
-    made.take_route(kit.route("a"), "priority 1", 1)
+    made.begin_attempt(kit.route("a"), "priority 1", 1)
     running = made.running
     assert (running.id, running.ts, running.token_name, running.group) == ("req_1", NOON, "laptop", "home")
     assert (running.model, running.app, running.stream, running.attempt) == ("m", "curl", True, 1)
@@ -37,11 +39,11 @@ def test_a_new_call_runs_as_its_visitor_asked() -> None:
 
 def test_a_new_route_forgets_the_last_one() -> None:
     made = call()
-    made.take_route(kit.route("a"), "priority 1", 1)
-    made.reply_headers = {"retry-after": "5"}
-    made.take_route(kit.route("b", "m=n"), "priority 0, after 1 failed", 2)
+    made.begin_attempt(kit.route("a"), "priority 1", 1)
+    made.attempt.reply_headers = {"retry-after": "5"}
+    made.begin_attempt(kit.route("b", "m=n"), "priority 0, after 1 failed", 2)
     assert (made.running.channel_name, made.running.upstream_model, made.running.attempt) == ("b", "n", 2)
-    assert (made.reply_headers, made.answer) == ({}, None)
+    assert (made.attempt.reply_headers, made.attempt.stream) == ({}, None)
 
 
 def test_headers_before_any_channel() -> None:
@@ -50,9 +52,9 @@ def test_headers_before_any_channel() -> None:
 
 def test_headers_tell_of_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
     made = call()
-    made.take_route(kit.route("up", "m=n"), "priority 0", 2)
-    made.overhead_us = 1234
-    made.dropped = ("seed", "top_k")
+    made.begin_attempt(kit.route("up", "m=n"), "priority 0", 2)
+    made.result.overhead_us = 1234
+    made.attempt.dropped = ("seed", "top_k")
     theirs = {
         "retry-after": "5",
         "x-ratelimit-remaining-tokens": "7",
@@ -63,7 +65,7 @@ def test_headers_tell_of_the_channel_and_pass_on_a_few_of_the_upstreams() -> Non
         "x-should-retry": "true",
         "authorization": "secret",
     }
-    made.reply_headers = NO_SCREEN.headers(theirs)
+    made.attempt.reply_headers = NO_SCREEN.headers(theirs)
     assert made.headers() == {
         "retry-after": "5",
         "x-ratelimit-remaining-tokens": "7",
@@ -80,16 +82,16 @@ def test_headers_tell_of_the_channel_and_pass_on_a_few_of_the_upstreams() -> Non
 
 def test_our_own_limits_win() -> None:
     made = call()
-    made.reply_headers = {"x-ratelimit-limit-requests": "1"}
-    made.limit_headers = {"x-ratelimit-limit-requests": "9"}
+    made.attempt.reply_headers = {"x-ratelimit-limit-requests": "1"}
+    made.limits.headers = {"x-ratelimit-limit-requests": "9"}
     assert made.headers()["x-ratelimit-limit-requests"] == "9"
 
 
 @pytest.mark.parametrize("value", ["käse", "\udcff", "a\r\nset-cookie: x", "\x00", "😀" * 1000])
 def test_headers_are_printable_ascii_whatever_a_name_or_an_upstream_says(value: str) -> None:
     made = call()
-    made.take_route(kit.route(value, f"m={value}"), value, 1)
-    made.reply_headers = {"retry-after": value, "x-ratelimit-x": value, "x-request-id": value}
+    made.begin_attempt(kit.route(value, f"m={value}"), value, 1)
+    made.attempt.reply_headers = {"retry-after": value, "x-ratelimit-x": value, "x-request-id": value}
     assert all(header.isascii() and header.isprintable() for header in made.headers().values())
 
 
@@ -98,7 +100,7 @@ async def test_sending_puts_the_head_first_and_notes_the_time() -> None:
     await made.send(b"one", 105.0)
     await made.send(b"two", 106.0)
     assert (client_of(made).body, len(client_of(made).heads)) == (b"onetwo", 1)
-    assert (made.last_write, made.writing_since) == (106.0, None)
+    assert (made.delivery.last_write, made.delivery.writing_since) == (106.0, None)
 
 
 async def test_a_send_that_does_not_get_through_stays_noted() -> None:
@@ -106,7 +108,7 @@ async def test_a_send_that_does_not_get_through_stays_noted() -> None:
     client_of(made).reading.clear()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(made.send(b"one", 105.0), 0.01)
-    assert made.writing_since == 105.0
+    assert made.delivery.writing_since == 105.0
 
 
 async def ended(made: Call, *, stream: bool) -> bool:
@@ -132,9 +134,9 @@ async def ended(made: Call, *, stream: bool) -> bool:
 async def test_whom_the_loss_of_a_client_ends(stream: bool, routed: bool, finish: bool, ends: bool) -> None:
     made = call(stream=stream)
     if routed:
-        made.take_route(kit.route(finish_abandoned=finish), "", 1)
+        made.begin_attempt(kit.route(finish_abandoned=finish), "", 1)
     assert await ended(made, stream=stream) is ends
-    assert made.why is (Outcome.CLIENT_CLOSED if ends else None)
+    assert made.result.ended_by is (Outcome.CLIENT_CLOSED if ends else None)
 
 
 async def test_the_first_reason_to_end_stays() -> None:
@@ -142,18 +144,18 @@ async def test_the_first_reason_to_end_stays() -> None:
     made.task = asyncio.get_running_loop().create_task(asyncio.sleep(3600))
     made.end(Outcome.TIMEOUT)
     made.end(Outcome.CANCELLED)
-    assert (made.why, made.task.cancelling()) == (Outcome.TIMEOUT, 1)
+    assert (made.result.ended_by, made.task.cancelling()) == (Outcome.TIMEOUT, 1)
 
 
 async def test_a_settled_call_cannot_be_ended() -> None:
     made = call()
     made.task = asyncio.current_task()
-    made.settled = True
+    made.result.settled = True
     made.end(Outcome.CANCELLED)
-    assert made.why is None
+    assert made.result.ended_by is None
 
 
 def test_a_call_without_a_task_cannot_be_ended() -> None:
     made = call()
     made.end(Outcome.CANCELLED)
-    assert made.why is None
+    assert made.result.ended_by is None

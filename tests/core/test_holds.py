@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.core.admission import admit, demand, group_of, visible_entry
 from gateway.core.attempts import Attempts
-from gateway.core.call import Call, Visit
+from gateway.core.call import Call, CallContext, Visit
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.channel_limits import ChannelLimits
@@ -167,22 +167,23 @@ class StorelessGateway(GenerousUpstream):
         visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
         asked = kit.ask(**request)
         token = kit.token()
-        call = Call(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog))
+        call = Call(CallContext(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
         call.share = AnswerMemory(Settings, ()).share()
         need = demand(call, visible_entry("m", token, self.catalog), self.attempts.recalled)
         money = Purse(max(1, between(need.least, need.nanos, left[0])))
         tokens = between(need.input + need.minimum, need.input + need.output, left[1])
-        call.token = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
+        limited = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
+        call.context = msgspec.structs.replace(call.context, token=limited)
         admission = admit(call, self.limiter, money, self.attempts.recalled)
         first = self.attempts.first(call, admission.entry)
         assert first.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
-        call.take_route(first.route, first.why, 1)
+        call.begin_attempt(first.route, first.why, 1)
         order = Order(fields=asked.fields, body=asked.body, model=asked.model)
         got = await self.attempts.answer(call, admission.entry, order, first)
         assert isinstance(got, Whole)
-        call.usage = self.meter.whole(call, got)
-        assert call.usage.source is UsageSource.REPORTED
+        call.result.usage = self.meter.usage(call, got)
+        assert call.result.usage.source is UsageSource.REPORTED
         record = record_of(call, 200, mono=self.clock.mono())
         return Spending(call.held, record.cost, call.held_tokens, record.input + record.output)
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.core.call import Call, Visit
+from gateway.core.call import Call, CallContext, Visit
 from gateway.core.event_bus import EventBus, ProgressNotice
 from gateway.core.live_calls import GAP_S, BudgetExhausted, CallDeadlines, ProgressReporter
 from gateway.domain.account import Account
@@ -180,10 +180,10 @@ def facts_in(body: bytes) -> dict[str, str]:
 async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
     """Its answer is on its way elsewhere: two heads would tear the connection."""
     visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
-    call = Call(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
-    call.settled = True
+    call = Call(CallContext(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
+    call.result.settled = True
     await rig.live._breathe(call)  # noqa: SLF001 - the moment cannot be had from outside
-    assert not call.client.begun
+    assert not call.context.client.begun
 
 
 async def test_a_client_that_does_not_read_is_cut(up: Rig) -> None:
@@ -328,20 +328,20 @@ class Desk:
         visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.watch.clock.mono())
         catalog = kit.catalog(account=account)
         asked = kit.ask(stream=True)
-        self.call = Call(visit, asked, FakeClient(), catalog, token or kit.token(), Group(name="home"))
-        self.call.price = kit.PRICE
-        self.call.take_route(kit.route(), "", 1)
-        self.call.answer = adapter(kit.channel().dialect).stream(
+        self.call = Call(CallContext(visit, asked, FakeClient(), catalog, token or kit.token(), Group(name="home")))
+        self.call.attempt.price = kit.PRICE
+        self.call.begin_attempt(kit.route(), "", 1)
+        self.call.attempt.stream = adapter(kit.channel().dialect).stream(
             Order(fields=asked.fields, model="m", stream=True), kit.channel()
         )
 
     def brings(self, words: int) -> None:
         """So many words come, a second later."""
-        assert self.call.answer is not None
-        self.call.answer.feed(says("word " * words))
+        assert self.call.attempt.stream is not None
+        self.call.attempt.stream.feed(says("word " * words))
         self.watch.advance(1)
-        self.call.last_write = self.watch.clock.mono()
-        self.call.first_byte = self.call.first_byte or self.call.last_write
+        self.call.delivery.last_write = self.watch.clock.mono()
+        self.call.delivery.first_byte = self.call.delivery.first_byte or self.call.delivery.last_write
         self.teller.moved(self.call)
 
 
@@ -376,7 +376,7 @@ async def test_it_is_told_five_times_a_second_at_most() -> None:
     with desk.bus.watch():
         for _ in range(100):
             desk.watch.advance(GAP_S / 10)
-            desk.call.last_write = desk.watch.clock.mono()
+            desk.call.delivery.last_write = desk.watch.clock.mono()
             desk.teller.moved(desk.call)
     assert len(desk.books.told) in (9, 10, 11)
 
@@ -389,7 +389,7 @@ def test_the_books_know_what_runs_although_nobody_watches() -> None:
 
 def test_an_unpriced_stream_never_runs_out_of_money() -> None:
     desk = Desk(account=Account(stop_when_empty=True), available=0)
-    desk.call.price = None
+    desk.call.attempt.price = None
     desk.brings(10_000)
 
 

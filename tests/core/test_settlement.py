@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gateway.core.allowance import effects_of, need_of
-from gateway.core.call import Call, Visit
+from gateway.core.call import Call, CallContext, Visit
 from gateway.core.settlement import LEARN_FIRST, Meter, billed_unseen, outcome_of, record_of
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel
@@ -32,8 +32,8 @@ REPORTED = Usage(input=9, output=12, source=UsageSource.REPORTED)
 def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Call:
     visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     asked = kit.ask(messages=[{"role": "user", "content": prompt}], **fields)
-    made = Call(visit, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
-    made.take_route(kit.route(channel.name), "", 1)
+    made = Call(CallContext(visit, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
+    made.begin_attempt(kit.route(channel.name), "", 1)
     made.need = need_of(asked, effects_of([(channel, channel.models[0])]), kit.PRICE, MILLION)
     return made
 
@@ -54,43 +54,43 @@ def stream(*events: bytes) -> AnswerStream:
 
 
 def test_what_was_reported_counts() -> None:
-    assert Meter().whole(call(), answer("Hello there.", REPORTED)) == REPORTED
+    assert Meter().usage(call(), answer("Hello there.", REPORTED)) == REPORTED
 
 
 def test_reported_zeros_are_true_if_nothing_came() -> None:
     zeros = Usage(source=UsageSource.REPORTED)
-    assert Meter().whole(call(), answer("", zeros)) == zeros
+    assert Meter().usage(call(), answer("", zeros)) == zeros
 
 
 @pytest.mark.parametrize("reported", [None, Usage(source=UsageSource.REPORTED)])
 def test_what_was_not_reported_is_estimated(reported: Usage | None) -> None:
-    found = Meter().whole(call(), answer("Hello there.", reported))
+    found = Meter().usage(call(), answer("Hello there.", reported))
     assert found.source is UsageSource.ESTIMATED
-    assert (found.input, found.output) == (prompt_tokens(call().asked.fields), SAID)
+    assert (found.input, found.output) == (prompt_tokens(call().context.request.fields), SAID)
 
 
 def test_a_stream_is_the_same() -> None:
     made = call()
-    assert Meter().stream(made, stream(says("Hello"), counts(9, 12))).output == 12
-    assert Meter().stream(made, stream(says("Hello there."))).source is UsageSource.ESTIMATED
+    assert Meter().usage(made, stream(says("Hello"), counts(9, 12))).output == 12
+    assert Meter().usage(made, stream(says("Hello there."))).source is UsageSource.ESTIMATED
 
 
 def test_a_broken_call_of_which_nothing_came_used_nothing() -> None:
     made = call()
     assert Meter().broken(made) == NOTHING
-    made.answer = stream(says("Hello"))
+    made.attempt.stream = stream(says("Hello"))
     assert Meter().broken(made) == NOTHING
 
 
 def broken(*events: bytes) -> Usage:
     made = call()
-    made.answer, made.content_sent = stream(*events), True
+    made.attempt.stream, made.delivery.content_sent = stream(*events), True
     return Meter().broken(made)
 
 
 def test_a_broken_stream_is_charged_for_prompt_and_received_output() -> None:
     found = broken(says("Hello there."))
-    assert found == Usage(input=prompt_tokens(call().asked.fields), output=SAID, source=UsageSource.ESTIMATED)
+    assert found == Usage(input=prompt_tokens(call().context.request.fields), output=SAID, source=UsageSource.ESTIMATED)
 
 
 @pytest.mark.parametrize(("reported", "output"), [(1, SAID), (700, 700)])
@@ -101,14 +101,18 @@ def test_a_broken_stream_is_charged_at_least_what_was_reported(reported: int, ou
 
 def test_a_call_given_up_at_work_is_charged_its_prompt() -> None:
     found = Meter().unanswered(call())
-    assert (found.input, found.output, found.source) == (prompt_tokens(call().asked.fields), 0, UsageSource.ESTIMATED)
+    assert (found.input, found.output, found.source) == (
+        prompt_tokens(call().context.request.fields),
+        0,
+        UsageSource.ESTIMATED,
+    )
 
 
 def test_estimates_are_corrected_by_what_that_channel_reports() -> None:
     meter, prompt = Meter(), ("word" + 20 * " ") * 100
     plain = meter.prompt(call(prompt))
     for _ in range(LEARN_FIRST):
-        meter.whole(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=2 * plain)))
+        meter.usage(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=2 * plain)))
     assert 1.4 * plain < meter.prompt(call(prompt)) < 2 * plain
     assert meter.prompt(call(prompt, kit.channel("other"))) == plain
 
@@ -119,7 +123,7 @@ def test_after_the_first_calls_few_are_learned_from(monkeypatch: pytest.MonkeyPa
     learned: list[str] = []
     monkeypatch.setattr(meter.calibration, "learn", lambda channel, model, **_: learned.append(model))
     for _ in range(200):
-        meter.whole(call(), answer("x", REPORTED))
+        meter.usage(call(), answer("x", REPORTED))
     assert LEARN_FIRST <= len(learned) <= LEARN_FIRST + 200 // 16
 
 
@@ -129,31 +133,34 @@ LONG = "Hello there, all of you. " * 20
 @pytest.mark.parametrize("reported", [None, Usage(input=9, output=400, source=UsageSource.PARTIAL)])
 def test_no_estimate_is_above_the_cap_that_the_upstream_was_given(reported: Usage | None) -> None:
     assert estimate(LONG) > 50
-    assert Meter().whole(call(max_tokens=50), answer(LONG, reported)).output == 50
-    assert Meter().whole(call(max_tokens=50, n=2), answer(LONG, reported)).output == 100
-    assert Meter().whole(call(), answer(LONG, reported)).output == estimate(LONG)
+    assert Meter().usage(call(max_tokens=50), answer(LONG, reported)).output == 50
+    assert Meter().usage(call(max_tokens=50, n=2), answer(LONG, reported)).output == 100
+    assert Meter().usage(call(), answer(LONG, reported)).output == estimate(LONG)
 
 
 def test_a_broken_stream_is_not_estimated_above_its_cap() -> None:
     made = call(max_tokens=50)
-    made.answer, made.content_sent = stream(says(LONG)), True
+    made.attempt.stream, made.delivery.content_sent = stream(says(LONG)), True
     assert Meter().broken(made).output == 50
 
 
 def test_no_estimate_of_a_prompt_is_above_what_was_held_for_it() -> None:
     meter, prompt = Meter(), "a b c d e f g h " * 40
     for _ in range(LEARN_FIRST):
-        meter.whole(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=5_000)))
+        meter.usage(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=5_000)))
     assert meter.prompt(call(prompt)) == call(prompt).need.input
 
 
 def settled_call(**fields: object) -> Call:
-    """A call that began at second 100."""
+    """A call that began at second 100. The fields are those of its parts."""
     visit = Visit(id=CallId("req_1"), api=CHAT, key="secret", app="curl", retry=1, ts=NOON, began=100.0)
-    made = Call(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
-    made.price = kit.PRICE
-    for name, value in fields.items():
-        setattr(made, name, value)
+    context = CallContext(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
+    made = Call(msgspec.structs.replace(context, **{n: v for n, v in fields.items() if hasattr(context, n)}))
+    made.attempt.price = kit.PRICE
+    for part in (made.attempt, made.delivery, made.result):
+        for name in fields.keys() & set(part.__struct_fields__):
+            setattr(part, name, fields[name])
+    made.context.client.on_gone = None  # a parameter of a test would keep the call
     return made
 
 
@@ -164,7 +171,7 @@ def test_a_record_keeps_what_is_known() -> None:
     found = settled_call(
         usage=USAGE, finish="stop", upstream_id="up-1", marks=("no_done",), first_byte=100.25, overhead_us=321
     )
-    found.take_route(kit.route("up", "m=m-2026"), "priority 0", 1)
+    found.begin_attempt(kit.route("up", "m=m-2026"), "priority 0", 1)
     record = record_of(found, 200, mono=101.5)
     assert (record.id, record.ts, record.ms, record.ttft, record.overhead) == ("req_1", NOON, 1500, 250, 321)
     assert (record.token, record.token_name, record.group, record.app) == ("tok_laptop", "laptop", "home", "curl")
@@ -211,7 +218,7 @@ def test_possible_cost_is_what_was_held_for_what_was_not_charged(billed: bool, c
     found = settled_call(attempts=[Attempt(channel="up", billed=billed)])
     found.held = Nanos(777)
     if charged:
-        found.usage = USAGE
+        found.result.usage = USAGE
     assert record_of(found, 502, mono=101.0).possible == possible
 
 
@@ -246,8 +253,8 @@ def gone() -> FakeClient:
 @pytest.mark.parametrize(
     ("fields", "outcome"),
     [
-        ({"why": Outcome.CANCELLED, "client": gone()}, Outcome.CANCELLED),
-        ({"why": Outcome.TIMEOUT}, Outcome.TIMEOUT),
+        ({"ended_by": Outcome.CANCELLED, "client": gone()}, Outcome.CANCELLED),
+        ({"ended_by": Outcome.TIMEOUT}, Outcome.TIMEOUT),
         ({"client": gone(), "error": UpstreamError("x")}, Outcome.CLIENT_CLOSED),
         ({"error": None}, Outcome.STOPPED),
         ({"error": UpstreamTimeout("x")}, Outcome.TIMEOUT),
