@@ -13,6 +13,7 @@ from gateway.domain.text import plain
 from gateway.domain.usage import UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
+from gateway.upstream.element_count import TooManyElements, refuse_many_elements
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai import chunks
@@ -142,10 +143,14 @@ _BARE_ANSWER = msgspec.json.Decoder(_BareAnswer)
 
 
 def whole_of_regular(body: bytes, order: Order) -> Whole | None:
-    """The answer as it came, if nothing in it is to be changed; else None."""
+    """The answer as it came, if nothing in it is to be changed; else None.
+
+    Raises TooManyElements, but not for what is read here alone: of that little is opened.
+    """
     screen = order.screen
     found: _Answer | None = _decoded(_BARE_ANSWER, body)
     if found is None:
+        refuse_many_elements(body, opens_logprobs=False)
         found = _decoded(_ANSWER, body)
         if found is None or _shows_beside(body, screen):
             return None
@@ -222,12 +227,15 @@ def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
             body.decode()  # what is passed on unopened must be UTF-8, too
         if (regular := whole_of_regular(body, order)) is not None:
             return regular
+        refuse_many_elements(body, opens_logprobs=False)
         answer = rawjson.fields(body)
         finish = finish_of_regular(answer.get("choices", rawjson.NULL), tally, order.screen)
         if not finish:
             finish = _mend(answer, order, tally, channel)
         if not finish and is_error(answer):
             raise AttemptFailed(failure_in(body, channel))
+    except TooManyElements as exc:
+        raise AttemptFailed(bad_response(channel, str(exc))) from exc
     except ValueError as exc:
         raise AttemptFailed(_no_completion(body, channel)) from exc
     if not finish:

@@ -13,6 +13,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
+from gateway.upstream.element_count import refuse_many_elements
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncated
 from gateway.upstream.openai.chunks import TEXTS, Chunks
@@ -215,6 +216,7 @@ class ChatStream:
             self._conclude(done=True)
             return b""
         try:
+            refuse_many_elements(event.data, opens_logprobs=False)
             chunk = _opened(event)
             if chunk is not None:
                 return self._pass(chunk, part)

@@ -13,6 +13,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
+from gateway.upstream.element_count import TooManyElements, refuse_many_elements
 from gateway.upstream.error_body import read_error, tidy
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.completion import read_whole
@@ -110,6 +111,7 @@ class Decoder(Protocol):
 def transcribe(decoder: Decoder, event: SSEEvent) -> bytes:
     """An event in the words of chat completions; one that makes no sense becomes one that makes none there either."""
     try:
+        refuse_many_elements(event.data)
         return _written(decoder, decoder.take(event))
     except ValueError:
         excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
@@ -128,6 +130,14 @@ def _written(decoder: Decoder, chunks: Iterable[Json]) -> bytes:
 
 WholeReader = Callable[[bytes], Completion]
 """Reads a whole answer of the dialect. Raises AttemptFailed."""
+
+
+def _read(whole: WholeReader, body: bytes, channel: Channel) -> Completion:
+    try:
+        refuse_many_elements(body)
+    except TooManyElements as error:
+        raise AttemptFailed(bad_response(channel, str(error))) from error
+    return whole(body)
 
 
 class TranslatedStream:
@@ -245,7 +255,7 @@ class TranslatedStream:
         """A whole answer, as the stream that was asked for."""
         self.events += 1
         try:
-            found = self._whole(body)
+            found = _read(self._whole, body, self._channel)
             self._suspect = found.suspect
             return self._pass(found.body)
         except AttemptFailed as exc:
@@ -266,7 +276,7 @@ class TranslatedStream:
 def read_translated(body: bytes, order: Order, channel: Channel, decoder: Decoder, whole: WholeReader) -> Whole:
     """The answer, which may have come as events although none were asked for. Raises AttemptFailed."""
     if not is_stream(body):
-        found = whole(body)
+        found = _read(whole, body, channel)
         answer = read_whole(found.body, order, channel)
         return _doubted(answer) if found.suspect else answer
     framer = Framer()
