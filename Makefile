@@ -16,7 +16,7 @@ PYTHON ?= $(shell \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format references lock clean build dist
+.PHONY: help run test nightly check format references lock clean build dist
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,8 +24,11 @@ help: ## this list
 run: $(VENV)/.stamp-run ## start tollkeeper (ARGS="..." for a command)
 	@$(BIN)/python cli.py $(ARGS)
 
-test: $(VENV)/.stamp-dev ## run the tests (ARGS="..." for pytest)
+test: $(VENV)/.stamp-dev ## run the tests, of the slow kinds a sample (ARGS="..." for pytest)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+nightly: $(VENV)/.stamp-dev ## run the tests at full width, which takes an hour or more
+	TOLLKEEPER_FULL=1 $(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes, documents, wording
 	$(BIN)/ruff format --check .

@@ -1,6 +1,7 @@
 """Fixtures: a provider, a gateway in front of it, and the law that every test with a gateway must leave intact."""
 
 import asyncio
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
@@ -23,9 +24,29 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.addinivalue_line("markers", "sampled(count): so many of its cases run, with TOLLKEEPER_FULL=1 all")
     config.addinivalue_line("markers", "hasty(factor): loop time runs faster than the wall's")
     settings.register_profile("unhurried", deadline=None)
     settings.load_profile("unhurried")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of each test marked ``sampled(count)`` keep so many cases, evenly spread; all with TOLLKEEPER_FULL=1."""
+    if os.environ.get("TOLLKEEPER_FULL"):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    dropped = set()
+    for same in cases.values():
+        marker = same[0].get_closest_marker("sampled")
+        assert marker is not None
+        count = min(marker.args[0], len(same))
+        kept = {number * len(same) // count for number in range(count)}
+        dropped |= {item for number, item in enumerate(same) if number not in kept}
+    config.hook.pytest_deselected(items=list(dropped))
+    items[:] = [item for item in items if item not in dropped]
 
 
 def pytest_asyncio_loop_factories(

@@ -64,6 +64,7 @@ async def test_closed_doors(rig: Rig) -> None:
     assert foretold(rig).error is rig.pipeline.closed
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(16))
 async def test_every_real_call_gets_what_was_foretold(tmp_path: Path, seed: int) -> None:
     """Refusals word for word; else the hold, and the channel that is asked first."""

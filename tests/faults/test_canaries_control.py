@@ -43,6 +43,7 @@ async def _ask_all(canaries: CanaryRun, owner: ControlClient) -> None:
     canaries.asked += 5
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dialect", MODEL)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 async def test_lists_of_models(canaries: CanaryRun, dialect: Dialect, spelling: str) -> None:
@@ -60,6 +61,7 @@ async def test_lists_of_models(canaries: CanaryRun, dialect: Dialect, spelling: 
     assert canaries.found() == []
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dialect", MODEL)
 @pytest.mark.parametrize("name", ERRORS)
 async def test_errors_to_the_owners_questions(canaries: CanaryRun, dialect: Dialect, name: str) -> None:
@@ -88,6 +90,7 @@ def _root(canaries: CanaryRun, dialect: Dialect) -> str:
     return root if dialect is Dialect.OPENAI else root.removesuffix("/v1")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_further_keys_and_those_of_the_environment(
     canaries: CanaryRun, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -175,6 +178,7 @@ def _password(kind: str) -> str:
     return re.sub(r"[^0-9A-Za-z._-]", "-", secret_of(kind, 20))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ANSWERS)
 async def test_proxies(canaries: CanaryRun, name: str) -> None:
     async with _proxy(ANSWERS[name]) as port, opened(canaries.gateway.engine) as surface:

@@ -71,6 +71,7 @@ ENDS: dict[str, Script] = {
 }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC])
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("end", ENDS)

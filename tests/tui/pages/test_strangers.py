@@ -103,6 +103,7 @@ async def test_a_page_draws_them_harmlessly(page: str) -> None:
         assert app.is_running
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("page", "key"), DIALOGS)
 @pytest.mark.parametrize("number", [0, 2, 3, 6, 11])
 async def test_a_dialog_draws_them_harmlessly(page: str, key: str, number: int) -> None:
