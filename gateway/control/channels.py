@@ -155,7 +155,7 @@ def _checked(channel: Channel, edits: ConfigEdits) -> Channel:
     for other in edits.registry.channels.values():
         if other.id != channel.id and channel.name in (other.name, other.id):
             raise Conflict(f"there is already a channel '{channel.name}'; choose another name", param="name")
-    url = checked_base_url(channel.base_url) if channel.dialect is not Dialect.MOCK else ""
+    url = checked_base_url(channel.base_url) if channel.dialect.info.needs_url else ""
     return msgspec.structs.replace(channel, base_url=url, options=mock_options.spelt(channel.options))
 
 

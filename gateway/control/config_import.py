@@ -23,7 +23,7 @@ from gateway.core.ids import digest, hint, new_id, new_key
 from gateway.core.importers import litellm, oneapi
 from gateway.core.importers.base import ImportedConfig
 from gateway.core.offered_models import offered_models
-from gateway.domain.channel import Channel, Dialect
+from gateway.domain.channel import Channel
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, inline, misfit, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, FieldDifference, ImportView
 from gateway.domain.errors import BadRequest, Conflict
@@ -104,7 +104,7 @@ class ImportPlan:
         if old is not None:
             new = restored(new, old)
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
-        if new.dialect is not Dialect.MOCK:
+        if new.dialect.info.needs_url:
             url = _at(path, lambda: checked_base_url(url))
         return self._offering(
             parted(msgspec.structs.replace(new, base_url=url, options=mock_options.spelt(new.options))), old

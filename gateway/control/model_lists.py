@@ -13,7 +13,7 @@ from gateway.control import validation
 from gateway.control.edits import ConfigEdits
 from gateway.core.engine import Engine
 from gateway.core.offered_models import newly_listed, offered_models
-from gateway.domain.channel import Channel, Dialect, Served, UpstreamModels
+from gateway.domain.channel import Channel, Served, UpstreamModels
 from gateway.domain.errors import BadRequest, GatewayError, UpstreamError
 from gateway.domain.patterns import is_pattern
 from gateway.domain.registry import Change, Registry
@@ -54,9 +54,9 @@ async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> li
             if chooses and not channel.models:
                 told = f"none of the {len(good.models)} models it lists fits {', '.join(channel.patterns)}"
                 raise _no_list(channel, told)
-        if channel.dialect is Dialect.MOCK and channel.patterns == ALL:
+        if not channel.dialect.info.lists_models and channel.patterns == ALL:
             channel = _frozen(channel)
-    elif asks and channel.dialect is not Dialect.MOCK and not _known_place(channel):
+    elif asks and channel.dialect.info.lists_models and not _known_place(channel):
         with suppress(UpstreamError, TimeoutError):
             channel, listed = await _looked_for(channel, before, edits)
             channel = offered_models(channel, listed.models, edits.now)
@@ -101,7 +101,7 @@ def due(registry: Registry, now: Millis) -> list[Channel]:
     found = []
     for channel in registry.channels.values():
         listed = registry.lists.get(channel.id)
-        if not span or not channel.enabled or not channel.patterns or channel.dialect is Dialect.MOCK:
+        if not span or not channel.enabled or not channel.patterns or not channel.dialect.info.lists_models:
             continue
         if listed is None or now >= max(listed.time + span, listed.tried + RETRY_MS if listed.error else 0):
             found.append(channel)
@@ -226,7 +226,7 @@ def _moved(old: Channel, new: Channel) -> bool:
 def _known_place(channel: Channel) -> bool:
     """Whether the vendor's own documentation says that this is the root."""
     row = vendor_of("", channel.base_url)
-    return channel.dialect is not Dialect.OPENAI or (bool(row.key_variable) and row.base_url == channel.base_url)
+    return not channel.dialect.info.root_may_vary or (bool(row.key_variable) and row.base_url == channel.base_url)
 
 
 def _no_list(channel: Channel, why: str) -> BadRequest:

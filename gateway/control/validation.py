@@ -116,10 +116,10 @@ def fallbacks(values: tuple[Fallback, ...]) -> None:
 def channel(value: Channel, registry: Registry) -> None:
     """A channel leads somewhere, for groups there are, with deadlines that end."""
     name(value.name)
-    if value.dialect is Dialect.MOCK:
-        _demand(value.base_url == "", "base_url", "the mock dialect answers by itself and has none")
-    else:
+    if value.dialect.info.needs_url:
         checked_base_url(value.base_url)
+    else:
+        _demand(value.base_url == "", "base_url", f"the {value.dialect} dialect answers by itself and has none")
     for group_name in value.groups:
         group_exists(group_name, registry, field="groups")
     _demand(len(set(value.groups)) == len(value.groups), "groups", "a group is named twice")
@@ -136,8 +136,8 @@ def channel(value: Channel, registry: Registry) -> None:
     if value.overrides is not None:
         check_overrides(value.overrides)
     proxy(value.proxy, value.dialect)
-    mocks = value.dialect is Dialect.MOCK
-    _demand(mocks or not value.options, "options", f"the {value.dialect} dialect has no knobs, only mock has")
+    has_options = value.dialect.info.has_options
+    _demand(has_options or not value.options, "options", f"the {value.dialect} dialect has no options, only mock has")
     mock_options.check(value.options)
     limits(value.limits)
     _demand(value.limits.streams is None, "limits", "streams is a limit of tokens and groups")
@@ -255,7 +255,7 @@ def headers(values: dict[str, str]) -> None:
 def proxy(value: str, dialect: Dialect) -> None:
     """A proxy is a URL, or a reference to one."""
     if value:
-        _demand(dialect is not Dialect.MOCK, "proxy", "the mock dialect answers by itself and needs none")
+        _demand(dialect.info.needs_url, "proxy", f"the {dialect} dialect answers by itself and needs none")
         secret(value, "proxy")
     if value and not value.startswith("env:"):
         proxy_of(value)

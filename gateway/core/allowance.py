@@ -61,7 +61,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Recall = Callable[[Mapping[str, msgspec.Raw]], int]
 """Input tokens that a dialect may put back into a request from memory, at most."""
 
-REMEMBERING = (Dialect.ANTHROPIC, Dialect.GEMINI)
+REMEMBERING = tuple(dialect for dialect in Dialect if dialect.info.remembers)
 
 
 def nothing_recalled(_: Mapping[str, msgspec.Raw]) -> int:
@@ -103,7 +103,7 @@ def effects_of(offers: Iterable[tuple[Channel, Served]]) -> ChannelEffects:
     known = [limit for limit in limits if limit is not None]
     edits = [channel.overrides for channel, _ in found if channel.overrides is not None]
     uncapped = [output_limit({}, *offer) for offer in found]
-    gemini = any(channel.dialect is Dialect.GEMINI for channel, _ in found)
+    dialects = {channel.dialect.info for channel, _ in found}
     return ChannelEffects(
         offers=found,
         added_input=max(map(_added_input, edits), default=0),
@@ -111,10 +111,10 @@ def effects_of(offers: Iterable[tuple[Channel, Served]]) -> ChannelEffects:
         max_output=max(known) if known and len(known) == len(limits) else None,
         uncapped=max((limit.expected for limit in uncapped), default=0),
         minimum=max((limit.minimum for limit in uncapped), default=0),
-        effort_counts=gemini,
-        made_tools=any(channel.dialect is Dialect.ANTHROPIC for channel, _ in found),
-        names_results=gemini,
-        remembers=any(channel.dialect in REMEMBERING for channel, _ in found),
+        effort_counts=any(info.effort_counts for info in dialects),
+        made_tools=any(info.adds_tools for info in dialects),
+        names_results=any(info.names_results for info in dialects),
+        remembers=any(info.remembers for info in dialects),
     )
 
 

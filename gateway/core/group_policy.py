@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Fallback, Policy
 from gateway.domain.money import brief_dollars
@@ -56,7 +56,7 @@ def ranked(policy: Policy, offers: Sequence[Offer], registry: Registry) -> list[
 
 def is_local(channel: Channel) -> bool:
     """Whether it answers on this machine or in this network."""
-    return channel.dialect is Dialect.MOCK or is_near(channel.base_url)
+    return not channel.dialect.info.needs_url or is_near(channel.base_url)
 
 
 def _mark(policy: Policy, offer: Offer, registry: Registry) -> tuple[tuple[int, int], str]:

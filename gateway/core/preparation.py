@@ -18,7 +18,6 @@ import msgspec
 from gateway.core.allowance import affordable_output
 from gateway.core.call import Call
 from gateway.core.catalog import Route
-from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.inbound.json_body import unmask
@@ -94,7 +93,7 @@ def prepare_large(adapter: Adapter, order: Order, route: Route, learned: Learned
     """The request of a large order, in parts. Its ``body`` is what the demo upstream reads of it."""
     prepared = adapter.prepare(order, route.channel, route.served, learned)
     if prepared.body is order.body:  # it goes out as it came
-        brief = rawjson.encode(order.fields) if route.channel.dialect is Dialect.MOCK else b""
+        brief = rawjson.encode(order.fields) if not route.channel.dialect.info.needs_url else b""
         return msgspec.structs.replace(prepared, body=order.long.clipped(brief), parts=(order.body,))
     try:
         parts = order.long.filled(prepared.body)

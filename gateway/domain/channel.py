@@ -49,6 +49,28 @@ def check_overrides(overrides: Overrides) -> None:
         raise BadRequest("overrides: there is no system prompt to replace the client's with", param="overrides")
 
 
+class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What is special about the channels of a dialect. Their wire format is in ``upstream``."""
+
+    needs_url: bool = True
+    """They have a base URL and connect to it. Otherwise they are answered in this process."""
+    root_may_vary: bool = False
+    """Many vendors speak it, so the base URL may lack ``/v1`` or have it in excess."""
+    lists_models: bool = True
+    """Their upstreams list models, and the list may change."""
+    has_options: bool = False
+    key_header: str = ""
+    """The header of the key; empty: as the vendor wants it, usually ``Authorization: Bearer``."""
+    adds_tools: bool = False
+    """Requests get tools if there are calls of tools in the conversation, but no tools."""
+    names_results: bool = False
+    """Requests get the name of a tool beside each of its results."""
+    remembers: bool = False
+    """Requests may get back what the vendor wants to see again with calls of tools."""
+    effort_counts: bool = False
+    """The reasoning effort that is requested limits the output."""
+
+
 class Dialect(StrEnum):
     """Wire format of a channel."""
 
@@ -56,6 +78,19 @@ class Dialect(StrEnum):
     ANTHROPIC = "anthropic"
     GEMINI = "gemini"
     MOCK = "mock"
+
+    @property
+    def info(self) -> DialectInfo:
+        """What is special about its channels."""
+        return _DIALECTS[self]
+
+
+_DIALECTS = {
+    Dialect.OPENAI: DialectInfo(root_may_vary=True),
+    Dialect.ANTHROPIC: DialectInfo(key_header="x-api-key", adds_tools=True, remembers=True),
+    Dialect.GEMINI: DialectInfo(key_header="x-goog-api-key", names_results=True, remembers=True, effort_counts=True),
+    Dialect.MOCK: DialectInfo(needs_url=False, lists_models=False, has_options=True),
+}
 
 
 class UpstreamPrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from gateway import __version__
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect
+from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.urls import Proxy, proxy_of
 from gateway.upstream.adapter import AttemptFailed, Failure, UpstreamText
@@ -19,9 +19,6 @@ _NEVER = frozenset(
     }
 )
 """Headers of a channel that would break the connection or leak; they are left out."""
-
-_KEY_HEADERS = {Dialect.ANTHROPIC: "x-api-key", Dialect.GEMINI: "x-goog-api-key"}
-"""Where the key goes in dialects that have a place of their own for it."""
 
 
 def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
@@ -47,8 +44,8 @@ def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
 
 
 def _key_header(channel: Channel, key: str) -> dict[str, str]:
-    if channel.dialect in _KEY_HEADERS:
-        return {_KEY_HEADERS[channel.dialect]: key}
+    if header := channel.dialect.info.key_header:
+        return {header: key}
     auth = vendor_of(channel.preset, channel.base_url).auth
     return {"api-key": key} if auth is Auth.API_KEY else {"Authorization": f"Bearer {key}"}
 

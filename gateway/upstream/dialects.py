@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from gateway.domain.channel import Channel, Dialect, Served
 from gateway.upstream.adapter import Adapter
 from gateway.upstream.anthropic import request as anthropic
@@ -18,40 +20,56 @@ from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.tool_names import Signatures
 
 
+class DialectParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``upstream`` has for a dialect."""
+
+    adapter: Callable[[], Adapter]
+    """A new one. Some remember what their vendors want back; see ``Signatures``."""
+    output_limit: Callable[[Fields, Channel, Served], OutputLimit]
+    """The most output that a request allows as it goes out to a channel, with the owner's parameters in it."""
+    model_limit: Callable[[str], int | None] = lambda _: None
+    """The largest output of a model, if the vendor's models are in a table here; None: unknown."""
+    listing: Callable[[], ModelListing] = PlainModelListing
+
+
+_PARTS = {
+    Dialect.OPENAI: DialectParts(adapter=OpenAIDialect, output_limit=openai.output_limit),
+    Dialect.ANTHROPIC: DialectParts(
+        adapter=lambda: AnthropicDialect(Signatures()),
+        output_limit=lambda fields, _, served: anthropic.output_limit(fields, served),
+        model_limit=lambda model: anthropic_row(model).max_output,
+        listing=AnthropicListing,
+    ),
+    Dialect.GEMINI: DialectParts(
+        adapter=lambda: GeminiDialect(Signatures()),
+        output_limit=lambda fields, _, served: gemini.output_limit(fields, served),
+        model_limit=lambda model: gemini_row(model).max_output,
+        listing=GeminiListing,
+    ),
+    Dialect.MOCK: DialectParts(adapter=OpenAIDialect, output_limit=openai.output_limit),
+}
+
+
 def adapters() -> Callable[[Dialect], Adapter]:
-    """The adapters of one server, by dialect. Some remember what their vendors want back; see ``Signatures``."""
-    made: dict[Dialect, Adapter] = {
-        Dialect.OPENAI: OpenAIDialect(),
-        Dialect.ANTHROPIC: AnthropicDialect(Signatures()),
-        Dialect.GEMINI: GeminiDialect(Signatures()),
-        Dialect.MOCK: OpenAIDialect(),
-    }
-    return made.__getitem__
+    """The adapters of one server, by dialect."""
+    return {dialect: parts.adapter() for dialect, parts in _PARTS.items()}.__getitem__
 
 
 def adapter(dialect: Dialect) -> Adapter:
     """An adapter for one question; what it remembers is forgotten with it."""
-    return adapters()(dialect)
+    return _PARTS[dialect].adapter()
 
 
-def output_limit(given: Fields, channel: Channel, served: Served) -> OutputLimit:
-    """The most output that a request allows as it goes out to a channel, given with the owner's parameters in it."""
-    if channel.dialect is Dialect.ANTHROPIC:
-        return anthropic.output_limit(given, served)
-    if channel.dialect is Dialect.GEMINI:
-        return gemini.output_limit(given, served)
-    return openai.output_limit(given, channel, served)
+def output_limit(fields: Fields, channel: Channel, served: Served) -> OutputLimit:
+    """See ``DialectParts``."""
+    return _PARTS[channel.dialect].output_limit(fields, channel, served)
 
 
 def model_limit(dialect: Dialect, upstream_model: str) -> int | None:
-    """The largest output of a model of a vendor whose models are in a table here; None: unknown."""
-    if dialect is Dialect.ANTHROPIC:
-        return anthropic_row(upstream_model).max_output
-    return gemini_row(upstream_model).max_output if dialect is Dialect.GEMINI else None
+    """See ``DialectParts``."""
+    return _PARTS[dialect].model_limit(upstream_model)
 
 
 def listing(dialect: Dialect) -> ModelListing:
     """How a dialect lists models."""
-    if dialect is Dialect.ANTHROPIC:
-        return AnthropicListing()
-    return GeminiListing() if dialect is Dialect.GEMINI else PlainModelListing()
+    return _PARTS[dialect].listing()

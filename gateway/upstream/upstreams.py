@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import msgspec
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import AnswerMemoryFull
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
@@ -50,7 +50,7 @@ class Upstreams:
 
     async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
         """The answer's head. Raises AttemptFailed."""
-        if channel.dialect is Dialect.MOCK:
+        if not channel.dialect.info.needs_url:
             return await self._mock.answer(channel, prepared)
         if self._retired:
             await self._bury()
@@ -73,7 +73,7 @@ class Upstreams:
 
         Raises UpstreamError if its proxy cannot be used.
         """
-        if channel.dialect is Dialect.MOCK:
+        if not channel.dialect.info.needs_url:
             return None
         with self.redaction.errors_of(channel):
             found = await check_reachability(
@@ -112,7 +112,7 @@ class Upstreams:
             return base, await self._list_at(base, channel)
         except AttemptFailed as failed:
             unreachable = failed.kind in {FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH}
-            if unreachable or channel.dialect is not Dialect.OPENAI:
+            if unreachable or not channel.dialect.info.root_may_vary:
                 raise
             try:
                 return other, await self._list_at(other, channel)
@@ -120,7 +120,7 @@ class Upstreams:
                 raise failed from None
 
     async def _fetch(self, channel: Channel) -> list[Served]:
-        if channel.dialect is Dialect.MOCK:
+        if not channel.dialect.info.needs_url:
             return self._mock.models()
         models: dict[str, Served] = {}
         after = ""

@@ -63,3 +63,8 @@ def test_a_list_that_is_fresh_says_nothing_of_failures() -> None:
     data = msgspec.json.encode(listed)
     assert data == b'{"channel":"ch_1","time":5,"models":[{"name":"m"}]}'
     assert msgspec.json.decode(data, type=UpstreamModels) == listed
+
+
+def test_every_dialect_says_what_is_special_about_it() -> None:
+    assert [dialect for dialect in Dialect if not dialect.info.needs_url] == [Dialect.MOCK]
+    assert {dialect.info.key_header for dialect in Dialect} == {"", "x-api-key", "x-goog-api-key"}

@@ -189,11 +189,12 @@ def body(values: Values, view: ChannelView | None = None) -> dict[str, Any]:
     """What the server takes; an empty key changes nothing, and a dialect is set once. Raises BadRequest."""
     made = {name: value for name, value in values.items() if value != KEEP}
     dialect = made.pop("dialect")
+    info = Dialect(dialect).info
     if view is None and made["preset"] and not made["base_url"]:
         made.pop("base_url")
-    elif dialect != Dialect.MOCK and not made["base_url"]:
+    elif info.needs_url and not made["base_url"]:
         raise BadRequest("a base URL is required, for example https://api.openai.com/v1", param="base_url")
-    if dialect == Dialect.MOCK:
+    if not info.needs_url:
         made.pop("base_url", None)
     if not made["key"]:
         made.pop("key")
@@ -219,7 +220,7 @@ def warning(values: Values, presets: Sequence[PresetView] = ()) -> str:
         place = safe(known.base_url) or "an address you enter"
         key = f"; its key is usually env:{safe(known.key_variable)}" if known.key_variable else ""
         return f"{known.name}: dialect {safe(known.dialect)}, at {place}{key}"
-    if not text and not (offered.models or offered.patterns) and values["dialect"] != Dialect.MOCK:
+    if not text and not (offered.models or offered.patterns) and Dialect(values["dialect"]).info.lists_models:
         return "without models, everything the upstream lists is offered and kept up to date"
     return text
 
