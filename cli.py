@@ -29,7 +29,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "env": ("env:env", "Print the lines that point an SDK here."),
     "doctor": ("doctor:doctor", "Find the first thing that keeps a call from working."),
     "why": ("why:why", "Explain what a call would get, without making it."),
-    "account": ("account:account", "The purse: balance, grants, budgets."),
+    "account": ("account:account", "The account: balance, grants, budgets."),
     "token": ("token:token", "The keys that clients present."),
     "group": ("group:group", "What ties tokens to channels."),
     "channel": ("channel:channel", "The upstream accounts that answer."),

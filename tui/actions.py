@@ -80,7 +80,7 @@ ACTIONS: tuple[Action, ...] = (
         "channels", "test", "t", "Test", "check the connection, optionally with a short completion", "channel test NAME"
     ),
     _act("channels", "fetch", "L", "Models", "fetch the upstream's model list", "channel models NAME"),
-    _act("channels", "clear", "z", "Resume", "use a paused channel again now", "channel clear NAME"),
+    _act("channels", "clear", "z", "Resume", "use a paused channel again now", "channel resume NAME"),
     _act("channels", "discover", "a", "Discover", "find local servers and API keys in the environment", "discover"),
     _act("channels", "keys", "A", "Keys", "add, remove or resume keys", "channel key", shown=False),
     _act("channels", "incidents", "i", "Incidents", "what failed when, and where calls went", "usage list st:err"),

@@ -1,14 +1,18 @@
-"""``account``: the owner's purse."""
+"""``account``: the balance, grants and budgets of the owner."""
+
+from typing import Any
 
 import click
 
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.options import DOLLARS, Amounts, budget_options, json_option
+from gateway.commands.field_options import field_options, patch_of
+from gateway.commands.options import DOLLARS, json_option
 from gateway.commands.output import out_json, out_list, out_pairs
 from gateway.commands.session import run
-from gateway.domain.account import AccountStatus, Grant
+from gateway.domain.account import Grant
+from gateway.domain.fields import ACCOUNT, details
 from gateway.domain.money import dollars
 from gateway.domain.units import Nanos
 from gateway.domain.views import AccountView
@@ -16,9 +20,9 @@ from gateway.domain.views import AccountView
 
 @click.group(cls=Noun)
 def account() -> None:
-    """The purse: balance, grants, budgets.
+    """The account: balance, grants, budgets.
 
-    The balance is what was granted less what was spent; it is never stored, always computed.
+    The balance is the sum of all grants minus what was spent. It is always computed, never stored.
     """
 
 
@@ -43,7 +47,7 @@ def grant(amount: int, note: str, *, as_json: bool) -> None:
 @account.command(examples=["tollkeeper account grants"])
 @json_option
 def grants(*, as_json: bool) -> None:
-    """List what was granted."""
+    """List all grants."""
     columns = [
         (">Amount", lambda g: dollars(g.nanos)),
         ("Time", lambda g: formatting.moment(g.time)),
@@ -51,32 +55,19 @@ def grants(*, as_json: bool) -> None:
         ("Note", lambda g: g.note),
     ]
     found: list[Grant] = run(lambda client: client.grants())
-    out_list(found, columns, as_json=as_json, empty="nothing was granted yet; add some: tollkeeper account grant 10")
+    out_list(found, columns, as_json=as_json, empty="no grants yet; add money: tollkeeper account grant 10")
 
 
 @account.command(
     "set", examples=["tollkeeper account set --budget month=50", "tollkeeper account set --status suspended"]
 )
-@click.option(
-    "--status", type=click.Choice([s.value for s in AccountStatus]), help="A suspended account spends nothing."
-)
-@click.option("--stop-when-empty/--finish-when-empty", default=None, help="End running streams when the money is gone.")
-@budget_options
+@field_options(ACCOUNT)
 @json_option
-def set_account(
-    status: str | None,
-    dollar_budgets: Amounts,
-    token_budgets: Amounts,
-    *,
-    stop_when_empty: bool | None,
-    as_json: bool,
-) -> None:
-    """Change status or budgets of the account."""
+def set_account(*, as_json: bool, **given: Any) -> None:
+    """Change the status or the budgets of the account."""
 
     async def work(client: ControlClient) -> AccountView:
-        patch = options.given(status=status, stop_when_empty=stop_when_empty)
-        if dollar_budgets or token_budgets:
-            patch |= options.budgets((await client.account()).budgets, dollar_budgets, token_budgets)
+        patch = patch_of(ACCOUNT, given, await client.account())
         return await client.set_account(options.something(patch))
 
     _print(run(work), as_json=as_json)
@@ -88,13 +79,11 @@ def _print(view: AccountView, *, as_json: bool) -> None:
         return
     out_pairs(
         [
-            ("status", view.status),
             ("available", dollars(view.available_nanos)),
             ("balance", dollars(view.balance_nanos)),
             ("held", f"{dollars(view.held_nanos)} for running calls"),
             ("granted", dollars(view.granted_nanos)),
             ("spent", dollars(view.spent_nanos)),
-            ("when empty", "running streams are stopped" if view.stop_when_empty else "running streams may finish"),
-            *(("budget", formatting.budget(budget)) for budget in view.budgets),
+            *details(ACCOUNT, view),
         ]
     )

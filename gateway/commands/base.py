@@ -1,6 +1,7 @@
 """Base: what all commands have in common. They take ``--home``, and their help ends with lines to copy."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import click
@@ -55,7 +56,7 @@ class Noun(click.Group):
         self.params.append(home_option())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return [name for name, command in self.commands.items() if not command.hidden]
 
 
 def home_option() -> click.Option:
@@ -73,3 +74,10 @@ def home_option() -> click.Option:
 def _keep(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
     if value is not None:
         ctx.meta[HOME] = value
+
+
+def former_name(command: click.Command) -> click.Command:
+    """The command once more, out of sight, for the name that it had in an older version."""
+    alias = copy(command)
+    alias.hidden = True
+    return alias

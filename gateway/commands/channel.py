@@ -6,24 +6,24 @@ import click
 
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
-from gateway.commands.base import Noun
-from gateway.commands.channel_fields import CurrentChannel, channel_options, fields_of, overrides_shown, patch_of
-from gateway.commands.channel_key import in_words, key
+from gateway.commands.base import Noun, former_name
+from gateway.commands.channel_fields import channel_options, channel_patch
+from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
-from gateway.domain.channel import Dialect
+from gateway.domain.channel import ChannelFields, Dialect
+from gateway.domain.fields import CHANNEL, details
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
-from gateway.domain.units import MILLION
 from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView
 
 COLUMNS = [
     ("Name", lambda c: c.name),
-    ("State", lambda c: c.state),
+    ("State", formatting.channel_state),
     ("Dialect", lambda c: c.dialect),
     ("Base URL", lambda c: c.base_url),
     ("Groups", lambda c: formatting.some(c.groups)),
@@ -84,73 +84,76 @@ def show_channel(ref: str, *, as_json: bool) -> None:
     type=click.Choice([d.value for d in Dialect]),
     help="Its wire format (default: the preset's, else openai); mock answers by itself.",
 )
-@channel_options
+@channel_options("name")
 @json_option
 def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) -> None:
-    """Add a channel. A preset knows dialect and address; without --models the upstream is asked which it has."""
+    """Create a channel.
+
+    A preset fills in the dialect and the base URL. Without --models all models that the upstream lists are offered.
+    """
     if not given["preset"]:
         dialect = dialect or Dialect.OPENAI.value
         if dialect == Dialect.OPENAI and not given["base_url"]:
             raise click.UsageError(
-                "--preset or --base-url is needed; 'tollkeeper channel presets' lists what is known",
+                "--preset or --base-url is required; 'tollkeeper channel presets' lists the presets",
                 click.get_current_context(),
             )
-    body = {"name": name} | options.given(dialect=dialect)
-    body |= patch_of(fields_of(given), CurrentChannel())
+    body = {"name": name} | options.given(dialect=dialect) | channel_patch(given, ChannelFields(name=name))
     view = run(lambda client: client.add_channel(body))
     if as_json:
         out_json(view)
     if warning := base_url_warning(view.base_url) if view.base_url else "":
         words(f"note: {warning}")
     offer = f"{formatting.count(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
-    words(f"channel '{view.name}' was made: {offer}")
-    words(f"try it: tollkeeper channel test {word(view.name)}")
+    words(f"Channel '{view.name}' created: {offer}.")
+    words(f"Try it: tollkeeper channel test {word(view.name)}")
 
 
 @channel.command("edit", examples=["tollkeeper channel edit openai --priority 10 --map fast=gpt-4o-mini"])
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
-@click.option("--rename", metavar="NAME", help="The new name.")
-@channel_options
+@channel_options()
 @json_option
-def edit_channel(ref: str, rename: str | None, *, as_json: bool, **given: Any) -> None:
-    """Change a channel; only what is named changes."""
+def edit_channel(ref: str, *, as_json: bool, **given: Any) -> None:
+    """Change a channel. Only the given options change."""
 
     async def work(client: ControlClient) -> ChannelView:
         view = await client.channel(ref)
-        patch = patch_of(fields_of(given), CurrentChannel.of(view))
-        return await client.edit_channel(view.id, options.something(patch | options.given(name=rename)))
+        return await client.edit_channel(view.id, options.something(channel_patch(given, view)))
 
-    _changed(run(work), as_json=as_json)
+    _saved(run(work), "saved", as_json=as_json)
 
 
 @channel.command("enable", examples=["tollkeeper channel enable openai"])
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @json_option
 def enable_channel(ref: str, *, as_json: bool) -> None:
-    """Use a channel again, and forget its failures."""
+    """Use a channel again, and resume it if it was paused."""
 
     async def work(client: ControlClient) -> ChannelView:
         await client.edit_channel(ref, {"enabled": True})
         await client.clear_channel(ref)
         return await client.channel(ref)
 
-    _changed(run(work), as_json=as_json)
+    _saved(run(work), "enabled", as_json=as_json)
 
 
 @channel.command("disable", examples=["tollkeeper channel disable openai"])
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @json_option
 def disable_channel(ref: str, *, as_json: bool) -> None:
-    """Ask a channel no more until it is enabled; running calls end as they will."""
-    _changed(run(lambda client: client.edit_channel(ref, {"enabled": False})), as_json=as_json)
+    """Stop using a channel until it is enabled again. Running calls continue."""
+    _saved(run(lambda client: client.edit_channel(ref, {"enabled": False})), "disabled", as_json=as_json)
 
 
-@channel.command("clear", examples=["tollkeeper channel clear openai"])
+@channel.command("resume", examples=["tollkeeper channel resume openai"])
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @json_option
-def clear_channel(ref: str, *, as_json: bool) -> None:
-    """Forget what is held against a channel and its keys: it is asked again at once."""
-    _changed(run(lambda client: client.clear_channel(ref)), as_json=as_json)
+def resume_channel(ref: str, *, as_json: bool) -> None:
+    """Use a paused channel and its keys again at once."""
+    _saved(run(lambda client: client.clear_channel(ref)), "resumed", as_json=as_json)
+
+
+channel.add_command(former_name(resume_channel), "clear")
 
 
 @channel.command("remove", examples=["tollkeeper channel remove openai"])
@@ -160,47 +163,32 @@ def remove_channel(ref: str, *, yes: bool) -> None:
     """Remove a channel and its key. Its calls stay in the log."""
     confirm(f"Remove channel '{ref}' and its key? Its calls stay in the log.", yes=yes)
     run(lambda client: client.remove_channel(ref))
-    words(f"channel '{ref}' was removed")
+    words(f"Channel '{ref}' removed.")
 
 
-def _changed(view: ChannelView, *, as_json: bool) -> None:
+def _saved(view: ChannelView, done: str, *, as_json: bool) -> None:
     if as_json:
         out_json(view)
-    words(f"channel '{view.name}' was changed (it is {view.state})")
+    words(f"Channel '{view.name}' {done}; it is {formatting.channel_state(view)}.")
     if view.list_error:
-        words(f"note: the list of its models could not be had anew: {view.list_error}")
+        words(f"note: its list of models could not be refreshed: {view.list_error}")
 
 
 def _print(view: ChannelView) -> None:
     check = view.last_check
-    models = [f"{m.name} (there: {m.upstream})" if m.upstream else m.name for m in view.models]
-    timeouts = [f"{name} {getattr(view.timeouts, name):g}s" for name in view.timeouts.__struct_fields__]
+    models = [f"{m.name} (upstream name: {m.upstream})" if m.upstream else m.name for m in view.models]
+    key = ("keys", keys_text(view.keys)) if len(view.keys) > 1 else ("key", view.key or "none")
     out_pairs(
         [
             ("name", view.name),
             ("id", view.id),
-            ("state", f"{view.state} {view.reason} {formatting.moment(view.until_ms)}".rstrip()),
-            ("dialect", f"{view.dialect} {view.preset}".rstrip()),
-            ("base URL", view.base_url),
-            (
-                "keys" if len(view.keys) > 1 else "key",
-                in_words(view.keys) if len(view.keys) > 1 else view.key or "none",
-            ),
+            ("state", f"{formatting.channel_state(view)} {view.reason}".rstrip()),
+            ("dialect", view.dialect.value),
+            key,
             ("models", ", ".join(models) or "none"),
             ("patterns", ", ".join(view.patterns)),
             ("listed", f"{formatting.moment(view.listed_ms)} {view.list_error}".strip()),
-            ("groups", ", ".join(view.groups) or "none"),
-            ("priority, weight", f"{view.priority}, {view.weight}"),
-            ("cost", f"{formatting.multiplier(view.cost_factor)} the price" if view.cost_factor != MILLION else ""),
-            ("limits", formatting.limits(view.limits)),
-            ("deadlines", ", ".join(timeouts)),
-            ("headers", ", ".join(f"{name}: {value}" for name, value in view.headers.items())),
-            *overrides_shown(view.overrides),
-            ("proxy", view.proxy),
-            ("knobs", ", ".join(f"{name}={value}" for name, value in view.options.items())),
-            ("output limit", view.token_limit_field or ""),
-            ("parameters", "never dropped" if view.strict else "dropped when it refuses them"),
-            ("abandoned", "plain calls are finished" if view.finish_abandoned else "plain calls are cancelled"),
+            *details(CHANNEL, view, "name"),
             ("in flight", f"{view.in_flight}, {view.waiting} waiting" if view.waiting else str(view.in_flight)),
             ("calls, errors", f"{view.calls}, {view.errors}"),
             ("spent", dollars(view.spent_nanos)),
@@ -210,6 +198,5 @@ def _print(view: ChannelView) -> None:
                 "last test",
                 f"{'ok' if check.ok else 'failed'} {formatting.moment(check.time)} {check.text}" if check else "",
             ),
-            ("note", view.note),
         ]
     )

@@ -1,11 +1,11 @@
-"""``channel key``: the keys of a channel, one at a time. They are shown masked and go by their numbers."""
+"""``channel key``: the keys of a channel, one at a time. They are shown masked and are named by their numbers."""
 
 from collections.abc import Sequence
 
 import click
 
 from gateway.commands import formatting
-from gateway.commands.base import Noun
+from gateway.commands.base import Noun, former_name
 from gateway.commands.channel_fields import key_of
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import confirm, json_option, yes_option
@@ -17,8 +17,7 @@ from gateway.domain.views import ChannelView, KeyView
 COLUMNS = [
     (">Number", lambda k: str(k.number)),
     ("Key", lambda k: k.key),
-    ("State", lambda k: k.state),
-    ("Until", lambda k: formatting.moment(k.until_ms)),
+    ("State", formatting.channel_state),
     ("Reason", lambda k: plain(k.reason, 60)),
 ]
 
@@ -35,7 +34,7 @@ KEY = click.option(
 
 @click.group(cls=Noun)
 def key() -> None:
-    """The keys of a channel. One that is limited or refused rests by itself; the channel goes on with the others."""
+    """The keys of a channel. A key that is limited or refused is paused by itself; the others stay in use."""
 
 
 @key.command("list", examples=["tollkeeper channel key list openai"])
@@ -52,7 +51,7 @@ def list_keys(ref: str, *, as_json: bool) -> None:
 @KEY
 @json_option
 def add_key(ref: str, *, key: str, as_json: bool) -> None:
-    """Give a channel one more key."""
+    """Add a key to a channel."""
     given = key_of(key)
     _changed(run(lambda client: client.add_key(ref, given)), as_json=as_json)
 
@@ -63,7 +62,7 @@ def add_key(ref: str, *, key: str, as_json: bool) -> None:
 @KEY
 @json_option
 def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
-    """Put another key in the place of one."""
+    """Replace a key."""
     given = key_of(key)
     _changed(run(lambda client: client.replace_key(ref, number, given)), as_json=as_json)
 
@@ -74,26 +73,30 @@ def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
 @yes_option
 @json_option
 def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
-    """Take a key away; those after it move up by one number."""
+    """Remove a key; the ones after it move up by one number."""
     confirm(f"Remove key {number} of channel '{ref}'?", yes=yes)
     _changed(run(lambda client: client.remove_key(ref, number)), as_json=as_json)
 
 
-@key.command("clear", examples=["tollkeeper channel key clear openai 2"])
+@key.command("resume", examples=["tollkeeper channel key resume openai 2"])
 @REF
 @NUMBER
 @json_option
-def clear_key(ref: str, number: int, *, as_json: bool) -> None:
-    """Forget what is held against a key: it is used again at once."""
+def resume_key(ref: str, number: int, *, as_json: bool) -> None:
+    """Use a paused key again at once."""
     _changed(run(lambda client: client.clear_key(ref, number)), as_json=as_json)
+
+
+key.add_command(former_name(resume_key), "clear")
 
 
 def _changed(view: ChannelView, *, as_json: bool) -> None:
     if as_json:
         out_json(view)
-    words(f"channel '{view.name}' has {formatting.count(len(view.keys), 'key')}: {in_words(view.keys) or 'none'}")
+    listed = f": {keys_text(view.keys)}" if view.keys else ""
+    words(f"Channel '{view.name}' has {formatting.count(len(view.keys), 'key')}{listed}.")
 
 
-def in_words(keys: Sequence[KeyView]) -> str:
+def keys_text(keys: Sequence[KeyView]) -> str:
     """The keys on one line."""
-    return ", ".join(f"{one.number} {one.key} ({one.state})" for one in keys)
+    return ", ".join(f"{one.number} {one.key} ({formatting.channel_state(one)})" for one in keys)

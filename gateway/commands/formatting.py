@@ -1,13 +1,14 @@
-"""Show: how single values of the views are written in tables and details."""
+"""Formatting: single values of the views as tables and details show them."""
 
 from collections.abc import Sequence
 
+from gateway.commands.options import now
 from gateway.domain.channel import UpstreamPrices
-from gateway.domain.human_values import brief_count, brief_multiplier, brief_span, local_time
-from gateway.domain.limits import Limits, Window
+from gateway.domain.human_values import brief_multiplier, brief_span, local_time
+from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
-from gateway.domain.views import BudgetView, CallView, PriceView, Status
+from gateway.domain.views import BudgetView, CallView, ChannelView, KeyView, PriceView, Status
 
 UNPRICED = "unpriced"
 
@@ -20,11 +21,6 @@ def moment(ms: int | None) -> str:
 def span(ms: int | None) -> str:
     """A length of time, or nothing."""
     return brief_span(ms) if ms is not None else ""
-
-
-def yes_no(value: bool) -> str:  # noqa: FBT001 - the one value there is
-    """``yes`` or ``no``."""
-    return "yes" if value else "no"
 
 
 def connections(view: Status) -> str:
@@ -44,39 +40,22 @@ def some(names: Sequence[str], most: int = 3) -> str:
     return f"{shown} +{len(names) - most}" if len(names) > most else shown
 
 
-def budget(view: BudgetView) -> str:
-    """``$1.20 of $5.00 a day``, and the same in tokens."""
-    parts = []
-    if view.nanos is not None:
-        parts.append(f"{brief_dollars(view.spent_nanos)} of {brief_dollars(view.nanos)}")
-    if view.tokens is not None:
-        parts.append(f"{brief_count(view.spent_tokens)} of {brief_count(view.tokens)} tokens")
-    return f"{' and '.join(parts)} {window(view.window)}"
-
-
 def budgets(views: Sequence[BudgetView]) -> str:
     """All budgets on one line."""
-    return "; ".join(budget(view) for view in views)
+    return "; ".join(map(budget_text, views))
 
 
-def window(value: Window) -> str:
-    """``a day``, ``in all``."""
-    return "in all" if value is Window.EVER else f"a {value.value}"
+CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying"}
+"""Words for the states of channels and keys; the others are words already."""
 
 
-def limits(value: Limits) -> str:
-    """``60 requests a minute, 4 in flight``; nothing if there are none."""
-    said = (
-        (value.rpm, "requests a minute"),
-        (value.tpm, "tokens a minute"),
-        (value.rpd, "requests a day"),
-        (value.tpd, "tokens a day"),
-        (value.concurrent, "in flight"),
-        (value.streams, "streams in flight"),
-        (value.queue, "waiting"),
-        (value.queue_s, "seconds of waiting"),
-    )
-    return ", ".join(f"{number} {what}" for number, what in said if number is not None)
+def channel_state(view: ChannelView | KeyView) -> str:
+    """``ok``, ``off``, ``paused until 12:30:00``, ``needs attention`` or ``retrying``."""
+    state = CHANNEL_STATES.get(view.state, view.state)
+    if view.state != "cooling" or view.until_ms is None:
+        return state
+    until = local_time(view.until_ms)
+    return f"{state} until {until[11:] if until[:10] == local_time(now())[:10] else until}"
 
 
 def source(view: PriceView) -> str:

@@ -6,11 +6,12 @@ import msgspec
 from gateway.commands import formatting, options
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, several
-from gateway.commands.options import DOLLARS, SOME, TIER, confirm, json_option, names, naming, yes_option
+from gateway.commands.options import DOLLARS, SOME, TIER, confirm, json_option, naming, yes_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.money import dollars
 from gateway.domain.price import Tier
+from gateway.domain.quoting import listed_names
 from gateway.domain.text import plain
 from gateway.domain.upstream_views import PriceProposal
 
@@ -56,7 +57,7 @@ IMPORT_COLUMNS = [
 @json_option
 def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
     """Take over what vendors charge for the models that are offered. Prices set by hand stay; nothing is fetched."""
-    wanted = names(models) if models else None
+    wanted = listed_names(models) if models else None
     found = run(lambda client: client.import_prices(wanted, channel=channel or "", apply=not dry_run, accept=accept))
     out_list(found, IMPORT_COLUMNS, as_json=as_json, empty="no list knows a price for any of these models")
     for line in _summary(found, dry_run=dry_run, accept=accept):

@@ -10,14 +10,14 @@ from tests.commands.samples import CHANNEL
 
 def test_channels_are_listed_with_state_and_reason() -> None:
     ran = run("channel", "list", control=Control({"GET /channels": [CHANNEL]}))
-    assert "cooling" in ran.out
+    assert "paused until 2025-11-18" in ran.out
     assert "429 from upstream" in ran.out
 
 
 def test_a_channel_is_shown_without_secrets() -> None:
     ran = run("channel", "show", "openai", control=Control({"GET /channels/openai": CHANNEL}))
-    assert "models            fast (there: gpt-4o-mini), gpt-4o\n" in ran.out
-    assert "key               env:OPENAI_API_KEY\n" in ran.out
+    assert "models                fast (upstream name: gpt-4o-mini), gpt-4o\n" in ran.out
+    assert "key                   env:OPENAI_API_KEY\n" in ran.out
 
 
 def test_a_channel_is_added() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.channel_fields import knob_of, served, value_of
+from gateway.commands.channel_fields import served
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import Overrides, Served
 from tests.commands.runner import Control, Ran, run
@@ -23,7 +23,8 @@ VALUES = [("0.2", 0.2), ("true", True), ("high", "high"), ('"1"', "1"), ('{"a":[
 
 @pytest.mark.parametrize(("text", "value"), VALUES)
 def test_values_are_json_where_they_are_some(text: str, value: object) -> None:
-    assert value_of(text) == value
+    sent = edit("--no-overrides", "--set-param", f"p={text}")[1]
+    assert sent == [{"overrides": {"set": {"p": value}}}]
 
 
 def test_each_kind_is_put_over_what_there_is() -> None:
@@ -50,8 +51,7 @@ def test_they_can_be_dropped_all_or_some() -> None:
 
 def test_they_are_shown() -> None:
     ran = run("channel", "show", "x", control=Control({"GET /channels/x": replace(CHANNEL, overrides=THERE)}))
-    assert "always            seed=1\n" in ran.out
-    assert "before system     Be brief.\n" in ran.out
+    assert "always seed=1, system prompt before the client's: Be brief.\n" in ran.out
 
 
 @pytest.mark.parametrize(("text", "sent"), [("http://h:3128", "http://h:3128"), ("none", ""), ("env:P", "env:P")])
@@ -117,8 +117,8 @@ def test_a_proxy_that_is_empty_takes_none_away(proxy: str) -> None:
         ("1e999", "1e999"),
     ],
 )
-def test_knobs_are_numbers_where_they_look_like_one(text: str, value: object) -> None:
-    assert knob_of(text) == value
+def test_mock_options_are_numbers_where_they_look_like_one(text: str, value: object) -> None:
+    assert edit("--option", f"x={text}")[1] == [{"options": {"x": value}}]
 
 
 def test_a_mapping_to_its_own_name_is_no_mapping() -> None:

@@ -1,5 +1,6 @@
 """The commands about a channel's keys."""
 
+import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
@@ -17,7 +18,7 @@ TWO = replace(CHANNEL, keys=KEYS)
 def test_keys_are_listed_with_their_states() -> None:
     ran = run("channel", "key", "list", "openai", control=Control({"GET /channels/openai": TWO}))
     assert "env:FIRST" in ran.out
-    assert "cooling" in ran.out
+    assert "paused until 2025-11-18" in ran.out
     assert "\x1b" not in ran.out
 
 
@@ -33,17 +34,17 @@ def test_a_key_is_read_from_stdin() -> None:
     control = Control({"POST /channels/openai/keys": TWO})
     ran = run("channel", "key", "add", "openai", control=control, stdin="sk-secret\n")
     assert control.bodies == [{"key": "sk-secret"}]
-    assert "2 keys: 1 env:FIRST (ok), 2 …abcd (cooling)" in ran.err
+    assert "2 keys: 1 env:FIRST (ok), 2 …abcd (paused until 2025-11-18" in ran.err
     assert "sk-secret" not in ran.out + ran.err
 
 
-def test_a_key_is_rotated_and_removed_and_cleared() -> None:
+def test_a_key_is_rotated_and_removed_and_resumed() -> None:
     path = "/channels/openai/keys/2"
     control = Control({f"PATCH {path}": TWO, f"DELETE {path}": CHANNEL, f"POST {path}/clear": TWO})
     run("channel", "key", "rotate", "openai", "2", "--key", "env:NEW", control=control)
     ran = run("channel", "key", "remove", "openai", "2", "--yes", control=control)
-    assert "0 keys: none" in ran.err
-    run("channel", "key", "clear", "openai", "2", control=control)
+    assert "0 keys." in ran.err
+    run("channel", "key", "resume", "openai", "2", control=control)
     assert control.asked == [
         ("PATCH /channels/openai/keys/2", {"key": "env:NEW"}),
         ("DELETE /channels/openai/keys/2", None),
@@ -64,10 +65,16 @@ def test_several_keys_are_given_when_a_channel_is_made() -> None:
 
 def test_a_channel_of_several_keys_shows_them_all() -> None:
     ran = run("channel", "show", "openai", control=Control({"GET /channels/openai": TWO}))
-    assert "1 env:FIRST (ok), 2 …abcd (cooling)" in ran.out
+    assert "1 env:FIRST (ok), 2 …abcd (paused until 2025-11-18" in ran.out
 
 
-def test_a_channel_is_cleared() -> None:
-    control = Control({"POST /channels/openai/clear": CHANNEL})
-    assert run("channel", "clear", "openai", control=control).code == Exit.OK
-    assert [line for line, _ in control.asked] == ["POST /channels/openai/clear"]
+@pytest.mark.parametrize("verb", ["resume", "clear"])
+def test_a_channel_and_a_key_are_resumed_also_by_the_former_name(verb: str) -> None:
+    control = Control({"POST /channels/openai/clear": CHANNEL, "POST /channels/openai/keys/1/clear": CHANNEL})
+    assert run("channel", verb, "openai", control=control).code == Exit.OK
+    assert run("channel", "key", verb, "openai", "1", control=control).code == Exit.OK
+    assert [line for line, _ in control.asked] == ["POST /channels/openai/clear", "POST /channels/openai/keys/1/clear"]
+
+
+def test_the_former_name_is_hidden() -> None:
+    assert " clear " not in run("channel", "--help").out + run("channel", "key", "--help").out

@@ -3,10 +3,12 @@
 from msgspec.structs import replace
 
 from gateway.commands import formatting
+from gateway.commands.options import now
+from gateway.domain.limit_kinds import limits_text
 from gateway.domain.limits import Limits
 from gateway.domain.price import Rates
-from gateway.domain.units import Nanos
-from tests.commands.samples import BUDGET, CALL, PRICE
+from gateway.domain.units import Millis, Nanos
+from tests.commands.samples import BUDGET, CALL, CHANNEL, PRICE
 
 
 def test_a_receipt_has_a_line_for_each_rate() -> None:
@@ -40,7 +42,20 @@ def test_budgets() -> None:
 
 
 def test_limits() -> None:
-    assert formatting.limits(Limits(rpm=60, concurrent=4)) == "60 requests a minute, 4 in flight"
+    assert limits_text(Limits(rpm=60, concurrent=4)) == "60 requests a minute, 4 calls at once"
+
+
+def test_the_state_of_a_channel_is_plain_english() -> None:
+    states = {
+        state: formatting.channel_state(replace(CHANNEL, state=state)) for state in ("ok", "attention", "half_open")
+    }
+    assert states == {"ok": "ok", "attention": "needs attention", "half_open": "retrying"}
+    assert formatting.channel_state(CHANNEL).startswith("paused until 2025-11-18 ")
+    soon = replace(CHANNEL, until_ms=Millis(now() + 1_000))
+    assert len(formatting.channel_state(soon)) in (
+        len("paused until 12:30:00"),
+        len("paused until 2026-01-01 00:00:00"),
+    )
 
 
 def test_the_status_says_more_where_it_must() -> None:

@@ -16,7 +16,7 @@ def test_groups_are_listed_with_their_multiplier() -> None:
 
 def test_a_group_is_shown() -> None:
     ran = run("group", "show", "default", control=Control({"GET /groups/default": GROUP}))
-    assert "channels      demo\n" in ran.out
+    assert "channels       demo\n" in ran.out
 
 
 def test_a_group_is_added_with_its_multiplier_in_parts_per_million() -> None:
@@ -51,7 +51,7 @@ def test_a_group_has_a_policy() -> None:
     run("group", "edit", "default", "--policy", "local", "--sticky", control=control)
     assert control.bodies == [{"policy": "local", "sticky": True}]
     ran = run("group", "show", "default", control=Control({"GET /groups/default": GROUP}))
-    assert "asked first   the highest priority\n" in ran.out
+    assert "try first      the highest priority\n" in ran.out
     assert run("group", "edit", "default", "--policy", "best", control=control).code == Exit.USAGE
 
 
@@ -65,7 +65,7 @@ def test_a_group_has_fallbacks() -> None:
     ]
     told = replace(GROUP, fallbacks=[Fallback(model="gpt-*", to=("claude", "qwen3:8b"))])
     ran = run("group", "show", "default", control=Control({"GET /groups/default": told}))
-    assert "fallback      gpt-*: claude, qwen3:8b\n" in ran.out
+    assert "fallbacks      gpt-*: claude, qwen3:8b\n" in ran.out
 
 
 def test_no_fallbacks_and_some_are_refused() -> None:

@@ -5,11 +5,13 @@ from typing import Any
 import msgspec
 
 from gateway.commands.exit_codes import Exit
-from gateway.commands.settings import LIMITS
+from gateway.domain.fields import SETTINGS
+from gateway.domain.kinds import Number
 from gateway.domain.settings import Settings
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS
 
+LIMITS = [field.name for field in SETTINGS if isinstance(field.kind, Number) and field.name != "keep_days"]
 CONTROL = {"GET /settings": Settings(), "PATCH /settings": Settings(), "GET /status": STATUS}
 
 
@@ -52,22 +54,24 @@ def test_naming_nothing_is_a_usage_error() -> None:
 
 def test_every_limit_can_be_set() -> None:
     control = Control(CONTROL)
-    assert run("settings", "set", *(word for name, _ in LIMITS for word in (name, "0")), control=control).code == 0
-    assert control.bodies == [{name.removeprefix("--").replace("-", "_"): 0 for name, _ in LIMITS}]
+    args = (word for name in LIMITS for word in (f"--{name.replace('_', '-')}", "0"))
+    assert run("settings", "set", *args, control=control).code == 0
+    assert control.bodies == [dict.fromkeys(LIMITS, 0)]
+    assert len(LIMITS) == 10
 
 
 def test_limits_are_shown() -> None:
     usual = run("settings", "show", control=Control(CONTROL)).out
-    assert "64 calls for 10 s" in usual
-    assert "2048, 256 of one address" in usual
+    assert "longest wait        10 s\n" in usual
+    assert "connections         2048\n" in usual
     assert "256 MiB together" in usual
-    none: dict[str, Any] = dict.fromkeys((name.removeprefix("--").replace("-", "_") for name, _ in LIMITS), 0)
+    none: dict[str, Any] = dict.fromkeys(LIMITS, 0)
     lifted = run("settings", "show", control=Control({**CONTROL, "GET /settings": Settings(**none)})).out
-    assert "nobody" in lifted
-    assert "any number, any number of one address" in lifted
+    assert "longest wait        none\n" in lifted
+    assert "connections         no limit\n" in lifted
 
 
 def test_fewer_connections_than_set_are_explained() -> None:
     status = msgspec.structs.replace(STATUS, most_connections=96, open_files=256)
     shown = run("settings", "show", control=Control({**CONTROL, "GET /status": status})).out
-    assert "2048, 256 of one address; now 96; the system allows this server 256 open files" in shown
+    assert "connections now     96; the system allows this server 256 open files" in shown

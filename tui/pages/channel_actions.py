@@ -305,7 +305,7 @@ async def save_keys(session: ConsoleSession, channel: ChannelView, values: Value
 
 def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
     """The equivalent commands."""
-    verbs = {REMOVE: "remove", RESUME: "clear"}
+    verbs = {REMOVE: "remove", RESUME: "resume"}
     parts = []
     if values["key"]:
         shown = values["key"] if values["key"].startswith(REFERENCE) else "-"

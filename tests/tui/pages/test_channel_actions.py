@@ -203,7 +203,7 @@ async def test_the_pane_tells_each_key_with_its_state() -> None:
 def test_the_commands_do_the_same_in_the_same_order() -> None:
     values = {"key-1": REMOVE, "key-2": RESUME, "key": "env:C"}
     assert keys_command(two(), values) == (
-        "channel key add anthropic --key env:C; tollkeeper channel key clear anthropic 2; "
+        "channel key add anthropic --key env:C; tollkeeper channel key resume anthropic 2; "
         "tollkeeper channel key remove anthropic 1"
     )
     assert keys_command(two(), {"key-1": KEEP, "key-2": KEEP, "key": ""}) == ""

@@ -1,0 +1,57 @@
+"""Field options: the options of ``add`` and ``edit``, drawn from the tables of ``domain/fields.py``."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from gateway.commands.completion import GROUPS, MODELS, PRESETS, Completer, several
+from gateway.commands.options import Parsed, Patch, now
+from gateway.domain.errors import BadRequest
+from gateway.domain.fields import Table, changes
+from gateway.domain.kinds import Option, Reader
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+COMPLETERS: Mapping[str, Completer] = {"groups": GROUPS, "models": MODELS, "presets": PRESETS}
+
+
+def field_options(table: Table, *but: str) -> Callable[[F], F]:
+    """The options of all fields but those named; the command gets their values by name."""
+    drawn = [option for field in table if field.name not in but for option in field.kind.options(field)]
+
+    def decorate(command: F) -> F:
+        for option in reversed(drawn):
+            command = _click_option(option)(command)
+        return command
+
+    return decorate
+
+
+def patch_of(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> Patch:
+    """The body that the options ask for. Raises UsageError for options that contradict each other."""
+    try:
+        return changes(table, given, before)
+    except BadRequest as error:
+        raise click.UsageError(error.message, click.get_current_context()) from error
+
+
+def _click_option(option: Option) -> Callable[[F], F]:
+    settings: dict[str, Any] = {"help": option.help}
+    if option.choices:
+        settings["type"] = click.Choice(option.choices)
+    elif not option.metavar:
+        settings |= {"default": None} if "/" in option.flags else {"is_flag": True}
+    else:
+        settings |= {"metavar": option.metavar, "multiple": option.multiple}
+        if option.read is not None:
+            settings["type"] = Parsed(option.metavar.lower(), _reading(option.read))
+    if option.completes:
+        completer = COMPLETERS[option.completes]
+        settings["shell_complete"] = several(completer) if option.multiple else completer
+    return click.option(option.flags, option.name, **settings)
+
+
+def _reading(read: Reader) -> Callable[[str], Any]:
+    return lambda text: read(text, now())

@@ -1,0 +1,344 @@
+"""Fields: what the owner edits of each entity, in the order in which forms, details and ``--help`` show it.
+
+A new field is a line in the entity's struct (``TokenFields`` and so on) and a ``Field`` here. Its option, its input in
+the console's form, its line in ``show`` and in the detail pane, and the command that a form prints are drawn from this
+table. ``enabled`` has commands of its own; a channel's key, models and dialect are read by hand in
+``commands/channel_fields.py`` and ``tui/pages/channel_fields.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.domain.account import AccountStatus
+from gateway.domain.channel import TokenLimitField
+from gateway.domain.group import Policy
+from gateway.domain.kinds import Choice, Field, Flag, Moment, Multiplier, Names, Number, Patterns, Secret, Text
+from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, RateLimits
+from gateway.domain.pair_kinds import HEADERS_EXAMPLE, Deadlines, Fallbacks, Headers, MockOptions, RequestOverrides
+from gateway.domain.settings import Durability
+
+Table = Sequence[Field]
+
+LIMITS_EXAMPLE = "none, or rpm=60 tpm=200k rpd= tpd= concurrent=8"
+
+_STREAMS = Flag("stop running streams", "let running streams finish")
+
+
+def _name(example: str, note: str = "") -> Field:
+    return Field(
+        name="name",
+        kind=Text(required=True, metavar="NAME"),
+        label="Name",
+        help=f"The new name{note}.",
+        option="--rename",
+        placeholder=example,
+    )
+
+
+_BUDGETS = Field(name="budgets", kind=Budgets(), label="Budget", help="")
+_CLIENT_LIMITS = Field(
+    name="limits", kind=RateLimits(CLIENT_LIMITS), label="Limits", help="", placeholder=LIMITS_EXAMPLE
+)
+_NOTE = Field(name="note", kind=Text(), label="Note", help="For your own use.", placeholder="for your own use")
+
+TOKEN: Table = (
+    _name("laptop"),
+    Field(
+        name="group",
+        kind=Text(required=True, metavar="GROUP", completes="groups"),
+        label="Group",
+        help="The group it belongs to; by default 'default', or the only one.",
+    ),
+    Field(
+        name="models",
+        kind=Patterns(none="all that the group shows"),
+        label="Models",
+        help="Only these models of the group: 'gpt-*,claude-*'; '*' for all.",
+        placeholder="all of the group's, or patterns: gpt-*, claude-*",
+    ),
+    _BUDGETS,
+    _CLIENT_LIMITS,
+    Field(
+        name="expires",
+        kind=Moment(),
+        label="Expires",
+        help="30d, 2026-12-31 (to its end), never.",
+        placeholder="never, or 30d, or 2026-12-31",
+    ),
+    Field(
+        name="stop_when_empty",
+        kind=_STREAMS,
+        label="When used up",
+        help="Whether running streams are stopped when a budget is used up.",
+        option="--stop-when-empty/--finish-when-empty",
+    ),
+    _NOTE,
+)
+
+GROUP: Table = (
+    _name("friends", "; its tokens and channels follow"),
+    Field(
+        name="multiplier",
+        kind=Multiplier(),
+        label="Price factor",
+        help="Multiple of the price: 1.5. 0 makes it free.",
+        placeholder="1.5 adds half, 0 is free",
+    ),
+    Field(
+        name="models",
+        kind=Patterns(none="all that its channels offer"),
+        label="Models",
+        help="Only these models of its channels: 'gpt-*,demo-*'; '*' for all.",
+        placeholder="all its channels offer, or patterns: gpt-*",
+    ),
+    Field(
+        name="policy",
+        kind=Choice(
+            {
+                Policy.PRIORITY: "the highest priority",
+                Policy.CHEAPEST: "the cheapest",
+                Policy.FASTEST: "the fastest recently",
+                Policy.LOCAL: "local, unless busy",
+            }
+        ),
+        label="Try first",
+        help="Which of its channels is tried first.",
+    ),
+    Field(
+        name="sticky",
+        kind=Flag("stay on one channel", "may switch channels"),
+        label="Conversations",
+        help="Whether a conversation stays on the channel that has its prompt cached.",
+        option="--sticky/--not-sticky",
+    ),
+    Field(
+        name="fallbacks",
+        kind=Fallbacks(),
+        label="Fallbacks",
+        help="Other models that may answer when no channel can serve one: gpt-4o=claude-sonnet,qwen3:8b; patterns too. "
+        "Replaces all present ones.",
+        option="--fallback",
+        placeholder="none, or gpt-*=claude-sonnet-4-5,qwen3:8b",
+    ),
+    _BUDGETS,
+    _CLIENT_LIMITS,
+    _NOTE,
+)
+
+CHANNEL: Table = (
+    _name("openai"),
+    Field(
+        name="preset",
+        kind=Text(metavar="NAME", completes="presets"),
+        label="Preset",
+        help="Known upstream: 'tollkeeper channel presets'; by default the one of the base URL.",
+        placeholder="from the URL; or openrouter, groq, ollama",
+    ),
+    Field(
+        name="base_url",
+        kind=Text(metavar="URL"),
+        label="Base URL",
+        help="The root under which /chat/completions lies: https://host/v1",
+        placeholder="https://api.openai.com/v1 (mock has none)",
+    ),
+    Field(
+        name="groups",
+        kind=Names(
+            none="none: no token can use it",
+            none_option="--no-groups",
+            none_help="Serve no group: no token can use it.",
+            completes="groups",
+        ),
+        label="Groups",
+        help="Groups it serves: default,friends.",
+        option="--group",
+        placeholder="none: no token can use it",
+    ),
+    Field(
+        name="priority",
+        kind=Number(None),
+        label="Priority",
+        help="Higher is tried first.",
+        placeholder="higher is tried first",
+    ),
+    Field(
+        name="weight",
+        kind=Number(),
+        label="Weight",
+        help="Share of calls within one priority.",
+        placeholder="share of calls within one priority",
+    ),
+    Field(
+        name="cost_factor",
+        kind=Multiplier(),
+        label="Cost factor",
+        help="What it costs as a multiple of the price: 0.5.",
+        placeholder="times the price, for groups that try the cheapest first",
+    ),
+    Field(
+        name="limits",
+        kind=RateLimits(CHANNEL_LIMITS),
+        label="Limits",
+        help="",
+        placeholder="none, or rpm=60 tpm=200k concurrent=4 queue_s=30",
+    ),
+    Field(
+        name="timeouts",
+        kind=Deadlines(),
+        label="Timeouts, seconds",
+        help="connect, head, idle, comments or total, in seconds: head=60.",
+        option="--timeout",
+        placeholder="default: connect=10 head=120 idle=300 comments=900 total=600",
+    ),
+    Field(name="overrides", kind=RequestOverrides(), label="Overrides", help=""),
+    Field(
+        name="headers",
+        kind=Headers(),
+        label="Headers",
+        help="An additional request header; replaces all present ones. May be repeated.",
+        option="--header",
+        placeholder=f"none, or {HEADERS_EXAMPLE}",
+    ),
+    Field(
+        name="proxy",
+        kind=Secret(metavar="URL"),
+        label="Proxy",
+        help="HTTP proxy to go through: http://host:3128, env:NAME, - for stdin, or none.",
+        placeholder="none, or http://host:3128, or env:NAME",
+    ),
+    Field(
+        name="options",
+        kind=MockOptions(),
+        label="Mock options",
+        help="Option of the mock dialect: latency=200 (ms), bad_json=true; latency=none removes it.",
+        option="--option",
+        placeholder="latency=200",
+    ),
+    Field(
+        name="token_limit_field",
+        kind=Choice({None: "", **{one: one.value for one in TokenLimitField}}),
+        label="Output limit",
+        help="What it calls the limit of output tokens.",
+    ),
+    Field(
+        name="strict",
+        kind=Flag("return the error", "drop it and retry"),
+        label="Rejected parameter",
+        help="Whether to fail instead of retrying without a rejected parameter.",
+        option="--strict/--lenient",
+    ),
+    Field(
+        name="finish_abandoned",
+        kind=Flag("finish and record it", "cancel it"),
+        label="If the client leaves",
+        help="Whether a plain call goes on when its client leaves.",
+        option="--finish-abandoned/--cancel-abandoned",
+    ),
+    _NOTE,
+)
+
+ACCOUNT: Table = (
+    Field(
+        name="status",
+        kind=Choice({one: one.value for one in AccountStatus}),
+        label="Status",
+        help="A suspended account spends nothing.",
+    ),
+    Field(
+        name="stop_when_empty",
+        kind=_STREAMS,
+        label="When used up",
+        help="Whether running streams are stopped when the money is gone.",
+        option="--stop-when-empty/--finish-when-empty",
+    ),
+    _BUDGETS,
+)
+
+_YES = Flag("yes", "no")
+
+
+def _count(name: str, label: str, text: str, *, unit: str = "", zero: str = "no limit") -> Field:
+    return Field(name=name, kind=Number(unit=unit, zero=zero), label=label, help=text)
+
+
+SETTINGS: Table = (
+    Field(
+        name="durability",
+        kind=Choice({one: one.value for one in Durability}),
+        label="Durability",
+        help="interval: synced every 100 ms (the default); call: an answer's end waits for its own sync.",
+    ),
+    Field(
+        name="refuse_unpriced",
+        kind=_YES,
+        label="Refuse unpriced",
+        help="Whether calls to models without a price are refused.",
+        option="--refuse-unpriced/--allow-unpriced",
+    ),
+    Field(
+        name="hosts",
+        kind=Names(none="loopback names only"),
+        label="Hosts",
+        help="Additional host names that clients may use; '' for none.",
+    ),
+    Field(
+        name="origins",
+        kind=Names(none="none"),
+        label="Origins",
+        help="Web pages that may call it: https://app.example.com; '' for none.",
+    ),
+    Field(
+        name="keep_days",
+        kind=Number(1, unit="days"),
+        label="Keep records",
+        help="Days that call records are kept; their sums stay.",
+    ),
+    Field(
+        name="refresh_models_h",
+        kind=Number(0, 8760, unit="hours", zero="never"),
+        label="Refresh models",
+        help="Hours between refreshes of upstream model lists that patterns choose from; 0: never.",
+    ),
+    Field(
+        name="stop_on_leave",
+        kind=_YES,
+        label="Stop on leave",
+        help="Whether leaving the console stops the server.",
+        option="--stop-on-leave/--stay-on-leave",
+    ),
+    _count(
+        "token_streams", "Streams of a token", "Streams of a token at once unless it has its own limit; 0: no limit."
+    ),
+    _count(
+        "channel_calls", "Calls of a channel", "Calls of a channel at once unless it has its own limit; 0: no limit."
+    ),
+    _count("queue", "Waiting calls", "Calls that may wait for a place at one such limit.", zero="none"),
+    _count("queue_s", "Longest wait", "Seconds they may wait; 0: they are refused at once.", unit="s", zero="none"),
+    _count("connections", "Connections", "Open connections of clients; 0: no limit."),
+    _count("address_connections", "From one address", "Connections from one address of another machine; 0: no limit."),
+    _count("bodies_mib", "Request bodies", "MiB of all request bodies together; 0: no limit.", unit="MiB together"),
+    _count(
+        "answers_mib",
+        "Answers",
+        "MiB of all answers together that are held in memory; 0: no limit.",
+        unit="MiB together",
+    ),
+    _count("memory_mib", "Memory", "MiB above which no more calls are accepted; 0: no limit.", unit="MiB"),
+)
+
+
+def changes(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> dict[str, Any]:
+    """The body of an edit from the options of a command, by their parameter names. Raises BadRequest."""
+    body = {}
+    for field in table:
+        value = field.kind.change(field, given, getattr(before, field.name))
+        if value is not msgspec.UNSET:
+            body[field.name] = field.kind.body(value)
+    return body
+
+
+def details(table: Table, entity: msgspec.Struct, *but: str) -> list[tuple[str, str]]:
+    """Label and text of each field, as ``show`` and the detail panes have them."""
+    return [(f.detail, f.show(getattr(entity, f.name))) for f in table if f.name not in but]

@@ -1,0 +1,111 @@
+"""The tables of fields: every field that the owner edits is there, and typed, shown and read back in one way."""
+
+import msgspec
+import pytest
+
+from gateway.domain.account import AccountFields
+from gateway.domain.channel import ChannelFields
+from gateway.domain.errors import BadRequest
+from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Table, changes, details
+from gateway.domain.group import GroupFields
+from gateway.domain.kinds import Field, once
+from gateway.domain.limits import Limits
+from gateway.domain.settings import Settings
+from gateway.domain.token import TokenFields
+from gateway.domain.units import Millis
+from tests.domain.field_samples import EACH, NOW, TOKENS
+
+BY_HAND: dict[type[msgspec.Struct], set[str]] = {
+    TokenFields: {"enabled"},
+    ChannelFields: {"enabled", "key", "keys", "models", "patterns"},
+}
+"""Fields that have commands, options or inputs of their own."""
+
+TABLES = {
+    TokenFields: TOKEN,
+    GroupFields: GROUP,
+    ChannelFields: CHANNEL,
+    AccountFields: ACCOUNT,
+    Settings: SETTINGS,
+}
+CASES = [
+    pytest.param(field, entity, id=f"{noun}-{field.name}-{number}")
+    for noun, (table, pair) in EACH.items()
+    for field in table
+    for number, entity in enumerate(pair)
+]
+
+
+@pytest.mark.parametrize("struct", TABLES, ids=lambda struct: struct.__name__)
+def test_every_field_that_the_owner_edits_is_in_the_table(struct: type[msgspec.Struct]) -> None:
+    names = [field.name for field in TABLES[struct]]
+    assert sorted(names) == sorted(set(struct.__struct_fields__) - BY_HAND.get(struct, set()))
+
+
+@pytest.mark.parametrize(("field", "entity"), CASES)
+def test_a_value_that_is_typed_as_it_is_written_is_the_same(field: Field, entity: object) -> None:
+    value = getattr(entity, field.name)
+    texts = field.kind.texts(value)
+    assert len(texts) == len(field.kind.inputs(field))
+    assert field.kind.join([field.kind.parse(number, text, NOW) for number, text in enumerate(texts)]) == value
+
+
+@pytest.mark.parametrize(("field", "entity"), CASES)
+def test_an_unchanged_value_needs_no_option_and_every_other_value_has_words(field: Field, entity: object) -> None:
+    value = getattr(entity, field.name)
+    assert field.kind.arguments(field, value, value) == []
+    assert field.kind.show(value) or field.kind.texts(value)[0] == "" or field.name == "token_limit_field"
+
+
+@pytest.mark.parametrize(("table", "pair"), EACH.values(), ids=EACH)
+def test_without_options_nothing_changes(table: Table, pair: tuple[msgspec.Struct, msgspec.Struct]) -> None:
+    assert changes(table, {}, pair[1]) == {}
+
+
+def test_details_name_a_field_as_its_label_without_the_unit() -> None:
+    shown = dict(details(CHANNEL, EACH["channel"][1][1], "note"))  # type: ignore[arg-type]
+    assert shown["timeouts"] == "connect 10s, head 60s, idle 0.5s, comments 900s, total 600s"
+    assert shown["base URL"] == "https://h/v1"
+    assert "note" not in shown
+
+
+WRONG = {
+    "budgets": ("fortnight=5", "unknown budget window 'fortnight'; use day, week, month or ever"),
+    "limits": ("rpx=5", "unknown limit 'rpx=5'"),
+    "expires": ("soon", "neither a span"),
+    "name": (" ", "may not be empty"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_read_says_why(name: str) -> None:
+    field = next(field for field in TOKEN if field.name == name)
+    text, why = WRONG[name]
+    with pytest.raises(BadRequest, match=why):
+        field.kind.parse(0, text, NOW)
+
+
+def test_a_budget_without_amounts_disappears() -> None:
+    given = {
+        "dollar_budgets": [("day", None), ("month", 5)],
+        "token_budgets": [("day", None), ("ever", None)],
+    }
+    assert changes(TOKEN, given, TOKENS[1]) == {"budgets": [{"window": "month", "nanos": 5, "tokens": None}]}
+
+
+def test_limits_are_merged_with_the_present_ones() -> None:
+    before = msgspec.structs.replace(TOKENS[0], limits=Limits(rpm=60, tpm=5))
+    changed = changes(TOKEN, {"rpm": (None,), "concurrent": (4,)}, before)
+    assert changed == {"limits": msgspec.structs.asdict(Limits(tpm=5, concurrent=4))}
+
+
+def test_a_span_counts_from_now() -> None:
+    field = next(field for field in TOKEN if field.name == "expires")
+    assert field.kind.parse(0, "1d", Millis(0)) == 86_400_000
+    assert field.kind.parse(0, "never", Millis(0)) is None
+
+
+def test_a_name_given_twice_is_refused() -> None:
+    assert once([("a", 1), ("b", 1)], "--x") == {"a": 1, "b": 1}
+    with pytest.raises(BadRequest, match="--x: 'a' is given twice"):
+        once([("a", 1), ("a", 2)], "--x")
