@@ -8,9 +8,10 @@ from gateway.domain.channel import Channel, Served
 from gateway.upstream import failures
 from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
 from gateway.upstream.error_body import read_error
+from gateway.upstream.framing import is_stream
 from gateway.upstream.openai import request
 from gateway.upstream.openai.completion import read_whole
-from gateway.upstream.openai.stream import ChatStream, assemble, is_stream
+from gateway.upstream.openai.stream import ChatStream, assemble
 
 
 class OpenAIDialect:

@@ -1,67 +1,28 @@
 """A streamed answer from upstream bytes to client bytes, event by event, with nothing held back.
 
 Cheapest checks first: whole reads by a template, single events by a template, then events opened one level at a time.
-An event the upstream garbled is left out once; what follows it decides whether the answer was good. A whole JSON answer
-may come where a stream was requested, and an event stream where none was: both are read here.
+An event the upstream garbled is left out once; what follows it decides whether the answer was good.
 """
 
 from collections.abc import Iterator
-from io import SEEK_END, BytesIO
+from io import BytesIO
 from typing import Any
 
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
+from gateway.upstream.adapter import AttemptFailed, Order, Whole, as_object
 from gateway.upstream.element_count import refuse_many_elements
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncated
+from gateway.upstream.framing import FramedStream, WholeBody
 from gateway.upstream.openai.chunks import TEXTS, Chunks
 from gateway.upstream.openai.completion import read_whole
 from gateway.upstream.openai.inband_errors import failure_in, failure_word, is_error
 from gateway.upstream.openai.replay import chunks_of
 from gateway.upstream.openai.template import Template, learn
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.sse import BLANK, EventTooLong, Framer, SSEEvent, has_comment, parse
-
-BODY_LIMIT = 64 * 1024 * 1024
-"""Bytes that are gathered."""
-
-BEGINNINGS = frozenset({b"{", b"[", b"<"})
-"""No line of an event stream begins so."""
-
-
-class WholeBody:
-    """Gathers the bytes until their end. It grows in one place, and gives what it has away without a copy."""
-
-    def __init__(self) -> None:
-        self._bytes = BytesIO()
-
-    @property
-    def size(self) -> int:
-        """Bytes so far."""
-        return self._bytes.tell()
-
-    def add(self, data: bytes, channel: Channel) -> None:
-        """Raises AttemptFailed if it is too long."""
-        if self.size:
-            self._bytes.write(data)
-        else:  # a body that comes at once is not copied
-            self._bytes = BytesIO(data)
-            self._bytes.seek(0, SEEK_END)
-        if self.size > BODY_LIMIT:
-            raise AttemptFailed(bad_response(channel, f"it is longer than {BODY_LIMIT >> 20} MiB"))
-
-    def take(self) -> bytes:
-        """All that was gathered. Nothing of it is kept here."""
-        gathered, self._bytes = self._bytes, BytesIO()
-        return gathered.getvalue()
-
-    def read(self, order: Order, channel: Channel) -> tuple[Iterator[Fields], tuple[str, ...]]:
-        """The answer as the chunks of a stream, still to be normalised, and its marks. Raises AttemptFailed."""
-        whole = read_whole(self.take(), order, channel)
-        return chunks_of(whole.body), whole.marks
-
+from gateway.upstream.sse import BLANK, SSEEvent, has_comment, parse
 
 DONE = b"data: [DONE]\n\n"
 
@@ -69,17 +30,12 @@ LESSONS = 12
 """Templates learned in vain before trying is given up."""
 
 
-class ChatStream:
+class ChatStream(FramedStream):
     """One streamed answer. Implements ``adapter.AnswerStream``."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
+        super().__init__(channel)
         self._order = order
-        self._channel = channel
-        self._framer = Framer()
-        self._body: WholeBody | None = None
-        """If that is what comes instead of events."""
-        self._sniffed = False
-        """What comes first, blanks aside, has told events from a body."""
         self._chunks = Chunks(order)
         self._template: Template | None = None
         self._lessons = LESSONS
@@ -87,13 +43,7 @@ class ChatStream:
         self._no_done = False
         self._doubts: tuple[str, ...] = ()
         """Marks of a body that came instead of events."""
-        self.started = False
-        self.finished = False
-        self.failure: Failure | None = None
         self.tally = self._chunks.tally
-        self.events = 0
-        self.comments = 0
-        self.held = 0
 
     @property
     def reported(self) -> Usage | None:
@@ -117,44 +67,6 @@ class ChatStream:
         bad = (f"bad_chunks={self._garbled}",) if self._garbled else ()
         return done + bad + tuple(dict.fromkeys(self._doubts + self._chunks.reports.marks))
 
-    def feed(self, data: bytes) -> bytes:
-        """See ``adapter.AnswerStream``."""
-        if self.failure or self.finished:
-            return b""
-        if not self._sniffed:
-            begin = data.lstrip()[:1]
-            if begin in BEGINNINGS:
-                self._body = WholeBody()
-            self._sniffed = bool(begin)
-        try:
-            if self._body is not None:
-                self._body.add(data, self._channel)
-                self.held = self._body.size
-                return b""
-            block = self._framer.feed(data)
-            self.held = self._framer.held
-        except AttemptFailed as exc:
-            self.failure = exc.failure
-            return b""
-        except EventTooLong as exc:
-            self.failure = bad_response(self._channel, str(exc))
-            return b""
-        return self._take(block) if block else b""
-
-    def end(self) -> bytes:
-        """See ``adapter.AnswerStream``."""
-        out = b""
-        if self.failure or self.finished:
-            return out
-        if self._body is None:
-            out = self._take(_whole_event(self._framer.end()))
-        else:
-            self.events += 1
-            out = self._replay(self._body)
-        if not (self.failure or self.finished):
-            self._conclude(done=self._body is not None)
-        return out
-
     def cut_short(self) -> bytes:
         """See ``adapter.AnswerStream``."""
         self.finished = True
@@ -166,20 +78,29 @@ class ChatStream:
             return DONE
         return b"data: " + self._chunks.usage_chunk(usage, estimated=estimated) + BLANK + DONE
 
-    def _replay(self, body: WholeBody) -> bytes:
-        """The events of a body that came in their place. They are put together in one place, without a further copy."""
+    def _read_body(self, body: WholeBody) -> bytes:
+        """The body as events. They are put together in one place, without a further copy."""
         out = BytesIO()
         try:
-            chunks, self._doubts = body.read(self._order, self._channel)
+            chunks, self._doubts = _chunks_in(body.take(), self._order, self._channel)
             for chunk in chunks:
                 out.write(self._pass(chunk, b""))
         except AttemptFailed as exc:
             self.failure = exc.failure
         self.held = body.size
+        if not self.failure:
+            self._conclude(done=True)
         return out.getvalue()
 
-    def _take(self, block: bytes) -> bytes:
-        """Complete events, but for the last one's blank line."""
+    def _read_rest(self, rest: bytes) -> bytes:
+        """The last event counts without its blank line, if it is whole."""
+        out = self._read_events(_whole_event(rest))
+        if not (self.failure or self.finished):
+            self._conclude(done=False)
+        return out
+
+    def _read_events(self, block: bytes) -> bytes:
+        """The last event may lack its blank line."""
         out = []
         start, bulk = 0, True
         while start < len(block) and not (self.failure or self.finished):
@@ -259,6 +180,12 @@ class ChatStream:
             self.failure = truncated(self._channel, f"no {missing} came")
 
 
+def _chunks_in(body: bytes, order: Order, channel: Channel) -> tuple[Iterator[Fields], tuple[str, ...]]:
+    """A whole answer as the chunks of a stream, still to be normalized, and its marks. Raises AttemptFailed."""
+    whole = read_whole(body, order, channel)
+    return chunks_of(whole.body), whole.marks
+
+
 def _whole_event(rest: bytes) -> bytes:
     """An event whose blank line never came counts only if it is whole."""
     rest = rest.strip(b"\n")
@@ -283,14 +210,6 @@ def _opened(event: SSEEvent) -> Fields | None:
         raise ValueError("an array")
     chunk = rawjson.fields(event.data)
     return None if is_error(chunk) else chunk
-
-
-_BEGINNINGS = (b"data:", b"event:", b"id:", b"retry:", b":")
-
-
-def is_stream(body: bytes) -> bool:
-    """Whether the bytes are events; their content type is not asked: it may be wrong."""
-    return body[:64].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(_BEGINNINGS)
 
 
 def assemble(body: bytes, order: Order, channel: Channel) -> Whole:

@@ -16,8 +16,9 @@ from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_ob
 from gateway.upstream.element_count import TooManyElements, refuse_many_elements
 from gateway.upstream.error_body import read_error, tidy
 from gateway.upstream.failures import bad_response
+from gateway.upstream.framing import FramedStream, WholeBody, is_stream
 from gateway.upstream.openai.completion import read_whole
-from gateway.upstream.openai.stream import BEGINNINGS, DONE, ChatStream, WholeBody, assemble, is_stream
+from gateway.upstream.openai.stream import DONE, ChatStream, assemble
 from gateway.upstream.sse import BLANK, EventTooLong, Framer, SSEEvent, has_comment, parse
 from gateway.upstream.usage_report import SUSPECT
 
@@ -140,27 +141,17 @@ def _read(whole: WholeReader, body: bytes, channel: Channel) -> Completion:
     return whole(body)
 
 
-class TranslatedStream:
+class TranslatedStream(FramedStream):
     """One streamed answer. Implements ``adapter.AnswerStream``."""
 
     def __init__(self, order: Order, channel: Channel, decoder: Decoder, whole: WholeReader) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._decoder = decoder
         self._whole = whole
         self._chat = ChatStream(order, channel)
-        self._framer = Framer()
-        self._body: WholeBody | None = None
-        """If that is what comes instead of events."""
-        self._sniffed = False
         self._suspect = False
         """A whole answer came, and its usage cannot be true."""
-        self.started = False
-        self.finished = False
-        self.failure: Failure | None = None
         self.tally = self._chat.tally
-        self.events = 0
-        self.comments = 0
-        self.held = 0
 
     @property
     def reported(self) -> Usage | None:
@@ -183,43 +174,6 @@ class TranslatedStream:
         doubted = self._decoder.suspect or self._suspect
         return tuple(dict.fromkeys((*self._chat.marks, SUSPECT))) if doubted else self._chat.marks
 
-    def feed(self, data: bytes) -> bytes:
-        """See ``adapter.AnswerStream``."""
-        if self.failure or self.finished or not (self._sniffed or self._sniff(data)):
-            return b""
-        try:
-            if self._body is None:
-                block = self._framer.feed(data)
-                self.held = self._framer.held
-                return self._take(block)
-            self._body.add(data, self._channel)
-            self.held = self._body.size
-        except EventTooLong as exc:
-            self.failure = bad_response(self._channel, str(exc))
-        except AttemptFailed as exc:
-            self.failure = exc.failure
-        return b""
-
-    def end(self) -> bytes:
-        """See ``adapter.AnswerStream``."""
-        if self.failure or self.finished:
-            return b""
-        out = b""
-        if self._body is not None:
-            out = self._read_body(self._body.take())
-            self.held = 0
-        else:
-            rest = self._framer.end().strip(b"\n")
-            event = parse(rest)
-            if event is not None and rawjson.maybe(event.data) is not None:
-                out = self._take(rest)
-            if not (self.failure or self.finished):
-                out += self._pass(transcribe_end(self._decoder))
-        if not (self.failure or self.finished):
-            out += self._chat.end()
-            self._follow()
-        return out
-
     def cut_short(self) -> bytes:
         """See ``adapter.AnswerStream``."""
         self.finished = True
@@ -229,16 +183,7 @@ class TranslatedStream:
         """See ``adapter.AnswerStream``."""
         return self._chat.tail(usage, estimated=estimated)
 
-    def _sniff(self, data: bytes) -> bool:
-        """What comes first, blanks aside, tells events from a body; False if nothing came yet."""
-        begin = data.lstrip()[:1]
-        if begin in BEGINNINGS:
-            self._body = WholeBody()
-        self._sniffed = bool(begin)
-        return self._sniffed
-
-    def _take(self, block: bytes) -> bytes:
-        """Complete events."""
+    def _read_events(self, block: bytes) -> bytes:
         out = []
         for part in filter(None, block.split(BLANK)):
             if has_comment(part):
@@ -251,16 +196,35 @@ class TranslatedStream:
                 break
         return b"".join(out)
 
-    def _read_body(self, body: bytes) -> bytes:
-        """A whole answer, as the stream that was asked for."""
-        self.events += 1
+    def _read_rest(self, rest: bytes) -> bytes:
+        """The last event counts without its blank line, if it is whole."""
+        rest = rest.strip(b"\n")
+        event, out = parse(rest), b""
+        if event is not None and rawjson.maybe(event.data) is not None:
+            out = self._read_events(rest)
+        if not (self.failure or self.finished):
+            out += self._pass(transcribe_end(self._decoder))
+        return out + self._conclude()
+
+    def _read_body(self, body: WholeBody) -> bytes:
+        """A whole answer, as the stream that was requested."""
         try:
-            found = _read(self._whole, body, self._channel)
-            self._suspect = found.suspect
-            return self._pass(found.body)
+            completion = _read(self._whole, body.take(), self._channel)
+            self._suspect = completion.suspect
+            out = self._pass(completion.body)
         except AttemptFailed as exc:
             self.failure = exc.failure
+            out = b""
+        self.held = 0
+        return out + self._conclude()
+
+    def _conclude(self) -> bytes:
+        """The end of the bytes, unless the answer has ended before."""
+        if self.failure or self.finished:
             return b""
+        out = self._chat.end()
+        self._follow()
+        return out
 
     def _pass(self, chat: bytes) -> bytes:
         out = self._chat.feed(chat) if chat else b""

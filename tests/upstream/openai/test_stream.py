@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.openai.completion import read_whole
-from gateway.upstream.openai.stream import ChatStream, WholeBody, assemble, is_stream
+from gateway.upstream.openai.stream import ChatStream, assemble
 from tests.cases.answers import chunks_in, said_in
 from tests.cases.streams import DONE_AND_USAGE, GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, usage, whole
@@ -251,27 +251,15 @@ def test_a_whole_answer_is_not_kept_once_it_was_told() -> None:
     assert most < 2.8 * size
 
 
-def test_pieces_become_chunks() -> None:
-    body, data = WholeBody(), dumps(whole("m", choice("Hi")))
-    for start in range(0, len(data), 10):
-        body.add(data[start : start + 10], channel())
-    chunks, marks = body.read(order(), channel())
-    assert (len(list(chunks)), marks) == (2, ())
+def test_pieces_of_a_whole_answer_become_chunks() -> None:
+    stream, out = _fed(dumps(whole("m", choice("Hi"))), 10)
+    assert (len(chunks_in(out)), stream.finished, stream.marks) == (2, True, ())
 
 
-def test_what_is_no_answer_fails() -> None:
-    body = WholeBody()
-    body.add(b"<html>", channel())
-    with attempt_fails("no JSON"):
-        body.read(order(), channel())
-
-
-def test_an_endless_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.openai.stream.BODY_LIMIT", 10)
-    body = WholeBody()
-    body.add(b"x" * 10, channel())
-    with attempt_fails("longer than"):
-        body.add(b"x", channel())
+def test_a_body_that_is_no_answer_fails() -> None:
+    stream, out = _fed(b"<html>", 10)
+    assert stream.failure is not None
+    assert (out, "no JSON" in error_of(stream.failure).message) == (b"", True)
 
 
 @pytest.mark.parametrize("case", [case for case in STREAMS if not case.error], ids=lambda case: case.name)
@@ -302,16 +290,6 @@ def test_usage_is_kept() -> None:
     whole = assemble(DONE_AND_USAGE, order(), channel())
     assert whole.reported == Usage(input=9, output=2, source=UsageSource.REPORTED)
     assert json.loads(whole.body)["usage"]["total_tokens"] == 11
-
-
-@pytest.mark.parametrize("body", [GOOD, b"\n" + GOOD, b": x\n\n", b"event: x\ndata: {}", b"\xef\xbb\xbfdata: x"])
-def test_events_are_recognised(body: bytes) -> None:
-    assert is_stream(body)
-
-
-@pytest.mark.parametrize("body", [b"", b"{}", b"<html>", b"data"])
-def test_other_bodies_are_not_events(body: bytes) -> None:
-    assert not is_stream(body)
 
 
 def test_logprobs_are_joined() -> None:

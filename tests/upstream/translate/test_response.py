@@ -83,7 +83,7 @@ def test_a_page_is_a_failure() -> None:
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.openai.stream.BODY_LIMIT", 5)
+    monkeypatch.setattr("gateway.upstream.framing.BODY_LIMIT", 5)
     stream = _stream()
     codes = [(stream.feed(data), stream.failure and stream.failure.code)[1] for data in (b"[   ", b"  ")]
     assert codes == [None, "upstream_bad_response"]

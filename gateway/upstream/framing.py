@@ -1,0 +1,116 @@
+"""What all streamed answers have in common: complete events are cut out of their bytes, or a whole body gathered.
+
+A whole JSON answer may come where a stream was requested, and an event stream where none was. The first byte tells, not
+the content type: it may be wrong.
+"""
+
+from abc import ABC, abstractmethod
+from io import SEEK_END, BytesIO
+
+from gateway.domain.channel import Channel
+from gateway.upstream.adapter import AttemptFailed, Failure
+from gateway.upstream.failures import bad_response
+from gateway.upstream.sse import EventTooLong, Framer
+
+BODY_LIMIT = 64 * 1024 * 1024
+"""Bytes that are gathered."""
+
+BODY_STARTS = frozenset({b"{", b"[", b"<"})
+"""No line of an event stream begins so."""
+
+_LINE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
+
+
+def is_stream(body: bytes) -> bool:
+    """Whether a body is an event stream."""
+    return body[:64].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(_LINE_STARTS)
+
+
+class WholeBody:
+    """Gathers the bytes until their end. It grows in one place, and gives what it has away without a copy."""
+
+    def __init__(self) -> None:
+        self._bytes = BytesIO()
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._bytes.tell()
+
+    def add(self, data: bytes, channel: Channel) -> None:
+        """Raises AttemptFailed if it is too long."""
+        if self.size:
+            self._bytes.write(data)
+        else:  # a body that comes at once is not copied
+            self._bytes = BytesIO(data)
+            self._bytes.seek(0, SEEK_END)
+        if self.size > BODY_LIMIT:
+            raise AttemptFailed(bad_response(channel, f"it is longer than {BODY_LIMIT >> 20} MiB"))
+
+    def take(self) -> bytes:
+        """All that was gathered. Nothing of it is kept here."""
+        gathered, self._bytes = self._bytes, BytesIO()
+        return gathered.getvalue()
+
+
+class FramedStream(ABC):
+    """One streamed answer: the part of ``adapter.AnswerStream`` that is the same whatever its events mean."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._framer = Framer()
+        self._body: WholeBody | None = None
+        """If that is what comes instead of events."""
+        self._recognized = False
+        """The first byte has told events from a body."""
+        self.started = False
+        self.finished = False
+        self.failure: Failure | None = None
+        self.events = 0
+        self.comments = 0
+        self.held = 0
+
+    @abstractmethod
+    def _read_events(self, block: bytes) -> bytes:
+        """What the client gets for these complete events."""
+
+    @abstractmethod
+    def _read_rest(self, rest: bytes) -> bytes:
+        """The same at the end of the events; ``rest`` is what followed the last complete one."""
+
+    @abstractmethod
+    def _read_body(self, body: WholeBody) -> bytes:
+        """The same at the end of a body that came instead of events."""
+
+    def feed(self, data: bytes) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        if self.failure or self.finished:
+            return b""
+        if not self._recognized:
+            first = data.lstrip()[:1]
+            if first in BODY_STARTS:
+                self._body = WholeBody()
+            self._recognized = bool(first)
+        try:
+            if self._body is not None:
+                self._body.add(data, self._channel)
+                self.held = self._body.size
+                return b""
+            block = self._framer.feed(data)
+            self.held = self._framer.held
+        except AttemptFailed as exc:
+            self.failure = exc.failure
+            return b""
+        except EventTooLong as exc:
+            self.failure = bad_response(self._channel, str(exc))
+            return b""
+        return self._read_events(block) if block else b""
+
+    def end(self) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        if self.failure or self.finished:
+            return b""
+        if self._body is None:
+            return self._read_rest(self._framer.end())
+        self.events += 1
+        return self._read_body(self._body)

@@ -1,0 +1,48 @@
+"""What all streamed answers have in common: events are told from a body, and a body is gathered up to a limit."""
+
+import pytest
+
+from gateway.upstream.framing import WholeBody, is_stream
+from gateway.upstream.openai.stream import ChatStream
+from gateway.upstream.sse import EVENT_LIMIT
+from tests.cases.streams import GOOD
+from tests.upstream.makers import attempt_fails, channel, error_of, order
+
+
+def test_a_body_is_gathered_from_its_pieces_and_given_away() -> None:
+    body = WholeBody()
+    for piece in (b"{", b'"a":1', b"}"):
+        body.add(piece, channel())
+    assert (body.size, body.take(), body.size) == (7, b'{"a":1}', 0)
+
+
+def test_an_endless_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.upstream.framing.BODY_LIMIT", 10)
+    body = WholeBody()
+    body.add(b"x" * 10, channel())
+    with attempt_fails("longer than"):
+        body.add(b"x", channel())
+
+
+@pytest.mark.parametrize(("data", "held"), [(b"  ", 2), (b" {", 2), (b"\n\n[1", 4), (b"<p>", 3), (b"data: x", 7)])
+def test_what_is_held_of_events_and_bodies(data: bytes, held: int) -> None:
+    stream = ChatStream(order(), channel())
+    assert (stream.feed(data), stream.held, stream.failure) == (b"", held, None)
+
+
+def test_an_event_that_is_too_long_is_a_bad_answer() -> None:
+    stream = ChatStream(order(), channel())
+    assert stream.feed(b"data: " + b"x" * EVENT_LIMIT) == b""
+    assert stream.failure is not None
+    assert "longer than" in error_of(stream.failure).message
+    assert (stream.feed(b"data: [DONE]\n\n"), stream.end()) == (b"", b"")
+
+
+@pytest.mark.parametrize("body", [GOOD, b"\n" + GOOD, b": x\n\n", b"event: x\ndata: {}", b"\xef\xbb\xbfdata: x"])
+def test_events_are_recognised(body: bytes) -> None:
+    assert is_stream(body)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"<html>", b"data"])
+def test_other_bodies_are_not_events(body: bytes) -> None:
+    assert not is_stream(body)
