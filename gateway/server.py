@@ -67,7 +67,7 @@ CUT_S = 0.05
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told once the server answers."""
+    """What is reported once the server answers."""
 
     address: str
     """Base URL of /v1."""
@@ -109,7 +109,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         endpoint = await stack.enter_async_context(_control(engine, config, private=False))
         runfile.write(config.runfile, endpoint)
         stack.callback(runfile.remove, config.runfile, engine.instance)
-        key = _begin(engine)  # last of all that may fail: the key of a first token is told only once
+        key = _begin(engine)  # last of all that may fail: the key of a first token is shown only once
         engine.stop_asked = stop.ask
         stop.on_signals()
         engine.tasks.spawn(_follow(stop), "the outer process")
@@ -290,7 +290,7 @@ async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
     except OSError as error:
         msg = (
             f"cannot listen on {config.host}:{config.port}: {error.strerror}; another program may have it "
-            "('tollkeeper status' tells whether it is this gateway); choose another with --port"
+            "('tollkeeper status' shows whether it is this gateway); choose another with --port"
         )
         raise Conflict(msg, code="port_in_use") from error
     surface.port = acceptor.port
@@ -352,7 +352,7 @@ def _socket_path(config: Config, instance: str, *, private: bool) -> Path | None
 
 
 class _Stop:
-    """How a server is told to stop: once to drain, twice to leave now."""
+    """Requests to stop a server: the first drains it, the second ends it now."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()

@@ -83,17 +83,17 @@ def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> 
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
-    """The model if this token sees it; else NotFound, naming what it does see. Unknown and hidden are told alike."""
+    """The model if the token sees it. Raises NotFound, the same for unknown and hidden ones, with what it does see."""
     seen = catalog.visible(token)
     if (entry := seen.get(model)) is not None:
         return entry
     names = [plain(name, 60) for name in list(seen)[:NAMED_MODELS]]
     more = f" … ({len(seen)} in all)" if len(seen) > NAMED_MODELS else ""
-    visible = f"visible: {', '.join(names)}{more}" if names else "it sees no model at all"
+    visible = f"visible: {', '.join(names)}{more}" if names else "no model is visible to it"
     named = word(model) if len(model) <= 80 else "MODEL"
     msg = (
         f"model '{plain(model, 80)}' is not visible to token '{plain(token.name)}' (group '{plain(token.group)}'); "
-        f"{visible}; 'tollkeeper why {word(token.name)} {named}' tells by which rule"
+        f"{visible}; 'tollkeeper why {word(token.name)} {named}' shows the rule"
     )
     raise NotFound(msg, code="model_not_found", param="model")
 

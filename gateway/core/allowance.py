@@ -76,7 +76,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     added_input: int = 0
     """The most tokens that an owner adds: a system prompt, tools."""
     plain: bool = True
-    """No owner touches the output's length: a client's one cap goes out as it came, but for ``max_output``."""
+    """No owner touches the output's length: a client's one cap goes out unchanged, except for ``max_output``."""
     max_output: int | None = None
     """The model's own limit; of several the highest. None: of some channel it is not known."""
     uncapped: int = 0
@@ -126,21 +126,21 @@ def with_limit(channel: Channel, served: Served, price: Price | None) -> Served:
 
 
 def need_of(
-    asked: InboundRequest,
+    request: InboundRequest,
     effects: ChannelEffects,
     price: Price | None,
     multiplier: int,
     recall: Recall = nothing_recalled,
 ) -> Need:
     """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read."""
-    tokens = asked.input_bound + effects.added_input
+    tokens = request.input_bound + effects.added_input
     if effects.made_tools:
-        tokens += tool_calls_bound(asked.fields)
+        tokens += tool_calls_bound(request.fields)
     if effects.names_results:
-        tokens += result_names_bound(asked.fields)
+        tokens += result_names_bound(request.fields)
     if effects.remembers:
-        tokens += recall(asked.fields)
-    return _priced(tokens, _output(asked, effects), price, multiplier)
+        tokens += recall(request.fields)
+    return _priced(tokens, _output(request, effects), price, multiplier)
 
 
 def _priced(tokens: int, output: tuple[int, int, int], price: Price | None, multiplier: int) -> Need:
@@ -185,19 +185,19 @@ def most_of(needs: Sequence[Need], prices: Sequence[Price | None], multiplier: i
     )
 
 
-def _output(asked: InboundRequest, effects: ChannelEffects) -> tuple[int, int, int]:
+def _output(request: InboundRequest, effects: ChannelEffects) -> tuple[int, int, int]:
     """Output tokens of all choices: what the caps allow, what must be affordable, and what to hold for."""
-    if asked.plain and effects.plain:
-        cap = asked.output_cap
+    if request.plain and effects.plain:
+        cap = request.output_cap
         if cap is not None:
-            total = asked.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
+            total = request.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
             return total, total, total
-        if not effects.effort_counts or "reasoning_effort" not in asked.fields:
-            return 0, asked.choices * effects.minimum, asked.choices * effects.uncapped
+        if not effects.effort_counts or "reasoning_effort" not in request.fields:
+            return 0, request.choices * effects.minimum, request.choices * effects.uncapped
     capped = minimum = output = 0
     for channel, served in effects.offers:
         edits = channel.overrides
-        fields = asked.fields if edits is None else with_parameters(asked.fields, edits)
+        fields = request.fields if edits is None else with_parameters(request.fields, edits)
         limit = output_limit(fields, channel, served)
         capped, output = max(capped, limit.capped_total), max(output, limit.total)
         minimum = max(minimum, limit.minimum_total)
@@ -205,8 +205,8 @@ def _output(asked: InboundRequest, effects: ChannelEffects) -> tuple[int, int, i
 
 
 def _added_input(overrides: Overrides) -> int:
-    given: Mapping[str, object] = {**overrides.default, **overrides.set}
-    read = [value for name, value in given.items() if name in _READ or name not in STANDARD_FIELDS]
+    parameters: Mapping[str, object] = {**overrides.default, **overrides.set}
+    read = [value for name, value in parameters.items() if name in _READ or name not in STANDARD_FIELDS]
     size = len(overrides.system.encode()) + sum(len(msgspec.json.encode(value)) for value in read)
-    tools = BOUND_TOOLS_TOKENS if any(name in given for name in _READ) else 0
+    tools = BOUND_TOOLS_TOKENS if any(name in parameters for name in _READ) else 0
     return -(-size // BOUND_BYTES_PER_TOKEN) + tools

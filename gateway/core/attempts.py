@@ -119,25 +119,25 @@ class Attempts:
             raise no_channel(call, choice)
         tries: RetryState | None = None
         call.limits.scopes = call.context.catalog.terms(call.context.token).bounds + entry.bounds
-        asked = entry
+        current = entry
         if route.served.name != entry.name:
-            asked = next(other for other in entry.fallbacks if other.name == route.served.name)
-            order = _order_of(asked, order)
+            current = next(other for other in entry.fallbacks if other.name == route.served.name)
+            order = _order_of(current, order)
         while True:
             try:
                 return await self._ask(call, order, route)
             except UpstreamError as error:
                 error.__cause__ = error.__context__ = error.__traceback__ = None  # they hold what the attempt held
-                tries = tries or RetryState(entry, asked)
+                tries = tries or RetryState(entry, current)
                 tries.failed(route, error)
             step = None if call.delivery.content_sent else await self._chooser.next(call, tries)
             if step is None or not await self._pause(call, entry, step):
                 self._rooms.forgo(call)
                 raise _worst(call, tries.failures)
             route = step.route
-            if step.entry is not asked:
-                asked, order = step.entry, _order_of(step.entry, order)
-                call.attempt.price = call.context.catalog.price(asked.name)
+            if step.entry is not current:
+                current, order = step.entry, _order_of(step.entry, order)
+                call.attempt.price = call.context.catalog.price(current.name)
             call.begin_attempt(route, step.choice.why, len(tries.failures) + 1)
             self._progress.routed(call)
 
@@ -182,7 +182,7 @@ class Attempts:
         return answer
 
     async def _answer(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
-        """The channel's answer; if it refuses parameters by name it is asked once more, without them."""
+        """The channel's answer; if it rejects parameters by name, the request is sent once more without them."""
         order = await self._preparer.edit(call, order, route)
         try:
             return await self._exchange(call, order, route)

@@ -51,7 +51,7 @@ class Client(Protocol):
         """Send the whole answer to a plain call, or in the loop's next turn; a client that is gone gets none."""
 
     def withhold(self, error: GatewayError) -> None:
-        """Send an error in place of the whole answer that was to go out in the loop's next turn."""
+        """Send an error instead of the whole answer that was to go out in the loop's next turn."""
 
     async def delivered(self) -> None:
         """Wait until a large answer is on its way to the last byte, or the client is gone."""
@@ -99,7 +99,7 @@ class AttemptState(msgspec.Struct):
     number: int = 0
     """From 1."""
     price: Price | None = None
-    """Of the model that is asked, which is another one after a fallback."""
+    """Of the model that is requested, which is another one after a fallback."""
     route: Route | None = None
     route_reason: str = ""
     """Why this route: for the answer's headers."""
@@ -217,7 +217,7 @@ class Call:
             self.end(Outcome.CLIENT_CLOSED)
 
     def begin_attempt(self, route: Route, reason: str, number: int) -> None:
-        """This channel is asked next."""
+        """The next attempt goes to this channel."""
         context, attempt = self.context, self.attempt
         attempt.route, attempt.route_reason, attempt.number = route, reason, number
         attempt.stream, attempt.reply_headers = None, {}

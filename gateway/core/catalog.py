@@ -56,10 +56,10 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     created: Millis
     """When the first of its channels began to serve it."""
     owner: str
-    """Name of the channel that is asked first."""
+    """Name of the channel that is tried first."""
     context: int | None
     routes: tuple[Route, ...]
-    """In the order they are asked by the group's policy, then by channel name."""
+    """In the order in which the group's policy tries them, then by channel name."""
     total_s: float = 600.0
     """How long a call may take at most, all its attempts together."""
     easy: tuple[Route, ...] = ()

@@ -4,8 +4,8 @@ States: ``ok``; ``cooling`` until a moment; ``half_open``, the moment has come a
 until the owner edits, tests or clears it; ``off`` is the owner's own switch and never touched here. Rules of
 ``features.md`` 2.7. Times are monotonic seconds.
 
-A key has its states like a channel: what is held against a key alone (refused, limited, out of credit) leaves its
-channel in use with the others. A channel of which no key is usable rests as long as the one that is back soonest.
+A key has its states like a channel: failures of a key alone (refused, limited, out of credit) leaves its
+channel in use with the others. A channel without a usable key is paused until the first of its keys is back.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ WINDOW_S = 60.0
 WINDOW_CALLS = 5
 """With at least so many calls in the window, half of them failing opens the breaker."""
 STEPS_S = (10.0, 30.0, 60.0, 120.0)
-"""How long it rests the first, second, third time, and ever after."""
+"""How long it is paused the first, second, third time, and from then on."""
 QUICK_S = 30.0
 """The longest rest after a failure that shows at once and harms nobody who can go elsewhere: its end is seen soon."""
 OUT_OF_CREDIT_S = 3600.0
@@ -33,7 +33,7 @@ LONGEST_S = 600.0
 """An upstream's Retry-After beyond this is not believed."""
 
 KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
-"""Failures that are held against the key, if there are others."""
+"""Failures of the key rather than the channel, if there are other keys."""
 
 _QUICK_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK})
 _BREAKER_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
@@ -81,7 +81,7 @@ class _ChannelState:
         return half_open or self.in_a_row >= FAILURES_IN_A_ROW or half_fail
 
     def step(self) -> float:
-        """How long it rests this time."""
+        """How long it is paused this time."""
         step = STEPS_S[min(self.steps, len(STEPS_S) - 1)]
         self.steps += 1
         return step
@@ -165,7 +165,7 @@ class ChannelHealth:
 
     @property
     def well(self) -> bool:
-        """Nothing at all is held against anybody."""
+        """No channel and no key has failed."""
         return not self._patients
 
     def missing_s(self, channel: ChannelId, model: str) -> float:
@@ -223,15 +223,15 @@ class ChannelHealth:
         self._changed()
 
     def lacks(self, channel: ChannelId, model: str) -> None:
-        """The upstream says it does not know this model: the channel stays, the model rests."""
+        """The upstream says it does not know this model: the channel stays in use, the model is paused."""
         patient = self._patients.setdefault(channel, _ChannelState())
         patient.models[model] = self._mono() + MODEL_MISSING_S
         self._changed()
 
     def clear(self, channel: ChannelId, *, keys: bool = True) -> None:
-        """Forget what is held against a channel and its keys: it was edited, tested well, or cleared by hand.
+        """Forget the failures of a channel and its keys: it was edited, tested well, or cleared by hand.
 
-        By the id of one of several keys only what is held against that one.
+        With the id of one of several keys, only the failures of that key.
         """
         mine = [one for one in self._patients if one == channel or (keys and one.startswith(f"{channel}#"))]
         for one in mine:

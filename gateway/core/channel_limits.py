@@ -1,7 +1,7 @@
 """What the limits of the channels leave for one call, and what its attempts take of it.
 
 An attempt counts at its channel from the moment it begins; its place there is free again when it ends. Tokens that it
-was counted with become those that were used; an attempt after which another channel was asked has used none.
+was counted with become those that were used; an attempt after which another channel was tried has used none.
 """
 
 import asyncio

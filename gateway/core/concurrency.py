@@ -1,4 +1,4 @@
-"""How many calls of each party are in flight, and who waits for a place, first come, first served.
+"""How many calls of each party are in flight, and which calls wait for a place, first come, first served.
 
 What comes free while somebody waits is handed over at once: nobody who comes later can take it, and no wake-up is lost.
 Who has left meanwhile hands it on. One call may wait at several gates and takes the first place that it is given.
@@ -20,7 +20,7 @@ UNLIMITED = 1 << 62
 
 
 class _Waiter:
-    """One who waits, and where."""
+    """A waiting call, and where it waits."""
 
     __slots__ = ("gates", "given")
 
@@ -102,7 +102,7 @@ class ConcurrencyLimiter:
     async def wait(self, gates: Sequence[ConcurrencyGate]) -> ConcurrencyGate:
         """The gate that gave a place, which is taken now. Raises RateLimited when none did in time.
 
-        Raises what ``close`` was told when no more calls are taken.
+        Raises the error given to ``close`` once no more calls are accepted.
         """
         if self._closed is not None:
             raise self._closed
@@ -129,7 +129,7 @@ class ConcurrencyLimiter:
             self._forget(turn)
 
     def close(self, error: GatewayError) -> None:
-        """Take no more: whoever waits is told."""
+        """Accept no more calls: those that wait get an error."""
         self._closed = error
         for line in self._lines.values():
             for turn in line.turns or ():
@@ -141,7 +141,7 @@ class ConcurrencyLimiter:
         return any(line.turns for line in self._lines.values())
 
     def adopt(self, gates: Mapping[tuple[str, str], ConcurrencyGate]) -> None:
-        """Limits have changed: who waits waits by those of now, and no more where there is none."""
+        """Limits have changed: waiting calls wait by the new ones, and no longer where there is none."""
         for key, line in list(self._lines.items()):
             if line.turns:
                 gate = gates.get(key)

@@ -22,11 +22,11 @@ OPEN_HEADERS = frozenset(
         *("openai-project", "user-agent", "x-title"),
     }
 )
-"""Headers whose values are no secrets."""
+"""Headers whose values are not secret."""
 
 
 def hidden(channel: Channel) -> Channel:
-    """The channel with a reference in place of each secret; what is a reference already stays."""
+    """The channel with a reference instead of each secret; what is a reference already stays."""
     keys = tuple(_hide(channel.name, value, number) for number, value in enumerate(channel.all_keys, start=1))
     headers = {
         name: value if name.lower() in OPEN_HEADERS else _hide(channel.name, value, name)
@@ -73,7 +73,7 @@ def _variable(channel: str, which: int | str) -> str:
 
 
 HEAD = f"""\
-# The configuration of a Tollkeeper. What is not said here is as it comes. There are no secrets in it: keys are
+# The configuration of a Tollkeeper. What is not set here has its default. There are no secrets in it: keys are
 # references to the environment, tokens stand here without their keys. Money is in dollars, prices per million tokens.
 
 format = {FORMAT}
@@ -99,7 +99,7 @@ def notes(registry: Registry) -> list[str]:
 
 
 def form(entity: msgspec.Struct, section: Section) -> dict[str, Value]:
-    """One entity as it stands in the text, without its title."""
+    """One entity as it is written in the text, without its title."""
     shown = _shown(entity) if isinstance(entity, Channel) else entity
     return written(shown, (section.title, *section.omit), INNER)
 
@@ -111,7 +111,7 @@ def _shown(channel: Channel) -> Channel:
 
 
 def _tables(section: Section, registry: Registry) -> Iterator[tuple[list[str], dict[str, Value]]]:
-    """Entities by title; one that says nothing is told, too, for it is there."""
+    """Entities by title; one that has only defaults is listed, too."""
     found = getattr(registry, section.name)
     if not section.title:
         if values := form(found, section):

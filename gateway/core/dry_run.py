@@ -1,7 +1,7 @@
 """What a call would get, found out without making it. Pure; it changes nothing.
 
 It cannot lie, for it goes the way of a real call through the same functions: the token as it is now, admission, the
-first choice of a channel. Only the hold is not written and nobody is asked.
+first choice of a channel. Only the hold is not written and no upstream is called.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class DryRunState(msgspec.Struct, frozen=True, kw_only=True):
     books: Purse
     look: RouteLookup
     closed: GatewayError | None
-    """What is told while no calls are taken."""
+    """The error while no calls are accepted."""
     pressed: Callable[[], None]
     """Raises Unavailable while there is no memory for one more call."""
 
@@ -70,7 +70,7 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     choice: RouteChoice | None
     """None: none would be asked. Without a route the call would wait for one."""
     poor: QuotaExceeded | None = None
-    """The money is lacking, too: what it would be refused with but for the error."""
+    """The money is lacking, too: the refusal that the error hides."""
 
 
 def dry_run(wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
@@ -95,7 +95,7 @@ def dry_run(wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
 
 
 def _poor(wanted: PlannedCall, ways: DryRunState, now: Millis) -> QuotaExceeded | None:
-    """Whether there is too little money, for a call that does not come far enough to be told."""
+    """Whether there is too little money, for a call that fails before that is checked."""
     try:
         call = _call(wanted, ways.catalog, now)
         entry = visible_entry(wanted.model, call.context.token, ways.catalog)
@@ -136,7 +136,7 @@ def needed(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Need | None:
 
 
 def chances(routes: Sequence[Route], choose: Callable[[Draw], RouteChoice]) -> dict[ChannelId, float]:
-    """How likely each channel is asked first, from 0 to 1, by drawing every ticket, or many of them, once."""
+    """How likely each channel is tried first, from 0 to 1, by drawing every ticket, or many of them, once."""
     drawn: list[int] = []
 
     def draw(ticket: int) -> RouteChoice:

@@ -185,7 +185,7 @@ class Engine:
 
 
 def _soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop has ended; nobody is left to be told
+    with suppress(RuntimeError):  # the loop has ended; nobody is listening any more
         loop.call_soon_threadsafe(do)
 
 
@@ -193,7 +193,7 @@ def _rewired(before: Channel | None, after: Channel | None) -> bool:
     """Whether a channel's edit makes what was learned of its upstream stale; a note or a test's result does not."""
     if before is None or after is None:
         return True
-    if before.keys and after.keys:  # what is held against a key, or not, is not held against the others
+    if before.keys and after.keys:  # the failures of one key do not count against the others
         before = msgspec.structs.replace(before, key=after.key, keys=after.keys)
     quiet = {
         "last_check": None,

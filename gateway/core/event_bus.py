@@ -4,7 +4,7 @@ Rules:
 
 - What ends or begins a call is queued in order; progress of a call is superseded by its later progress and told at most
   five times a second.
-- A queue is bounded. A watcher that falls behind loses the queue and is told so: it reads the present state anew.
+- A queue is bounded. A watcher that falls behind loses the queue and gets a notice: it reads the present state again.
 - The end is a state and not a message, so a full queue cannot hide it.
 
 All of it runs on one event loop; nothing here may be called from another thread.
@@ -78,7 +78,7 @@ class Watcher:
         self._clock = clock
         self._queue: deque[Notice] = deque()
         self._moved: dict[CallId, Running] = {}
-        self._told: dict[CallId, float] = {}
+        self._sent_at: dict[CallId, float] = {}
         self._changed = False
         self._behind = False
         self._awake = asyncio.Event()
@@ -91,7 +91,7 @@ class Watcher:
         """Queue what must not be superseded."""
         if isinstance(notice, SettledNotice):
             self._moved.pop(notice.record.id, None)
-            self._told.pop(notice.record.id, None)
+            self._sent_at.pop(notice.record.id, None)
         if len(self._queue) >= QUEUE_LIMIT:
             self._lose()
         elif not self._behind:
@@ -99,7 +99,7 @@ class Watcher:
         self._awake.set()
 
     def move(self, call: Running) -> None:
-        """Keep the newest state of a running call until it may be told."""
+        """Keep the newest state of a running call until it may be sent."""
         self._moved[call.id] = call
         self._awake.set()
 
@@ -143,26 +143,26 @@ class Watcher:
         ready = [call for call in self._moved.values() if self._may_tell(call.id, now)]
         for call in ready:
             del self._moved[call.id]
-            self._told[call.id] = now
+            self._sent_at[call.id] = now
         batch = Batch(notices=[*self._queue, *map(ProgressNotice, ready)], changed=self._changed)
         self._queue.clear()
         self._changed = False
         return batch
 
     def _may_tell(self, call: CallId, now: float) -> bool:
-        told = self._told.get(call)
-        return told is None or now - told >= PROGRESS_GAP_S
+        sent_at = self._sent_at.get(call)
+        return sent_at is None or now - sent_at >= PROGRESS_GAP_S
 
     def _due(self, now: float) -> float:
-        """When the next progress that was held back may be told."""
+        """When the next progress that was held back may be sent."""
         return min(
-            (self._told[call] + PROGRESS_GAP_S for call in self._moved if call in self._told), default=now + 3600
+            (self._sent_at[call] + PROGRESS_GAP_S for call in self._moved if call in self._sent_at), default=now + 3600
         )
 
     def _lose(self) -> None:
         self._queue.clear()
         self._moved.clear()
-        self._told.clear()
+        self._sent_at.clear()
         self._behind = True
 
 
@@ -214,7 +214,7 @@ class EventBus:
             watcher.offer(StoppingNotice(until))
 
     def close(self) -> None:
-        """Nothing more will be told: every watcher ends."""
+        """Nothing more will be sent: every watcher ends."""
         self._closed = True
         for watcher in self._watchers:
             watcher.end()

@@ -4,7 +4,7 @@ Both are worked out when the configuration changes. ``priority``: the highest fi
 tokens and one output token cost there: the upstream's own price, else the price of its name of the model, else the
 model's; local servers without a price are free. ``local``: servers of this machine and this network first, each only
 while it has no other call, unless its limits say otherwise. ``fastest``: as measured, which ``routing`` looks up. Equal
-ones are ordered by priority. A hold covers the dearest fallback; the charge is the price of the one that answered.
+ones are ordered by priority. A hold covers the most expensive fallback; charged is the price of the one that answered.
 """
 
 import re
@@ -35,7 +35,7 @@ class Rank(msgspec.Struct, frozen=True):
     """Where a channel stands among those that serve a model."""
 
     tier: int = 0
-    """Lower is asked first."""
+    """Lower is tried first."""
     place: str = ""
     """Why, in words."""
     spill: int = 0
@@ -45,7 +45,7 @@ class Rank(msgspec.Struct, frozen=True):
 
 
 def ranked(policy: Policy, offers: Sequence[Offer], registry: Registry) -> list[tuple[Offer, Rank]]:
-    """The channels of one model in the order they are asked."""
+    """The channels of one model in the order in which they are tried."""
     marked = sorted((*_mark(policy, offer, registry), offer[0].name, offer) for offer in offers)
     marks = sorted({mark for mark, *_ in marked})
     timed = policy is Policy.FASTEST
@@ -111,9 +111,9 @@ def models_after(model: str, fallbacks: Sequence[Fallback]) -> tuple[str, ...]:
     return ()
 
 
-def helps(failure: UpstreamError, asked: FallbackEntry, other: FallbackEntry) -> bool:
+def helps(failure: UpstreamError, original: FallbackEntry, other: FallbackEntry) -> bool:
     """Whether another model may answer after such a failure: not if the request is at fault, unless it is too long."""
     if failure.kind is not FailureKind.CLIENT or not failure.sent:
         return True
-    longer = other.context is not None and (asked.context is None or other.context > asked.context)
+    longer = other.context is not None and (original.context is None or other.context > original.context)
     return longer and bool(_TOO_LONG.search(f"{failure.code} {failure.message}"))

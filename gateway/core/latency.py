@@ -12,7 +12,7 @@ TOKENS = 200
 LEAST_TOKENS = 8
 """Shorter answers say nothing of the rate."""
 STALE_S = 600.0
-"""What was measured longer ago is measured anew: the channel is tried."""
+"""What was measured longer ago is measured again: the channel is tried."""
 NEWEST = 0.3
 """Weight of the newest measurement."""
 MOST = 4096
@@ -37,7 +37,7 @@ class LatencyStats:
         self._measured: dict[tuple[ChannelId, str], _Measured] = {}
 
     def note(self, channel: ChannelId, model: str, *, first_s: float | None, whole_s: float, tokens: int) -> None:
-        """An answer came: its first byte after ``first_s`` (None: it was no stream), all of it after ``whole_s``."""
+        """An answer came: its first byte after ``first_s`` (None: it was not a stream), all of it after ``whole_s``."""
         if tokens < LEAST_TOKENS:
             return
         first, rest = (0.0, whole_s) if first_s is None else (first_s, max(0.0, whole_s - first_s))

@@ -135,7 +135,7 @@ class BudgetExhausted(QuotaExceeded):
 
 
 class CostLedger(Purse, Protocol):
-    """The books, as far as they are asked and told here."""
+    """The part of the books that is used here."""
 
     def update(self, call: Running) -> None:
         """Keep the newest of what is known of a running call."""
@@ -184,5 +184,5 @@ class ProgressReporter:
         account = call.context.catalog.registry.account
         left = left_to_stop(self._books, account, call.context.token, now=self._clock.wall())
         if left is not None and left + call.held < spent:
-            msg = "the money for this call is gone, and this token ends its streams then"
+            msg = "the money for this call is used up, and this token's streams end then"
             raise BudgetExhausted(msg)

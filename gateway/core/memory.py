@@ -70,7 +70,7 @@ class Trimmer:
         self._resident = resident
         self._trim = trim
         self._at_rest = self._at_work = resident()
-        """The size that is no reason: what was left the last time, beside what was in use then."""
+        """The size that triggers nothing: what was left the last time, plus what was in use then."""
 
     def look(self, counted: int, calls: int, *, at_rest: bool) -> None:
         """``counted``: bytes of bodies and answers; ``calls``: how many run; ``at_rest``: none does, for a while."""
@@ -152,7 +152,7 @@ class Pressure:
             size = self._resident()
         if size >= limit and size:
             self._high = (
-                f"the gateway uses {size // MIB} MiB of memory and takes no further calls above "
+                f"the gateway uses {size // MIB} MiB of memory and accepts no more calls above "
                 f"{settings.memory_mib} MiB; try again when some have ended, or 'tollkeeper settings set --memory-mib'"
             )
 
@@ -305,7 +305,7 @@ class AnswerShare:
 
 
 class _Turn:
-    """One who waits, and for how much."""
+    """A waiting answer, and for how much it waits."""
 
     __slots__ = ("given", "share", "size")
 

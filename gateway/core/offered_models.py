@@ -12,9 +12,9 @@ from gateway.domain.units import Millis
 
 
 def offered_models(channel: Channel, listed: tuple[Served, ...], now: Millis) -> Channel:
-    """The channel with the models that its patterns let in, and with what the upstream tells of the others."""
+    """The channel with the models that match its patterns, and with what the upstream reports of the others."""
     there = {model.name: model for model in listed}
-    named = [_told(model, there.get(model.upstream_name)) for model in channel.models if not model.live]
+    named = [_with_reported(model, there.get(model.upstream_name)) for model in channel.models if not model.live]
     taken = {model.name for model in named}
     known = {model.name: model.created for model in channel.models}
     live = [
@@ -63,7 +63,7 @@ def newly_listed(
     return UpstreamModels(channel=channel.id, time=now, models=models, new=new, gone=gone)
 
 
-def _told(model: Served, there: Served | None) -> Served:
+def _with_reported(model: Served, there: Served | None) -> Served:
     if there is None:
         return model
     return msgspec.structs.replace(

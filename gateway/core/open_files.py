@@ -12,7 +12,7 @@ import msgspec
 from gateway.domain.settings import Settings
 
 UNLIMITED = 1 << 20
-"""What is asked for where the owner sets no limit of connections."""
+"""The default where the owner sets no limit of connections."""
 MACOS_MOST = 10_240
 """macOS reports a higher hard limit than it accepts."""
 LEAST_RESERVE, MOST_RESERVE = 48, 128
@@ -67,7 +67,7 @@ def wanted(connections: int) -> int:
 
 
 def shared(limit: int, connections: int) -> Shares:
-    """What of ``limit`` open files clients and upstreams may take, if ``connections`` of clients are asked for."""
+    """How many of ``limit`` open files clients and upstreams may use, if ``connections`` of clients are wanted."""
     if not limit:
         return Shares(connections, 0)
     free = max(2, limit - min(MOST_RESERVE, max(LEAST_RESERVE, limit // 4)))

@@ -85,7 +85,7 @@ class Preparer:
         return msgspec.structs.replace(prepared, body=unmask(prepared.body, mask)) if mask else prepared
 
     def learn(self, order: Order, route: Route, failure: Failure, now: Millis) -> bool:
-        """Whether the upstream refused parameters by name: it is asked once more without them, which is kept."""
+        """Whether the upstream rejected parameters by name, which is remembered: it is called again without them."""
         return self._lessons.learn(route.channel, route.served, order, failure, now)
 
 

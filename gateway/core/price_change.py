@@ -9,13 +9,13 @@ from gateway.domain.price import Price, Rates, rates
 from gateway.domain.units import DOLLAR, MILLION, Millis
 
 STEEP = 2
-"""A rate that more than doubles wants a look."""
+"""A rate that more than doubles needs a look."""
 SLIP = 10
 """A rate that is so many times what it was, or that part of it, is rather one in another unit."""
 LEAST, MOST = DOLLAR // 10_000, 1_000 * DOLLAR
 """What a million tokens cost at least, if anything, and at most."""
 OLD_MS = 90 * 86_400_000
-"""A list older than this is told to be."""
+"""A list older than this is reported as old."""
 
 _NAMES = {"input": "input", "output": "output", "cached_input": "cached input", "cache_write": "cache write"}
 
@@ -36,7 +36,7 @@ def differs(now: Price | None, new: Price) -> bool:
 
 
 def guard_of(now: Price | None, new: Price) -> str:
-    """Why the new price is not to be taken over without a look; empty: it may be."""
+    """Why the new price should not be imported without a look; empty: it may be."""
     for name, amount in ((name, getattr(new, name)) for name in _NAMES):
         if amount and not LEAST <= amount <= MOST:
             return f"{_NAMES[name]} at {dollars(amount)} a million tokens looks like another unit"

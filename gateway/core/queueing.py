@@ -1,7 +1,7 @@
 """A call for which there is no place now is kept for a while instead of being refused.
 
-It waits before anything is held for it, with what it wants to be checked anew after each wait; so neither money nor
-rates are bound by calls that stand in line. Who leaves meanwhile, waits too long, or is there when the gateway stops,
+It waits before anything is held for it, and what it needs is checked again after each wait; so neither money nor
+rates are bound by calls in the queue. Who leaves meanwhile, waits too long, or is there when the gateway stops,
 has cost nothing.
 """
 
@@ -28,7 +28,7 @@ Commit = Callable[[Call, Admission, RouteChoice], None]
 @contextmanager
 def until_gone(client: Client) -> Iterator[None]:
     """What is done inside is cancelled when the client leaves. Raises ConnectionResetError then."""
-    task, told = asyncio.current_task(), client.on_gone
+    task, previous = asyncio.current_task(), client.on_gone
 
     def leave() -> None:
         if task is not None:
@@ -43,7 +43,7 @@ def until_gone(client: Client) -> Iterator[None]:
             raise ConnectionResetError("the client left while its call waited") from error
         raise
     finally:
-        client.on_gone = told
+        client.on_gone = previous
 
 
 class CallQueue:
@@ -62,44 +62,44 @@ class CallQueue:
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
         """Wait for all the places the call needs, then commit it.
 
-        The places are noted on the call and taken over by its ticket and its first attempt. Raises GatewayError, or
+        The places are noted on the call and passed on to its ticket and its first attempt. Raises GatewayError, or
         ConnectionError if the client left meanwhile.
         """
         with until_gone(call.context.client):
             try:
-                admission, first = await self._places(call, admission)
+                admission, first = await self._take_places(call, admission)
                 commit(call, admission, first)
             except BaseException:
-                self._forgo(call)
+                self._release(call)
                 raise
         return admission, first
 
-    async def _places(self, call: Call, admission: Admission) -> tuple[Admission, RouteChoice]:
+    async def _take_places(self, call: Call, admission: Admission) -> tuple[Admission, RouteChoice]:
         waited = False
         while True:
             if admission.full is not None:
-                await self._pass(call, admission.gates, admission.full)
+                await self._wait_at(call, admission.gates, admission.full)
             else:
-                self._hold(call, admission.gates)
+                self._enter(call, admission.gates)
                 first = self._attempts.first(call, admission.entry, waited=waited)
                 if waited or not first.gates:
                     return admission, first
                 waited = True
-                with suppress(RateLimited):  # then the last resort is asked, or what is in the way is told
+                with suppress(RateLimited):  # then the last resort is tried, or the error says what is in the way
                     call.limits.channel_slot = await self._limiter.lines.wait(first.gates)
             still(call.context.token, self._catalog(), self._clock.wall())
             admission = admit(call, self._limiter, self._books, self._attempts.recalled)
 
-    async def _pass(self, call: Call, gates: tuple[ConcurrencyGate, ...], full: ConcurrencyGate) -> None:
+    async def _wait_at(self, call: Call, gates: tuple[ConcurrencyGate, ...], full: ConcurrencyGate) -> None:
         """Wait at one gate, with places at all before it."""
-        self._hold(call, gates[: gates.index(full)])
+        self._enter(call, gates[: gates.index(full)])
         call.limits.gates += (await self._limiter.lines.wait((full,)),)
 
-    def _hold(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
+    def _enter(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
         self._limiter.lines.enter(gates, call.limits.gates)
         call.limits.gates = (*call.limits.gates, *(gate for gate in gates if gate not in call.limits.gates))
 
-    def _forgo(self, call: Call) -> None:
+    def _release(self, call: Call) -> None:
         self._rooms.forgo(call)
         gates, call.limits.gates = call.limits.gates, ()
         self._limiter.lines.leave(gates)

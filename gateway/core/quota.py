@@ -45,7 +45,7 @@ class Amounts(Protocol):
 
 
 class Purse(Protocol):
-    """What the books know of money, as far as it is asked here."""
+    """The part of the books that knows about money."""
 
     def available(self) -> Nanos:
         """Granted, less what is spent and held."""

@@ -49,7 +49,7 @@ class RateScope(msgspec.Struct, frozen=True, kw_only=True):
     gate: ConcurrencyGate | None
     """For every call."""
     stream_gate: ConcurrencyGate | None
-    """For streams, besides."""
+    """Also for streams."""
 
 
 class CallScopes(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,7 +42,7 @@ class Over(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     used: int
     amount: int
-    """What was asked."""
+    """What was requested."""
     wait_s: float | None
     """Seconds until it fits; None: never."""
 
@@ -228,7 +228,7 @@ def _log_of(logs: dict[Scope, _Log], key: Scope, now: float) -> _Log:
 
 
 def _clipped(tokens: int, least: int, limit: int) -> int:
-    """The tokens that are asked of a window: no more than it can hold, if what is sure to be used fits."""
+    """The tokens that a window must have: no more than it can hold, if what is sure to be used fits."""
     return tokens if least > limit else min(tokens, limit)
 
 

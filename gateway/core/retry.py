@@ -7,7 +7,7 @@ the channels of the fallback models.
 
 Second tries, and attempts at a paused channel, are limited by the ``RetryBudget``, so that broken upstreams are not
 stormed: a fifth of the calls in flight, but at least three, and over time no more than a fifth of the calls and three a
-second. An attempt at another channel that is well is no such retry: channel health bounds those.
+second. An attempt at another channel that is well is not such a retry: channel health limits those.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ MOST_IN_ALL = 6
 MORE_KEYS = 5
 """Attempts that are not counted, because another key of the same channel may do."""
 PAUSE_MS = 500
-"""Before a channel is asked again; up to as much again is added by chance."""
+"""Before a channel is tried again; up to as much again is added by chance."""
 WAIT_S = 5.0
 """A channel that says it is free within this time is waited for."""
 
@@ -69,7 +69,7 @@ class NextStep(msgspec.Struct, frozen=True):
     choice: RouteChoice
     route: Route
     entry: ModelEntry
-    """The model that is asked: the one the client named, or one that may answer for it."""
+    """The model that is requested: the one the client named, or one that may answer for it."""
     wait_s: float = 0.0
     """How long to pause before."""
 
@@ -78,8 +78,8 @@ class RetryState:
     """The attempts of one call that failed."""
 
     def __init__(self, entry: ModelEntry, first: ModelEntry) -> None:
-        """``first`` is the model that was asked first: that of the call, or one that may answer for it."""
-        self._asked, self._entry = entry, first
+        """``first`` is the model that is tried first: that of the call, or one that may answer for it."""
+        self._original, self._entry = entry, first
         self._others = [other for other in entry.fallbacks if other is not first]
         if first is not entry:
             self._others.append(entry)
@@ -89,7 +89,7 @@ class RetryState:
         self._last: Route | None = None
         self._repeated = False
         self._dead: set[ChannelId] = set()
-        """What could not be reached or kept silent, whichever model was asked."""
+        """What could not be reached or did not answer, whichever model was requested."""
         self._failed_at: dict[str, set[ChannelId]] = {}
         """By model."""
         self._put_off: set[str] = set()
@@ -121,7 +121,7 @@ class RetryState:
         step = None if _refused(self.failures[-1]) else self._here(health, draw, retries, room)
         while step is None and self._others:
             other = self._others.pop(0)
-            if helps(self.failures[-1], self._asked, other):
+            if helps(self.failures[-1], self._original, other):
                 self._turn_to(other)
                 step = self._here(health, draw, retries, room)
         return step
@@ -157,8 +157,8 @@ class RetryState:
         return True
 
     def _step(self, choice: RouteChoice, route: Route) -> NextStep:
-        if self._entry is not self._asked:
-            choice = instead(choice, self._asked)
+        if self._entry is not self._original:
+            choice = instead(choice, self._original)
         return NextStep(choice, route, self._entry)
 
     def _again(self, health: ChannelHealth, draw: Draw) -> NextStep | None:
@@ -174,25 +174,25 @@ class RetryState:
 
 
 def fault_of(route: Route, kind: FailureKind) -> ChannelId:
-    """What a failure is held against: one of several keys, or the channel."""
+    """What is at fault: one of several keys, or the channel."""
     return route.key_id if route.key_id and kind in KEY_KINDS else route.channel.id
 
 
 def _pause_s(failure: UpstreamError, *, opened: bool) -> float | None:
-    """How long to wait before the same channel is asked again; None if it is not."""
-    told = failure.retry_after_s
-    if told is not None and told > WAIT_S:
+    """How long to wait before the same channel is tried again; None if it is not."""
+    retry_after = failure.retry_after_s
+    if retry_after is not None and retry_after > WAIT_S:
         return None
     if failure.kind is FailureKind.RATE:
-        return told
+        return retry_after
     broke = failure.kind is FailureKind.SERVER and not 300 <= failure.status < 500
     unreached = failure.kind is FailureKind.NETWORK and not failure.sent
-    return max(PAUSE_MS / 1000, told or 0.0) if (broke or unreached) and not opened else None
+    return max(PAUSE_MS / 1000, retry_after or 0.0) if (broke or unreached) and not opened else None
 
 
-def instead(choice: RouteChoice, asked: ModelEntry) -> RouteChoice:
-    """The choice of a channel for another model than the asked one, which says so."""
-    return msgspec.structs.replace(choice, why=f"fallback for {asked.name}, {choice.why}")
+def instead(choice: RouteChoice, original: ModelEntry) -> RouteChoice:
+    """The choice of a channel for a fallback of the requested model, with that in its reason."""
+    return msgspec.structs.replace(choice, why=f"fallback for {original.name}, {choice.why}")
 
 
 def _refused(failure: UpstreamError) -> bool:

@@ -161,7 +161,7 @@ def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -
 
 
 def _busy(route: Route, health: ChannelHealth) -> SkippedRoute | None:
-    """A local server that has calls enough: others are asked first."""
+    """A local server that has enough calls: others are tried first."""
     running = health.in_flight(route.channel.id)
     if running < route.rank.spill:
         return None

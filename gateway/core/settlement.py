@@ -94,7 +94,7 @@ class Meter:
 
 
 def _estimate(call: Call) -> int:
-    """Input tokens by estimate, as they stand in the request."""
+    """Input tokens of the request by estimate."""
     request = call.context.request
     return prompt_tokens(request.fields) if request.prompt is None else request.prompt
 

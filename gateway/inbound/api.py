@@ -2,7 +2,7 @@
 
 The rest of the gateway handles every API alike. It knows a request as an ``InboundRequest``, whose ``fields`` are those
 of a chat completion, and an answer as the ``Whole`` or ``AnswerStream`` of an adapter. What differs from API to API is
-asked here: how a request is parsed, how a channel is asked and its answer written, and how errors, keep-alives and
+asked here: how a request is parsed, how a channel is called and its answer written, and how errors, keep-alives and
 facts beside the answer look. An implementation is one value without state.
 
 ``Pipeline`` calls ``parse`` and ``order``, ``Attempts`` ``adapter``, ``LiveCalls`` sends ``keep_alive``; the web server
@@ -87,20 +87,20 @@ class InboundApi(Protocol):
         """The request as it is put to adapters."""
 
     def adapter(self, dialect: Dialect, chat: Adapter) -> Adapter:
-        """The adapter by which a channel of this dialect is asked. It writes answers as this API has them.
+        """The adapter by which a channel of this dialect is called. It writes answers as this API has them.
 
         ``chat`` is the dialect's adapter for chat completions. It is wrapped; where the dialect is this API it is
         replaced by one that passes the bytes on.
         """
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
-        """Facts that clients ignore, in the midst of a stream; empty if there is no way to write them."""
+        """Facts that clients ignore, in the middle of a stream; empty if there is no way to write them."""
 
     def status(self, error: GatewayError) -> int:
         """The HTTP status of an error; by default ``error.http_status``."""
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
-        """The body of an error that comes in place of an answer. ``call``: its id, if there is one."""
+        """The body of an error that is sent instead of an answer. ``call``: its id, if there is one."""
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
         """The last bytes of a stream that broke."""

@@ -40,7 +40,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Output tokens, of all choices together, that the hold pays for; None: all that may be needed. It bounds what the
     gateway chooses itself, not what the client or the channel's owner asks for."""
     screen: Screen = NO_SCREEN
-    """What the answer passes on its way to the client: it belongs to the channel that is asked."""
+    """What the answer passes on its way to the client: it belongs to the channel that is called."""
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,13 +53,13 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One HTTP request to an upstream, but for the channel's key and own headers, which the client adds."""
+    """One HTTP request to an upstream, except for the channel's key and own headers, which the client adds."""
 
     url: str
     headers: dict[str, str]
     body: bytes
     parts: tuple[Buffer, ...] = ()
-    """What is sent in place of ``body``, if that is brief: all of a large request, see ``long_strings``."""
+    """What is sent instead of ``body``, if that is brief: all of a large request, see ``long_strings``."""
     dropped: tuple[str, ...] = ()
     """Parameters of the client that were left out, for ``x-gateway-dropped-params``."""
     lowered: int | None = None
@@ -138,7 +138,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptFailed(Exception):
-    """An attempt failed; carries the Failure. It tells no text: ``redaction`` makes an UpstreamError of it."""
+    """An attempt failed; carries the Failure. It shows no text: ``redaction`` makes an UpstreamError of it."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.code)
@@ -198,7 +198,7 @@ class AnswerStream(Signs, Protocol):
         """End the answer here by our own will: last events with ``finish_reason`` ``length``; then it is finished."""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """How a good answer ends: the usage chunk, if it was asked for, and ``[DONE]``.
+        """How a good answer ends: the usage chunk, if it was requested, and ``[DONE]``.
 
         An upstream's own usage object is passed on unless ``estimated``.
         """
@@ -285,13 +285,13 @@ class Reply(Protocol):
     """To be asked by lower-case names."""
 
     async def read(self, limit: int, memory: Memory) -> bytes:
-        """The whole body, decompressed, at most ``limit`` bytes, counted as it comes.
+        """The whole body, decompressed, at most ``limit`` bytes, counted while it arrives.
 
         Raises AttemptFailed, and AnswerMemoryFull.
         """
 
     def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
-        """The body as it comes, decompressed.
+        """The body in pieces as they arrive, decompressed.
 
         ``signs`` (the AnswerStream that is fed with them) says what the bytes were, so that comments and trickled
         fragments do not count as progress; without it every read counts. Raises AttemptFailed.

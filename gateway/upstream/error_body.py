@@ -13,7 +13,7 @@ from gateway.upstream import rawjson
 MESSAGE_LIMIT = 2000
 """Characters of an upstream's message that are passed on."""
 EXCERPT_LIMIT = 200
-"""Characters of a body that is no JSON."""
+"""Characters of a body that is not JSON."""
 
 _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.IGNORECASE)
 _SCRIPT = re.compile(r"<(script|style)\b.*?(</\1\s*>|$)", re.IGNORECASE | re.DOTALL)
@@ -65,9 +65,9 @@ def read_object(found: Mapping[str, Any]) -> ErrorBody:
     """What an answer or a chunk says that is, or holds, an error object."""
     inner = found.get("error")
     if isinstance(inner, dict):
-        said = _read_inner(inner)
-        request_id = said.request_id or _text(found.get("request_id"))
-        return msgspec.structs.replace(said, request_id=request_id)
+        error = _read_inner(inner)
+        request_id = error.request_id or _text(found.get("request_id"))
+        return msgspec.structs.replace(error, request_id=request_id)
     if isinstance(inner, str) and inner:
         return ErrorBody(message=tidy(inner), code=_text(found.get("code")))
     return _read_inner(found)

@@ -1,4 +1,4 @@
-"""Failures: why an attempt failed, told from what the upstream answered or did, and what the client is told of it.
+"""Why an attempt failed, found in what the upstream answered or did, and what the client learns of it.
 
 Codes beginning with ``upstream_`` are ours, and all but ``upstream_rejected`` have a status of their own. Any other one
 goes with the upstream's own status: the client's request was at fault, or it names a model that is not there.
@@ -75,70 +75,70 @@ _SET = re.compile(
 _QUOTED = re.compile(r"['\"]([a-z_]+)['\"]")
 
 
-def classify(channel: Channel, status: int, said: ErrorBody, headers: Mapping[str, str]) -> Failure:
+def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[str, str]) -> Failure:
     """The failure that an answer means. ``status`` may also come from inside a body of status 200."""
-    kind = _kind(status, said)
+    kind = _kind(status, error)
     wait = retry_after_s(headers)
-    code, text = _told(channel, kind, status, said)
+    code, text = _code_and_text(channel, kind, status, error)
     return Failure(
         kind=kind,
         code=code,
         text=UpstreamText(text),
         status=status,
-        param="model" if kind is FailureKind.MISSING and not said.param else None,
+        param="model" if kind is FailureKind.MISSING and not error.param else None,
         origin=OrderOrigin(
             status=status,
-            type=UpstreamText(said.type),
-            code=UpstreamText(said.code),
-            param=UpstreamText(said.param),
-            request_id=UpstreamText(said.request_id or upstream_id(headers)),
+            type=UpstreamText(error.type),
+            code=UpstreamText(error.code),
+            param=UpstreamText(error.param),
+            request_id=UpstreamText(error.request_id or upstream_id(headers)),
         ),
-        retry_after_s=wait if wait is not None else _clamped(said.delay_s),
-        parameters=_parameters(said) if kind is FailureKind.CLIENT and status in {400, 422} else (),
+        retry_after_s=wait if wait is not None else _clamped(error.delay_s),
+        parameters=_parameters(error) if kind is FailureKind.CLIENT and status in {400, 422} else (),
     )
 
 
-def _kind(status: int, said: ErrorBody) -> FailureKind:
-    words = said.words
+def _kind(status: int, error: ErrorBody) -> FailureKind:
+    words = error.words
     for kind, statuses, pattern in _RULES:
         if status in statuses and (pattern is None or pattern.search(words)):
             return kind
     return FailureKind.SERVER
 
 
-def _told(channel: Channel, kind: FailureKind, status: int, said: ErrorBody) -> tuple[str, str]:
+def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: ErrorBody) -> tuple[str, str]:
     """Code and message for the client. What concerns the channel's own account never holds the upstream's words."""
-    code, text = "upstream_error", _server_words(status, said)
+    code, text = "upstream_error", _server_words(status, error)
     if kind is FailureKind.AUTH:
-        fault = "refused the channel's key" if channel.key else "wants a key and the channel has none"
+        fault = "refused the channel's key" if channel.key else "requires a key and the channel has none"
         code, text = "upstream_auth_failed", f"the upstream {fault} (HTTP {status}). Set a valid key for this channel."
     elif kind is FailureKind.QUOTA:
         code, text = "upstream_out_of_credit", f"the upstream account is out of credit or quota (HTTP {status})."
     elif kind is FailureKind.MISSING:
-        code, text = "model_not_found", _words(status, said)
+        code, text = "model_not_found", _words(status, error)
     elif kind is FailureKind.CLIENT:
-        code, text = REJECTED, _words(status, said)
+        code, text = REJECTED, _words(status, error)
     elif kind is FailureKind.SLOW:
-        code, text = TIMEOUT, f"the upstream gave up waiting: {_words(status, said)}"
+        code, text = TIMEOUT, f"the upstream gave up waiting: {_words(status, error)}"
     elif status == 429:
-        code, text = "upstream_rate_limited", f"the upstream is limiting the rate: {_words(status, said)}"
+        code, text = "upstream_rate_limited", f"the upstream is limiting the rate: {_words(status, error)}"
     elif status in _OVERLOADED:
-        code, text = "upstream_overloaded", f"the upstream is overloaded: {_words(status, said)}"
+        code, text = "upstream_overloaded", f"the upstream is overloaded: {_words(status, error)}"
     return code, f"channel '{channel.name}': {text}"
 
 
-def _words(status: int, said: ErrorBody) -> str:
-    if said.json and said.message:
-        return said.message
-    return f"HTTP {status}: {said.message}" if said.message else f"HTTP {status} with an empty body"
+def _words(status: int, error: ErrorBody) -> str:
+    if error.json and error.message:
+        return error.message
+    return f"HTTP {status}: {error.message}" if error.message else f"HTTP {status} with an empty body"
 
 
-def _server_words(status: int, said: ErrorBody) -> str:
+def _server_words(status: int, error: ErrorBody) -> str:
     if 300 <= status < 400:
         return f"redirect refused (HTTP {status}). Set the base URL to where the upstream really is."
     if status == 404:
-        return f"the upstream knows no such path (HTTP 404: {said.message}). Check the channel's base URL."
-    return f"the upstream failed: {_words(status, said)}"
+        return f"the upstream does not know this path (HTTP 404: {error.message}). Check the channel's base URL."
+    return f"the upstream failed: {_words(status, error)}"
 
 
 def upstream_id(headers: Mapping[str, str]) -> str:
@@ -150,12 +150,12 @@ def upstream_id(headers: Mapping[str, str]) -> str:
     return ""
 
 
-def _parameters(said: ErrorBody) -> tuple[str, ...]:
-    named = [said.param] if said.code in {"unsupported_parameter", "unknown_parameter"} and said.param else []
-    named += said.refused
-    named += [next(filter(None, match)) for match in _NAMES.findall(said.message[:1000])]
-    named += [name for names in _SET.findall(said.message[:1000]) for name in _QUOTED.findall(names)]
-    if "stream_options" in said.message:
+def _parameters(error: ErrorBody) -> tuple[str, ...]:
+    named = [error.param] if error.code in {"unsupported_parameter", "unknown_parameter"} and error.param else []
+    named += error.refused
+    named += [next(filter(None, match)) for match in _NAMES.findall(error.message[:1000])]
+    named += [name for names in _SET.findall(error.message[:1000]) for name in _QUOTED.findall(names)]
+    if "stream_options" in error.message:
         named.append("stream_options")
     return tuple(dict.fromkeys(named))
 
@@ -207,7 +207,7 @@ def bad_response(channel: Channel, why: str) -> Failure:
 
 
 def not_gathered(channel: Channel, what: str, error: GatewayError) -> Failure:
-    """An answer that was given up on this side, for want of memory."""
+    """An answer that was given up on this side, for lack of memory."""
     text = UpstreamText(f"channel '{channel.name}': {what} was given up: {error.message}")
     return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=OrderOrigin())
 

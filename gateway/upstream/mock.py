@@ -1,6 +1,6 @@
 """Mock: an upstream inside this process, for trying everything without an account. Its words are OpenAI's.
 
-What it does is asked for by the model's name, by the channel's options, and by words beginning with ``!`` in the last
+What it does is chosen by the model's name, by the channel's options, and by words beginning with ``!`` in the last
 user message (see ``HELP``), so that clients can be tested against every way an upstream can fail.
 """
 
@@ -55,7 +55,7 @@ _SHAPES = {
     404: ("invalid_request_error", "model_not_found"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
 }
-_PAGE = b"<html><head><title>Demo page</title></head><body>This is no JSON.</body></html>"
+_PAGE = b"<html><head><title>Demo page</title></head><body>This is not JSON.</body></html>"
 
 
 class MockPlan(msgspec.Struct, kw_only=True):
@@ -118,24 +118,24 @@ class Mock:
             plan = MockPlan(status=400, too_long=True)
             return MockReply(channel, plan, MockBody("", MockRequest(), plan, 0), self._sleep)
         try:
-            asked = msgspec.convert(rawjson.value(prepared.body), MockRequest)
-            plan = plan_of(channel.options, asked)
+            request = msgspec.convert(rawjson.value(prepared.body), MockRequest)
+            plan = plan_of(channel.options, request)
         except msgspec.ValidationError:
-            asked, plan = MockRequest(), MockPlan(status=400)
+            request, plan = MockRequest(), MockPlan(status=400)
         if plan.latency:
             await self._sleep(plan.latency / 1000)
-        body = MockBody(f"chatcmpl-demo{self._count:08d}", asked, plan, prompt_tokens(rawjson.fields(prepared.body)))
+        body = MockBody(f"chatcmpl-demo{self._count:08d}", request, plan, prompt_tokens(rawjson.fields(prepared.body)))
         return MockReply(channel, plan, body, self._sleep)
 
 
-def plan_of(options: Mapping[str, str | int | float | bool], asked: MockRequest) -> MockPlan:
-    """The channel's options (see ``knobs``), then the message's directives; of these what is unknown is ignored."""
-    plan = MockPlan(speed=STORY_SPEED if asked.model == "demo-story" else 0.0)
+def plan_of(options: Mapping[str, str | int | float | bool], request: MockRequest) -> MockPlan:
+    """The channel's options (see ``mock_options``), then the message's directives; unknown directives are ignored."""
+    plan = MockPlan(speed=STORY_SPEED if request.model == "demo-story" else 0.0)
     for name, value in options.items():
         _set(plan, name.replace("-", "_"), float(value) if isinstance(value, int | float) else None)
-    for name, number in _DIRECTIVE.findall(asked.text):
+    for name, number in _DIRECTIVE.findall(request.text):
         _set(plan, name.replace("-", "_"), float(number) if number else None)
-    wait = _RETRY_AFTER.search(asked.text)
+    wait = _RETRY_AFTER.search(request.text)
     plan.retry_after = wait[1] if wait else str(options.get("retry_after", options.get("retry-after", "")))
     return plan
 
@@ -158,17 +158,17 @@ def _set(plan: MockPlan, name: str, number: float | None) -> None:
 class MockBody:
     """The words of one answer, whole or in events."""
 
-    def __init__(self, answer_id: str, asked: MockRequest, plan: MockPlan, prompt: int) -> None:
-        self._head = {"id": answer_id, "created": 0, "model": asked.model}
-        self._asked = asked
+    def __init__(self, answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> None:
+        self._head = {"id": answer_id, "created": 0, "model": request.model}
+        self._asked = request
         self._plan = plan
         self._call = self._tool_call()
         words = [] if self._call else _WORD.findall(self._text()[:LONGEST])
-        limit = asked.max_completion_tokens or asked.max_tokens or len(words)
+        limit = request.max_completion_tokens or request.max_tokens or len(words)
         self._words = words[:limit]
         cut = len(words) > limit or len(self._text()) > LONGEST
         self._finish = "tool_calls" if self._call else "length" if cut else "stop"
-        choices = max(1, min(asked.n or 1, 8))
+        choices = max(1, min(request.n or 1, 8))
         self._choices = range(choices)
         said = estimate("".join(self._words)) or estimate(str(self._call))
         output = choices * said
@@ -241,7 +241,7 @@ class MockBody:
 
     @property
     def streamed(self) -> bool:
-        """Whether a stream was asked for."""
+        """Whether a stream was requested."""
         return bool(self._asked.stream)
 
 

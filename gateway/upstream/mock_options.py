@@ -13,13 +13,15 @@ MOST = 1_000_000
 
 
 def check(options: Mapping[str, Value]) -> None:
-    """Raises BadRequest for a knob that is none, naming those there are, and for a value without a meaning."""
+    """Raises BadRequest for an unknown option, naming those there are, and for a value without a meaning."""
     for name, value in options.items():
-        knob = KNOBS.get(usual(name))
-        if knob is None:
-            known = ", ".join(KNOBS)
-            raise BadRequest(f"options: '{plain(name, 64)}' is no knob of the mock; they are: {known}", param="options")
-        meaning, fits = knob
+        option = OPTIONS.get(usual(name))
+        if option is None:
+            known = ", ".join(OPTIONS)
+            raise BadRequest(
+                f"options: '{plain(name, 64)}' is not an option of the mock; the options are: {known}", param="options"
+            )
+        meaning, fits = option
         if not fits(value):
             raise BadRequest(f"options: {name} is {meaning}, not '{plain(str(value), 64)}'", param="options")
 
@@ -54,7 +56,7 @@ def _wait(value: Value) -> bool:
     return bool(value) if isinstance(value, str) else _number(DAY_MS)(value)
 
 
-KNOBS: Mapping[str, tuple[str, Callable[[Value], bool]]] = {
+OPTIONS: Mapping[str, tuple[str, Callable[[Value], bool]]] = {
     "latency": (f"milliseconds before the answer, from 0 to {DAY_MS}", _number(DAY_MS)),
     "speed": (f"words a second of a stream, from 0 (all at once) to {MOST}", _number(MOST)),
     "status": ("a status to answer with: 200, or 300 to 599", _status),

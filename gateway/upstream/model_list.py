@@ -32,7 +32,7 @@ _MOST = Decimal(100_000)
 
 
 def read_models(body: bytes) -> list[Served] | None:
-    """The models in the order they are listed; None if the body is no list of models.
+    """The models in the order they are listed; None if the body is not a list of models.
 
     Ollama sends ``data: null`` when it has none; llama.cpp has a parallel ``models``; Gemini's names begin with
     ``models/``, which is left out.
@@ -62,7 +62,7 @@ def _read_model(entry: Any) -> Served | None:
         created=Millis(seconds * 1000),
         context=_size(holders, _CONTEXT),
         max_output=_size((entry,), _MAX_OUTPUT),
-        told=_told(entry),
+        told=_reported_prices(entry),
     )
 
 
@@ -72,7 +72,7 @@ def _size(holders: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None
     return next((value for value in found if type(value) is int and 0 < value < 1_000_000_000), None)
 
 
-def _told(entry: dict[str, Any]) -> UpstreamPrices | None:
+def _reported_prices(entry: dict[str, Any]) -> UpstreamPrices | None:
     """The price; None if there is none for input and output, or one that makes no sense."""
     pricing = entry.get("pricing")
     if not isinstance(pricing, dict):

@@ -9,7 +9,7 @@ BLOCK = 65_536
 """Characters kept before they are folded into a number: the memory of a tally is bounded."""
 
 FOLD_SAMPLES = 2
-"""Windows that are looked at when a block is folded: a tenth of the work, and seldom needed in the end."""
+"""Windows that are looked at when a block is folded: a tenth of the work, and rarely needed in the end."""
 
 TOOL_TOKENS = 4
 """What every tool call costs beside its name and arguments."""

@@ -177,7 +177,7 @@ class _Findings:
             self.add_cap(value)
 
     def add_cap(self, value: Any) -> None:
-        """One more cap; what is no number says nothing."""
+        """One more cap; what is not a number is ignored."""
         amount = _amount(value)
         if amount is None:
             return

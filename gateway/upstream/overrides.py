@@ -26,9 +26,9 @@ def apply_overrides(order: Order, overrides: Overrides) -> Order:
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(removed))
 
 
-def with_parameters(given: Fields, overrides: Overrides) -> Fields:
+def with_parameters(fields: Fields, overrides: Overrides) -> Fields:
     """The request's top level with the owner's parameters, but not yet with the system prompt."""
-    fields = {name: value for name, value in given.items() if name not in overrides.remove}
+    fields = {name: value for name, value in fields.items() if name not in overrides.remove}
     limited = any(not rawjson.is_null(fields.get(name)) for name in CAPS)
     for name, value in overrides.default.items():
         if rawjson.is_null(fields.get(name)) and not (limited and name in CAPS):

@@ -4,7 +4,7 @@ What is not looked at is thus passed on untouched: numbers, escapes, unknown fie
 ``\ud83d`` is legal JSON, but msgspec refuses it; such a value is read by the standard library and written again.
 
 Some servers write ``NaN`` or ``Infinity``, which is not JSON, or numbers beyond all bounds. Such a value is read as
-null, a count of tokens as -1, so that it is not taken for one that was left out: one odd number is no reason to lose an
+null, a count of tokens as -1, so that it is not taken for one that was left out: one odd number does not lose an
 answer.
 """
 
@@ -47,7 +47,7 @@ def raw(value: object) -> msgspec.Raw:
 
 
 def fields(data: bytes | msgspec.Raw) -> Fields:
-    """The values of an object by name. Raises ValueError when the bytes are no JSON object."""
+    """The values of an object by name. Raises ValueError when the bytes are not a JSON object."""
     try:
         return _FIELDS.decode(data)
     except _REFUSED:
@@ -58,7 +58,7 @@ def fields(data: bytes | msgspec.Raw) -> Fields:
 
 
 def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
-    """The elements of an array. Raises ValueError when the bytes are no JSON array."""
+    """The elements of an array. Raises ValueError when the bytes are not a JSON array."""
     try:
         return _ITEMS.decode(data)
     except _REFUSED:
@@ -77,7 +77,7 @@ def objects(data: bytes | msgspec.Raw) -> list[Fields]:
 
 
 def text(data: bytes | msgspec.Raw) -> str:
-    """A string. Raises ValueError when the bytes are no JSON string."""
+    """A string. Raises ValueError when the bytes are not a JSON string."""
     try:
         return _TEXT.decode(data)
     except _REFUSED:
@@ -88,7 +88,7 @@ def text(data: bytes | msgspec.Raw) -> str:
 
 
 def value(data: bytes | msgspec.Raw | None) -> Any:
-    """Any value, opened to the ground; None when there is none. Raises ValueError when the bytes are no JSON."""
+    """Any value, decoded completely; None when there is none. Raises ValueError when the bytes are not JSON."""
     if data is None:
         return None
     try:
@@ -98,7 +98,7 @@ def value(data: bytes | msgspec.Raw | None) -> Any:
 
 
 def maybe(data: bytes | msgspec.Raw | None) -> Any:
-    """As ``value``, but None when the bytes are no JSON."""
+    """As ``value``, but None when the bytes are not JSON."""
     try:
         return value(data)
     except ValueError:

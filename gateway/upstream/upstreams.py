@@ -149,7 +149,7 @@ class Upstreams:
         return await self._fetch(msgspec.structs.replace(channel, base_url=base_url))
 
     def forget(self, channel_id: ChannelId) -> None:
-        """The channel was changed or removed: running calls go on, new ones connect anew."""
+        """The channel was changed or removed: running calls go on, new ones open new connections."""
         self._retired += self._pools.pop(channel_id, ())
         self.dates.pop(channel_id, None)
 

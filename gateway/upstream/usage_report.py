@@ -25,7 +25,7 @@ class UsageReports:
     __slots__ = ("_choices", "_fields", "_last", "_output_sum", "_reading", "_timed", "suspect")
 
     def __init__(self, request: Fields) -> None:
-        """``request``: the top level of what was asked."""
+        """``request``: the top level of the request."""
         wanted = rawjson.maybe(request.get("n"))
         self._choices = wanted if isinstance(wanted, int) else 1
         self._fields = request
@@ -75,7 +75,7 @@ class UsageReports:
     def usage(self, tally: OutputCounter) -> Usage | None:
         """What was reported of an answer that brought this much.
 
-        The tally stands in for a missing output count. A report of nothing but zeros is none if something came.
+        The tally replaces a missing output count. A report of nothing but zeros is none if something came.
         """
         reading = self._reading or self._timed
         if reading is None or not (reading.usage.total or tally.empty):

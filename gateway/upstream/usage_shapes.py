@@ -6,7 +6,7 @@ counts as not reported, and the report as suspect. Suspect is also a report that
 - A total above its parts: the difference is thoughts that were left out of the output, if the report names as many, or
   names none and the request allows so many. Otherwise the parts count.
 - A total below its parts: the parts count.
-- More cached tokens than input: they stand beside the input, if the total says so or the request has room for so many.
+- More cached tokens than input: they are not part of the input, if the total says so or the request allows so many.
   Otherwise the input counts, all of it cached.
 - More reasoning than output: the output counts.
 - A part that is missing is what the total leaves for it, if the request allows so much.
@@ -168,7 +168,7 @@ def _most_output(limits: UsageLimits) -> int:
 
 
 def _shown(report: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The counts that clients would read; none if one of them is no integer."""
+    """The counts that clients would read; none if one of them is not an integer."""
     found = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
     return found if all(type(number) is int for number in found) else ()
 

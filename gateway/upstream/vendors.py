@@ -43,7 +43,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     dialect: Dialect = Dialect.OPENAI
-    """What it is spoken to in unless the channel says otherwise."""
+    """The dialect of its channels by default."""
     base_url: str = ""
     """Empty: it has no fixed place."""
     key_variable: str = ""
@@ -75,7 +75,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def quiet(self) -> bool:
-        """Whether a request goes out as it came, but for its model, its output limit and what streams need."""
+        """Whether a request goes out unchanged, except for its model, its output limit and what streams need."""
         return not (self.allow or self.deny or self.rename or self.swaps or self.edits_messages)
 
     @property

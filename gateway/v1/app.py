@@ -109,7 +109,7 @@ class Surface:
             _no_body(request)
             page = health.front_page(self._engine.address)
             return Response(page, content_type="text/plain; charset=utf-8")
-        msg = f"there is no {plain(path, 80)} here; what exists: {EXISTING}"
+        msg = f"there is no {plain(path, 80)} here; the paths are: {EXISTING}"
         raise NotFound(msg, code="unknown_url")
 
     def _models(self, path: str, visit: Visit) -> Response:
@@ -138,13 +138,13 @@ def _failed(error: GatewayError, call: str, api: InboundApi) -> Response:
 def _method(method: str, *allowed: str) -> None:
     if method not in allowed:
         allow = ", ".join(allowed)
-        msg = f"{plain(method, 20)} is not possible here; use {allow}"
+        msg = f"{plain(method, 20)} is not allowed here; use {allow}"
         raise BadRequest(msg, code="method_not_allowed", details={"allow": allow})
 
 
 def _no_body(request: web.BaseRequest) -> None:
     if request.content_length or "Transfer-Encoding" in request.headers:
-        raise BadRequest("this path takes no body", code="unexpected_body")
+        raise BadRequest("this path does not accept a body", code="unexpected_body")
 
 
 @lru_cache(maxsize=256)

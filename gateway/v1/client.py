@@ -81,7 +81,7 @@ class HttpClient:
             self.gone = True
 
     def withhold(self, error: GatewayError) -> None:
-        """Send an error in place of the answer that was to go out in the loop's next turn."""
+        """Send an error instead of the answer that was to go out in the loop's next turn."""
         if isinstance(self.response, Response):
             status, headers, body = error_responses.answer(error, self._call, self._api)
             self.response.replace(self._request, body, status=status, headers=self._headers(headers))

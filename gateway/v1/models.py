@@ -16,7 +16,7 @@ class Pricing(msgspec.Struct, frozen=True):
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of the convention; what is optional here stands beside it and is ignored by the SDKs."""
+    """One entry of the convention; what is optional here is an addition and is ignored by the SDKs."""
 
     id: str
     object: str = "model"

@@ -32,7 +32,7 @@ _LENGTH = "its Content-Length or Transfer-Encoding is malformed, or both are giv
 BY_CLASS: tuple[tuple[type[Exception], str], ...] = (
     (LineTooLong, f"a line of its head is longer than {MAX_LINE} bytes"),
     (InvalidHeader, _HEADER),
-    (InvalidURLError, "the target in its first line is no path"),
+    (InvalidURLError, "the request target is not a path"),
 )
 """Those whose messages begin with what was sent."""
 BY_WORD: tuple[tuple[str, str], ...] = (
@@ -56,7 +56,7 @@ def fault(exc: BaseException | None) -> str:
         if isinstance(exc, cls):
             return words
     reason = str(getattr(exc, "message", "")).partition(":")[0]
-    return next((words for word, words in BY_WORD if word in reason), "it is no HTTP/1.1")
+    return next((words for word, words in BY_WORD if word in reason), "it is not valid HTTP/1.1")
 
 
 WRITE_S = 30.0

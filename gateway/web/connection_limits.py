@@ -9,7 +9,7 @@ from gateway.domain.settings import Settings
 
 @lru_cache(maxsize=256)
 def is_own(address: str) -> bool:
-    """Whether it is this machine that calls; also what is no address of a network."""
+    """Whether it is this machine that calls; also what is not a network address."""
     try:
         found = ip_address(address)
     except ValueError:

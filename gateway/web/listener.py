@@ -66,9 +66,9 @@ class Listener(web.Server):
         )
 
     async def emptied(self) -> None:
-        """Close every connection, at once where nothing is asked and else behind the answer; wait for the last one.
+        """Close every connection, idle ones at once and the others after their answer; wait for the last one.
 
-        Whether one is idle is looked at again and again: nothing is told when a connection becomes it.
+        Whether one is idle is looked at again and again: there is no notice when a connection becomes idle.
         """
         while self._connections:
             for connection in self.connections:
@@ -212,7 +212,7 @@ class Acceptor:
             sock.close()
 
     def _turn_away(self, sock: socket.socket, reason: str, group: asyncio.TaskGroup) -> None:
-        """Answer at once: no request is waited for. Closing on a request that has come would take the answer back."""
+        """Answer without waiting for a request. Closing on a request that has arrived would discard the answer."""
         self._log(f"connections are turned away: {reason}")
         with suppress(OSError):
             sock.send(_refusal(reason, self._listener.new_id()))

@@ -64,7 +64,7 @@ def readable_by(origin: str) -> dict[str, str]:
 def preflight(wanted: str) -> dict[str, str]:
     """Headers of the answer to a listed page that asks beforehand: SDKs send many headers of their own, all are fine.
 
-    ``wanted`` are the names it wants to send; what is no list of names is not repeated.
+    ``wanted`` are the names it wants to send; what is not a list of names is not repeated.
     """
     names = wanted if _NAMES.fullmatch(wanted) else "authorization, content-type, api-key, x-api-key"
     return {

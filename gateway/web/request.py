@@ -23,13 +23,13 @@ _VERSIONS = ((1, 0), (1, 1))
 def check_head(request: web.BaseRequest) -> None:
     """What the parser lets pass and a gateway should not (``reliability.md`` 2.2). Raises BadRequest or Refused."""
     if request.version not in _VERSIONS:
-        raise BadRequest("only HTTP/1.0 and HTTP/1.1 are spoken here", code="http_version")
+        raise BadRequest("only HTTP/1.0 and HTTP/1.1 are supported", code="http_version")
     if request._message.url.absolute:  # noqa: SLF001 - the target as it came; the public URL is completed from Host
         raise Refused("the request target must be a path, not a whole URL", code="wrong_host")
     headers = request.headers
     coding = headers.get("Transfer-Encoding")
     if coding is not None and coding.strip().lower() != "chunked":
-        raise BadRequest("the only transfer coding taken is 'chunked'", code="transfer_encoding")
+        raise BadRequest("the only supported transfer coding is 'chunked'", code="transfer_encoding")
     if len(headers.getall("Host", ())) > 1:
         raise BadRequest("there is more than one Host header", code="wrong_host")
 
@@ -40,11 +40,11 @@ def key_of(request: web.BaseRequest) -> str:
     Raises InvalidToken for what is ambiguous or malformed.
     """
     headers = request.headers
-    given = headers.getall("Authorization", [])
-    if len(given) > 1:
+    authorization = headers.getall("Authorization", [])
+    if len(authorization) > 1:
         raise InvalidToken("there is more than one Authorization header; send one")
-    if given:
-        scheme, _, key = given[0].partition(" ")
+    if authorization:
+        scheme, _, key = authorization[0].partition(" ")
         if scheme.lower() != "bearer":
             raise InvalidToken("the Authorization header must be 'Bearer <token>'")
         return key.strip()
@@ -59,7 +59,7 @@ def check_json(request: web.BaseRequest) -> None:
     """
     headers = request.headers
     if "Content-Encoding" in headers:
-        msg = f"a compressed body ({headers['Content-Encoding'][:20]!a}) is not taken; send it as it is"
+        msg = f"a compressed body ({headers['Content-Encoding'][:20]!a}) is not accepted; send it uncompressed"
         raise Refused(msg, code="unsupported_media_type")
     kind = headers.get("Content-Type")
     if kind == "application/json" or (kind is None and "Origin" not in headers):
@@ -73,7 +73,7 @@ def check_json(request: web.BaseRequest) -> None:
 
 
 async def read_body(request: web.BaseRequest, share: Share) -> bytes:
-    """The whole body, counted into its share of the memory as it comes.
+    """The whole body, counted into its share of the memory while it arrives.
 
     Raises TooLarge before reading what is declared too big, BadRequest (408) when it trickles, and Unavailable when all
     bodies together are too large.
@@ -83,7 +83,7 @@ async def read_body(request: web.BaseRequest, share: Share) -> bytes:
         raise _too_large()
     expected = request.headers.get("Expect")
     if expected is not None and expected.strip().lower() != "100-continue":
-        raise BadRequest("the only expectation met here is '100-continue'", code="expectation_failed")
+        raise BadRequest("the only supported expectation is '100-continue'", code="expectation_failed")
     if request.content.is_eof():  # it came with the head, as most do
         body = _whole(request.content.read_nowait())
         share.grow(len(body))
@@ -98,7 +98,7 @@ async def read_body(request: web.BaseRequest, share: Share) -> bytes:
 
 
 async def _gather(request: web.BaseRequest, share: Share) -> bytes:
-    """The body in its parts. One timer is put off as they come; a timer a part would cost more than reading it."""
+    """The body in its parts. One timer is put off as they arrive; one for each part would cost more than reading it."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     parts: list[bytes] = []

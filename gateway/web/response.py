@@ -125,7 +125,7 @@ class Response:
         self._request: web.BaseRequest | None = None
 
     def send(self, request: web.BaseRequest, *, soon: bool = False) -> None:
-        """Send it now, but for a long body: that is left to ``deliver``. Raises ConnectionResetError.
+        """Send it now, except for a long body, which is left to ``deliver``. Raises ConnectionResetError.
 
         ``soon``: in the loop's next turn, with what others send then: a receiver is woken once for all of them. Not for
         an answer behind which the connection is closed. Until then ``replace`` can put another one in its place.
@@ -143,7 +143,7 @@ class Response:
         self.sent = True
 
     def replace(self, request: web.BaseRequest, body: bytes, *, status: int, headers: dict[str, str]) -> None:
-        """Send this in the loop's next turn, in place of what was to be sent then. It goes out in one piece."""
+        """Send this in the loop's next turn, instead of what was to be sent then. It goes out in one piece."""
         self.headers, self._head, self._size = headers, _head(status, len(body), JSON), len(body)
         self._body = ()
         self._due = self._begin(request) + body

@@ -105,7 +105,7 @@ async def test_litellm_s_models_are_put_beside_what_is_there(owner: ControlClien
     gateway.group("default", note="mine")
     text = json.dumps(LITELLM)
     done = await owner.import_config(text, apply=True, origin=ConfigOrigin.LITELLM)
-    assert "not taken over: litellm_settings.num_retries" in done.notes
+    assert "not imported: litellm_settings.num_retries" in done.notes
     group = gateway.engine.catalog.group("default")
     assert (group.note, group.fallbacks[0].to) == ("mine", ("m",))
     assert gateway.engine.catalog.channel("litellm-127.0.0.1-9").key == "sk-x"

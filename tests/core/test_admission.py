@@ -136,7 +136,7 @@ def test_of_many_models_some_are_named() -> None:
 
 
 def test_a_token_without_models_is_told_so() -> None:
-    with pytest.raises(NotFound, match="no model at all"):
+    with pytest.raises(NotFound, match="no model is visible"):
         visible_entry("m", kit.token(models=("x-*",)), offered())
 
 

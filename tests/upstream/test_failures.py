@@ -87,7 +87,7 @@ def test_words_about_our_account_do_not(status: int) -> None:
 
 def test_a_channel_without_a_key_is_told_apart() -> None:
     error = error_of(classify(channel(), 401, read_error(b""), {}))
-    assert "wants a key" in error.message
+    assert "requires a key" in error.message
 
 
 def test_a_redirect_is_refused() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.upstream.mock import MockPlan, MockRequest, plan_of
-from gateway.upstream.mock_options import KNOBS, Value, check, spelt
+from gateway.upstream.mock_options import OPTIONS, Value, check, spelt
 
 GOOD: dict[str, Value] = {
     "latency": 200.5,
@@ -21,7 +21,7 @@ GOOD: dict[str, Value] = {
 
 
 def test_each_knob_does_something() -> None:
-    assert {name.replace("-", "_") for name in GOOD} == set(KNOBS)
+    assert {name.replace("-", "_") for name in GOOD} == set(OPTIONS)
     check(GOOD)
     for name, value in GOOD.items():
         assert plan_of({name: value}, MockRequest()) != MockPlan(), name

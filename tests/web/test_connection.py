@@ -235,8 +235,8 @@ POST = b"POST / HTTP/1.1\r\nHost: a\r\n"
 FAULTS: list[tuple[bytes, str]] = [
     (b"rubbish\r\n\r\n", "its first line does not begin with a method"),
     (b"GET / HTTQ/1.1\r\n\r\n", "its first line is not 'METHOD /path HTTP/1.1'"),
-    (b"GET v1 HTTP/1.1\r\nHost: a\r\n\r\n", "the target in its first line is no path"),
-    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "it is no HTTP/1.1"),
+    (b"GET v1 HTTP/1.1\r\nHost: a\r\n\r\n", "the request target is not a path"),
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "it is not valid HTTP/1.1"),
     (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 50, "use http:// in the base URL"),
     (b"GET / HTTP/1.1\r\n\r\n", "it has no Host header"),
     (GET + b"Host: b\r\n\r\n", "a header that can be given once is given twice"),
@@ -260,4 +260,4 @@ async def test_every_kind_of_broken_http_has_its_words(sent: bytes, told: str) -
 
 
 def test_what_has_no_words_of_its_own_is_no_http() -> None:
-    assert fault(None) == fault(ValueError("header: secret")) == "it is no HTTP/1.1"
+    assert fault(None) == fault(ValueError("header: secret")) == "it is not valid HTTP/1.1"

@@ -28,11 +28,11 @@ class ImportedConfig:
 
     @property
     def notes(self) -> list[str]:
-        """What was not taken over, each with its places."""
+        """What was not imported, each with its places."""
         return [f"{what} ({_places(where)})" if any(where) else what for what, where in self._left.items()]
 
     def left(self, what: str, where: str = "") -> None:
-        """Something was not taken over, or only nearly."""
+        """Something was not imported, or only approximately."""
         places = self._left.setdefault(plain(what, 300), [])
         if where not in places:
             places.append(plain(where, 100))
@@ -40,7 +40,7 @@ class ImportedConfig:
     def ignored(self, names: object, where: str, prefix: str = "") -> None:
         """Fields that have nothing of ours to become."""
         for name in sorted(map(str, names)) if isinstance(names, set | list | dict) else ():
-            self.left(f"not taken over: {prefix}{plain(name, 80)}", where)
+            self.left(f"not imported: {prefix}{plain(name, 80)}", where)
 
     def name(self, wanted: str) -> str:
         """A name for a channel: like the wanted one, allowed, and not in use."""
@@ -58,7 +58,7 @@ class ImportedConfig:
         if not found:
             return
         if self.prices.setdefault(model, found) != found:
-            self.left(f"not taken over: another price of '{plain(model, 80)}'", where)
+            self.left(f"not imported: another price of '{plain(model, 80)}'", where)
 
 
 def model_name(value: object) -> str:
@@ -68,7 +68,7 @@ def model_name(value: object) -> str:
 
 
 def table(value: object) -> Mapping[str, Any]:
-    """A table, or an empty one in the place of anything else."""
+    """A table, or an empty one instead of anything else."""
     return value if isinstance(value, Mapping) else {}
 
 

@@ -1,4 +1,4 @@
-"""LiteLLM: its ``config.yaml``, already read, as a document of ours. What has no meaning here is told. Pure.
+"""LiteLLM: its ``config.yaml``, already read, as a document of ours. What has no meaning here is reported. Pure.
 
 Deployments that differ in their model only become one channel; limits and weights are a deployment's own, so each with
 any becomes a channel of its own.
@@ -76,14 +76,14 @@ def _deployment(out: ImportedConfig, entry: Mapping[str, Any], where: str, shape
     params = {**{name: entry[name] for name in LIMITS if name in entry}, **params}
     public = model_name(entry.get("model_name"))
     if not public:
-        out.left("not taken over: a deployment without a model_name that could be shown", where)
+        out.left("not imported: a deployment without a model_name that could be shown", where)
         return
     if info.get("mode", "chat") not in ("chat", "responses"):
-        out.left(f"not taken over: a deployment of mode '{plain(str(info['mode']), 40)}', only chat is served", where)
+        out.left(f"not imported: a deployment of mode '{plain(str(info['mode']), 40)}', only chat is served", where)
         return
     provider, upstream = _provider(params)
     if provider not in PROVIDERS:
-        out.left(f"not taken over: provider '{plain(provider or '(none named)', 40)}' is not known here", where)
+        out.left(f"not imported: provider '{plain(provider or '(none named)', 40)}' is unknown", where)
         return
     channel = _channel(out, PROVIDERS[provider], params, where)
     if channel is None:
@@ -113,10 +113,10 @@ def _channel(out: ImportedConfig, preset: str, params: Mapping[str, Any], where:
     if preset == "openai" and row and url not in ("", row.base_url):  # another server that speaks like it
         preset, row = "", None
     if not url and not (row and row.base_url):
-        out.left("not taken over: a deployment without an api_base", where)
+        out.left("not imported: a deployment without an api_base", where)
         return None
     if url.startswith(ENVIRONMENT):
-        out.left("not taken over: an api_base in the environment; write the address itself", where)
+        out.left("not imported: an api_base in the environment; write the address itself", where)
         return None
     fields: dict[str, Any] = {"dialect": row.dialect.value if row else "openai"}
     fields |= {"preset": preset} if preset else {}
@@ -125,12 +125,12 @@ def _channel(out: ImportedConfig, preset: str, params: Mapping[str, Any], where:
         fields["key"] = key
     fields |= dict(_further(out, params, where))
     if "api_version" in params:
-        out.left("not taken over: api_version; Azure is asked by its v1 address, which needs none", where)
+        out.left("not imported: api_version; Azure's v1 address does not need it", where)
     return fields
 
 
 def _address(preset: str, url: str) -> str:
-    """LiteLLM adds the version of some, which stands in our base URLs."""
+    """LiteLLM adds the version for some vendors; our base URLs contain it."""
     if preset == "ollama":
         return versioned(url, "/v1")
     return versioned(url, "/openai/v1") if preset == "azure" else url.strip().rstrip("/")
@@ -158,14 +158,14 @@ def _further(out: ImportedConfig, params: Mapping[str, Any], where: str) -> Iter
 
 
 def _numbers(out: ImportedConfig, params: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    """Limits, deadlines, weight and order; a higher order is asked later, a higher priority earlier."""
+    """Limits, deadlines, weight and order; a higher order is tried later, a higher priority earlier."""
     for name, target, fields in (("limits", int, LIMITS), ("timeouts", float, TIMEOUTS)):
         found = {ours: target(n) for theirs, ours in fields.items() if (n := whole(params.get(theirs), 1)) is not None}
         if found:
             yield name, found
         for theirs in set(params) & set(fields):
             if fields[theirs] not in found and params[theirs] is not None:
-                out.left(f"not taken over: litellm_params.{theirs} = {plain(str(params[theirs]), 40)}", where)
+                out.left(f"not imported: litellm_params.{theirs} = {plain(str(params[theirs]), 40)}", where)
     if (weight := whole(params.get("weight"))) is not None:
         yield "weight", weight
     if (order := whole(params.get("order"))) is not None:
@@ -217,7 +217,7 @@ def _router(out: ImportedConfig, settings: Mapping[str, Any], router: Mapping[st
         _alias(out, str(alias), str(target.get("model", "") if isinstance(target, Mapping) else target))
     strategy = str(router.get("routing_strategy", "simple-shuffle"))
     if strategy not in POLICIES:
-        out.left(f"not taken over: routing_strategy '{plain(strategy, 40)}'; see 'tollkeeper group edit --policy'")
+        out.left(f"not imported: routing_strategy '{plain(strategy, 40)}'; see 'tollkeeper group edit --policy'")
     elif POLICIES[strategy] != "priority":
         out.groups["default"]["policy"] = POLICIES[strategy]
     if settings.get("drop_params") is False:
@@ -236,7 +236,7 @@ def _fallbacks(out: ImportedConfig, settings: Mapping[str, Any], router: Mapping
     for model, to in pairs:
         names = [name for name in to if model_name(name)]
         if len(names) < len(to):
-            out.left("not taken over: fallbacks that are more than a model's name", model)
+            out.left("not imported: fallbacks that are more than a model's name", model)
         if names and model_name(model):
             yield {"model": model, "to": names}
 

@@ -1,4 +1,4 @@
-"""One-api and new-api: their list of channels as a document of ours. What has no meaning here is told. Pure.
+"""One-api and new-api: their list of channels as a document of ours. What has no meaning here is reported. Pure.
 
 Both number the kinds of channels, and number many of them differently.
 """
@@ -108,14 +108,12 @@ def _channels(source: Any) -> list[Mapping[str, Any]]:
 def _take(out: ImportedConfig, channel: Mapping[str, Any], where: str, kinds: Mapping[int, Kind]) -> None:
     kind = kinds.get(whole(channel["type"]) or 0)
     if kind is None:
-        out.left(
-            f"not taken over: a channel of type {plain(str(channel['type']), 20)}, which is not spoken here", where
-        )
+        out.left(f"not imported: a channel of type {plain(str(channel['type']), 20)}, which is not supported", where)
         return
     url = _address(kind, channel)
     row = PRESETS.get(kind.preset)
     if not url and not (row and row.base_url):
-        out.left("not taken over: a channel without a base_url", where)
+        out.left("not imported: a channel without a base_url", where)
         return
     fields: dict[str, Any] = {"dialect": kind.dialect}
     fields |= {"preset": kind.preset} if kind.preset else {}
@@ -136,7 +134,7 @@ def _untouched(name: str, value: object) -> bool:
 
 
 def _address(kind: Kind, channel: Mapping[str, Any]) -> str:
-    """Theirs is without the version, which stands in ours; one that names the whole path is cut to it."""
+    """Theirs lacks the version that ours contains; one that names the whole path is cut to it."""
     url = str(channel.get("base_url") or "").strip().rstrip("/") or kind.root
     if url.endswith("/chat/completions"):
         return url.removesuffix("/chat/completions")
@@ -148,7 +146,7 @@ def _models(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> list
     listed = str(channel.get("models") or "").split(",")
     names = list(dict.fromkeys(name for text in listed if (name := model_name(text))))
     if hidden := sorted(set(mapping) - set(names)):
-        out.left(f"not taken over: model_mapping of models that are not offered: {', '.join(hidden)}", where)
+        out.left(f"not imported: model_mapping of models that are not offered: {', '.join(hidden)}", where)
     return [{"name": n, "upstream": mapping[n]} if mapping.get(n, n) != n else {"name": n} for n in names]
 
 
@@ -157,7 +155,7 @@ def _keys(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterat
     keys = [key.strip() for key in str(channel.get("key") or "").split("\n")]
     usable = [key for number, key in enumerate(keys) if key and states.get(str(number), 1) == 1]
     if len(usable) < sum(map(bool, keys)):
-        out.left("not taken over: keys that were switched off", where)
+        out.left("not imported: keys that were switched off", where)
     if usable:
         yield "key", usable[0]
         yield "keys", usable[1:]
@@ -192,7 +190,7 @@ def _changes(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Ite
     overrides: dict[str, Any] = {}
     params = _json(out, channel, "param_override", where)
     if "operations" in params:
-        out.left("not taken over: param_override with operations", where)
+        out.left("not imported: param_override with operations", where)
     elif params:
         overrides["set"] = dict(params)
     if system := channel.get("system_prompt") or setting.get("system_prompt"):
@@ -204,7 +202,7 @@ def _changes(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Ite
             proxy_of(proxy)
             yield "proxy", proxy
         except BadRequest:
-            out.left("not taken over: a proxy that is not http://", where)
+            out.left("not imported: a proxy that is not http://", where)
     out.ignored({n for n in set(setting) - {"proxy", "system_prompt"} if setting[n]}, where, "setting.")
 
 
@@ -215,5 +213,5 @@ def _json(out: ImportedConfig, channel: Mapping[str, Any], field: str, where: st
         try:
             value = json.loads(value)
         except ValueError:
-            out.left(f"not taken over: {field}, which is no JSON", where)
+            out.left(f"not imported: {field}, which is not valid JSON", where)
     return table(value)

@@ -134,11 +134,11 @@ def _careful(fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
 
 def _model(fields: Fields) -> str:
     if "model" not in fields or bytes(fields["model"]) == b"null":
-        msg = "the request has no model; GET /v1/models lists those this token sees"
+        msg = "the request has no model; GET /v1/models lists those visible to this token"
         raise BadRequest(msg, code="missing_required_parameter", param="model")
     model = _read(fields, "model", _STRING, "a string")
     if not model:
-        msg = "model is empty; GET /v1/models lists those this token sees"
+        msg = "model is empty; GET /v1/models lists those visible to this token"
         raise BadRequest(msg, code="missing_required_parameter", param="model")
     if len(model) > MAX_MODEL:
         raise BadRequest(f"model has {len(model)} characters; the limit is {MAX_MODEL}", param="model")

@@ -28,30 +28,30 @@ _OWN_NAMES = {
     **dict.fromkeys(("thinking", "enabled", "adaptive", "disabled", "effort", "output_config"), "reasoning_effort"),
     "stop_sequences": "stop",
 }
-"""Fields of the request that the client knows by another name; of ``thinking.type.enabled`` the last part is told."""
+"""Fields of the request that the client knows by another name; of ``thinking.type.enabled`` the last part is used."""
 
 
 def failure(channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
     """What an answer with a status other than 2xx means."""
-    found = classify(channel, status, _said(body), headers)
+    found = classify(channel, status, _read(body), headers)
     names = dict.fromkeys(_OWN_NAMES.get(name, name) for name in found.parameters)
     return msgspec.structs.replace(found, parameters=tuple(names))
 
 
 def failure_inside(channel: Channel, body: bytes) -> Failure:
     """What an error in an answer of status 200 means."""
-    said = _said(body)
-    found = classify(channel, STATUSES.get(said.type, 500), said, {})
+    error = _read(body)
+    found = classify(channel, STATUSES.get(error.type, 500), error, {})
     return msgspec.structs.replace(found, parameters=())
 
 
-def _said(body: bytes) -> ErrorBody:
+def _read(body: bytes) -> ErrorBody:
     """What it says. The hints are only looked through for words: codes in the details, and what a 404 is about."""
-    said = read_error(body)
-    found = rawjson.maybe(body)
-    error = found.get("error") if isinstance(found, dict) else None
-    details = error.get("details") if isinstance(error, dict) else None
+    error = read_error(body)
+    document = rawjson.maybe(body)
+    inner = document.get("error") if isinstance(document, dict) else None
+    details = inner.get("details") if isinstance(inner, dict) else None
     hints = rawjson.encode(details)[:2000].decode("utf-8", "replace") if isinstance(details, dict) else ""
-    if said.type == "not_found_error" and said.message.lower().startswith("model"):
+    if error.type == "not_found_error" and error.message.lower().startswith("model"):
         hints += " model_not_found"  # "model: claude-none": the API says no more
-    return msgspec.structs.replace(said, hints=said.hints + hints)
+    return msgspec.structs.replace(error, hints=error.hints + hints)

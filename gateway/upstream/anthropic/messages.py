@@ -66,7 +66,7 @@ def _plain_text(media: Media) -> str:
     try:
         return base64.b64decode(media.data, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise BadRequest(f"{media.where}: is no base64 of UTF-8 text", param=media.where) from error
+        raise BadRequest(f"{media.where}: is not base64 of UTF-8 text", param=media.where) from error
 
 
 def _cached(block: Block, cache: msgspec.Raw) -> Block:

@@ -29,7 +29,7 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     patterns: tuple[str, ...]
     """Upstream names, as in a shell, in lower case."""
     max_tokens: int = 32_000
-    """Output limit when the client names none; the API wants one."""
+    """Output limit when the client names none; the API requires one."""
     max_output: int | None = 128_000
     """The largest output limit that the API takes, its betas included; it refuses a higher one. None: unknown."""
     thinking: AnthropicThinking = AnthropicThinking.ADAPTIVE
@@ -116,7 +116,7 @@ UNKNOWN = AnthropicModel(
     structured=False,
     system_inside=False,
 )
-"""For what is served in this dialect and is no Claude: asks for nothing that is not certain."""
+"""For what is served in this dialect and is not a Claude: requests nothing that is not certain."""
 
 
 @lru_cache(maxsize=1024)

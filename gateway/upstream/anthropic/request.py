@@ -44,7 +44,7 @@ class ThinkingPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def on(self) -> bool:
-        """Whether thinking is asked for in so many words; it forbids sampling parameters."""
+        """Whether thinking is requested explicitly; it forbids sampling parameters."""
         return self.fields.get("thinking", {}).get("type") in {"enabled", "adaptive"}
 
 
@@ -70,7 +70,7 @@ def plan_thinking(request: ChatFields, row: AnthropicModel, max_tokens: int, *, 
 
 
 def _word(effort: str, row: AnthropicModel) -> str:
-    """The strongest word the model knows that is not stronger than what was asked for."""
+    """The strongest word the model knows that is not stronger than the requested one."""
     wanted = ALL_EFFORTS.index("low" if effort == "minimal" else effort)
     known = [word for word in row.efforts if ALL_EFFORTS.index(word) <= wanted]
     return known[-1] if known else row.efforts[0]
@@ -127,21 +127,21 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
     )
 
 
-def output_limit(given: Fields, served: Served) -> OutputLimit:
+def output_limit(fields: Fields, served: Served) -> OutputLimit:
     """The most output that the request allows as it goes out: ``max_tokens`` bounds thinking and text together.
 
     A limit always goes out; only if the client named none, and the default is the gateway's own, may less be held.
     """
-    cap, _ = read_caps(given)
+    cap, _ = read_caps(fields)
     max_tokens = _max_tokens(cap, row_of(served.upstream_name), served)
     if cap:
         return limit_of(max_tokens)
-    return limit_of(None, expected=max_tokens, minimum=min(max_tokens, LEAST_OUTPUT + _own_budget(given)))
+    return limit_of(None, expected=max_tokens, minimum=min(max_tokens, LEAST_OUTPUT + _own_budget(fields)))
 
 
-def _own_budget(given: Fields) -> int:
+def _own_budget(fields: Fields) -> int:
     """Tokens to think with that the client names in Anthropic's own words; ``max_tokens`` must be above them."""
-    thinking = rawjson.maybe(given.get("thinking"))
+    thinking = rawjson.maybe(fields.get("thinking"))
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     return max(0, budget) if isinstance(budget, int) else 0
 
@@ -193,13 +193,13 @@ def _body(
 
 
 def _refuse(request: ChatFields) -> None:
-    """What cannot be left out without giving another answer than was asked for."""
+    """What cannot be left out without giving another answer than the requested one."""
     if request.n is not None and request.n > 1:
         raise unsupported("n", "Anthropic gives one answer a call")
     if "audio" in (request.modalities or ()):
         raise unsupported("modalities", "Anthropic's models do not speak")
     if request.logprobs:
-        raise unsupported("logprobs", "Anthropic tells no probabilities")
+        raise unsupported("logprobs", "Anthropic does not return probabilities")
 
 
 def _bound(toolbox: Toolbox, talk: Dialogue) -> bool:

@@ -86,18 +86,18 @@ class Report:
         return reading.usage
 
 
-def _summed(told: dict[str, Any]) -> dict[str, Any]:
+def _summed(usage: dict[str, Any]) -> dict[str, Any]:
     """With ``iterations`` the sum over these is what was used: the total leaves out that of a compaction."""
-    found = told.get("iterations")
+    found = usage.get("iterations")
     steps = [step for step in found if isinstance(step, dict)] if isinstance(found, list) else []
     if not steps:
-        return told
+        return usage
     sums = {name: _sum(step.get(name) for step in steps) for name in _SUMMED}
-    return told | {name: total for name, total in sums.items() if total is not None}
+    return usage | {name: total for name, total in sums.items() if total is not None}
 
 
 def _sum(numbers: Iterable[object]) -> int | None:
-    """The sum; None if there are none, -1 if one of them is no count."""
+    """The sum; None if there are none, -1 if one of them is not a count."""
     found = [number for number in numbers if number is not None]
     counts = [number for number in found if type(number) is int and number >= 0]
     return None if not found else sum(counts) if len(counts) == len(found) else -1

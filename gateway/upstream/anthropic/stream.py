@@ -87,7 +87,7 @@ class MessageDecoder:
         if kind in THOUGHTS:
             self._block.thought = {name: rawjson.value(value) for name, value in block.items()}
         begun = kind == "text" and bytes(block.get("text", _EMPTY)) != _EMPTY
-        return self._say(content=_text(block, "text")) if begun else []
+        return self._chunks_of(content=_text(block, "text")) if begun else []
 
     def _open_call(self, block: Fields) -> list[Json]:
         call_id, number = _string(block, "id"), self._calls.count
@@ -95,16 +95,16 @@ class MessageDecoder:
         if not name:
             return []
         self._block.number = number
-        return self._say(tool_calls=[tool_call(number, call_id, name, "")])
+        return self._chunks_of(tool_calls=[tool_call(number, call_id, name, "")])
 
     def _add(self, delta: Fields) -> list[Json]:
         match _string(delta, "type"):
             case "text_delta":
-                return self._say(content=_text(delta, "text"))
+                return self._chunks_of(content=_text(delta, "text"))
             case "thinking_delta":
                 thinking = _text(delta, "thinking")
                 self._keep("thinking", thinking)
-                return self._say(reasoning_content=thinking)
+                return self._chunks_of(reasoning_content=thinking)
             case "signature_delta":
                 self._keep("signature", _text(delta, "signature"))
             case "input_json_delta":
@@ -116,8 +116,8 @@ class MessageDecoder:
             return []
         self._block.empty = False
         if self._block.number is None:
-            return self._say(content=piece)
-        return self._say(tool_calls=[arguments_delta(self._block.number, piece)])
+            return self._chunks_of(content=piece)
+        return self._chunks_of(tool_calls=[arguments_delta(self._block.number, piece)])
 
     def _close(self) -> list[Json]:
         block, self._block = self._block, _Block("")
@@ -139,8 +139,8 @@ class MessageDecoder:
             return chunk(self._id, usage=usage)
         return chunk(self._id, delta(finish=finish_of(reason, tools=bool(self._calls.count))), usage=usage)
 
-    def _say(self, **said: Any) -> list[Json]:
-        return [chunk(self._id, delta(**said))]
+    def _chunks_of(self, **fields: Any) -> list[Json]:
+        return [chunk(self._id, delta(**fields))]
 
 
 def _inner(fields: Fields, name: str) -> Fields:

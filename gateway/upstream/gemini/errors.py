@@ -43,6 +43,6 @@ def failure(channel: Channel, status: int, headers: Mapping[str, str], body: byt
 
 def failure_inside(channel: Channel, body: bytes) -> Failure:
     """What an error in an answer of status 200 means."""
-    said = read_error(body)
-    found = classify(channel, said.status or STATUSES.get(said.type, 500), said, {})
+    error = read_error(body)
+    found = classify(channel, error.status or STATUSES.get(error.type, 500), error, {})
     return msgspec.structs.replace(found, parameters=())

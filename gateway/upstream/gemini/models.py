@@ -13,7 +13,7 @@ LEVELS = ("minimal", "low", "medium", "high")
 
 
 class GeminiThinking(StrEnum):
-    """How a model is told how much to think."""
+    """How a request says how much the model should think."""
 
     NONE = "none"
     BUDGET = "budget"
@@ -110,7 +110,7 @@ UNKNOWN = GeminiModel(
     urls=False,
     media_results=False,
 )
-"""For what is served in this dialect and is no Gemini: asks for nothing that is not certain."""
+"""For what is served in this dialect and is not a Gemini: requests nothing that is not certain."""
 
 
 @lru_cache(maxsize=1024)

@@ -51,8 +51,8 @@ def config_of(request: ChatFields, row: GeminiModel, cap: int | None, dropped: l
     }
     sampling = {"temperature": request.temperature, "top_p": request.top_p, "top_k": request.top_k}
     penalties = {"presence_penalty": request.presence_penalty, "frequency_penalty": request.frequency_penalty}
-    out |= _named(sampling, dropped, taken=row.sampling)
-    out |= _named(penalties, dropped, taken=row.penalties)
+    out |= _named(sampling, dropped, supported=row.sampling)
+    out |= _named(penalties, dropped, supported=row.penalties)
     out |= _probabilities(request, row, dropped)
     out |= _form(request)
     thinking = _thinking(request.reasoning_effort, row)
@@ -64,12 +64,12 @@ def config_of(request: ChatFields, row: GeminiModel, cap: int | None, dropped: l
     return {name: value for name, value in out.items() if value is not None}
 
 
-def _named(values: dict[str, Any], dropped: list[str], *, taken: bool) -> dict[str, Any]:
+def _named(values: dict[str, Any], dropped: list[str], *, supported: bool) -> dict[str, Any]:
     """The values under Google's names; if they are not taken, the client's names are added to ``dropped``."""
-    given = {name: value for name, value in values.items() if value is not None}
-    if taken:
-        return {_camel(name): value for name, value in given.items()}
-    dropped += given
+    fields = {name: value for name, value in values.items() if value is not None}
+    if supported:
+        return {_camel(name): value for name, value in fields.items()}
+    dropped += fields
     return {}
 
 
@@ -308,12 +308,12 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
     )
 
 
-def output_limit(given: Fields, served: Served) -> OutputLimit:
+def output_limit(fields: Fields, served: Served) -> OutputLimit:
     """The most output that the request allows as it goes out: ``maxOutputTokens`` bounds thoughts and text together."""
-    cap, choices = read_caps(given)
+    cap, choices = read_caps(fields)
     if cap is not None:
         return limit_of(_lowered(cap, served), choices=max(1, choices))
-    budget = _budget(rawjson.maybe(given.get("reasoning_effort")), row_of(served.upstream_name))
+    budget = _budget(rawjson.maybe(fields.get("reasoning_effort")), row_of(served.upstream_name))
     least = LEAST_OUTPUT if budget else 0
     return limit_of(None, expected=DEFAULT_OUTPUT + budget, choices=max(1, choices), minimum=least)
 
@@ -356,10 +356,10 @@ def _body(
 ) -> dict[str, Any]:
     if "audio" in (request.modalities or ()):
         raise unsupported("modalities", "chat models of Gemini do not speak")
-    said = talk(read_turns(request.messages), signatures, row)
-    body: dict[str, Any] = {"contents": said.contents}
-    if said.system:
-        body["systemInstruction"] = {"parts": said.system}
+    conversation = talk(read_turns(request.messages), signatures, row)
+    body: dict[str, Any] = {"contents": conversation.contents}
+    if conversation.system:
+        body["systemInstruction"] = {"parts": conversation.system}
     body |= tools_of(read_tools(request))
     if config := config_of(request, row, cap, dropped):
         body["generationConfig"] = config

@@ -49,11 +49,11 @@ class ResponseDecoder:
 
 
 def _choice(index: int, news: News) -> Json:
-    said: Json = {}
+    fields: Json = {}
     if news.thoughts:
-        said["reasoning_content"] = "".join(news.thoughts)
+        fields["reasoning_content"] = "".join(news.thoughts)
     if news.texts:
-        said["content"] = "".join(news.texts)
+        fields["content"] = "".join(news.texts)
     if news.calls:
-        said["tool_calls"] = news.calls
-    return {**delta(index, **said), "logprobs": news.logprobs}
+        fields["tool_calls"] = news.calls
+    return {**delta(index, **fields), "logprobs": news.logprobs}

@@ -113,7 +113,7 @@ class Upload:
         return not self._pieces
 
     def pause(self) -> None:
-        """There is no room for more."""
+        """The buffer is full."""
         self._full = True
 
     def resume(self) -> None:

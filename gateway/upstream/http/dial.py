@@ -47,7 +47,7 @@ class NameLookups:
             async with asyncio.timeout(LOOK_UP_S):
                 result = await asyncio.shield(found)
         except TimeoutError as exc:
-            if self._asked.get(asked) is found:  # whoever comes next asks anew
+            if self._asked.get(asked) is found:  # the next caller looks it up again
                 del self._asked[asked]
             raise OSError(None, f"the name was not found within {LOOK_UP_S:g} s") from exc
         if isinstance(result, OSError):
@@ -73,7 +73,7 @@ class NameLookups:
         except OSError as exc:
             result = exc
         except UnicodeError:
-            result = OSError(None, "the name is no host name")
+            result = OSError(None, "the name is not a host name")
         try:
             loop.call_soon_threadsafe(self._told, found, asked, result)
         except RuntimeError:  # the loop has ended meanwhile: nobody waits

@@ -23,7 +23,7 @@ class ConnectionBroken(ConnectionError):
         self.spoke = spoke
         """At least a byte of an answer had come."""
         self.malformed = malformed
-        """It was no HTTP."""
+        """It was not HTTP."""
 
 
 def text_of(exc: Exception) -> str:

@@ -190,7 +190,7 @@ class Parser:
         self._body.clear()
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Raises Broken if this is no HTTP, more than an answer, or beyond a limit."""
+        """Raises Broken if this is not HTTP, more than an answer, or beyond a limit."""
         self.spoke = True
         self._no_body += len(data)
         try:
@@ -214,7 +214,7 @@ class Parser:
 
     def on_message_begin(self) -> None:
         if self._answer is None:
-            raise ValueError("it says more than it was asked")
+            raise ValueError("it sent more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Of the head, or of the trailers: those are not looked at (RFC 9110, 6.5.1), but counted."""

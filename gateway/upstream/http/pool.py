@@ -30,7 +30,7 @@ from gateway.upstream.http.parser import WireAnswer
 from gateway.upstream.http.reply import Deadlines, HttpReply
 
 KEEP_ALIVE_S = 30.0
-"""A connection that has rested for longer is not used again."""
+"""A connection that has been idle for longer is not used again."""
 LOG_S = 60.0
 """Between two lines in the log that say the same."""
 
@@ -50,7 +50,7 @@ class TotalSlots:
         self.pools: WeakSet[ConnectionSlots] = WeakSet()
 
     def take(self) -> bool:
-        """Take one more place; False if that of a connection which rested will soon be free.
+        """Take one more place; False if that of an idle connection will soon be free.
 
         Raises Unavailable when all are in use.
         """
@@ -90,8 +90,8 @@ class ConnectionSlots:
         self._sweeping: asyncio.TimerHandle | None = None
         self.closed = False
 
-    def rested(self) -> UpstreamConnection | None:
-        """The connection that rested last, if it still lives."""
+    def take_idle(self) -> UpstreamConnection | None:
+        """The connection that became idle last, if it is still alive."""
         oldest = monotonic() - KEEP_ALIVE_S
         while self._resting:
             wire = self._resting.pop()
@@ -148,7 +148,7 @@ class ConnectionSlots:
             self._sweeping = asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._sweep)
 
     def close_one(self) -> bool:
-        """Close the connection that has rested for longest; False if none rests."""
+        """Close the connection that has been idle for longest; False if none is idle."""
         if not self._resting:
             return False
         self._resting.pop(0).abort()
@@ -163,7 +163,7 @@ class ConnectionSlots:
             self.give_back()
 
     async def close(self) -> None:
-        """Break all connections; who waits for one gets an error."""
+        """Break all connections; calls that wait for one get an error."""
         self.closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -192,7 +192,7 @@ class ConnectionSlots:
             self.give_back() if wire is None else self.rest(wire)
 
     def _sweep(self) -> None:
-        """Close what has rested for too long."""
+        """Close what has been idle for too long."""
         loop, oldest = asyncio.get_running_loop(), monotonic() - KEEP_ALIVE_S
         for wire in [wire for wire in self._resting if wire.idle_since <= oldest]:
             wire.abort()
@@ -266,8 +266,8 @@ class Pool:
             raise AttemptFailed(failures.unreachable(self._channel, str(exc), sent=False)) from exc
 
     async def _ask_living(self, target: Target, request: Sequence[Buffer], head_s: float, began: float) -> WireAnswer:
-        """Asks, and over another connection if the first had been broken while it rested."""
-        wire = self._places.rested()
+        """Asks, and over another connection if the first had been broken while it was idle."""
+        wire = self._places.take_idle()
         while True:
             if wire is None:
                 wire = await self._dial(target)

@@ -117,7 +117,7 @@ class HttpReply:
         self._timer = asyncio.get_running_loop().call_at(at, callback, *args)
 
     def expire(self, deadline: str, seconds: float) -> None:
-        """A deadline passed: who waits for bytes gets an error that names it."""
+        """A deadline has passed: whoever waits for bytes gets an error that names it."""
         self._answer.fail(AttemptFailed(failures.too_slow(self.channel, deadline, seconds, sent=True)))
         self._end()
 
@@ -153,7 +153,7 @@ class Reads:
 
 
 class Incoming:
-    """The bytes of a stream as they come, within the deadlines of ``watch``. An iterator, so that it needs no end."""
+    """The bytes of a stream as they arrive, within the deadlines of ``watch``. An iterator, so that it needs no end."""
 
     __slots__ = ("_armed", "_left", "_reads", "_reply", "_signs", "_size", "_waiting", "_watch")
 

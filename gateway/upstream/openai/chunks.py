@@ -51,7 +51,7 @@ def _text_of(part: object) -> str:
 
 
 def count_texts(holder: Fields, tally: OutputCounter) -> list[msgspec.Raw]:
-    """Adds the texts to the tally and returns those that are not empty. Raises ValueError when one is no string."""
+    """Adds the texts to the tally and returns those that are not empty. Raises ValueError when one is not a string."""
     found = []
     for name in TEXTS:
         value = holder.get(name)
@@ -162,9 +162,6 @@ def _arguments(call: Fields) -> list[msgspec.Raw]:
     return [found] if found is not None else [rawjson.NULL]
 
 
-PATTERN_LIMIT = 256 << 10
-"""Bytes of a text from which a template may be learned."""
-
 ID_LIMIT = 200
 """Characters of an upstream's id; a longer one is replaced by ours."""
 
@@ -173,7 +170,7 @@ COMPLETION = msgspec.Raw(b'"chat.completion"')
 
 
 def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) -> Fields:
-    """The upstream's id and time if they are good, else the order's; the model is always the one that was asked for."""
+    """The upstream's id and time if they are good, else the order's; the model is always the requested one."""
     created = rawjson.value(answer.get("created"))
     good = isinstance(created, int) and not isinstance(created, bool) and created > 0
     return {
@@ -191,7 +188,7 @@ def upstream_id(answer: Fields, screen: Screen) -> str:
 
 
 class ChunkStep(msgspec.Struct, frozen=True):
-    """What became of one chunk."""
+    """What one chunk was turned into."""
 
     out: bytes
     """The client's JSON; empty if there is nothing in it for the client."""
@@ -250,14 +247,13 @@ class Chunks:
             if left:
                 screen.clean(choice)
                 kept.append(choice)
-                pattern = state.pattern if len(memoryview(state.pattern or b"")) <= PATTERN_LIMIT else None
+                pattern = state.pattern
             state.pattern = None  # it is a view, which would keep the whole event
         if not kept:
             return _QUIET
         single = len(choices) == 1 and not ({"timings", "x_groq"} & chunk.keys())
         quiet = rawjson.is_null(chunk.pop("usage", None)) and single
         chunk["choices"] = rawjson.raw(kept)
-        del choices, choice, kept, raw  # of a large chunk no more copies are kept than needed
         self._head = self._head or identity(chunk, self.upstream_id, self._order, CHUNK)
         chunk.update(self._head)
         screen.clean(chunk)

@@ -1,4 +1,4 @@
-"""A plain chat completion: checked, and mended where clients would stumble; the rest passes as it came.
+"""A plain chat completion: checked, and repaired where clients would stumble; the rest passes unchanged.
 
 Most answers need no mending. They are recognized in one typed decode and go to the client as the bytes they came as.
 """
@@ -29,14 +29,14 @@ from gateway.upstream.usage_shapes import RegularUsage, reading_of
 _ASSISTANT = msgspec.Raw(b'"assistant"')
 
 
-class Mended(msgspec.Struct, frozen=True):
+class RepairedChoice(msgspec.Struct, frozen=True):
     """What was found: the finish reason, and whether the choice was edited."""
 
     finish: str
     changed: bool
 
 
-def mend(choice: Fields, position: int, seed: str, tally: OutputCounter, channel: Channel) -> Mended:
+def repair(choice: Fields, position: int, seed: str, tally: OutputCounter, channel: Channel) -> RepairedChoice:
     """Edits the choice in place. Raises ValueError if it is none, AttemptFailed if it ended in a failure."""
     message = rawjson.fields(choice.get("message", rawjson.NULL))
     before = dict(message)
@@ -59,7 +59,7 @@ def mend(choice: Fields, position: int, seed: str, tally: OutputCounter, channel
     if not isinstance(rawjson.value(choice.get("index")), int):
         choice["index"] = rawjson.raw(position)
         changed = True
-    return Mended(finish, changed)
+    return RepairedChoice(finish, changed)
 
 
 def _mend_calls(message: Fields, seed: str, tally: OutputCounter) -> bool:
@@ -231,7 +231,7 @@ def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
         answer = rawjson.fields(body)
         finish = finish_of_regular(answer.get("choices", rawjson.NULL), tally, order.screen)
         if not finish:
-            finish = _mend(answer, order, tally, channel)
+            finish = _repair(answer, order, tally, channel)
         if not finish and is_error(answer):
             raise AttemptFailed(failure_in(body, channel))
     except TooManyElements as exc:
@@ -243,15 +243,15 @@ def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
     return _finished(answer, finish, order, tally)
 
 
-def _mend(answer: Fields, order: Order, tally: OutputCounter, channel: Channel) -> str:
+def _repair(answer: Fields, order: Order, tally: OutputCounter, channel: Channel) -> str:
     """Mends the choices; returns the first one's finish reason, or nothing if there are none. Raises ValueError."""
     found = answer.get("choices", rawjson.NULL)
     choices = [] if rawjson.is_null(found) else rawjson.objects(found)
-    mended = [mend(choice, i, order.answer_id, tally, channel) for i, choice in enumerate(choices)]
+    repaired = [repair(choice, i, order.answer_id, tally, channel) for i, choice in enumerate(choices)]
     cleaned = [order.screen.clean(choice) for choice in choices]
-    if any(cleaned) or any(choice.changed for choice in mended):
+    if any(cleaned) or any(choice.changed for choice in repaired):
         answer["choices"] = rawjson.raw(choices)
-    return mended[0].finish if mended else ""
+    return repaired[0].finish if repaired else ""
 
 
 def _finished(answer: Fields, finish: str, order: Order, tally: OutputCounter) -> Whole:

@@ -34,25 +34,25 @@ def is_error(chunk: Fields) -> bool:
 
 
 def failure_in(data: bytes, channel: Channel) -> Failure:
-    """The failure that an error in the body tells of."""
+    """The failure that an error in the body reports."""
     found = rawjson.maybe(data)
-    return _classified(_said(found) if isinstance(found, dict) else read_error(data), channel)
+    return _classified(_read(found) if isinstance(found, dict) else read_error(data), channel)
 
 
 def failure_word(word: str, channel: Channel) -> Failure:
-    """The failure that a finish reason tells of."""
+    """The failure that a finish reason reports."""
     return _classified(ErrorBody(message=f"the answer ended with finish_reason '{word}'", type=word), channel)
 
 
-def _said(found: dict[str, Any]) -> ErrorBody:
+def _read(found: dict[str, Any]) -> ErrorBody:
     groq = found.get("x_groq")
     if not found.get("error") and isinstance(groq, dict) and groq.get("error"):
         return read_object(groq)
     return read_object(found)
 
 
-def _classified(said: ErrorBody, channel: Channel) -> Failure:
-    failure = classify(channel, said.status or _status(said.words), said, {})
+def _classified(error: ErrorBody, channel: Channel) -> Failure:
+    failure = classify(channel, error.status or _status(error.words), error, {})
     return msgspec.structs.replace(failure, parameters=())
 
 

@@ -1,4 +1,4 @@
-"""Replay: a whole answer as the chunks of a stream, for an upstream that was asked for a stream and sent none.
+"""Replay: a whole answer as the chunks of a stream, for an upstream that sent none when a stream was requested.
 
 Long texts go out in pieces, one after the other, so that of an answer of any size only a piece is ever copied.
 """
@@ -16,7 +16,7 @@ PIECE = 32 * 1024
 """Bytes of a text in one chunk."""
 
 _ORDER = ("reasoning_content", "reasoning", "content", "refusal")
-"""In which long texts are told: models think before they speak."""
+"""The order of long texts: models think before they answer."""
 _ESCAPE = 6
 """Bytes of the longest escape of JSON: backslash, u, four digits."""
 _HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
@@ -40,7 +40,7 @@ def chunks_of(body: bytes) -> Iterator[Fields]:
 
 
 def _steps(choice: Fields) -> Iterator[Fields]:
-    """What is said of one choice, but for its end."""
+    """What one choice contains, except for its end."""
     delta = rawjson.fields(choice.pop("message"))
     calls = delta.pop("tool_calls", None)
     index = {"index": choice["index"]}

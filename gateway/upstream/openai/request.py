@@ -59,7 +59,7 @@ def output_limit(given: Fields, channel: Channel, served: Served) -> OutputLimit
 
 
 def _fits(order: Order, traits: Vendor, channel: Channel, served: Served, learned: Learned) -> bool:
-    """Whether the client's body is what this channel wants, so that it need not be made anew."""
+    """Whether the client's body is what this channel needs, so that it does not have to be built again."""
     if not order.body or order.stream or served.upstream_name != order.model or not traits.quiet or learned.dropped:
         return False
     fields = order.fields

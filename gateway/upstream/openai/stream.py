@@ -156,16 +156,17 @@ class ChatStream(FramedStream):
         if not step.out:
             return b""
         self.started = True
+        out = b"data: " + step.out
         if step.pattern and self._lessons:
             self._lessons -= 1
-            self._template = learn(part, b"data: " + step.out, step.pattern)
-        return b"".join((b"data: ", step.out, BLANK))
+            self._template = learn(part, out, step.pattern)
+        return out + BLANK
 
     def _skip(self, event: SSEEvent) -> None:
         self._garbled += 1
         if not self.started or self._garbled > 1:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
-            self.failure = bad_response(self._channel, f"an event of the stream is no chunk: {excerpt}")
+            self.failure = bad_response(self._channel, f"an event of the stream is not a chunk: {excerpt}")
 
     def _conclude(self, *, done: bool) -> None:
         """The stream is over: good only if every choice said why it ended."""
@@ -173,7 +174,9 @@ class ChatStream(FramedStream):
             self.finished = True
             self._no_done = not done
         elif self._garbled:
-            self.failure = bad_response(self._channel, "an event of the stream is no chunk, and the answer has no end")
+            self.failure = bad_response(
+                self._channel, "an event of the stream is not a chunk, and the answer has no end"
+            )
         else:
             missing = "finish_reason" if self._chunks.begun else "choice"
             self.failure = truncated(self._channel, f"no {missing} came")

@@ -26,7 +26,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 
 
 class Template:
-    """The bytes around the text of an event as it comes and as it goes, blank lines included."""
+    """The bytes around the text of an event as it arrives and as it is sent, blank lines included."""
 
     __slots__ = ("_foot", "_head", "_joint", "_out_foot", "_out_head", "_out_joint", "_same")
 

@@ -2,7 +2,7 @@
 secret of its channel. The content itself is never looked at.
 
 This is on the path of every call, so it is quick: short texts are searched in full, by one look-up for every few
-characters; long fields are searched for the values as they stand in JSON.
+characters; long fields are searched for the values as they are written in JSON.
 """
 
 import re
@@ -93,7 +93,7 @@ class Screen:
         return shows
 
     def clean(self, fields: Fields) -> bool:
-        """Blank the secrets in the fields of an answer, chunk or choice, but for its content; whether any was there.
+        """Blank the secrets in the fields of an answer, chunk or choice, but not its content; whether there were any.
 
         A field whose name shows one is left out.
         """
@@ -148,7 +148,7 @@ def _blocks_of(size: int) -> Callable[[str], tuple[str, ...]]:
 
 
 def _in_json(value: str) -> tuple[bytes, ...]:
-    """The value as it stands in a JSON string, with and without the slash escaped."""
+    """The value as it is written in a JSON string, with and without the slash escaped."""
     written = msgspec.json.encode(value)[1:-1]
     return (written, written.replace(b"/", b"\\/"))
 

@@ -3,7 +3,7 @@ not kept.
 
 What counts as a quote: ``LONG`` characters or more in common with any string of the request, or the whole of a shorter
 text of its messages (``SHORT`` characters or more). Compared is without blanks, quotation marks and backslashes and in
-lower case, with escapes decoded, for upstreams reflow and escape what they quote. Names of fields are no texts, nor is
+lower case, with escapes decoded, for upstreams reflow and escape what they quote. Names of fields are not texts, nor is
 ``model``.
 
 Time is linear in both lengths: the request is looked through once, by words of eight bytes, each in one look-up.
@@ -101,7 +101,7 @@ class Quotes:
             yield view.starts[owners[begin]], view.ends[owners[end - 1]]
 
     def _runs(self, message: bytes) -> Iterator[Span]:
-        """Parts of the message that stand in a long text; all of it if it repeats itself too much to be sure."""
+        """Parts of the message that are also in a long text; all of it if it repeats itself too much to be sure."""
         text = self._text or b""
         shifted = (array("Q", message[shift:][: (len(message) - shift) // WORD * WORD]) for shift in range(WORD))
         if not text or set().union(*shifted).isdisjoint(self._words):
@@ -123,7 +123,7 @@ class Quotes:
                     yield begin, end
 
     def _wholes(self, message: bytes) -> Iterator[Span]:
-        """Shorter texts that stand in the message."""
+        """Shorter texts that are in the message."""
         for short in self._shorts:
             start = message.find(short)
             while start >= 0:
@@ -168,7 +168,7 @@ def _grown(message: bytes, start: int, text: bytes, place: int) -> Span:
 
 
 def _strings(value: Any, name: str) -> Iterator[tuple[str, bool]]:
-    """All strings of a JSON value, and of each whether it is a text by itself: something that is said."""
+    """All strings of a JSON value, and of each whether it is a text by itself: something that people read."""
     left: list[tuple[Any, str]] = [(value, name)]
     while left:
         found, name = left.pop()

@@ -20,7 +20,7 @@ SHORTEST = 8
 PIECE = 12
 """Characters of a longer value that are blanked wherever they stand. Values shorter than this are found only whole."""
 BLOCK = 6
-"""Two blocks but for one character fit into a piece, so that a piece always holds an aligned one."""
+"""Two blocks less one character fit into a piece, so that a piece always holds an aligned one."""
 ROUNDS = 3
 """Escapes within escapes that are decoded."""
 MASKED = 8
@@ -53,7 +53,7 @@ _FOLDED = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)} | dict.fro
 
 
 class SearchView(msgspec.Struct, frozen=True):
-    """A text as it reads after some decoding, and where each of its characters stands in the original."""
+    """A text as it reads after some decoding, and where each of its characters is in the original."""
 
     text: str
     starts: Sequence[int]
@@ -153,7 +153,7 @@ class Needles(msgspec.Struct, frozen=True):
     """The aligned blocks of the long ones."""
 
     def stands_in(self, text: str) -> bool:
-        """Whether a whole value stands in the text, in any spelling."""
+        """Whether a whole value is in the text, in any spelling."""
         for view in views(text):
             low = folded(view.text)
             if any(spelling in low for spelling in (*self.long, *self.short)):
@@ -161,7 +161,7 @@ class Needles(msgspec.Struct, frozen=True):
         return False
 
     def spans(self, text: str) -> list[Span]:
-        """Where they stand in the text."""
+        """Where they are in the text."""
         found: list[Span] = []
         if not self.values:
             return found
@@ -242,7 +242,7 @@ def all_of(text: str, size: int) -> Iterator[str]:
 
 
 def blanked(text: str, spans: Iterable[Span]) -> str:
-    """The text with an ellipsis in place of each of these parts."""
+    """The text with an ellipsis instead of each of these parts."""
     out: list[str] = []
     last = 0
     for begin, end in sorted(spans):

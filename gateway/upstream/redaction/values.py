@@ -1,7 +1,7 @@
 """Values: which strings of a channel are secret, as they go over the wire.
 
 Its keys and the values of its own headers, references resolved; of its proxy the password, what stands before the
-``@``, and the Base64 of both. What everybody knows is left out: the words that local servers want in place of a key,
+``@``, and the Base64 of both. What everybody knows is left out: the words that local servers want instead of a key,
 and headers that name a version, a program or a format.
 """
 

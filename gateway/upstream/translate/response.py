@@ -42,9 +42,9 @@ def chunk(id: str, *choices: Json, usage: Usage | None = None) -> Json:
     return out
 
 
-def delta(index: int = 0, *, finish: str | None = None, **said: object) -> Json:
+def delta(index: int = 0, *, finish: str | None = None, **fields: object) -> Json:
     """One choice of a chunk."""
-    return {"index": index, "delta": said, "logprobs": None, "finish_reason": finish}
+    return {"index": index, "delta": fields, "logprobs": None, "finish_reason": finish}
 
 
 def tool_call(number: int | None, id: str, name: str, arguments: str, **more: object) -> Json:
@@ -73,8 +73,8 @@ def completion(id: str, choices: list[tuple[Json, str]], usage: Usage | None) ->
     out: Json = {
         "id": id,
         "choices": [
-            {"index": i, "message": said, "logprobs": None, "finish_reason": finish}
-            for i, (said, finish) in enumerate(choices)
+            {"index": i, "message": fields, "logprobs": None, "finish_reason": finish}
+            for i, (fields, finish) in enumerate(choices)
         ],
     }
     if usage is not None:
@@ -274,7 +274,7 @@ def _completed(whole: Whole) -> Whole:
 
 
 def no_answer(body: bytes, channel: Channel) -> AttemptFailed:
-    """The failure of a body that is no answer of the dialect."""
-    said = read_error(body[:65536])
-    what = "no answer" if said.json else "no JSON"
-    return AttemptFailed(bad_response(channel, f"it is {what}: {said.message or 'an empty body'}"))
+    """The failure of a body that is not an answer of the dialect."""
+    fields = read_error(body[:65536])
+    what = "no answer" if fields.json else "no JSON"
+    return AttemptFailed(bad_response(channel, f"it is {what}: {fields.message or 'an empty body'}"))

@@ -122,7 +122,7 @@ class Signatures:
         return found
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Input tokens of what is kept for the tool calls in a request, at most: as often as a call stands in it."""
+        """Input tokens of what is kept for the tool calls in a request, at most: as often as a call is in it."""
         if not self._kept:
             return 0
         messages = plain_escapes(fields.get("messages", b""))

@@ -6,11 +6,11 @@ from gateway.core.importers.base import ImportedConfig, model_name, versioned, w
 def test_places_of_the_same_note_are_told_together() -> None:
     out = ImportedConfig()
     for number in range(6):
-        out.left("not taken over: tags", f"model_list[{number}]")
-    out.left("not taken over: tags", "model_list[0]")
+        out.left("not imported: tags", f"model_list[{number}]")
+    out.left("not imported: tags", "model_list[0]")
     out.left("set the clock")
     places = "model_list[0], model_list[1], model_list[2], model_list[3] and 2 more"
-    assert out.notes == [f"not taken over: tags ({places})", "set the clock"]
+    assert out.notes == [f"not imported: tags ({places})", "set the clock"]
 
 
 def test_names_of_channels_are_allowed_and_their_own() -> None:
@@ -27,7 +27,7 @@ def test_what_a_token_costs_becomes_dollars_a_million_exactly() -> None:
     out.price("m", {"input": 1e-7, "output": "0.0000025", "cached_input": None, "cache_write": 1.25e-06}, "here")
     assert out.prices == {"m": {"input": "0.1", "output": "2.5", "cache_write": "1.25"}}
     out.price("m", {"input": 5e-7}, "there")
-    assert out.notes == ["not taken over: another price of 'm' (there)"]
+    assert out.notes == ["not imported: another price of 'm' (there)"]
     out.price("half", {"output": 1e-6}, "")
     assert out.prices["half"] == {"input": "0", "output": "1"}
     for wrong in ("x", True, -1, 1e9, None, [1]):

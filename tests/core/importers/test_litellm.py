@@ -1,4 +1,4 @@
-"""LiteLLM's ``config.yaml``: every field that is not taken over is told."""
+"""LiteLLM's ``config.yaml``: every field that is not imported is reported."""
 
 from typing import Any
 
@@ -130,8 +130,8 @@ def test_fallbacks_aliases_and_strategies_hold_for_the_group() -> None:
 
 
 LEFT: list[tuple[Any, str]] = [
-    (deployment(model="bedrock/x"), "provider 'bedrock' is not known here"),
-    (deployment(model="text-embedding-3"), "provider '(none named)' is not known here"),
+    (deployment(model="bedrock/x"), "provider 'bedrock' is unknown"),
+    (deployment(model="text-embedding-3"), "provider '(none named)' is unknown"),
     (deployment(model="vllm/x", api_base="os.environ/BASE"), "an api_base in the environment"),
     (deployment(model="azure/x"), "a deployment without an api_base"),
     (deployment(info={"mode": "embedding"}), "a deployment of mode 'embedding'"),
@@ -141,16 +141,16 @@ LEFT: list[tuple[Any, str]] = [
     (deployment(num_retries=3), "litellm_params.num_retries"),
     (deployment(rpm="os.environ/RPM"), "litellm_params.rpm = os.environ/RPM"),
     (deployment(timeout=0.1), "litellm_params.timeout = 0.1"),
-    (deployment(api_version="2024"), "api_version; Azure is asked by its v1 address"),
+    (deployment(api_version="2024"), "api_version; Azure's v1 address"),
     (deployment(info={"supports_vision": True}), "model_info.supports_vision"),
 ]
 
 
 @pytest.mark.parametrize(("entry", "said"), LEFT)
-def test_what_is_not_taken_over_is_told_with_its_place(entry: Any, said: str) -> None:
+def test_what_is_not_imported_is_reported_with_its_place(entry: Any, said: str) -> None:
     out = of(entry)
     (note,) = out.notes
-    assert note.startswith("not taken over: ")
+    assert note.startswith("not imported: ")
     assert said in note
     assert note.endswith("(model_list[0])")
     assert "\x1b" not in note
@@ -166,13 +166,13 @@ def test_what_is_not_taken_over_of_the_rest_is_told() -> None:
         include=["other.yaml"],
     )
     assert out.notes == [
-        "not taken over: fallbacks that are more than a model's name (m)",
-        "not taken over: routing_strategy 'least-busy'; see 'tollkeeper group edit --policy'",
-        "not taken over: litellm_settings.cache",
-        "not taken over: litellm_settings.context_window_fallbacks",
-        "not taken over: router_settings.redis_host",
+        "not imported: fallbacks that are more than a model's name (m)",
+        "not imported: routing_strategy 'least-busy'; see 'tollkeeper group edit --policy'",
+        "not imported: litellm_settings.cache",
+        "not imported: litellm_settings.context_window_fallbacks",
+        "not imported: router_settings.redis_host",
         "set these variables where the server runs: A, B",
-        "not taken over: general_settings.master_key",
+        "not imported: general_settings.master_key",
         "clients need tokens of this gateway: 'tollkeeper token add NAME'",
-        "not taken over: include",
+        "not imported: include",
     ]

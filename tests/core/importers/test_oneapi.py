@@ -1,4 +1,4 @@
-"""The channels of one-api and new-api: every field that is set and not taken over is told."""
+"""The channels of one-api and new-api: every field that is set and not imported is reported."""
 
 import json
 from typing import Any
@@ -118,7 +118,7 @@ def test_several_keys_and_those_that_are_off(wrapped: Any) -> None:
     found = of(channel(key="a\nb\n c \n", channel_info=wrapped(info)))
     one = found.channels["main"]
     assert (one["key"], one["keys"]) == ("a", ["c"])
-    assert found.notes[0] == "not taken over: keys that were switched off (channel main)"
+    assert found.notes[0] == "not imported: keys that were switched off (channel main)"
 
 
 def test_what_was_switched_off_stays_off_and_who_did_it_is_told() -> None:
@@ -138,11 +138,11 @@ def test_an_address_that_names_the_whole_path_is_cut() -> None:
 
 
 LEFT: list[tuple[dict[str, Any], str]] = [
-    (channel(33), "a channel of type 33, which is not spoken here"),
+    (channel(33), "a channel of type 33, which is not supported"),
     (channel(8), "a channel without a base_url"),
     (channel(key=""), "there is no key in the file"),
     (channel(model_mapping='{"x": "y"}'), "model_mapping of models that are not offered: x"),
-    (channel(model_mapping="{"), "model_mapping, which is no JSON"),
+    (channel(model_mapping="{"), "model_mapping, which is not valid JSON"),
     (channel(param_override='{"operations": []}'), "param_override with operations"),
     (channel(setting='{"proxy": "socks5://h:1"}'), "a proxy that is not http://"),
     (channel(setting='{"force_format": true, "thinking_to_content": false}'), "setting.force_format"),
@@ -157,7 +157,7 @@ def test_what_nobody_touched_is_not_worth_a_word() -> None:
 
 
 @pytest.mark.parametrize(("one", "said"), LEFT)
-def test_what_is_not_taken_over_is_told_with_its_channel(one: dict[str, Any], said: str) -> None:
+def test_what_is_not_imported_is_reported_with_its_channel(one: dict[str, Any], said: str) -> None:
     notes = [note for note in of(one).notes if note != COUNTS]
     assert len(notes) == 1
     assert said in notes[0]

@@ -63,7 +63,7 @@ async def test_a_connection_that_comes_free_goes_to_who_waits_and_to_nobody_else
     waiting = _soon(one.places)
     await asyncio.sleep(0)
     one.places.rest(wire)
-    assert one.places.rested() is None
+    assert one.places.take_idle() is None
     assert await waiting is wire
 
 
@@ -112,7 +112,7 @@ async def test_a_lost_connection_gives_its_place_back_once(one: Fixed) -> None:
     one.places.rest(wire)
     wire.abort()
     assert await one.places.take() is None
-    assert one.places.rested() is None
+    assert one.places.take_idle() is None
     one.places.gone(wire)
     waiting = _soon(one.places)
     await asyncio.sleep(0.01)
@@ -134,7 +134,7 @@ async def test_the_connection_that_rested_last_is_used_first() -> None:
             wires.append(await two.connect())
         for wire in wires:
             two.places.rest(wire)
-        assert [two.places.rested(), two.places.rested(), two.places.rested()] == [wires[1], wires[0], None]
+        assert [two.places.take_idle(), two.places.take_idle(), two.places.take_idle()] == [wires[1], wires[0], None]
 
 
 async def test_what_has_rested_too_long_is_not_used(one: Fixed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ async def test_what_has_rested_too_long_is_not_used(one: Fixed, monkeypatch: pyt
     wire = await one.connect()
     one.places.rest(wire)
     wire.idle_since -= 11
-    assert one.places.rested() is None
+    assert one.places.take_idle() is None
     await until(lambda: not wire.alive)
 
 

@@ -1,4 +1,4 @@
-"""Plain answers pass as they are, are mended where clients would stumble, and refused where they are none."""
+"""Plain answers pass as they are, are repaired where clients would stumble, and refused where they are none."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Whole
-from gateway.upstream.openai.completion import Mended, finish_of_regular, mend, read_whole, whole_of_regular
+from gateway.upstream.openai.completion import RepairedChoice, finish_of_regular, read_whole, repair, whole_of_regular
 from gateway.upstream.output_counter import OutputCounter
 from gateway.upstream.redaction.answers import NO_SCREEN
 from tests.fakes.replies import choice, dumps, tool_call, usage, whole
@@ -121,8 +121,8 @@ def test_missing_parts_are_filled_in() -> None:
 
 def test_content_is_null_beside_tool_calls() -> None:
     message = {"role": "assistant", "tool_calls": [CALL]}
-    mended = _body({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})["choices"][0]
-    assert (mended["message"], mended["finish_reason"]) == ({**message, "content": None}, "tool_calls")
+    repaired = _body({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})["choices"][0]
+    assert (repaired["message"], repaired["finish_reason"]) == ({**message, "content": None}, "tool_calls")
 
 
 @pytest.mark.parametrize("calls", [[], None])
@@ -230,49 +230,49 @@ def test_an_end_that_means_failure_is_one() -> None:
 MESSAGE_CALL = {name: value for name, value in tool_call(0, "a", "f", "{}").items() if name != "index"}
 
 
-def _mend(doc: dict[str, Any], tally: OutputCounter | None = None) -> tuple[Mended, dict[str, Any]]:
+def _repair(doc: dict[str, Any], tally: OutputCounter | None = None) -> tuple[RepairedChoice, dict[str, Any]]:
     fields = rawjson.fields(dumps(doc))
-    mended = mend(fields, 0, "seed", tally or OutputCounter(), channel())
+    repaired = repair(fields, 0, "seed", tally or OutputCounter(), channel())
     found = rawjson.value(rawjson.encode(fields))
     assert isinstance(found, dict)
-    return mended, found
+    return repaired, found
 
 
 @pytest.mark.parametrize(
     "doc", [choice("Hi"), choice(None, tool_calls=[MESSAGE_CALL], finish="tool_calls"), choice("", refusal="no")]
 )
 def test_a_good_one_is_left_alone(doc: dict[str, Any]) -> None:
-    mended, found = _mend(doc)
-    assert (mended, found) == (Mended(doc["finish_reason"], changed=False), doc)
+    repaired, found = _repair(doc)
+    assert (repaired, found) == (RepairedChoice(doc["finish_reason"], changed=False), doc)
 
 
 def test_missing_parts_of_a_message_are_filled_in() -> None:
-    mended, found = _mend({"message": {"content": "Hi"}})
-    assert mended == Mended("stop", changed=True)
+    repaired, found = _repair({"message": {"content": "Hi"}})
+    assert repaired == RepairedChoice("stop", changed=True)
     assert found == {"message": {"content": "Hi", "role": "assistant"}, "finish_reason": "stop", "index": 0}
 
 
 def test_what_was_said_is_counted() -> None:
     tally = OutputCounter()
-    _mend(choice("Hello", reasoning="hm", tool_calls=[MESSAGE_CALL]), tally)
+    _repair(choice("Hello", reasoning="hm", tool_calls=[MESSAGE_CALL]), tally)
     assert (tally.chars, tally.tools) == (len("Hello") + len("hm") + len("f{}"), 1)
 
 
 def test_a_legacy_call_is_counted() -> None:
     tally = OutputCounter()
-    _mend(choice(None, function_call={"name": "f", "arguments": "{}"}), tally)
+    _repair(choice(None, function_call={"name": "f", "arguments": "{}"}), tally)
     assert tally.chars > 2
 
 
 def test_a_failing_end_is_a_failure() -> None:
     with attempt_fails("insufficient_system_resource"):
-        _mend(choice("x", finish="insufficient_system_resource"))
+        _repair(choice("x", finish="insufficient_system_resource"))
 
 
 @pytest.mark.parametrize("doc", [{}, {"message": None}, {"message": "x"}, {"message": {"tool_calls": 5}}])
 def test_what_is_no_choice_is_refused(doc: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        _mend(doc)
+        _repair(doc)
 
 
 def _finish(*choices: object, tally: OutputCounter | None = None) -> str:
