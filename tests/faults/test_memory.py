@@ -174,8 +174,13 @@ BODIES = {
     ("model", "stream"),
     [
         ("m", False),
+        ("events", False),
         ("anthropic-m", False),
         ("gemini-m", False),
+        ("m", True),
+        ("events", True),
+        ("anthropic-m", True),
+        ("gemini-m", True),
     ],
 )
 async def test_answers_together_stay_within_their_memory(

@@ -137,8 +137,9 @@ def test_of_a_large_event_nothing_is_kept_once_it_was_passed_on(dialect: Dialect
     tracemalloc.start()
     try:
         given = sum(len(stream.feed(came[start : start + size])) for start in range(10, len(came), size))
-        held, _ = tracemalloc.get_traced_memory()
+        held, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert given > len(TEXT)
     assert held < 100_000
+    assert most / len(TEXT) < (8.5 if dialect is Dialect.OPENAI else 11.5)

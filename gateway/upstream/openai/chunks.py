@@ -162,6 +162,9 @@ def _arguments(call: Fields) -> list[msgspec.Raw]:
     return [found] if found is not None else [rawjson.NULL]
 
 
+PATTERN_LIMIT = 256 << 10
+"""Bytes of a text from which a template may be learned."""
+
 ID_LIMIT = 200
 """Characters of an upstream's id; a longer one is replaced by ours."""
 
@@ -247,13 +250,14 @@ class Chunks:
             if left:
                 screen.clean(choice)
                 kept.append(choice)
-                pattern = state.pattern
+                pattern = state.pattern if len(memoryview(state.pattern or b"")) <= PATTERN_LIMIT else None
             state.pattern = None  # it is a view, which would keep the whole event
         if not kept:
             return _QUIET
         single = len(choices) == 1 and not ({"timings", "x_groq"} & chunk.keys())
         quiet = rawjson.is_null(chunk.pop("usage", None)) and single
         chunk["choices"] = rawjson.raw(kept)
+        del choices, choice, kept, raw  # of a large chunk no more copies are kept than needed
         self._head = self._head or identity(chunk, self.upstream_id, self._order, CHUNK)
         chunk.update(self._head)
         screen.clean(chunk)

@@ -156,11 +156,10 @@ class ChatStream(FramedStream):
         if not step.out:
             return b""
         self.started = True
-        out = b"data: " + step.out
         if step.pattern and self._lessons:
             self._lessons -= 1
-            self._template = learn(part, out, step.pattern)
-        return out + BLANK
+            self._template = learn(part, b"data: " + step.out, step.pattern)
+        return b"".join((b"data: ", step.out, BLANK))
 
     def _skip(self, event: SSEEvent) -> None:
         self._garbled += 1
