@@ -93,20 +93,14 @@ class Attempts:
         self._clock = clock
         self._progress = progress
         self._chooser = chooser
+        self.first = chooser.first
+        """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit."""
         self.look = chooser.look
         self._rooms = rooms
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Input tokens that a dialect may put back into a request from memory, at most."""
         return max(self._adapter_of(dialect).recalled(fields) for dialect in REMEMBERING)
-
-    def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
-        """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit.
-
-        The choice has no route, or a last resort alone, where waiting may bring a place; a call that has ``waited``
-        does so no more. Raises NoChannel, or RateLimited or Unavailable if that is for the channels' own limits.
-        """
-        return self._chooser.first(call, entry, waited=waited)
 
     async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice) -> Whole | AnswerStream:
         """The whole answer, or the stream whose content the client already has and whose end it still waits for.
@@ -183,7 +177,8 @@ class Attempts:
 
     async def _answer(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         """The channel's answer; if it rejects parameters by name, the request is sent once more without them."""
-        order = await self._preparer.edit(call, order, route)
+        if (overrides := route.channel.overrides) is not None:
+            order = await self._preparer.edit(call, order, overrides)
         try:
             return await self._exchange(call, order, route)
         except AttemptFailed as failed:

@@ -18,6 +18,7 @@ import msgspec
 from gateway.core.allowance import affordable_output
 from gateway.core.call import Call
 from gateway.core.catalog import Route
+from gateway.domain.channel import Overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.inbound.json_body import unmask
@@ -60,11 +61,9 @@ class Preparer:
         self._lessons = lessons
         self._worker = worker
 
-    async def edit(self, call: Call, order: Order, route: Route) -> Order:
-        """The order as the channel's owner wants it."""
-        if (edits := route.channel.overrides) is None:
-            return order
-        return await self.run(call, partial(apply_overrides, order, edits))
+    async def edit(self, call: Call, order: Order, overrides: Overrides) -> Order:
+        """The order with the overrides of the channel's owner."""
+        return await self.run(call, partial(apply_overrides, order, overrides))
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """The result of work that takes the longer the larger the call's request is."""

@@ -85,7 +85,9 @@ async def read_body(request: web.BaseRequest, share: Share) -> bytes:
     if expected is not None and expected.strip().lower() != "100-continue":
         raise BadRequest("the only supported expectation is '100-continue'", code="expectation_failed")
     if request.content.is_eof():  # it came with the head, as most do
-        body = _whole(request.content.read_nowait())
+        body = request.content.read_nowait()
+        if len(body) > MAX_BODY:
+            raise _too_large()
         share.grow(len(body))
         return body
     if expected is not None:
@@ -119,12 +121,6 @@ async def _gather(request: web.BaseRequest, share: Share) -> bytes:
 def _deadline(began: float, size: int) -> float:
     """When the average rate falls below the least if nothing more comes, and in any case when the time is over."""
     return began + min(BODY_S, GRACE_S + size / LEAST_RATE)
-
-
-def _whole(body: bytes) -> bytes:
-    if len(body) > MAX_BODY:
-        raise _too_large()
-    return body
 
 
 async def _continue(request: web.BaseRequest) -> None:
