@@ -1,0 +1,80 @@
+"""A further inbound API is a class and a path: pipeline, attempts and records handle its calls like all others."""
+
+import json
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from gateway.domain.channel import Channel, Dialect
+from gateway.domain.errors import GatewayError
+from gateway.inbound.api import HttpRequest, InboundRequest
+from gateway.inbound.chat.api import ChatCompletions
+from gateway.upstream.adapter import Adapter, Order, Whole
+from gateway.upstream.openai.dialect import OpenAIDialect
+from gateway.v1 import app
+from tests.fakes.client import Answer, read_answer
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import speak
+
+PATH = "/v1/shout"
+
+
+class ShoutAdapter(OpenAIDialect):
+    """Writes whole answers in upper case."""
+
+    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+        answer = super().whole(body, order, channel)
+        text = json.loads(answer.body)["choices"][0]["message"]["content"]
+        return msgspec.structs.replace(answer, body=json.dumps({"shout": text.upper()}).encode())
+
+
+class Shout(ChatCompletions):
+    """Requests are ``{"say": text}``, answers ``{"shout": text}``, errors ``{"oh": code}``."""
+
+    name = "shout"
+    id_headers: tuple[str, ...] = ("x-request-id", "shout-id")
+
+    def parse(self, request: HttpRequest) -> InboundRequest:
+        text = json.loads(request.body)["say"]
+        model = request.headers.get("Shout-Model", "m")
+        body = json.dumps({"model": model, "messages": [{"role": "user", "content": text}]}).encode()
+        return super().parse(msgspec.structs.replace(request, body=body))
+
+    def adapter(self, dialect: Dialect, chat: Adapter) -> Adapter:
+        return ShoutAdapter()
+
+    def status(self, error: GatewayError) -> int:
+        return 418 if error.code == "model_not_found" else super().status(error)
+
+    def error_body(self, error: GatewayError, call: str) -> bytes:
+        return json.dumps({"oh": error.code}).encode()
+
+
+async def shout(gateway: Gateway, headers: Mapping[str, str | None]) -> Answer:
+    peer = await gateway.client.connect()
+    body = b'{"say":"hello"}'
+    kind = {"content-type": "application/json", "content-length": str(len(body))}
+    await peer.write(gateway.client.request("POST", PATH, body, {**kind, **headers}))
+    answer = await read_answer(peer)
+    peer.reset()
+    return answer
+
+
+async def test_a_call_of_another_api(gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(app.APIS, PATH, Shout())
+    provider.on("m", speak("well"))
+    answer = await shout(gateway, {})
+    assert (answer.status, answer.body) == (200, b'{"shout": "WELL"}')
+    assert provider.exchanges[-1].json["messages"] == [{"role": "user", "content": "hello"}]
+    assert answer.head.get("shout-id") == answer.head.get("x-request-id") == gateway.record.id
+    assert (gateway.record.status, gateway.record.cost > 0) == (200, True)
+
+
+async def test_an_error_of_another_api(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(app.APIS, PATH, Shout())
+    answer = await shout(gateway, {"shout-model": "none"})
+    assert (answer.status, answer.body) == (418, b'{"oh": "model_not_found"}')
+    assert (gateway.record.status, gateway.record.code) == (418, "model_not_found")
+    assert answer.head.get("shout-id") == gateway.record.id
