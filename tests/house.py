@@ -41,8 +41,9 @@ class Source:
     def text(self) -> str:
         return (ROOT / self.path).read_text(encoding="utf-8")
 
-    @cached_property
+    @property
     def tree(self) -> ast.Module:
+        """Parsed each time: the trees of all files together take hundreds of megabytes of a worker that goes on."""
         return ast.parse(self.text, str(self.path))
 
     @cached_property
