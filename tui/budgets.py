@@ -6,13 +6,11 @@ from datetime import datetime
 from gateway.domain.human_values import brief_count
 from gateway.domain.limits import Window, window_start
 from gateway.domain.units import DOLLAR, Millis
-from gateway.domain.views import BudgetView, GroupView, TokenView
+from gateway.domain.views import BudgetView
 from tui.alerts import ALERT_SHARE, used_share
 from tui.charts import gauge
-from tui.field_values import budgets, budgets_text, limits_reader, limits_text, token_budgets, token_budgets_text
 from tui.format import percent
 from tui.glyphs import Glyphs
-from tui.widgets.form import Field
 
 MIN_ELAPSED = 0.02
 """Share of a window that must have passed before a forecast is made."""
@@ -102,30 +100,3 @@ def _dollars(nanos: int) -> str:
     if nanos and tenths < 10:
         return f"{nanos / DOLLAR:.2f}"
     return f"{tenths // 10}" if tenths % 10 == 0 or tenths >= 1000 else f"{tenths // 10}.{tenths % 10}"
-
-
-def budget_fields(view: TokenView | GroupView | None) -> list[Field]:
-    """The fields, filled from what there is."""
-    return [
-        Field(
-            id="budgets",
-            label="Budget, dollars",
-            value=budgets_text(view.budgets) if view else "",
-            hint="none, or day=5 week=20 month=50 ever=100",
-            parse=budgets,
-        ),
-        Field(
-            id="token_budgets",
-            label="Budget, tokens",
-            value=token_budgets_text(view.budgets) if view else "",
-            hint="none, or day=1M",
-            parse=token_budgets,
-        ),
-        Field(
-            id="limits",
-            label="Limits",
-            value=limits_text(view.limits) if view else "",
-            hint="none, or rpm=60 tpm=200k rpd= tpd= concurrent=8",
-            parse=limits_reader(),
-        ),
-    ]

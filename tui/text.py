@@ -9,7 +9,7 @@ readable.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
@@ -112,3 +112,9 @@ class TextCard:
 
     def _wrapped(self, body: Content, width: int) -> Iterator[Content]:
         yield from body.wrap(max(10, width)) or [Content("")]
+
+
+def add_details(card: TextCard, details: Iterable[tuple[str, str]]) -> None:
+    """One row with all fields that have something to show."""
+    if shown := "; ".join(f"{label}: {safe(text)}" for label, text in details if text):
+        card.row("more", (shown, "dim"))

@@ -20,13 +20,12 @@ from gateway.domain.views import ChannelView, NewToken, Offer
 from tui import format as fmt
 from tui.board import Board
 from tui.cli_commands import cli_command
-from tui.field_values import required
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.connect import Connect
 from tui.widgets.dialogs import BACK, Busy, toast
-from tui.widgets.form import Field, Form, FormPlan, Values
+from tui.widgets.form import Field, Form, FormPlan, Values, required
 
 DEMO = "the built-in demo, without a key"
 ADDRESS = "another address"

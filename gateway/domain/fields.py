@@ -18,6 +18,7 @@ from gateway.domain.kinds import Choice, Field, Flag, Moment, Multiplier, Names,
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, RateLimits
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, Deadlines, Fallbacks, Headers, MockOptions, RequestOverrides
 from gateway.domain.settings import Durability
+from gateway.domain.urls import checked_base_url, proxy_of
 
 Table = Sequence[Field]
 
@@ -127,6 +128,12 @@ GROUP: Table = (
     _NOTE,
 )
 
+
+def _proxy(text: str) -> str:
+    proxy_of(text)
+    return text
+
+
 CHANNEL: Table = (
     _name("openai"),
     Field(
@@ -138,7 +145,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="base_url",
-        kind=Text(metavar="URL"),
+        kind=Text(metavar="URL", check=checked_base_url),
         label="Base URL",
         help="The root under which /chat/completions lies: https://host/v1",
         placeholder="https://api.openai.com/v1 (mock has none)",
@@ -203,7 +210,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="proxy",
-        kind=Secret(metavar="URL"),
+        kind=Secret(metavar="URL", check=_proxy),
         label="Proxy",
         help="HTTP proxy to go through: http://host:3128, env:NAME, - for stdin, or none.",
         placeholder="none, or http://host:3128, or env:NAME",
@@ -246,6 +253,7 @@ ACCOUNT: Table = (
         label="Status",
         help="A suspended account spends nothing.",
     ),
+    _BUDGETS,
     Field(
         name="stop_when_empty",
         kind=_STREAMS,
@@ -253,7 +261,6 @@ ACCOUNT: Table = (
         help="Whether running streams are stopped when the money is gone.",
         option="--stop-when-empty/--finish-when-empty",
     ),
-    _BUDGETS,
 )
 
 _YES = Flag("yes", "no")

@@ -85,6 +85,8 @@ class Kind(Generic[T]):
     """Text of one line; the base of all other kinds."""
 
     metavar: ClassVar[str] = "TEXT"
+    required: bool = False
+    """Whether an empty text is refused."""
 
     def options(self, field: Field) -> Sequence[Option]:
         """The options of ``add`` and ``edit`` that set the field."""
@@ -101,6 +103,10 @@ class Kind(Generic[T]):
     def texts(self, value: T) -> Sequence[str]:
         """The value as it is typed, a text for each input."""
         return [str(value)]
+
+    def parts(self, value: T) -> Sequence[Any]:
+        """The value in the parts that the inputs hold; ``join`` puts them together."""
+        return [value]
 
     def parse(self, number: int, text: str, now: Millis) -> Any:
         """What an input holds, by its number."""
@@ -131,24 +137,40 @@ class Kind(Generic[T]):
 class Text(Kind[str]):
     """One line of text."""
 
-    def __init__(self, *, required: bool = False, metavar: str = "TEXT", completes: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        required: bool = False,
+        metavar: str = "TEXT",
+        completes: str = "",
+        check: Callable[[str], str] | None = None,
+    ) -> None:
         self.metavar = metavar  # type: ignore[misc] # narrower than the class's own
-        self._required = required
+        self.required = required
+        self._check = check
+        """Gives a form's text in its usual spelling, or raises BadRequest; the server does so for options."""
         self._completes = completes
 
     def options(self, field: Field) -> Sequence[Option]:
         (option,) = super().options(field)
-        read = None if not self._required else option.read
+        read = None if not self.required else option.read
         return [msgspec.structs.replace(option, read=read, completes=self._completes)]
 
     def read(self, text: str, now: Millis) -> str:
-        if self._required and not text.strip():
-            raise BadRequest("this may not be empty")
+        if self.required and not text.strip():
+            raise BadRequest("required")
+        if self._check is not None and text.strip():
+            return self._check(text.strip())
         return text.strip()
 
 
 class Secret(Text):
-    """Text that may hold a password: masked in views, so an unchanged text means the value there is."""
+    """Text that may hold a password, or a reference to a variable. Views have it masked."""
+
+    def read(self, text: str, now: Millis) -> str:
+        if text.strip().lower() in NONE_WORDS:
+            return ""
+        return text.strip() if text.strip().startswith("env:") else super().read(text, now)
 
     def arguments(self, field: Field, before: str, after: str) -> Sequence[str]:
         """A secret is read from stdin by the command, and never printed."""
@@ -230,10 +252,8 @@ class Number(Kind[int]):
         sign, digits = (-1, text.strip()[1:]) if text.strip().startswith("-") else (1, text)
         value = sign * count_of(digits)
         if (self._least is not None and value < self._least) or (self._most is not None and value > self._most):
-            bound = f"at least {self._least}" if self._most is None else f"from {self._least} to {self._most}"
-            raise BadRequest(
-                f"{text!r} is not a number of {bound}" if self._most is None else f"{text!r} is not {bound}"
-            )
+            bounds = f"at least {self._least}" if self._most is None else f"from {self._least} to {self._most}"
+            raise BadRequest(f"{text!r} must be {bounds}")
         return value
 
     def show(self, value: int) -> str:

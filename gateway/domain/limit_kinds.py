@@ -70,7 +70,7 @@ def window_text(window: Window) -> str:
 
 def limits_text(limits: Limits) -> str:
     """``60 requests a minute, 4 calls at once``; empty if there are none."""
-    return ", ".join(f"{number} {_SHOWN[name]}" for name, number in _set_limits(limits).items())
+    return ", ".join(f"{exact_count(number)} {_SHOWN[name]}" for name, number in _set_limits(limits).items())
 
 
 class Budgets(Kind[tuple[Budget, ...]]):
@@ -114,6 +114,12 @@ class Budgets(Kind[tuple[Budget, ...]]):
         return [
             " ".join(f"{one.window.value}={_dollars(one.nanos)}" for one in value if one.nanos is not None),
             " ".join(f"{one.window.value}={exact_count(one.tokens)}" for one in value if one.tokens is not None),
+        ]
+
+    def parts(self, value: tuple[Budget, ...]) -> Sequence[Amounts]:
+        return [
+            {one.window: one.nanos for one in value if one.nanos is not None},
+            {one.window: one.tokens for one in value if one.tokens is not None},
         ]
 
     def parse(self, number: int, text: str, now: Millis) -> Amounts:
@@ -169,7 +175,7 @@ class RateLimits(Kind[Limits]):
                 raise BadRequest(f"unknown limit {word!r}; use {', '.join(self._names)}, as in rpm=60")
             values[name] = None if number in NONE_WORDS else count_of(number)
             if values[name] == 0 and name not in ("queue", "queue_s"):
-                raise BadRequest(f"{name}=0 would let nothing pass; leave it out for no limit")
+                raise BadRequest(f"{name}=0 would block every call; leave it out for no limit")
         return Limits(**values)
 
     def arguments(self, field: Field, before: Limits, after: Limits) -> Sequence[str]:

@@ -74,7 +74,7 @@ class Deadlines(Kind[Timeouts]):
     def read(self, text: str, now: Millis) -> Timeouts:
         words = [word.partition("=") for word in text.split()]
         if wrong := next(("".join(word) for word in words if not (word[0] and word[2])), None):
-            raise BadRequest(f"{wrong!r} is not written as name=value")
+            raise BadRequest(f"{wrong!r} is not name=value")
         return self._with(Timeouts(), {name: _seconds(name, seconds) for name, _, seconds in words})
 
     def arguments(self, field: Field, before: Timeouts, after: Timeouts) -> Sequence[str]:
@@ -140,7 +140,7 @@ class Headers(Kind[dict[str, str]]):
         for word in _shell_words(text):
             name, equals, value = word.partition("=")
             if not (equals and name and value):
-                raise BadRequest(f"{word!r} is not written as Name=value, for example {HEADERS_EXAMPLE}")
+                raise BadRequest(f"{word!r} is not Name=value, for example {HEADERS_EXAMPLE}")
             if name.lower() in seen:
                 raise BadRequest(f"{name} is given twice; header names ignore case")
             seen.add(name.lower())
@@ -184,7 +184,7 @@ class MockOptions(Kind[dict[str, Any]]):
             left, _, right = split_pair(word)
             name, value = unquote(left), unquote(right)
             if not (name and value):
-                raise BadRequest(f"{word!r} is not written as name=value")
+                raise BadRequest(f"{word!r} is not name=value")
             values[name] = json_or_text(value)
         return values
 
@@ -246,7 +246,7 @@ def _fallback(word: str) -> Fallback:
     left, equals, others = split_pair(word)
     model, to = unquote(left), tuple(names_of(others))
     if not (model and equals and to):
-        raise BadRequest(f"{word!r} is not a fallback; write MODEL=OTHER,ANOTHER, as in gpt-*=claude-sonnet-4-5")
+        raise BadRequest(f"{word!r} is not MODEL=OTHER,ANOTHER, as in gpt-*=claude-sonnet-4-5")
     return Fallback(model=model, to=to)
 
 
@@ -326,6 +326,14 @@ class RequestOverrides(Kind[Overrides | None]):
             *(REMOVE + shlex.quote(name) for name in found.remove),
         ]
         return [" ".join(parameters), found.system.replace("\n", BREAK), PROMPT_PLACES[found.replace_system]]
+
+    def parts(self, value: Overrides | None) -> Sequence[Any]:
+        found = value or Overrides()
+        return [
+            msgspec.structs.replace(found, system="", replace_system=False),
+            found.system,
+            found.replace_system,
+        ]
 
     def parse(self, number: int, text: str, now: Millis) -> Any:
         if number == 0:

@@ -100,3 +100,6 @@ EACH: dict[str, tuple[Table, tuple[object, object]]] = {
     "settings": (SETTINGS, SETTINGS_PAIR),
 }
 """By noun: the table, an entity as created, and one with other values everywhere."""
+
+ODD = ["m bad", "a,b", "it's", 'say "hi" now', '"', "'", '""', "x=y", "a\N{NO-BREAK SPACE}b", "'a' \"b\"", "=", "plain"]
+"""Names that are allowed and that hold what separates others, also used by the tests of forms."""

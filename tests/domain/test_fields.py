@@ -73,7 +73,7 @@ WRONG = {
     "budgets": ("fortnight=5", "unknown budget window 'fortnight'; use day, week, month or ever"),
     "limits": ("rpx=5", "unknown limit 'rpx=5'"),
     "expires": ("soon", "neither a span"),
-    "name": (" ", "may not be empty"),
+    "name": (" ", "required"),
 }
 
 

@@ -159,7 +159,7 @@ async def test_channels(tmp_path: Path) -> None:
         await seat.press("enter")
         await seat.told("Channel up saved")
         await seat.press("enter")
-        await until(seat.app, seat.pilot, "header x-team")
+        await until(seat.app, seat.pilot, "headers: x-team")
 
         await seat.press("e")
         await seat.field("priority", "many")

@@ -15,11 +15,12 @@ from textual.app import App
 from gateway import __version__
 from gateway.client.control import ControlClient
 from gateway.config import Config
-from gateway.domain.account import Grant
+from gateway.domain.account import AccountStatus, Grant
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record, Running
-from gateway.domain.channel import Check, Served, Timeouts
+from gateway.domain.channel import Check, Dialect, Served, Timeouts
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
+from gateway.domain.group import Policy
 from gateway.domain.limits import Limits, Window
 from gateway.domain.price import Price, cost, rates
 from gateway.domain.query import parse
@@ -186,6 +187,16 @@ def budget(spent: float, limit: float | None, window: Window = Window.MONTH) -> 
     )
 
 
+_ENUMS: dict[str, type] = {"dialect": Dialect, "policy": Policy, "status": AccountStatus}
+_TUPLES = frozenset({"models", "groups", "patterns", "budgets", "fallbacks", "keys"})
+
+
+def _exact(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields in the types that a server's answer has."""
+    exact = fields | {name: tuple(fields[name]) for name in _TUPLES & fields.keys()}
+    return exact | {name: kind(fields[name]) for name, kind in _ENUMS.items() if name in fields}
+
+
 def account(**changes: Any) -> AccountView:
     fields: dict[str, Any] = {
         "status": "active",
@@ -197,7 +208,7 @@ def account(**changes: Any) -> AccountView:
         "stop_when_empty": False,
         "budgets": [budget(16.4, 40)],
     }
-    return AccountView(**(fields | changes))
+    return AccountView(**_exact(fields | changes))
 
 
 def token(name: str, **changes: Any) -> TokenView:
@@ -221,7 +232,7 @@ def token(name: str, **changes: Any) -> TokenView:
         "stop_when_empty": False,
         "note": "",
     }
-    return TokenView(**(fields | changes))
+    return TokenView(**_exact(fields | changes))
 
 
 def group(name: str, **changes: Any) -> GroupView:
@@ -239,7 +250,7 @@ def group(name: str, **changes: Any) -> GroupView:
         "created_ms": Millis(NOW - 60 * 86_400_000),
         "note": "",
     }
-    return GroupView(**(fields | changes))
+    return GroupView(**_exact(fields | changes))
 
 
 def channel(name: str, **changes: Any) -> ChannelView:
@@ -275,7 +286,7 @@ def channel(name: str, **changes: Any) -> ChannelView:
         "last_check": Check(time=Millis(NOW - 600_000), ok=True, ms=Millis(610), text="14 models"),
         "note": "",
     }
-    return ChannelView(**(fields | changes))
+    return ChannelView(**_exact(fields | changes))
 
 
 def model(known: str, **changes: Any) -> ModelView:

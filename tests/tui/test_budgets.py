@@ -1,10 +1,10 @@
 import msgspec
 import pytest
 
-from gateway.domain.limits import Limits, Window
+from gateway.domain.limits import Window
 from gateway.domain.units import Millis
-from tests.tui.stage import DOLLAR, NOW, budget, token
-from tui.budgets import amounts, balance_forecast, budget_fields, budget_line, budget_tone, forecast, tightest
+from tests.tui.stage import DOLLAR, NOW, budget
+from tui.budgets import amounts, balance_forecast, budget_line, budget_tone, forecast, tightest
 from tui.glyphs import ASCII
 
 DAY = 86_400_000
@@ -54,20 +54,3 @@ def test_a_purse_lasts_by_what_was_spent_lately() -> None:
     assert balance_forecast(10 * DOLLAR, DOLLAR // 100, 7 * DAY, NOW) == "lasts over a year at this pace"
     assert balance_forecast(10 * DOLLAR, 0, 7 * DAY, NOW) == ""
     assert balance_forecast(0, DOLLAR, 7 * DAY, NOW) == "empty"
-
-
-def test_what_there_is_stands_in_the_fields_and_reads_back() -> None:
-    made = {
-        field.id: field
-        for field in budget_fields(token("a", budgets=[budget(0, 5, Window.DAY)], limits=Limits(rpm=60)))
-    }
-    assert {name: field.value for name, field in made.items()} == {
-        "budgets": "day=5",
-        "token_budgets": "",
-        "limits": "rpm=60",
-    }
-    assert made["budgets"].parse("day=5") == {Window.DAY: 5 * 10**9}
-
-
-def test_without_anything_they_are_empty() -> None:
-    assert [field.value for field in budget_fields(None)] == ["", "", ""]

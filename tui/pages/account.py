@@ -1,24 +1,24 @@
 """Account page: the balance and how long it lasts, budgets, and grants; add money, suspend and resume, edit budgets."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.content import Content
 
-from gateway.domain.account import Grant
+from gateway.domain.account import AccountFields, Grant
 from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.fields import ACCOUNT
 from gateway.domain.money import dollars, nanos_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView
-from tui import cli_commands
 from tui import format as fmt
 from tui.actions import bindings
 from tui.alerts import LOW_BALANCE, used_share
 from tui.budgets import balance_forecast, budget_line, budget_tone, forecast
 from tui.charts import spark
 from tui.cli_commands import cli_command
-from tui.field_values import budget_bodies, budgets, budgets_text, token_budgets, token_budgets_text
+from tui.entity_form import EntityForm
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
@@ -29,8 +29,6 @@ from tui.widgets.text_block import TextBlock
 
 USUAL = "10"
 """Default top-up in dollars."""
-
-WHEN_EMPTY = ("let them finish", "stop running streams")
 
 
 async def grant(page: AnyPage) -> None:
@@ -77,49 +75,16 @@ async def edit(page: AnyPage) -> None:
     session, account = page.session, page.session.board.account
     if account is None:
         return
-    stops = WHEN_EMPTY[account.stop_when_empty]
+    table = [field for field in ACCOUNT if field.name != "status"]
+    form = EntityForm("account", table, AccountFields(), session.now, edited=account)
     plan = FormPlan(
         title="Account",
-        fields=[
-            Field(
-                id="budgets",
-                label="Budget, dollars",
-                value=budgets_text(account.budgets),
-                hint="none, or day=5 week=20 month=50",
-                parse=budgets,
-            ),
-            Field(
-                id="token_budgets",
-                label="Budget, tokens",
-                value=token_budgets_text(account.budgets),
-                hint="none, or day=1M",
-                parse=token_budgets,
-            ),
-            Field(id="stop_when_empty", label="When used up", value=stops, options=WHEN_EMPTY, parse=_stops),
-        ],
-        save=lambda values: session.client.set_account(body(values)),
-        command=lambda values: account_command(account, values),
+        fields=form.inputs(),
+        save=lambda values: session.client.set_account(form.body(values)),
+        command=form.command,
     )
     if await page.ask(Form(plan)) is not None:
         toast(page, "Account saved. Press u to undo.")
-
-
-def body(values: Values) -> dict[str, Any]:
-    """The request body."""
-    found = budget_bodies(values["budgets"], values["token_budgets"])
-    return {"budgets": found, "stop_when_empty": values["stop_when_empty"]}
-
-
-def account_command(account: AccountView, values: Mapping[str, str]) -> str:
-    """The equivalent command."""
-    text = "account set" + cli_commands.budget_options(values, account.budgets)
-    if _stops(values["stop_when_empty"]) != account.stop_when_empty:
-        text += " --stop-when-empty" if _stops(values["stop_when_empty"]) else " --finish-when-empty"
-    return text
-
-
-def _stops(text: str) -> bool:
-    return text == WHEN_EMPTY[1]
 
 
 def _amount(text: str) -> int:

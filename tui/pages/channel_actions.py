@@ -16,7 +16,7 @@ from tui import format as fmt
 from tui.cli_commands import cli_command
 from tui.pages import channel_fields
 from tui.pages.base import AnyPage, Verb
-from tui.pages.channel_form import add_command, body, edit_command, fields, warning
+from tui.pages.channel_form import ChannelForm, warning
 from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
 from tui.text import safe
@@ -54,11 +54,12 @@ async def edit(page: AnyPage) -> None:
     if channel is None:
         return
     presets = await _presets(page)
+    form = ChannelForm(session, channel, presets)
     plan = FormPlan(
         title=f"Channel {channel.name}",
-        fields=fields(session, channel, presets),
-        save=lambda values: session.client.edit_channel(channel.id, body(values, channel)),
-        command=lambda values: edit_command(channel, values),
+        fields=form.fields(),
+        save=lambda values: session.client.edit_channel(channel.id, form.body(values)),
+        command=form.command,
         live=lambda values: warning(values, presets),
     )
     if await page.ask(Form(plan)) is not None:
@@ -235,11 +236,12 @@ async def _presets(page: AnyPage) -> list[PresetView]:
 
 async def _create(page: AnyPage, like: ChannelView | None) -> None:
     session, presets = page.session, await _presets(page)
+    form = ChannelForm(session, like, presets, copy=True)
     plan = FormPlan(
         title="New channel" if like is None else f"New channel like {like.name}",
-        fields=fields(session, like, presets, copy=True),
-        save=lambda values: session.client.add_channel(body(values)),
-        command=add_command,
+        fields=form.fields(),
+        save=lambda values: session.client.add_channel(form.body(values)),
+        command=form.command,
         live=lambda values: warning(values, presets),
         verb="Create",
         waits=ASKING,

@@ -4,24 +4,20 @@ Models are typed as names and patterns, or chosen from a list. Header values are
 they are never shown.
 """
 
-import json
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Overrides, Served
+from gateway.domain.channel import Served
 from gateway.domain.errors import BadRequest
+from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
 from gateway.domain.patterns import NOT, is_pattern
+from gateway.domain.quoting import comma_list, pair_name, quote_name, split_names, split_pair, unquote
 from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.domain.views import ChannelView
-from tui import cli_commands, field_values
 from tui import format as fmt
-from tui.cli_commands import comma_list, pair_name
-from tui.field_values import KEEP, quote_name, split_names, split_pair, unquote
 from tui.text import safe
-from tui.widgets.form import Field, Values
 
 ORDER = ("new", "gone", "kept_out", "offered")
 """States in the order of interest."""
@@ -74,18 +70,18 @@ def offering_text(found: Offering) -> str:
     return ", ".join([*named, *(quote_name(pattern, "=") for pattern in found.patterns)])
 
 
-def models_command(found: Offering, known: Sequence[Served] = ()) -> tuple[str, str]:
-    """What ``--models`` takes, and the options beside it. Raises BadRequest if options cannot express it.
+def models_options(found: Offering, known: Sequence[Served] = ()) -> list[str]:
+    """The options that offer the same. Raises BadRequest if none can.
 
-    The command keeps a model's upstream name, so dropping it in the form needs an explicit mapping.
+    The command keeps the upstream name of a model that stays; where the form drops it, ``--map`` does so, too.
     """
     if odd := next((model.name for model in found.models if is_pattern(model.name)), None):
         raise BadRequest(f"'{odd}' is a model name, but the command line would read it as a pattern")
     renamed = {model.name for model in known if model.upstream}
     mapped = [model for model in found.models if model.upstream or model.name in renamed]
-    maps = [f"{pair_name(model.name)}={model.upstream_name}" for model in mapped]
     names = comma_list([*(model.name for model in found.models), *found.patterns])
-    return names or "*", "".join(f" --map {shlex.quote(pair)}" for pair in maps)
+    maps = [part for model in mapped for part in ("--map", f"{pair_name(model.name)}={model.upstream_name}")]
+    return ["--models", names or "*", *maps]
 
 
 def listing_options(listing: ListingView) -> list[tuple[str, str]]:
@@ -126,155 +122,14 @@ def _listed_text(one: ListedModel) -> str:
     return f"{STATE_NAMES.get(one.state, one.state):<12}{safe(one.name)}{public}{context}{price}"
 
 
-REFERENCE = "env:"
-EXAMPLE = "X-Team=blue X-Title='my app' X-Pass=env:NAME"
+def has_secrets(headers: Mapping[str, str]) -> bool:
+    """Whether some values are not references to variables: these are masked."""
+    return not all(value.startswith(REFERENCE) for value in headers.values())
 
 
-def headers_field(headers: Mapping[str, str], *, copy: bool = False) -> Field:
-    """The field. It is filled if all values are references; else it is empty, and empty keeps them.
-
-    A copy cannot have what is never shown.
-    """
-    known = all(value.startswith(REFERENCE) for value in headers.values())
+def headers_hint(headers: Mapping[str, str], *, copy: bool) -> str:
+    """What an empty input means: secret values stay, but a copy cannot have them."""
+    if not has_secrets(headers):
+        return f"none, or {HEADERS_EXAMPLE}"
     names = ", ".join(safe(name, 40) for name in headers)
-    hint = f"none, or {EXAMPLE}"
-    if not known:
-        hint = (
-            f"{names}: secret, not copied; retype all, or none"
-            if copy
-            else f"{names} kept; retype all to change, or none"
-        )
-    empty: dict[str, str] | str = {} if known or copy else KEEP
-    return Field(
-        id="headers",
-        label="Headers",
-        value=" ".join(shlex.quote(f"{name}={value}") for name, value in headers.items()) if known else "",
-        hint=hint,
-        parse=lambda text: read_headers(text) if text.strip() else empty,
-    )
-
-
-def read_headers(text: str) -> dict[str, str]:
-    """``NAME=VALUE`` separated by spaces, quoted if a value contains spaces. Raises BadRequest."""
-    if text.strip().lower() == "none":
-        return {}
-    try:
-        split_names = shlex.split(text)
-    except ValueError as error:
-        raise BadRequest("the closing quotation mark is missing") from error
-    found: dict[str, str] = {}
-    given: set[str] = set()
-    for word in split_names:
-        name, equals, value = word.partition("=")
-        if not (equals and name and value):
-            raise BadRequest(f"{word!r} is not Name=value, for example {EXAMPLE}")
-        if name.lower() in given:
-            raise BadRequest(f"{name} is given twice; header names ignore case")
-        given.add(name.lower())
-        found[name] = value
-    return found
-
-
-def headers_command(text: str, before: str) -> str:
-    """The equivalent options; values that may be secret are left out."""
-    if cli_commands.if_changed(text, before) is None:
-        return ""
-    try:
-        headers = read_headers(text)
-    except BadRequest:
-        return ""
-    shown = ((name, value if value.startswith(REFERENCE) else "VALUE") for name, value in headers.items())
-    return "".join(f" --header {shlex.quote(f'{name}={value}')}" for name, value in shown) or " --no-headers"
-
-
-def mock_field(knobs: Mapping[str, Any]) -> Field:
-    """The field, filled with those there are."""
-    value = " ".join(
-        f"{field_values.quote_name(name, '=')}={field_values.quote_name(_text(value))}" for name, value in knobs.items()
-    )
-    return Field(id="options", label="Mock options", value=value, hint="latency=200", parse=read_mock_options)
-
-
-def read_mock_options(text: str) -> dict[str, Any]:
-    """Values by name: JSON where a value is some, else the text itself. Raises BadRequest."""
-    found = {}
-    for word in field_values.split_words(text):
-        before, _, behind = field_values.split_pair(word)
-        name, value = field_values.unquote(before), field_values.unquote(behind)
-        if not (name and value):
-            raise BadRequest(f"{word!r} is not name=value")
-        found[name] = _value(value)
-    return found
-
-
-def mock_command(text: str, before: str) -> str:
-    """The options that set what is new or other than before, and take away what is gone. Raises BadRequest."""
-    new, old = read_mock_options(text), read_mock_options(before)
-    asked = {name: _text(value) for name, value in new.items() if name not in old or old[name] != value}
-    asked |= {name: "none" for name in old if name not in new}
-    return "".join(f" --option {shlex.quote(f'{name}={value}')}" for name, value in asked.items())
-
-
-def _value(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
-
-
-def _text(value: Any) -> str:
-    """Text as it is, unless it would be read as something else."""
-    return value if isinstance(value, str) and _value(value) == value else json.dumps(value, ensure_ascii=False)
-
-
-PROMPT_PLACES = ("before the client's", "instead of the client's")
-
-
-def override_fields(found: Overrides | None) -> list[Field]:
-    """Parameters, the system prompt, and where it goes."""
-    prompt = field_values.prompt_text(found)
-    return [
-        Field(
-            id="parameters",
-            label="Parameters",
-            value=field_values.parameters_text(found),
-            hint="none, or temperature=0.2 ?seed=1 -logprobs",
-            parse=field_values.read_parameters,
-        ),
-        Field(
-            id="system",
-            label="System prompt",
-            value=prompt,
-            hint="none",
-            parse=lambda text: found.system if found and text == prompt else field_values.read_prompt(text),
-        ),
-        Field(
-            id="replace_system",
-            label="Prompt goes",
-            value=PROMPT_PLACES[bool(found and found.replace_system)],
-            options=PROMPT_PLACES,
-            parse=lambda text: text == PROMPT_PLACES[1],
-        ),
-    ]
-
-
-def overrides_of(values: Values) -> Overrides:
-    """Of the three fields about them. Raises BadRequest."""
-    found = values["parameters"]
-    replaces = values["replace_system"] and bool(values["system"])
-    return Overrides(
-        set=found.set,
-        default=found.default,
-        remove=found.remove,
-        system=values["system"],
-        replace_system=replaces,
-    )
-
-
-def overrides_command(values: Mapping[str, str], there: Overrides | None) -> str:
-    """The options that say the same; nothing while what is typed makes no sense."""
-    try:
-        read = {field.id: field.parse(values[field.id]) for field in override_fields(there)}
-    except BadRequest:
-        return ""
-    return field_values.parameters_command(overrides_of(read), there)
+    return f"{names}: secret, not copied; enter all, or none" if copy else f"{names} kept; or enter all again, or none"

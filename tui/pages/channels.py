@@ -6,16 +6,14 @@ from typing import ClassVar
 import msgspec
 from textual.content import Content
 
-from gateway.domain.channel import Overrides
-from gateway.domain.human_values import brief_multiplier, brief_span
+from gateway.domain.channel import ChannelFields
+from gateway.domain.fields import CHANNEL, details
 from gateway.domain.money import dollars
-from gateway.domain.units import MILLION
 from gateway.domain.views import ChannelView, SumRow
 from tui import format as fmt
 from tui.actions import bindings
 from tui.charts import spark
 from tui.cli_commands import cli_command
-from tui.field_values import limits_words
 from tui.glyphs import Glyphs
 from tui.incidents import incident_line
 from tui.listing import Column, RowCache
@@ -23,11 +21,14 @@ from tui.pages import channel_actions, list_page
 from tui.pages.base import Verb
 from tui.pages.list_page import TrendListing, TrendPage
 from tui.session import ConsoleSession
-from tui.text import TextCard, content, cut, lines, safe
+from tui.text import TextCard, add_details, content, cut, lines, safe
 
 SPARK = 12
 SHOWN = 10
 """Model names in the pane."""
+
+DRAWN = ("name", "base_url", "groups", "priority", "weight")
+"""Fields that the pane draws in a way of their own."""
 
 BAD_SHARE = 0.05
 """Share of failed calls that is worth a colour."""
@@ -220,29 +221,10 @@ def _models(channel: ChannelView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
 
 
 def _other_rows(card: TextCard, channel: ChannelView) -> None:
-    if limits := limits_words(channel.limits):
-        card.row("limits", limits)
-    options = [f"preset {safe(channel.preset)}"] if channel.preset else []
-    options += [f"{safe(name)}={safe(str(value))}" for name, value in channel.options.items()]
-    options += [f"header {safe(name)}" for name in channel.headers]
-    options += [f"proxy {safe(channel.proxy)}"] if channel.proxy else []
-    options += [f"cost factor {brief_multiplier(channel.cost_factor)}"] if channel.cost_factor != MILLION else []
-    options += _overrides(channel.overrides) if channel.overrides else []
-    options += ["rejected parameters are not dropped"] if channel.strict else []
-    options += [] if channel.finish_abandoned else ["abandoned calls are cancelled"]
-    times = channel.timeouts
-    options.append(f"head {brief_span(round(times.head * 1000))}, idle {brief_span(round(times.idle * 1000))}")
-    card.row("options", (", ".join(options), "dim"))
-    if channel.note:
-        card.row("note", safe(channel.note))
-
-
-def _overrides(found: Overrides) -> Iterator[str]:
-    yield from (f"set {safe(name)}={safe(str(value), 40)}" for name, value in found.set.items())
-    yield from (f"default {safe(name)}={safe(str(value), 40)}" for name, value in found.default.items())
-    yield from (f"remove {safe(name)}" for name in found.remove)
-    if found.system:
-        yield f"system prompt {'replaced' if found.replace_system else 'prepended'}: {safe(found.system, 60)}"
+    """What is not as by default."""
+    usual = ChannelFields(name="")
+    changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(usual, field.name)]
+    add_details(card, details(changed, channel, *DRAWN))
 
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:

@@ -9,8 +9,10 @@ from typing import ClassVar
 import msgspec
 from textual.content import Content
 
+from gateway.domain.fields import GROUP, details
 from gateway.domain.group import Policy
 from gateway.domain.human_values import brief_multiplier
+from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import dollars
 from gateway.domain.views import GroupView
 from tui import format as fmt
@@ -18,21 +20,23 @@ from tui.actions import bindings
 from tui.alerts import used_share
 from tui.budgets import budget_line, budget_tone, forecast, tightest
 from tui.cli_commands import cli_command
-from tui.field_values import limits_words
 from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing, RowCache
 from tui.pages import list_page
 from tui.pages.base import AnyPage, Verb
-from tui.pages.group_form import body, fields, group_command, policy_words, visible_models
+from tui.pages.group_form import group_form, visible_models
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
-from tui.text import TextCard, content, lines, safe
+from tui.text import TextCard, add_details, content, lines, safe
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Field, Form, FormPlan
 
 GAUGE = 8
 SHOWN = 12
 """Names in the pane."""
+
+DRAWN = ("name", "multiplier", "models", "fallbacks", "budgets", "limits")
+"""Fields that the pane draws in a way of their own."""
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -83,8 +87,6 @@ class GroupListing(PageListing[GroupRow]):
         card.row("route", *_route(row, session.glyphs))
         shown = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
         card.row("models", f"{shown}{_first_names(group.sees, session.glyphs) or 'none: its tokens see no models'}")
-        stays = "; conversations stay on one channel to reuse its prompt cache" if group.sticky else ""
-        card.row("order", f"{policy_words(group.policy)}{stays}")
         for one in group.fallbacks:
             others = f" {session.glyphs.right} ".join(map(safe, one.to))
             card.row(
@@ -96,10 +98,9 @@ class GroupListing(PageListing[GroupRow]):
             card.row(
                 budget.window.value, (budget_line(budget, GAUGE, session.glyphs), budget_tone(used_share(budget))), text
             )
-        card.row("limits", limits_words(group.limits) or ("none of its own", "dim"))
+        card.row("limits", limits_text(group.limits) or ("none of its own", "dim"))
         card.row("total", f"{fmt.counted(group.calls, 'call')}, {dollars(group.spent_nanos)}")
-        if group.note:
-            card.row("note", safe(group.note))
+        add_details(card, details(GROUP, group, *DRAWN))
         return card.content()
 
     def empty(self) -> Content:
@@ -211,11 +212,12 @@ async def edit(page: AnyPage) -> None:
     group, session = selected_group(page), page.session
     if group is None:
         return
+    form = group_form(session, group)
     plan = FormPlan(
         title=f"Group {group.name}",
-        fields=fields(group),
-        save=lambda values: session.client.edit_group(group.name, body(values)),
-        command=lambda values: group_command(group, values),
+        fields=form.inputs(),
+        save=lambda values: session.client.edit_group(group.name, form.body(values)),
+        command=form.command,
         live=lambda values: visible_models(session, group, values),
     )
     if await page.ask(Form(plan)) is not None:
@@ -257,11 +259,12 @@ async def _remove(session: ConsoleSession, group: GroupView, move: str) -> bool:
 
 async def _create(page: AnyPage, like: GroupView | None) -> None:
     session = page.session
+    form = group_form(session, like, copy=True)
     plan = FormPlan(
         title="New group" if like is None else f"New group like {like.name}",
-        fields=fields(like, copy=True),
-        save=lambda values: session.client.add_group(body(values)),
-        command=lambda values: group_command(None, values),
+        fields=form.inputs(),
+        save=lambda values: session.client.add_group(form.body(values)),
+        command=form.command,
         live=lambda values: visible_models(session, None, values),
         verb="Create",
     )

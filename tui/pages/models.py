@@ -15,7 +15,6 @@ from gateway.domain.views import ModelView, PriceView
 from tui import format as fmt
 from tui.actions import bindings
 from tui.cli_commands import cli_command
-from tui.field_values import optional
 from tui.pages import list_page
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendPage
@@ -24,7 +23,7 @@ from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import Busy, toast
-from tui.widgets.form import Field, Form, FormPlan, Values
+from tui.widgets.form import Field, Form, FormPlan, Values, optional
 from tui.widgets.why import WhyScreen
 
 CHANGE_NAMES = {"new": "new", "up": "dearer", "down": "cheaper"}

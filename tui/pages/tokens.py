@@ -6,6 +6,8 @@ from typing import ClassVar
 import msgspec
 from textual.content import Content
 
+from gateway.domain.fields import TOKEN, details
+from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import dollars
 from gateway.domain.units import Nanos
 from gateway.domain.views import NewToken, TokenView
@@ -15,15 +17,14 @@ from tui.alerts import used_share
 from tui.budgets import budget_line, budget_tone, forecast, tightest
 from tui.charts import spark
 from tui.cli_commands import cli_command
-from tui.field_values import limits_words
 from tui.glyphs import Glyphs
 from tui.listing import Column, RowCache
 from tui.pages import list_page
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendListing, TrendPage, select_row
-from tui.pages.token_form import add_command, body, edit_command, fields, visible_models
+from tui.pages.token_form import token_form, token_inputs, visible_models
 from tui.session import ConsoleSession
-from tui.text import TextCard, content, lines, safe
+from tui.text import TextCard, add_details, content, lines, safe
 from tui.widgets.connect import Connect
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormPlan
@@ -32,6 +33,9 @@ from tui.widgets.why import WhyScreen
 GAUGE = 8
 SHOWN = 12
 """Model names in the pane."""
+
+DRAWN = ("name", "group", "models", "budgets", "limits")
+"""Fields that the pane draws in a way of their own."""
 
 
 class TokenRow(msgspec.Struct, frozen=True):
@@ -94,15 +98,9 @@ class TokenListing(TrendListing[TokenRow]):
         if not token.budgets:
             card.row("budget", ("none of its own", "dim"))
         self._history(card, row, width)
-        card.row("limits", limits_words(token.limits) or ("none of its own", "dim"))
+        card.row("limits", limits_text(token.limits) or ("none of its own", "dim"))
         card.row("models", *_models(token, session.glyphs))
-        stops = "stops" if token.stop_when_empty else "may finish"
-        card.row(
-            "more",
-            (f"created {since}; expires {row.expires}; when its budget is used up, a running stream {stops}", "dim"),
-        )
-        if token.note:
-            card.row("note", safe(token.note))
+        add_details(card, [("created", since), *details(TOKEN, token, *DRAWN)])
         return card.content()
 
     def empty(self) -> Content:
@@ -242,11 +240,12 @@ async def edit(page: AnyPage) -> None:
     token, session = selected_token(page), page.session
     if token is None:
         return
+    form = token_form(session, token)
     plan = FormPlan(
         title=f"Token {token.name}",
-        fields=fields(session, token),
-        save=lambda values: session.client.edit_token(token.id, body(values)),
-        command=lambda values: edit_command(token, values),
+        fields=token_inputs(session, form),
+        save=lambda values: session.client.edit_token(token.id, form.body(values)),
+        command=form.command,
         live=lambda values: visible_models(session, values),
     )
     if await page.ask(Form(plan)) is not None:
@@ -292,11 +291,12 @@ async def connect(page: AnyPage) -> None:
 
 async def _create(page: AnyPage, like: TokenView | None) -> None:
     session = page.session
+    form = token_form(session, like, copy=True)
     plan = FormPlan(
         title="New token" if like is None else f"New token like {like.name}",
-        fields=fields(session, like, copy=True),
-        save=lambda values: session.client.add_token(body(values, like)),
-        command=add_command,
+        fields=token_inputs(session, form),
+        save=lambda values: session.client.add_token(form.body(values)),
+        command=form.command,
         live=lambda values: visible_models(session, values),
         verb="Create",
     )

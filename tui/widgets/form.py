@@ -5,7 +5,7 @@ command that does the same stands at the bottom and changes with what is typed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from textual import on
@@ -18,11 +18,13 @@ from textual.suggester import SuggestFromList
 from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
-from tui.field_values import text_line
+from gateway.domain.kinds import NONE_WORDS
 from tui.terminal import copy
 from tui.text import content, safe, safe_lines
 from tui.widgets.choices import Picker
 from tui.widgets.dialogs import BACK, toast
+
+T = TypeVar("T")
 
 Values = Mapping[str, Any]
 """The parsed values, by field id."""
@@ -30,6 +32,23 @@ Values = Mapping[str, Any]
 
 VALUE_LIMIT = 200_000
 """Most characters in a field: the names of thousands of models."""
+
+
+def text_line(text: str) -> str:
+    """Any text."""
+    return text.strip()
+
+
+def required(text: str) -> str:
+    """Text that is not empty. Raises BadRequest."""
+    if not text.strip():
+        raise BadRequest("required")
+    return text.strip()
+
+
+def optional(read: Callable[[str], T]) -> Callable[[str], T | None]:
+    """The same, where an empty text, ``none`` and ``never`` mean no value."""
+    return lambda text: None if text.strip().lower() in NONE_WORDS else read(text)
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,12 @@
 from typing import Any
 
+import pytest
+
+from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
+from tests.domain.field_samples import ODD
 from tests.tui.stage import NOW, FakeClient, console, token
-from tests.tui.test_field_values import ODD
-from tui.pages.token_form import KEEP, add_command, body, edit_command, fields, visible_models
+from tui.pages.token_form import token_form, token_inputs, visible_models
 from tui.session import ConsoleSession
 
 
@@ -13,38 +16,44 @@ def session() -> ConsoleSession:
     return made
 
 
-def texts(view: Any = None, **changes: str) -> dict[str, str]:
-    return {field.id: field.value for field in fields(session(), view)} | changes
-
-
-def values(view: Any = None, **changes: str) -> dict[str, Any]:
-    typed = texts(view, **changes)
-    return {field.id: field.parse(typed[field.id]) for field in fields(session(), view)}
+def form(view: Any = None, copy: Any = False, **typed: str) -> tuple[dict[str, Any], str]:
+    """The body and the command of a form, with some inputs typed."""
+    at = session()
+    made = token_form(at, view, copy=copy)
+    inputs = token_inputs(at, made)
+    texts = {field.id: field.value for field in inputs} | typed
+    return made.body({field.id: field.parse(texts[field.id]) for field in inputs}), made.command(texts)
 
 
 def test_a_form_that_is_left_as_it_is_changes_nothing() -> None:
-    laptop = token("laptop", expires=Millis(NOW + 86_400_001), models=["gpt-*"], note="mine")
-    assert edit_command(laptop, texts(laptop)) == "token edit laptop"
-    assert "expires" not in body(values(laptop))
-    assert values(laptop)["expires"] == KEEP
+    laptop = token("laptop", expires=Millis(NOW + 86_400_001), models=("gpt-*",), note="mine")
+    assert form(laptop) == ({}, "token edit laptop")
 
 
 def test_the_command_names_what_is_set() -> None:
-    typed = texts(name="pad", budgets="day=5", limits="rpm=3", expires="30d", stop_when_empty="stop running streams")
-    assert add_command(typed) == (
-        "token add pad --group default --expires 30d --budget day=5 --rpm 3 --stop-when-empty"
+    typed = {"name": "pad", "budgets": "day=5", "limits": "rpm=3", "expires": "2031-01-31 10:00"}
+    body, command = form(**typed, stop_when_empty="stop running streams")
+    assert command == (
+        "token add pad --group default --budget day=5 --rpm 3 --expires '2031-01-31 10:00' --stop-when-empty"
     )
+    assert body.keys() == {"name", "group", "budgets", "limits", "expires", "stop_when_empty"}
 
 
-def test_an_expiry_can_be_taken_away() -> None:
+def test_a_new_token_needs_a_name() -> None:
+    with pytest.raises(BadRequest, match="required"):
+        form()
+
+
+def test_an_expiry_can_be_removed() -> None:
     laptop = token("laptop", expires=Millis(NOW + 86_400_000))
-    assert body(values(laptop, expires=""))["expires"] is None
-    assert edit_command(laptop, texts(laptop, expires="")) == "token edit laptop --expires never"
+    assert form(laptop, expires="") == ({"expires": None}, "token edit laptop --expires never")
 
 
-def test_a_copy_takes_the_expiry_over() -> None:
-    laptop = token("laptop", expires=Millis(NOW + 86_400_000))
-    assert body(values(laptop), laptop)["expires"] == NOW + 86_400_000
+def test_a_copy_has_all_but_the_name() -> None:
+    laptop = token("laptop", expires=Millis(NOW + 86_400_001), budgets=())
+    body, command = form(laptop, copy=True)
+    assert (body["name"], body["expires"]) == ("laptop-2", NOW + 86_400_001)
+    assert command.startswith("token add laptop-2 --group default --rpm 60")
 
 
 def test_a_group_without_models_is_said_so() -> None:
@@ -55,13 +64,11 @@ def test_a_group_without_models_is_said_so() -> None:
 
 
 def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
-    laptop = token("my box", models=ODD, note=" mine ")
-    assert (body(values(laptop))["models"], body(values(laptop))["note"]) == (ODD, " mine ")
-    assert edit_command(laptop, texts(laptop)) == "token edit 'my box'"
-    assert edit_command(laptop, texts(laptop, note="zz")) == "token edit 'my box' --note zz"
+    laptop = token("my box", models=tuple(ODD), note=" mine ")
+    assert form(laptop) == ({}, "token edit 'my box'")
+    assert form(laptop, note="zz") == ({"note": "zz"}, "token edit 'my box' --note zz")
 
 
 def test_names_with_blanks_are_quoted_in_the_command() -> None:
-    laptop = token("laptop")
-    assert edit_command(laptop, texts(laptop, models='"m bad" demo*')) == "token edit laptop --models 'm bad,demo*'"
-    assert edit_command(token("x", models=["a"]), texts(laptop, name="x")) == "token edit x --models '*'"
+    assert form(token("laptop"), models='"m bad" demo*')[1] == "token edit laptop --models 'm bad,demo*'"
+    assert form(token("x", models=("a",)), models="")[1] == "token edit x --models '*'"

@@ -6,9 +6,8 @@ from textual.widgets import Input, Static
 from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.human_values import count_of
 from tests.tui.widgets.stage import WidgetStage
-from tui.field_values import required
 from tui.widgets.dialogs import BACK
-from tui.widgets.form import Field, Form, FormPlan, Values
+from tui.widgets.form import Field, Form, FormPlan, Values, required
 
 
 def plan(saved: list[Values], **changes: Any) -> FormPlan:

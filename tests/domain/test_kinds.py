@@ -1,0 +1,125 @@
+"""Kinds of fields: what is typed, and what it means."""
+
+from typing import Any
+
+import pytest
+
+from gateway.domain.channel import Overrides, Timeouts
+from gateway.domain.errors import BadRequest
+from gateway.domain.fields import CHANNEL, GROUP, TOKEN
+from gateway.domain.group import Fallback
+from gateway.domain.kinds import Field
+from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.units import Millis, Nanos
+from tests.domain.field_samples import ODD
+
+FIELDS: dict[str, Field] = {field.name: field for table in (GROUP, CHANNEL, TOKEN) for field in table}
+CHANNEL_FIELDS: dict[str, Field] = {field.name: field for field in CHANNEL}
+
+
+def read(name: str, *texts: str) -> Any:
+    kind = FIELDS[name].kind
+    return kind.join([kind.parse(number, text, Millis(0)) for number, text in enumerate(texts)])
+
+
+def typed(name: str, value: object) -> list[str]:
+    return list(FIELDS[name].kind.texts(value))
+
+
+def test_patterns_stand_between_commas_or_spaces() -> None:
+    assert read("models", " a, b* c,,a ") == ("a", "b*", "c")
+    assert read("models", '"m *", b') == ("m *", "b")
+    assert read("models", "*") == read("models", "") == ()
+
+
+def test_budgets_have_windows_and_are_in_dollars_and_tokens() -> None:
+    assert read("budgets", "day=5 month=50.5 10", "week=1M day=7") == (
+        Budget(window=Window.DAY, nanos=Nanos(5_000_000_000), tokens=7),
+        Budget(window=Window.WEEK, tokens=1_000_000),
+        Budget(window=Window.MONTH, nanos=Nanos(50_500_000_000)),
+        Budget(nanos=Nanos(10_000_000_000)),
+    )
+    assert read("budgets", "day=none", "") == ()
+
+
+def test_limits_that_are_not_named_are_none() -> None:
+    assert read("limits", "rpm=60, tpm=200k tpd=none") == Limits(rpm=60, tpm=200_000)
+    assert typed("limits", Limits(rpm=60, tpm=200_000, concurrent=8)) == ["rpm=60 tpm=200k concurrent=8"]
+    assert read("limits", "queue=0 queue_s=0") == Limits(queue=0, queue_s=0)
+
+
+@pytest.mark.parametrize("text", ["rps=3", "60", "rpm", "rpm=0", "rpm=many", "streams=3"])
+def test_wrong_limits_of_a_channel_are_refused(text: str) -> None:
+    with pytest.raises(BadRequest):
+        CHANNEL_FIELDS["limits"].kind.parse(0, text, Millis(0))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("priority", "-x"),
+        ("timeouts", "head"),
+        ("timeouts", "head=0"),
+        ("timeouts", "hat=3"),
+        ("timeouts", "head=x"),
+        ("proxy", "http://proxy"),
+        *(("headers", text) for text in ("x", "=x", "x=", "a=b c", "a='b", 'a="', "X-A=1 X-A=2", "X-A=1 x-a=2")),
+        *(("options", text) for text in ("latency", "=2", "latency=", 'latency="2')),
+        *(("fallbacks", text) for text in ("gpt", "=a", "gpt=", "gpt=,")),
+        *(("overrides", text) for text in ("temperature", "=1", "?x", "'a=1")),
+    ],
+)
+def test_what_cannot_be_read_is_refused(name: str, text: str) -> None:
+    with pytest.raises(BadRequest):
+        FIELDS[name].kind.parse(0, text, Millis(0))
+
+
+def test_parameters_are_json_where_they_are_valid_json() -> None:
+    found = Overrides(
+        set={"temperature": 0.2, "user": "a b", "flag": True, "text": "3"},
+        default={"max_tokens": 4096, "stop": ["x y"]},
+        remove=("logprobs", "a b"),
+        system="one\ntwo",
+    )
+    texts = typed("overrides", found)
+    assert texts[0] == (
+        "temperature=0.2 'user=a b' flag=true 'text=\"3\"' ?max_tokens=4096 ?'stop=[\"x y\"]' -logprobs -'a b'"
+    )
+    assert texts[1] == "one\\ntwo"
+    assert read("overrides", *texts) == found
+    assert read("overrides", "  ", "", texts[2]) is None
+
+
+def test_a_prompt_place_without_a_prompt_is_nothing() -> None:
+    assert read("overrides", "", "", "instead of the client's") is None
+
+
+def test_a_timeout_loses_no_digit_and_defaults_are_not_typed() -> None:
+    assert typed("timeouts", Timeouts(head=12345.678)) == ["head=12345.678"]
+    assert typed("timeouts", Timeouts()) == [""]
+    assert read("timeouts", "idle=30") == Timeouts(idle=30)
+
+
+def test_fallbacks_hold_every_name() -> None:
+    found = tuple(Fallback(model=one, to=tuple(ODD)) for one in ODD)
+    assert read("fallbacks", *typed("fallbacks", found)) == found
+
+
+@pytest.mark.parametrize("wait", ["Wed, 21 Oct 2026", "5", 'a "while"', "x=y", "soon", "true"])
+def test_mock_options_are_read_as_they_are_written(wait: str) -> None:
+    found = {"latency": 200, "bad_json": True, "retry_after": wait}
+    assert read("options", *typed("options", found)) == found
+
+
+def test_secret_headers_are_not_typed_and_none_removes_all() -> None:
+    assert typed("headers", {"X-Team": "secret"}) == [""]
+    assert typed("headers", {"X'A": "env:A"}) == ["'X'\"'\"'A=env:A'"]
+    assert read("headers", "none") == read("headers", "") == {}
+
+
+def test_a_proxy_may_be_a_reference_or_none() -> None:
+    assert (read("proxy", " none "), read("proxy", "env:P"), read("proxy", "http://h:1")) == ("", "env:P", "http://h:1")
+
+
+def test_counts_are_exact_however_they_are_typed() -> None:
+    assert (read("priority", "-100"), read("weight", "2k")) == (-100, 2_000)

@@ -1,0 +1,53 @@
+"""Lists of names and pairs on one line: what is written is read again."""
+
+import pytest
+
+from gateway.domain import quoting
+from gateway.domain.errors import BadRequest
+from tests.domain.field_samples import ODD
+
+
+@pytest.mark.parametrize("first", ODD)
+def test_what_is_written_reads_back(first: str) -> None:
+    for second in ODD:
+        names = list(dict.fromkeys([first, second, "last"]))
+        assert quoting.names_of(quoting.names_text(names)) == names
+        pair = f"{quoting.quote_name(first, '=')}={quoting.quote_name(second, '=')}"
+        before, equals, behind = quoting.split_pair(pair)
+        assert (quoting.unquote(before), equals, quoting.unquote(behind)) == (first, "=", second)
+        assert quoting.split_words(f"{pair} {pair}") == [pair, pair]
+
+
+def test_only_what_would_be_taken_apart_has_marks() -> None:
+    assert quoting.names_text(["gpt-*", "!x", "org/m:1", "m bad"]) == 'gpt-*, !x, org/m:1, "m bad"'
+
+
+def test_commas_and_blanks_separate_and_a_mark_within_a_name_is_none() -> None:
+    assert quoting.names_of(" a, bob's c,,a ") == ["a", "bob's", "c"]
+    assert quoting.names_of("'m bad',x") == ["m bad", "x"]
+    assert quoting.names_of("") == []
+
+
+@pytest.mark.parametrize("text", ['"m bad', 'a, "b"c', "'", '"""'])
+def test_a_mark_without_a_second_one_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="quotation mark is missing"):
+        quoting.names_of(text)
+
+
+def test_an_option_cannot_hold_every_name() -> None:
+    assert quoting.comma_list(["a b", "c"]) == "a b,c"
+    with pytest.raises(BadRequest, match="contains a comma"):
+        quoting.comma_list(["a,b"])
+    assert quoting.pair_name("a b") == "a b"
+    with pytest.raises(BadRequest, match="contains '='"):
+        quoting.pair_name("a=b")
+
+
+@pytest.mark.parametrize("text", ["x", "=x", ""])
+def test_half_a_pair_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest):
+        quoting.pair(text)
+
+
+def test_names_of_an_option_are_separated_by_commas_or_given_again() -> None:
+    assert quoting.listed_names(("a, b", "c", "a", ",")) == ["a", "b", "c"]
