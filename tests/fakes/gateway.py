@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 
@@ -14,6 +15,7 @@ from gateway.core.clock import Clock
 from gateway.core.engine import Engine
 from gateway.core.ids import digest, hint, new_id, new_key
 from gateway.core.live_calls import CallDeadlines
+from gateway.core.memory import resident
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
 from gateway.domain.channel import Channel, Dialect, Served
@@ -29,6 +31,8 @@ from tests.fakes.client import Client
 HASTE = 20.0
 """Pauses between attempts are so many times shorter than real ones."""
 GRANTED = Nanos(10 * DOLLAR)
+OWN = 64 << 20
+"""Bytes that a gateway takes by itself."""
 INPUT, OUTPUT = Nanos(2_500_000_000), Nanos(10_000_000_000)
 """The usual price: 2.50 and 10 dollars per million tokens, 2,500 and 10,000 nano-dollars a token."""
 
@@ -110,9 +114,14 @@ class Gateway:
 async def running(
     home: Path, *, patience: CallDeadlines | None = None, haste: float = HASTE, wall: Callable[[], Millis] | None = None
 ) -> AsyncIterator[Gateway]:
-    """A gateway with ten dollars, the group ``default`` and the token ``laptop``; no channel yet."""
+    """A gateway with ten dollars, the group ``default`` and the token ``laptop``; no channel yet.
+
+    Of the memory of this process it sees what is new: what other tests have left would make it refuse calls.
+    """
     config = Config(home=home, host="127.0.0.1", port=0)
+    before = resident()
     async with AsyncExitStack() as stack:
+        stack.enter_context(patch("gateway.core.engine.resident", lambda: max(0, resident() - before + OWN)))
         clock = Clock(mono=asyncio.get_running_loop().time, sleep=lambda s: asyncio.sleep(s / haste))
         clock = clock if wall is None else msgspec.structs.replace(clock, wall=wall)
         engine = await stack.enter_async_context(open_engine(config, clock=clock, patience=patience))
