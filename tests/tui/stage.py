@@ -6,6 +6,7 @@ Long: one world of values that all pictures share.
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -187,14 +188,14 @@ def budget(spent: float, limit: float | None, window: Window = Window.MONTH) -> 
     )
 
 
-_ENUMS: dict[str, type] = {"dialect": Dialect, "policy": Policy, "status": AccountStatus}
+_ENUMS: dict[str, type[StrEnum]] = {"dialect": Dialect, "policy": Policy, "status": AccountStatus}
 _TUPLES = frozenset({"models", "groups", "patterns", "budgets", "fallbacks", "keys"})
 
 
 def _exact(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields in the types that a server's answer has."""
+    """The fields in the types that a server's answer has; a word that is not of the family stays as it is."""
     exact = fields | {name: tuple(fields[name]) for name in _TUPLES & fields.keys()}
-    return exact | {name: kind(fields[name]) for name, kind in _ENUMS.items() if name in fields}
+    return exact | {name: kind(fields[name]) for name, kind in _ENUMS.items() if fields.get(name) in set(kind)}
 
 
 def account(**changes: Any) -> AccountView:
