@@ -18,6 +18,7 @@ from gateway.domain.kinds import Choice, Field, Flag, Moment, Multiplier, Names,
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, RateLimits
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, Deadlines, Fallbacks, Headers, MockOptions, RequestOverrides
 from gateway.domain.settings import Durability
+from gateway.domain.token import Color
 from gateway.domain.urls import checked_base_url, proxy_of
 
 Table = Sequence[Field]
@@ -74,6 +75,12 @@ TOKEN: Table = (
         label="When used up",
         help="Whether running streams are stopped when a budget is used up.",
         option="--stop-when-empty/--finish-when-empty",
+    ),
+    Field(
+        name="color",
+        kind=Choice({one: one.value for one in Color}),
+        label="Color",
+        help="Of its name in the console, where that shows colors.",
     ),
     _NOTE,
 )

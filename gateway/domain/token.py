@@ -19,6 +19,16 @@ class TokenState(StrEnum):
     EXPIRED = "expired"
 
 
+class Color(StrEnum):
+    """Of a token's name in the console."""
+
+    NONE = "none"
+    RED = "red"
+    YELLOW = "yellow"
+    GREEN = "green"
+    GRAY = "gray"
+
+
 class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the owner edits."""
 
@@ -32,6 +42,7 @@ class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Patterns such as ``gpt-*``; empty means all that the group shows."""
     stop_when_empty: bool = False
     """End a running stream when this token's budget is gone."""
+    color: Color = Color.NONE
     note: str = ""
 
 

@@ -6,7 +6,7 @@ from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Tabl
 from gateway.domain.group import Fallback, GroupFields, Policy
 from gateway.domain.limits import Budget, Limits, Window
 from gateway.domain.settings import Durability, Settings
-from gateway.domain.token import TokenFields
+from gateway.domain.token import Color, TokenFields
 from gateway.domain.units import Millis, Nanos
 
 NOW = Millis(1_763_500_020_000)
@@ -30,6 +30,7 @@ TOKENS: TokenPair = (
         limits=Limits(rpm=60, streams=2),
         expires=Millis(NOW + 60_000 * 60 * 24 * 400),
         stop_when_empty=True,
+        color=Color.RED,
         note="two words",
     ),
 )

@@ -9,6 +9,7 @@ from textual.content import Content
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import dollars
+from gateway.domain.token import Color
 from gateway.domain.units import Nanos
 from gateway.domain.views import NewToken, TokenView
 from tui import format as fmt
@@ -33,6 +34,9 @@ from tui.widgets.why import WhyScreen
 GAUGE = 8
 SHOWN = 12
 """Model names in the pane."""
+
+COLOR_TONES = {Color.NONE: "", Color.RED: "bad", Color.YELLOW: "warn", Color.GREEN: "ok", Color.GRAY: "dim"}
+"""Colors of names, as the theme has them."""
 
 DRAWN = ("name", "group", "models", "budgets", "limits")
 """Fields that the pane draws in a way of their own."""
@@ -87,7 +91,11 @@ class TokenListing(TrendListing[TokenRow]):
         token, session = row.view, self.session
         card, now = TextCard(width), session.now()
         since = fmt.moment(token.created_ms, now)
-        card.line((safe(token.name), "bold"), f"   {safe(token.hint)}   group {safe(token.group)}", _state(token))
+        card.line(
+            (safe(token.name), COLOR_TONES[token.color] or "bold"),
+            f"   {safe(token.hint)}   group {safe(token.group)}",
+            _state(token),
+        )
         for budget in token.budgets:
             text = forecast(budget, now, token.created_ms)
             card.row(
@@ -156,7 +164,15 @@ def _models(token: TokenView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
     yield Column("state", "", 1, lambda r: _mark(r.view, glyphs), tone=lambda r: _mark_tone(r.view))
-    yield Column("name", "Name", 10, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
+    yield Column(
+        "name",
+        "Name",
+        10,
+        lambda r: safe(r.view.name),
+        flex=True,
+        tone=lambda r: COLOR_TONES[r.view.color],
+        sort=lambda r: r.view.name.casefold(),
+    )
     yield Column("key", "Key", 15, lambda r: safe(r.view.hint), rank=5, tone=_dim)
     yield Column("group", "Group", 9, lambda r: safe(r.view.group), rank=2, sort=lambda r: r.view.group)
 

@@ -1,6 +1,7 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.token import Color
 from gateway.domain.units import Millis
 from tests.tui.owner import KEY, Owner, press, said, screen, shown
 from tests.tui.stage import NOW, FakeClient, console, token, words
@@ -159,3 +160,12 @@ async def test_today_comes_from_the_sums() -> None:
         assert "summary token day" in owner.asked
         today = next(line for line in screen(app).splitlines() if "editor" in line)
         assert "$0." in today
+
+
+def test_a_name_has_its_color_in_the_table_and_in_the_pane() -> None:
+    made = listing(token("red", color=Color.RED), token("plain"))
+    column = next(column for column in made.columns() if column.id == "name")
+    rows = {row.view.name: row for row in made.rows()}
+    assert column.tone is not None
+    assert {name: column.tone(row) for name, row in rows.items()} == {"red": "bad", "plain": ""}
+    assert "color: red" in made.detail(rows["red"], 200).plain
