@@ -1,6 +1,6 @@
 """What each error code of the public API means. Status, type and retry advice come from the code itself.
 
-``tests/test_documents.py`` fails when the gateway uses a code that is missing here, or one here is no longer used.
+``tests/test_documents.py`` fails when the gateway uses a code that is missing here, or when one listed here is unused.
 """
 
 from typing import NamedTuple
@@ -52,7 +52,7 @@ ERRORS = (
     ErrorRow("origin_not_allowed", Refused, "A web page sent it, from an origin that `settings set --origins` lacks."),
     ErrorRow("refused", Refused, "It is not accepted in this form."),
     ErrorRow("model_not_found", NotFound, "The model does not exist, or this token may not see it."),
-    ErrorRow("unknown_url", NotFound, "There is no such path."),
+    ErrorRow("unknown_url", NotFound, "The path does not exist."),
     ErrorRow("not_found", NotFound, "What the request names does not exist."),
     ErrorRow(
         "method_not_allowed", BadRequest, "The path exists, but not with this method; `Allow` lists the right ones."

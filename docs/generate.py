@@ -262,7 +262,7 @@ def _read(path: Path) -> str:
 
 
 def main() -> None:
-    """Write the files that differ, and remove those that are no longer generated."""
+    """Write the files that differ, and delete stale ones."""
     FOLDER.mkdir(exist_ok=True)
     texts = pages()
     for name in outdated():

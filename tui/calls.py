@@ -10,10 +10,12 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
+from gateway.domain import views
 from gateway.domain.call import Running
-from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import UsageSource
-from gateway.domain.views import CallView, iso
+from gateway.domain.units import CallId, Millis
+from gateway.domain.views import CallView
 
 LIMIT = 20_000
 """Ended calls kept in memory."""
@@ -141,44 +143,7 @@ def as_view(call: AnyCall, now: Millis) -> CallView:
 
 def running_view(call: Running, now: Millis) -> RunningView:
     """What is known of a running call."""
-    return RunningView(
-        id=call.id,
-        time=iso(call.ts),
-        time_ms=call.ts,
-        state="running",
-        token=call.token_name,
-        token_id=call.token,
-        group=call.group,
-        model=call.model,
-        upstream_model=call.upstream_model,
-        channel=call.channel_name,
-        app=call.app,
-        status=0,
-        outcome="",
-        code="",
-        error="",
-        finish_reason="",
-        stream=call.stream,
-        duration_ms=Millis(max(0, now - call.ts)),
-        first_byte_ms=call.ttft,
-        overhead_us=0,
-        input_tokens=call.input,
-        cached_tokens=0,
-        cache_write_tokens=0,
-        output_tokens=call.output,
-        reasoning_tokens=0,
-        usage_source=UsageSource.ESTIMATED.value,
-        cost_nanos=call.cost,
-        rates=None,
-        held_nanos=call.held,
-        balance_nanos=None,
-        possible_nanos=Nanos(0),
-        attempts=[],
-        upstream_id="",
-        retry=0,
-        marks=[],
-        attempt=call.attempt,
-    )
+    return RunningView(**msgspec.structs.asdict(views.running_view(call, now)), attempt=call.attempt)
 
 
 def speed(call: CallView) -> float | None:

@@ -97,7 +97,7 @@ def test(ref: str, model: str, *, as_json: bool) -> None:
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @click.argument("patterns", nargs=-1)
 @click.option("--refresh", is_flag=True, help="Ask the upstream now, even if its last list is fresh.")
-@click.option("--add", is_flag=True, help="Offer the listed models besides those it offers now.")
+@click.option("--add", is_flag=True, help="Add the listed models to those it offers.")
 @click.option("--set", "replace", is_flag=True, help="Offer exactly the listed models.")
 @json_option
 def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, replace: bool, as_json: bool) -> None:

@@ -55,9 +55,9 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 @click.option("--system", help="A system message before the prompt.")
 @click.option("--no-stream", is_flag=True, help="Wait for the whole answer.")
 def chat(prompt: tuple[str, ...], model: str | None, token: str | None, system: str | None, *, no_stream: bool) -> None:
-    """Send one prompt through the gateway and print the answer as it comes.
+    """Send one prompt through the gateway and print the answer while it arrives.
 
-    Without PROMPT, or with '-', the prompt is read from stdin, as UTF-8. What it used and cost is said on stderr.
+    Without PROMPT, or with '-', the prompt is read from stdin, as UTF-8. Usage and cost are printed on stderr.
     """
     text = prompt_of(prompt)
     messages = [{"role": "system", "content": system}] if system else []
@@ -121,7 +121,7 @@ async def whole(way: PublicApi, body: dict[str, Any]) -> str:
 
 
 async def streamed(way: PublicApi, body: dict[str, Any]) -> str:
-    """Ask, print the answer as it comes; gives the call's id. Raises what /v1 refused it with or broke off with."""
+    """Send the prompt, print the answer while it arrives, return the call's id. Raises /v1's error."""
     async with exchange(way.place, _asked(way, body | {"stream": True}), timeout_s=HEAD_S) as stream:
         if stream.status != 200:
             raise error_of(stream.status, await stream.read())

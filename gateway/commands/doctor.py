@@ -47,13 +47,12 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
 def doctor(token: str | None, model: str, *, as_json: bool) -> None:
     """Find the first thing that keeps a call from working.
 
-    It asks in the order of a call's way (does the gateway answer, is the token accepted, does the model exist, does the
+    It follows a call step by step (does the gateway answer, is the token accepted, does the model exist, does the
     token's group include it, does the quota suffice, is a channel ready) up to two real, tiny calls, and stops at the
-    first that fails. Then it looks at every channel (name, certificate, key; free of charge) and at the machine: port,
-    folder, disk, clock, books, proxy variables. Every bad line says what to do.
+    first step that fails. Then it checks every channel (name, certificate, key; free of charge) and the machine: port,
+    folder, disk, clock, books, proxy variables. Every failed line says what to do.
 
-    With --token or --model it is about that call alone: the rest is told as warnings and changes no exit code, which is
-    that of the call.
+    With --token or --model only that call decides the exit code; everything else it finds is a warning.
     """
     who = token or os.environ.get("TOLLKEEPER_TOKEN", "")
     key, name = (who, "") if who.startswith(PREFIX) else ("", who)

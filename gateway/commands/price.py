@@ -141,7 +141,7 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
 @click.option(
     "--cache-write", type=DOLLARS, help="Dollars per million tokens written to the cache (default: as input)."
 )
-@click.option("--per-call", type=DOLLARS, help="Dollars a call, besides.")
+@click.option("--per-call", type=DOLLARS, help="Dollars added for each call.")
 @click.option(
     "--tier",
     "tiers",

@@ -10,7 +10,6 @@ from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
-from gateway.control.views import running_view
 from gateway.core.engine import Engine
 from gateway.domain.call import Outcome, Record, Running
 from gateway.domain.channel import Channel
@@ -19,7 +18,7 @@ from gateway.domain.query import Query, parse
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
-from gateway.domain.views import CallPage, CallView, call_view
+from gateway.domain.views import CallPage, CallView, call_view, running_view
 from gateway.store.calls import CallLog
 from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER

@@ -13,7 +13,6 @@ from gateway.control.usage import Tallies
 from gateway.core.engine import Engine
 from gateway.core.price_change import is_stale
 from gateway.domain.account import AccountFields
-from gateway.domain.call import Running
 from gateway.domain.channel import Channel, ChannelFields, Served, key_id
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.limits import Budget, window_end, window_start
@@ -22,18 +21,15 @@ from gateway.domain.text import mask
 from gateway.domain.token import Token, TokenFields, state_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.urls import shown
-from gateway.domain.usage import UsageSource
 from gateway.domain.views import (
     AccountView,
     BudgetView,
-    CallView,
     ChannelView,
     GroupView,
     KeyView,
     ModelView,
     PriceView,
     TokenView,
-    iso,
 )
 from gateway.store.holds import Scope
 from gateway.store.rollup import Counts
@@ -213,47 +209,6 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
         )
         for name in sorted(names)
     ]
-
-
-def running_view(call: Running, now: Millis) -> CallView:
-    """A call that is not settled yet, in the words of a settled one; its counts and cost are estimates."""
-    return CallView(
-        id=call.id,
-        time=iso(call.ts),
-        time_ms=call.ts,
-        state="running",
-        token=call.token_name,
-        token_id=call.token,
-        group=call.group,
-        model=call.model,
-        upstream_model=call.upstream_model,
-        channel=call.channel_name,
-        app=call.app,
-        status=0,
-        outcome="",
-        code="",
-        error="",
-        finish_reason="",
-        stream=call.stream,
-        duration_ms=Millis(max(0, now - call.ts)),
-        first_byte_ms=call.ttft,
-        overhead_us=0,
-        input_tokens=call.input,
-        cached_tokens=0,
-        cache_write_tokens=0,
-        output_tokens=call.output,
-        reasoning_tokens=0,
-        usage_source=UsageSource.ESTIMATED.value,
-        cost_nanos=call.cost,
-        rates=None,
-        held_nanos=call.held,
-        balance_nanos=None,
-        possible_nanos=Nanos(0),
-        attempts=[],
-        upstream_id="",
-        retry=0,
-        marks=[],
-    )
 
 
 def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> tuple[BudgetView, ...]:

@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 import msgspec
 
 from gateway.domain.account import AccountFields
-from gateway.domain.call import Attempt, Record
+from gateway.domain.call import Attempt, Record, Running
 from gateway.domain.channel import ChannelFields, Check, Dialect, Served, UpstreamPrices
 from gateway.domain.group import GroupFields
 from gateway.domain.limits import Budget
 from gateway.domain.price import Rates, Tier
 from gateway.domain.token import TokenFields
 from gateway.domain.units import Millis, Nanos
+from gateway.domain.usage import UsageSource
 
 
 class BudgetView(Budget, frozen=True, kw_only=True, omit_defaults=False):
@@ -375,4 +376,45 @@ def call_view(record: Record) -> CallView:
         upstream_id=record.upstream_id,
         retry=record.retry,
         marks=list(record.marks),
+    )
+
+
+def running_view(call: Running, now: Millis) -> CallView:
+    """A call that is not settled yet, in the words of a settled one; its counts and cost are estimates."""
+    return CallView(
+        id=call.id,
+        time=iso(call.ts),
+        time_ms=call.ts,
+        state="running",
+        token=call.token_name,
+        token_id=call.token,
+        group=call.group,
+        model=call.model,
+        upstream_model=call.upstream_model,
+        channel=call.channel_name,
+        app=call.app,
+        status=0,
+        outcome="",
+        code="",
+        error="",
+        finish_reason="",
+        stream=call.stream,
+        duration_ms=Millis(max(0, now - call.ts)),
+        first_byte_ms=call.ttft,
+        overhead_us=0,
+        input_tokens=call.input,
+        cached_tokens=0,
+        cache_write_tokens=0,
+        output_tokens=call.output,
+        reasoning_tokens=0,
+        usage_source=UsageSource.ESTIMATED.value,
+        cost_nanos=call.cost,
+        rates=None,
+        held_nanos=call.held,
+        balance_nanos=None,
+        possible_nanos=Nanos(0),
+        attempts=[],
+        upstream_id="",
+        retry=0,
+        marks=[],
     )

@@ -1,3 +1,8 @@
+"""The doctor's checks: each fault is found where it is, with advice that mends it.
+
+Long: all checks on one fake server, in the order in which the doctor makes them.
+"""
+
 import asyncio
 from collections.abc import Mapping
 

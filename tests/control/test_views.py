@@ -7,7 +7,6 @@ from gateway.control.views import (
     group_views,
     model_views,
     price_view,
-    running_view,
     token_view,
     token_views,
 )
@@ -15,6 +14,7 @@ from gateway.domain.call import Running
 from gateway.domain.limits import Budget, Window
 from gateway.domain.price import Price
 from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.views import running_view
 from tests.fakes.gateway import GRANTED, Gateway
 
 

@@ -1,4 +1,7 @@
-"""A group's policy decides which channel is asked first, and what is equal goes by priority."""
+"""A group's policy decides which channel is asked first, and what is equal goes by priority.
+
+Long: the four policies and the fallback models share one table of groups, channels and prices.
+"""
 
 import json
 from typing import Any

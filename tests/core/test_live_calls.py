@@ -1,4 +1,7 @@
-"""Running calls are looked after: silent streams breathe, slow ones get their head, and nothing waits for ever."""
+"""Running calls are looked after: silent streams breathe, slow ones get their head, and nothing waits for ever.
+
+Long: everything that the one slow clock does to a running call.
+"""
 
 import asyncio
 

@@ -1,4 +1,7 @@
-"""A search finds exactly what looking at every call finds, in the same order, wherever it is interrupted."""
+"""A search finds exactly what looking at every call finds, in the same order, wherever it is interrupted.
+
+Long: one generator of calls and filters, and the property that all cases share.
+"""
 
 import re
 import sys

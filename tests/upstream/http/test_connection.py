@@ -1,4 +1,7 @@
-"""A connection serves again only when it is surely clean, and no answer ever reaches the wrong call."""
+"""A connection serves again only when it is surely clean, and no answer ever reaches the wrong call.
+
+Long: the rules for reusing a connection, each with the answer that breaks it.
+"""
 
 import asyncio
 import gc

@@ -1,4 +1,7 @@
-"""Bodies come whole or in pieces, within limits and deadlines, and connections are kept only when they are clean."""
+"""Bodies come whole or in pieces, within limits and deadlines, and connections are kept only when they are clean.
+
+Long: one body under every limit, deadline and coding.
+"""
 
 import asyncio
 import gzip
