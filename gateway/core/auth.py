@@ -32,23 +32,29 @@ class Passes:
 
 
 def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
-    """The token of a key. Raises InvalidToken with a code of its own for each way to fail.
-
-    The lookup is by SHA-256 digest: what is compared is not the secret, so its timing tells nothing of it.
-    """
+    """The token of a key. Raises InvalidToken with a code of its own for each way to fail."""
     if not key:
         msg = (
             "no API key: send 'Authorization: Bearer <token>' with a token of this gateway "
             "(make one with 'tollkeeper token add NAME')"
         )
         raise InvalidToken(msg, code="missing_api_key")
+    token = token_of(key, catalog, passes, now)
+    if token is None:
+        raise _unknown()
+    return usable(token, now)
+
+
+def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token | None:
+    """The token of a key or of a pass, whatever state it is in; None if there is none.
+
+    The lookup is by SHA-256 digest: what is compared is not the secret, so its timing tells nothing of it.
+    """
     fingerprint = digest(key)
     token = catalog.token_by_digest(fingerprint)
     if token is None and (holder := passes.holder(fingerprint, now)) is not None:
         token = catalog.registry.tokens.get(holder)
-    if token is None:
-        raise _unknown()
-    return usable(token, now)
+    return token
 
 
 def still(token: Token, catalog: Catalog, now: Millis) -> Token:

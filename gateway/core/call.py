@@ -71,6 +71,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     id: CallId
     api: InboundApi
+    path: str = ""
+    """The request's, as the table of endpoints spells it."""
     key: str
     app: str
     retry: int

@@ -6,7 +6,7 @@ asked here: how a request is parsed, how a channel is called and its answer writ
 facts beside the answer look. An implementation is one value without state.
 
 ``Pipeline`` calls ``parse`` and ``order``, ``Attempts`` ``adapter``, ``LiveCalls`` sends ``keep_alive``; the web server
-writes the rest. A new API is an implementation of this protocol, and its path in ``v1.app.APIS``.
+writes the rest. A new API is an implementation of this protocol, and a row in ``v1.endpoints``.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The public surface: which path leads where. Every failure becomes an error as the path's API has them.
+"""The public surface: from a request to the handler of its path (``endpoints``), and from a failure to an error.
 
 There is no framework of routes: the paths are few, and finding one is on the hot path.
 """
@@ -8,28 +8,21 @@ from functools import lru_cache
 
 from aiohttp import web
 
+from gateway.core.auth import token_of
 from gateway.core.call import Visit
 from gateway.core.engine import Engine
 from gateway.core.ids import new_call_id
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound
 from gateway.domain.text import plain
 from gateway.inbound.api import InboundApi
-from gateway.inbound.chat.api import CHAT
-from gateway.v1 import health, models
-from gateway.v1.call import answer_call
+from gateway.v1.endpoints import Endpoint, api_of, existing, find
 from gateway.web import error_responses
 from gateway.web.auth_throttle import AuthThrottle
 from gateway.web.origins import check_host, check_origin, preflight, readable_by
-from gateway.web.request import check_head, key_of
+from gateway.web.request import check_head, keys_of
 from gateway.web.response import Response
 
 _log = logging.getLogger("tollkeeper")
-
-APIS: dict[str, InboundApi] = {"/v1/chat/completions": CHAT}
-"""The API of each path to which calls are posted. Requests for other paths are answered as ``CHAT`` does."""
-MODELS = "/v1/models"
-HEALTH = frozenset({"/health", "/v1/health"})
-EXISTING = ", ".join(["GET /v1/models", "GET /v1/models/{id}", *(f"POST {path}" for path in APIS), "GET /v1/health"])
 
 
 class Surface:
@@ -46,9 +39,9 @@ class Surface:
         """Every request of the public port."""
         engine = self._engine
         began, ts = engine.clock.mono(), engine.clock.wall()
-        call, path = new_call_id(ts), request.path
-        posted = APIS.get(path)
-        api = posted or CHAT
+        call = new_call_id(ts)
+        endpoint, path = find(request.path)
+        api = api_of(endpoint, request.headers)
         try:
             check_head(request)
             headers, settings = request.headers, engine.catalog.registry.settings
@@ -57,16 +50,14 @@ class Surface:
             visit = Visit(
                 id=call,
                 api=api,
-                key=self._key(request) if posted is not None or path.startswith(MODELS) else "",
+                path=path,
+                key=self._key(request) if endpoint is not None and endpoint.keyed else "",
                 app=_app(headers.get("User-Agent", "")),
                 retry=_retry(headers.get("x-stainless-retry-count", "0")),
                 ts=ts,
                 began=began,
             )
-            if posted is not None and request.method == "POST":
-                response = await answer_call(engine, request, visit)
-            else:
-                response = self._other(request, visit)
+            response = await self._answer(request, endpoint, visit)
         except GatewayError as error:
             if isinstance(error, InvalidToken):
                 self._throttle.failed(request.remote or "")
@@ -84,40 +75,33 @@ class Surface:
         return response
 
     def _key(self, request: web.BaseRequest) -> str:
+        """The client's key: of several different ones that of a token of this gateway."""
         if self._throttle.heard:
             self._throttle.check(request.remote or "")
-        return key_of(request)
+        keys = keys_of(request)
+        if len(keys) < 2:
+            return keys[0] if keys else ""
+        engine = self._engine
+        return next((key for key in keys if token_of(key, engine.catalog, engine.passes, engine.now())), keys[0])
 
-    def _other(self, request: web.BaseRequest, visit: Visit) -> Response:
-        path, method = request.path, request.method
+    async def _answer(
+        self, request: web.BaseRequest, endpoint: Endpoint | None, visit: Visit
+    ) -> web.StreamResponse | Response:
+        method = request.method
         if method == "OPTIONS" and "Origin" in request.headers:
             wanted = request.headers.get("Access-Control-Request-Headers", "")
             return Response(status=204, headers=preflight(wanted))
-        if path in APIS:
-            _method(method, "POST")
-        if path == MODELS or (path.startswith(MODELS + "/") and path != MODELS + "/"):
-            _method(method, "GET")
+        if endpoint is None or not endpoint.handlers:
+            msg = f"there is no {plain(request.path, 80)} here; the paths are: {existing()}"
+            raise NotFound(msg, code="unknown_url")
+        handler = endpoint.handlers.get(method)
+        if handler is None:
+            allow = ", ".join(endpoint.handlers)
+            msg = f"{plain(method, 20)} is not allowed here; use {allow}"
+            raise BadRequest(msg, code="method_not_allowed", details={"allow": allow})
+        if method != "POST":
             _no_body(request)
-            return self._models(path, visit)
-        if path in HEALTH:
-            _method(method, "GET", "HEAD")
-            _no_body(request)
-            status, body = health.health(self._engine)
-            return Response(body, status=status)
-        if path == "/":
-            _method(method, "GET", "HEAD")
-            _no_body(request)
-            page = health.front_page(self._engine.address)
-            return Response(page, content_type="text/plain; charset=utf-8")
-        msg = f"there is no {plain(path, 80)} here; the paths are: {EXISTING}"
-        raise NotFound(msg, code="unknown_url")
-
-    def _models(self, path: str, visit: Visit) -> Response:
-        catalog = self._engine.catalog
-        token = self._engine.pipeline.identify(visit)
-        name = path[len(MODELS) + 1 :]
-        body = models.one(name, token, catalog) if name else models.listing(token, catalog)
-        return Response(body)
+        return await handler(self._engine, request, visit)
 
 
 def _allow_origin(request: web.BaseRequest, response: Response, origins: tuple[str, ...]) -> None:
@@ -133,13 +117,6 @@ def _failed(error: GatewayError, call: str, api: InboundApi) -> Response:
     if status in (408, 413, 417) or error.code == "out_of_memory":
         response.keep_alive = False
     return response
-
-
-def _method(method: str, *allowed: str) -> None:
-    if method not in allowed:
-        allow = ", ".join(allowed)
-        msg = f"{plain(method, 20)} is not allowed here; use {allow}"
-        raise BadRequest(msg, code="method_not_allowed", details={"allow": allow})
 
 
 def _no_body(request: web.BaseRequest) -> None:

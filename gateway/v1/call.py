@@ -1,4 +1,4 @@
-"""One call of any inbound API, plain or streamed: the path decides which (``v1.app.APIS``)."""
+"""One call of any inbound API, plain or streamed: the path decides which (``endpoints``)."""
 
 from aiohttp import web
 

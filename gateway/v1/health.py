@@ -4,12 +4,26 @@ A passing health check proves only that; only a real request proves token, group
 """
 
 import msgspec
+from aiohttp import web
 
 from gateway import __version__
+from gateway.core.call import Visit
 from gateway.core.engine import Engine
+from gateway.web.response import Response
 
 STATES = ("ok", "cooling", "half_open", "attention", "off")
 """Of channels; each is in one of them."""
+
+
+async def answer_health(engine: Engine, _request: web.BaseRequest, _visit: Visit) -> Response:
+    """GET and HEAD /v1/health."""
+    status, body = health(engine)
+    return Response(body, status=status)
+
+
+async def answer_front_page(engine: Engine, _request: web.BaseRequest, _visit: Visit) -> Response:
+    """GET and HEAD /: programs probe it without a token."""
+    return Response(front_page(engine.address), content_type="text/plain; charset=utf-8")
 
 
 def health(engine: Engine) -> tuple[int, bytes]:

@@ -1,11 +1,17 @@
 """GET /v1/models and /v1/models/{id}: what this token may see, and nothing else."""
 
 import msgspec
+from aiohttp import web
 
 from gateway.core.admission import visible_entry
+from gateway.core.call import Visit
 from gateway.core.catalog import Catalog, ModelEntry
+from gateway.core.engine import Engine
 from gateway.domain.money import number
 from gateway.domain.token import Token
+from gateway.web.response import Response
+
+PATH = "/v1/models"
 
 
 class Pricing(msgspec.Struct, frozen=True):
@@ -33,6 +39,16 @@ class ModelsResponse(msgspec.Struct, frozen=True):
 
     object: str
     data: list[Model]
+
+
+async def answer_models(engine: Engine, _request: web.BaseRequest, visit: Visit) -> Response:
+    """GET /v1/models."""
+    return Response(listing(engine.pipeline.identify(visit), engine.catalog))
+
+
+async def answer_model(engine: Engine, _request: web.BaseRequest, visit: Visit) -> Response:
+    """GET /v1/models/{id}; the id may have slashes."""
+    return Response(one(visit.path[len(PATH) + 1 :], engine.pipeline.identify(visit), engine.catalog))
 
 
 def listing(token: Token, catalog: Catalog) -> bytes:

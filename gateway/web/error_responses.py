@@ -3,7 +3,7 @@
 from math import ceil, isfinite
 
 from gateway.core.ratelimit import duration, headers_of
-from gateway.domain.errors import GatewayError, QuotaExceeded, UpstreamError
+from gateway.domain.errors import GatewayError, InvalidToken, QuotaExceeded, UpstreamError
 from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 
@@ -25,7 +25,7 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
     if wait is not None and soon:
         out["retry-after"] = str(max(1, ceil(wait)))
     spent = isinstance(error, UpstreamError) and status in (502, 504)
-    if spent or isinstance(error, QuotaExceeded) or error.code in NEVER_RETRY:
+    if spent or isinstance(error, (InvalidToken, QuotaExceeded)) or error.code in NEVER_RETRY:
         out["x-should-retry"] = "false"
     elif status in (429, 503):
         out["x-should-retry"] = "true" if soon else "false"

@@ -34,21 +34,25 @@ def check_head(request: web.BaseRequest) -> None:
         raise BadRequest("there is more than one Host header", code="wrong_host")
 
 
-def key_of(request: web.BaseRequest) -> str:
-    """The client's key: ``Authorization: Bearer``, ``api-key`` or ``x-api-key``; empty if there is none.
+def keys_of(request: web.BaseRequest) -> list[str]:
+    """The client's keys, each once: ``Authorization: Bearer``, ``api-key`` and ``x-api-key``.
 
-    Raises InvalidToken for what is ambiguous or malformed.
+    Programs send more than one, of which some may belong to another service. Raises InvalidToken for what is ambiguous
+    or malformed, unless there is a key beside it.
     """
     headers = request.headers
     authorization = headers.getall("Authorization", [])
     if len(authorization) > 1:
         raise InvalidToken("there is more than one Authorization header; send one")
-    if authorization:
-        scheme, _, key = authorization[0].partition(" ")
-        if scheme.lower() != "bearer":
-            raise InvalidToken("the Authorization header must be 'Bearer <token>'")
-        return key.strip()
-    return (headers.get("api-key") or headers.get("x-api-key") or "").strip()
+    scheme, _, bearer = authorization[0].partition(" ") if authorization else ("bearer", "", "")
+    malformed = scheme.lower() != "bearer"
+    given = ["" if malformed else bearer.strip()]
+    if "api-key" in headers or "x-api-key" in headers:
+        given += [headers.get("api-key", "").strip(), headers.get("x-api-key", "").strip()]
+    keys = list(dict.fromkeys(filter(None, given)))
+    if malformed and not keys:
+        raise InvalidToken("the Authorization header must be 'Bearer <token>'")
+    return keys
 
 
 def check_json(request: web.BaseRequest) -> None:

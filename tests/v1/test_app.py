@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.v1 import app
+from gateway.domain.errors import GatewayError
+from gateway.inbound.chat.api import ChatCompletions
+from gateway.v1 import app, endpoints
 from gateway.web.auth_throttle import MOST, AuthThrottle
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway, running
@@ -39,7 +41,7 @@ async def ask(gateway: Gateway, method: str, path: str, **headers: str | None) -
         ("GET", "/v1/models/m", 200, ""),
         ("DELETE", "/v1/models/m", 405, "GET"),
         ("GET", "/v1/models/other", 404, ""),
-        ("GET", "/v1/models/", 404, ""),
+        ("GET", "/v1/models/", 200, ""),
         ("GET", "/v1/modelsx", 404, ""),
         ("GET", CHAT, 405, "POST"),
         ("HEAD", CHAT, 405, "POST"),
@@ -47,12 +49,22 @@ async def ask(gateway: Gateway, method: str, path: str, **headers: str | None) -
         ("PUT", CHAT, 405, "POST"),
         ("TRACE", CHAT, 405, "POST"),
         ("PROPFIND", CHAT, 405, "POST"),
-        ("GET", CHAT + "/", 404, ""),
-        ("GET", "//v1/models", 404, ""),
-        ("GET", "/v1//models", 404, ""),
+        ("GET", CHAT + "/", 405, "POST"),
+        ("GET", "//v1/models", 200, ""),
+        ("GET", "/v1//models", 200, ""),
+        ("GET", "/v1/models//m/", 200, ""),
+        ("GET", "/models", 200, ""),
+        ("GET", "/models/m", 200, ""),
+        ("GET", "/models/other", 404, ""),
+        ("GET", "/v1/v1/models?limit=1", 200, ""),
+        ("GET", "/v1/v1/models/m", 200, ""),
+        ("GET", "/v1", 200, ""),
+        ("HEAD", "/v1/", 200, ""),
+        ("GET", "/chat/completions", 405, "POST"),
+        ("GET", "/v2/models", 404, ""),
         ("GET", "/v1/models;x", 404, ""),
         ("GET", "/V1/models", 404, ""),
-        ("GET", "/v1/embeddings", 404, ""),
+        ("GET", "/v1/nothing", 404, ""),
         ("GET", "/control/status", 404, ""),
         ("GET", "/metrics", 404, ""),
     ],
@@ -73,6 +85,81 @@ async def test_a_wrong_path_names_what_exists(gateway: Gateway) -> None:
     assert answer.refusal == (404, "unknown_url", None)
     assert "POST /v1/chat/completions" in answer.error["message"]
     assert answer.error["message"].isprintable()
+
+
+@pytest.mark.parametrize("path", ["/chat/completions", "/v1/v1/chat/completions/", "//v1//chat/completions?beta=true"])
+async def test_a_call_reaches_its_api_however_the_base_url_is_written(
+    gateway: Gateway, provider: Provider, path: str
+) -> None:
+    provider.on("m", speak("Hello"))
+    answer = await gateway.client.ask("POST", path, b'{"model":"m","messages":[{"role":"user","content":"Hi"}]}')
+    assert (answer.status, answer.text) == (200, "Hello")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"authorization": "Bearer {key}"}, 200),
+        ({"x-api-key": "{key}"}, 200),
+        ({"api-key": "{key}"}, 200),
+        ({"authorization": "Bearer {key}", "x-api-key": "{key}"}, 200),
+        ({"authorization": "Bearer sk-of-another-service", "x-api-key": "{key}"}, 200),
+        ({"authorization": "Bearer {key}", "x-api-key": "sk-of-another-service"}, 200),
+        ({"authorization": "Basic dXNlcjpwYXNz", "x-api-key": "{key}"}, 200),
+        ({"authorization": "Bearer sk-of-another-service", "x-api-key": "sk-of-yet-another"}, 401),
+        ({}, 401),
+    ],
+)
+async def test_of_several_keys_that_of_a_token_counts(gateway: Gateway, headers: dict[str, str], status: int) -> None:
+    sent = {"authorization": None, **{name: value.format(key=gateway.client.key) for name, value in headers.items()}}
+    answer = await ask(gateway, "GET", "/v1/models", **sent)
+    assert (answer.status, answer.head.get("x-should-retry")) == (status, "" if status == 200 else "false")
+
+
+async def test_in53_a_probe_without_a_key_is_no_failed_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "AuthThrottle", partial(AuthThrottle, own=lambda _: False))
+    async with running(tmp_path) as gateway:
+        for _ in range(MOST + 1):
+            assert (await ask(gateway, "HEAD", "/", authorization=None)).status == 200
+        assert (await ask(gateway, "GET", "/v1/models")).status == 200
+        assert gateway.records == []
+
+
+class Envelope(ChatCompletions):
+    """An API with errors of its own."""
+
+    def error_body(self, error: GatewayError, call: str) -> bytes:
+        return b'{"type":"error"}'
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "enveloped"),
+    [
+        ("/v1/letters/deep/below", 404, True),
+        ("/letters/below", 404, True),
+        ("/v1/letters", 404, False),
+        ("/v1/models/other", 404, False),
+        ("/nowhere", 404, False),
+    ],
+)
+async def test_an_error_has_the_form_of_its_path(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str, status: int, enveloped: bool
+) -> None:
+    row = endpoints.Endpoint(path="/v1/letters/", api=Envelope())
+    monkeypatch.setattr(endpoints, "PREFIXES", (row, *endpoints.PREFIXES))
+    answer = await ask(gateway, "GET", path)
+    assert (answer.status, answer.json.get("type") == "error") == (status, enveloped)
+
+
+@pytest.mark.parametrize(
+    ("path", "enveloped"), [("/v1/models/other", True), ("/nowhere", True), ("/v1/chat/completions", False)]
+)
+async def test_where_the_path_does_not_tell_the_form_of_errors_a_header_does(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str, enveloped: bool
+) -> None:
+    monkeypatch.setattr(endpoints, "HEADER_APIS", (("anthropic-version", Envelope()),))
+    answer = await ask(gateway, "GET", path, **{"anthropic-version": "2023-06-01"})
+    assert (answer.json.get("type") == "error") is enveloped
 
 
 @pytest.mark.parametrize(
@@ -102,8 +189,8 @@ async def test_a_body_where_none_belongs_is_refused(gateway: Gateway, headers: d
 @pytest.mark.parametrize(
     ("method", "path", "refusal"),
     [
-        ("POST", "/v1/embeddings", (404, "unknown_url", None)),
-        ("POST", "/chat/completions", (404, "unknown_url", None)),
+        ("POST", "/v1/nothing", (404, "unknown_url", None)),
+        ("POST", "/chat/complete", (404, "unknown_url", None)),
         ("POST", "/v1/models", (405, "method_not_allowed", None)),
         ("DELETE", "/v1/models/m", (405, "method_not_allowed", None)),
         ("PUT", "/v1/chat/completions", (405, "method_not_allowed", None)),

@@ -12,7 +12,8 @@ from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.upstream.adapter import Adapter, Order, Whole
 from gateway.upstream.openai.dialect import OpenAIDialect
-from gateway.v1 import app
+from gateway.v1 import endpoints
+from gateway.v1.call import answer_call
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
@@ -52,6 +53,9 @@ class Shout(ChatCompletions):
         return json.dumps({"oh": error.code}).encode()
 
 
+SHOUT = endpoints.Endpoint(path=PATH, handlers={"POST": answer_call}, api=Shout())
+
+
 async def shout(gateway: Gateway, headers: Mapping[str, str | None]) -> Answer:
     peer = await gateway.client.connect()
     body = b'{"say":"hello"}'
@@ -63,7 +67,7 @@ async def shout(gateway: Gateway, headers: Mapping[str, str | None]) -> Answer:
 
 
 async def test_a_call_of_another_api(gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(app.APIS, PATH, Shout())
+    monkeypatch.setitem(endpoints.EXACT, PATH, SHOUT)
     provider.on("m", speak("well"))
     answer = await shout(gateway, {})
     assert (answer.status, answer.body) == (200, b'{"shout": "WELL"}')
@@ -73,7 +77,7 @@ async def test_a_call_of_another_api(gateway: Gateway, provider: Provider, monke
 
 
 async def test_an_error_of_another_api(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(app.APIS, PATH, Shout())
+    monkeypatch.setitem(endpoints.EXACT, PATH, SHOUT)
     answer = await shout(gateway, {"shout-model": "none"})
     assert (answer.status, answer.body) == (418, b'{"oh": "model_not_found"}')
     assert (gateway.record.status, gateway.record.code) == (418, "model_not_found")

@@ -10,7 +10,7 @@ from aiohttp import web
 from gateway.core.memory import Pressure, Share
 from gateway.domain.settings import Settings
 from gateway.web import request
-from gateway.web.request import BODY_S, GRACE_S, LEAST_RATE, check_head, check_json, key_of, read_body
+from gateway.web.request import BODY_S, GRACE_S, LEAST_RATE, check_head, check_json, keys_of, read_body
 from tests.fakes.client import Client, read_answer
 from tests.web.door import opened
 
@@ -20,14 +20,14 @@ PRESSURE = Pressure(lambda: 0, Settings, ())
 async def look(request: web.BaseRequest) -> web.StreamResponse:
     """Everything that is read, told back."""
     check_head(request)
-    key = key_of(request)
+    keys = keys_of(request)
     if request.method == "POST":
         check_json(request)
     with Share(PRESSURE) as share:
         body = await read_body(request, share)
         assert PRESSURE.bodies == len(body)
     assert PRESSURE.bodies == 0
-    return web.Response(body=json.dumps({"key": key, "size": len(body)}).encode())
+    return web.Response(body=json.dumps({"keys": keys, "size": len(body)}).encode())
 
 
 @pytest.fixture
@@ -37,21 +37,25 @@ async def client() -> AsyncIterator[Client]:
 
 
 @pytest.mark.parametrize(
-    ("headers", "key"),
+    ("headers", "keys"),
     [
-        ({}, ""),
-        ({"Authorization": "Bearer k1"}, "k1"),
-        ({"Authorization": "bearer k1"}, "k1"),
-        ({"Authorization": "BEARER  k1 "}, "k1"),
-        ({"Authorization": "Bearer"}, ""),
-        ({"api-key": "k2"}, "k2"),
-        ({"x-api-key": "k3"}, "k3"),
-        ({"Authorization": "Bearer k1", "x-api-key": "k3"}, "k1"),
-        ({"Authorization": "Bearer ключ".encode().decode("latin-1")}, "ключ"),
+        ({}, []),
+        ({"Authorization": "Bearer k1"}, ["k1"]),
+        ({"Authorization": "bearer k1"}, ["k1"]),
+        ({"Authorization": "BEARER  k1 "}, ["k1"]),
+        ({"Authorization": "Bearer"}, []),
+        ({"api-key": "k2"}, ["k2"]),
+        ({"x-api-key": "k3"}, ["k3"]),
+        ({"x-api-key": ""}, []),
+        ({"Authorization": "Bearer", "x-api-key": "k3"}, ["k3"]),
+        ({"Authorization": "Basic dXNlcjpwYXNz", "x-api-key": "k3"}, ["k3"]),
+        ({"Authorization": "Bearer k1", "x-api-key": "k1"}, ["k1"]),
+        ({"Authorization": "Bearer k1", "x-api-key": "k3", "api-key": "k2"}, ["k1", "k2", "k3"]),
+        ({"Authorization": "Bearer ключ".encode().decode("latin-1")}, ["ключ"]),
     ],
 )
-async def test_the_key_is_found(client: Client, headers: dict[str, str], key: str) -> None:
-    assert (await client.get("/", headers)).json["key"] == key
+async def test_the_keys_are_found(client: Client, headers: dict[str, str], keys: list[str]) -> None:
+    assert (await client.get("/", headers)).json["keys"] == keys
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,7 @@ async def test_the_key_is_found(client: Client, headers: dict[str, str], key: st
         b"Authorization: Basic dXNlcjpwYXNz",
         b"Authorization: k1",
         b"Authorization: Bearer a\r\nAuthorization: Bearer a",
-        b"Authorization: Bearer a\r\nAuthorization: Bearer b",
+        b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\nx-api-key: a",
     ],
 )
 async def test_an_ambiguous_key_is_none(client: Client, lines: bytes) -> None:

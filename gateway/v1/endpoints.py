@@ -1,0 +1,107 @@
+"""The table of paths on the public port: which request is answered by what, and whose errors it gets.
+
+``ENDPOINTS`` has one row for each path. A row whose path ends with a slash stands for every path below it that has no
+row of its own. ``find`` is lenient about how a path is spelled, because programs are configured with base URLs of all
+kinds: with and without ``/v1``, with it twice, with doubled and trailing slashes. Such requests are served in place and
+never redirected: clients that look for models take a redirect for a failure.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+
+import msgspec
+from aiohttp import web
+
+from gateway.core.call import Visit
+from gateway.core.engine import Engine
+from gateway.inbound.api import InboundApi
+from gateway.inbound.chat.api import CHAT
+from gateway.v1.call import answer_call
+from gateway.v1.health import answer_front_page, answer_health
+from gateway.v1.models import answer_model, answer_models
+from gateway.web.response import Response
+
+Handler = Callable[[Engine, web.BaseRequest, Visit], Awaitable[web.StreamResponse | Response]]
+"""Answers one request. Raises GatewayError while nothing has been sent."""
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One row."""
+
+    path: str
+    """As it is in ``Visit.path``, however the client spelled it; below a prefix row that is the whole path."""
+    handlers: Mapping[str, Handler] = {}
+    """By method. Other methods get a 405; if there is no handler at all, the path is as unknown as one without a row,
+    but its error is that of ``api``."""
+    api: InboundApi | None = None
+    """Whose errors it answers with. None: the request's headers decide (``HEADER_APIS``)."""
+    keyed: bool = True
+    """Whether the client's key is read."""
+    label: str = ""
+    """The path in error messages, if it differs from ``path``."""
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(path="/v1/models", handlers={"GET": answer_models}),
+    Endpoint(path="/v1/models/", handlers={"GET": answer_model}, label="/v1/models/{id}"),
+    Endpoint(path="/v1/chat/completions", handlers={"POST": answer_call}, api=CHAT),
+    Endpoint(path="/v1/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
+    Endpoint(path="/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
+    Endpoint(path="/", handlers={"GET": answer_front_page, "HEAD": answer_front_page}, keyed=False),
+)
+
+HEADER_APIS: tuple[tuple[str, InboundApi], ...] = ()
+"""Where the path does not tell the API: the one of the first of these headers that is sent, else ``CHAT``."""
+
+PREFIXES: tuple[Endpoint, ...] = tuple(
+    sorted((row for row in ENDPOINTS if row.path.endswith("/") and row.path != "/"), key=lambda row: -len(row.path))
+)
+"""The longest first."""
+EXACT: dict[str, Endpoint] = {row.path: row for row in ENDPOINTS if row not in PREFIXES}
+
+_SLASHES = re.compile("//+")
+
+
+def find(path: str) -> tuple[Endpoint | None, str]:
+    """The endpoint of a path, and the path as ``Endpoint.path`` spells it; None and the path if there is none."""
+    found = EXACT.get(path)
+    if found is not None:
+        return found, path
+    spellings = tuple(_spellings(path))
+    for spelling in spellings:
+        if (found := EXACT.get(spelling)) is not None:
+            return found, spelling
+    for spelling in spellings:
+        for row in PREFIXES:
+            if spelling.startswith(row.path):
+                return row, spelling
+    return None, path
+
+
+def api_of(endpoint: Endpoint | None, headers: Mapping[str, str]) -> InboundApi:
+    """Whose errors a request gets."""
+    if endpoint is not None and endpoint.api is not None:
+        return endpoint.api
+    return next((api for name, api in HEADER_APIS if name in headers), CHAT)
+
+
+def existing() -> str:
+    """The requests that can be made, for an error message."""
+    return ", ".join(
+        f"{method} {row.label or row.path}"
+        for row in ENDPOINTS
+        for method in row.handlers
+        if method != "HEAD" and row.path not in ("/", "/health")
+    )
+
+
+def _spellings(path: str) -> Iterator[str]:
+    """How the table may spell this path."""
+    clean = _SLASHES.sub("/", path).rstrip("/") or "/"
+    while clean.startswith("/v1/v1/") or clean == "/v1/v1":
+        clean = clean[3:]
+    yield clean
+    if clean == "/v1" or clean.startswith("/v1/"):
+        yield clean[3:] or "/"
+    else:
+        yield "/v1" + clean
