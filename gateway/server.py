@@ -25,15 +25,13 @@ from gateway.control import model_lists
 from gateway.control.app import control_app, control_runner
 from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
-from gateway.core.auth import Passes
+from gateway.core.auth import Passes, new_call_id, new_id, new_key
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.channel_limits import ChannelLimits
-from gateway.core.chooser import Chooser, StickyRoutes
+from gateway.core.chooser import ChannelLimits, Chooser, StickyRoutes
 from gateway.core.clock import Clock
 from gateway.core.engine import Engine
 from gateway.core.event_bus import EventBus
 from gateway.core.first_run import beginnings, first_token, is_fresh
-from gateway.core.ids import new_call_id, new_id, new_key
 from gateway.core.live_calls import CallDeadlines, LiveCalls, ProgressReporter
 from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Dependencies, Pipeline
@@ -53,7 +51,7 @@ from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.redaction.redaction import LogFilter
 from gateway.upstream.upstreams import Upstreams
 from gateway.v1.app import Surface
-from gateway.web.connection_limits import ConnectionLimits
+from gateway.web.connection import ConnectionLimits
 from gateway.web.listener import Acceptor, Listener, listening
 
 _log = logging.getLogger("tollkeeper")

@@ -6,7 +6,7 @@ from gateway.control import validation
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, patched, required
 from gateway.control.views import account_view
-from gateway.core.ids import new_id
+from gateway.core.auth import new_id
 from gateway.domain.account import AccountFields, Grant
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import dollars

@@ -9,7 +9,7 @@ from gateway.control.probe import probe
 from gateway.control.request_bodies import fields, patched, required
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views
-from gateway.core.ids import new_id
+from gateway.core.auth import new_id
 from gateway.core.offered_models import chosen_by_hand, fixed
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, Served, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError

@@ -18,8 +18,8 @@ from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits
 from gateway.control.model_lists import parted
 from gateway.control.request_bodies import fields, required
+from gateway.core.auth import digest, hint, new_id, new_key
 from gateway.core.config_export import REFERENCE, export_text, form, notes, restored
-from gateway.core.ids import digest, hint, new_id, new_key
 from gateway.core.importers import litellm, oneapi
 from gateway.core.importers.base import ImportedConfig
 from gateway.core.offered_models import offered_models

@@ -14,7 +14,7 @@ from asyncio import BaseTransport
 from collections.abc import Mapping
 
 from gateway.domain.errors import InvalidToken, Refused
-from gateway.web.origins import LOOPBACK, check_origin, split_host
+from gateway.web.request import LOOPBACK, check_origin, split_host
 
 _SCHEME = "bearer "
 

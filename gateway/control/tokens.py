@@ -7,7 +7,7 @@ from gateway.control import validation
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import patched, required
 from gateway.control.views import token_view, token_views
-from gateway.core.ids import digest, hint, new_id, new_key
+from gateway.core.auth import digest, hint, new_id, new_key
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.registry import Change, Registry
 from gateway.domain.token import Token, TokenFields

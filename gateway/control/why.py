@@ -10,11 +10,11 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, price_view
 from gateway.core.admission import group_of
+from gateway.core.auth import digest
 from gateway.core.catalog import ModelEntry
-from gateway.core.channel_limits import ChannelTickets
+from gateway.core.chooser import ChannelTickets
 from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, needed
 from gateway.core.engine import Engine
-from gateway.core.ids import digest
 from gateway.core.rate_scopes import RateScope
 from gateway.core.routing import Draw, RouteChoice, choose, place
 from gateway.core.visibility import Visibility, visibility_of
@@ -27,7 +27,7 @@ from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
-from gateway.inbound.chat.request import MAX_OUTPUT
+from gateway.inbound.chat.api import MAX_OUTPUT
 
 PROMPT_TOKENS = 1000
 """Input tokens of the call that is thought of, if nothing else is said."""

@@ -9,10 +9,9 @@ from math import ceil
 
 import msgspec
 
-from gateway.core.allowance import Need, Recall, most_of, need_of, nothing_recalled
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry
-from gateway.core.quota import HoldPlan, Purse, Scope, plan_hold
+from gateway.core.quota import HoldPlan, Need, Purse, Recall, Scope, most_of, need_of, nothing_recalled, plan_hold
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, Today, Used
 from gateway.domain.errors import BadRequest, InternalError, NotFound

@@ -9,15 +9,14 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.core.allowance import REMEMBERING
 from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.channel_limits import ChannelLimits
-from gateway.core.chooser import Chooser, no_channel
+from gateway.core.chooser import ChannelLimits, Chooser, no_channel
 from gateway.core.clock import Clock
 from gateway.core.memory import POCKET
 from gateway.core.preparation import Preparer
+from gateway.core.quota import REMEMBERING
 from gateway.core.retry import NextStep, RetryState, fault_of
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import billed_unseen

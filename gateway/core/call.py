@@ -12,9 +12,9 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.core.allowance import Need
 from gateway.core.catalog import Catalog, Route
 from gateway.core.memory import AnswerShare
+from gateway.core.quota import Need
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Ticket
 from gateway.domain.call import Attempt, Outcome, Running

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from gateway.core.allowance import NO_EFFECTS, ChannelEffects, effects_of, with_limit
 from gateway.core.group_policy import Offer, Rank, models_after, ranked
+from gateway.core.quota import NO_EFFECTS, ChannelEffects, effects_of, with_limit
 from gateway.core.rate_scopes import (
     CallScopes,
     ConcurrencyGate,

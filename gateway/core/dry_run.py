@@ -10,19 +10,17 @@ from typing import Protocol
 import msgspec
 
 from gateway.core.admission import Admission, admit, demand, group_of, visible_entry
-from gateway.core.allowance import Need
 from gateway.core.auth import still, usable
 from gateway.core.call import Call, CallContext, Visit
 from gateway.core.catalog import Catalog, ModelEntry, Route
-from gateway.core.quota import Purse, plan_hold
+from gateway.core.quota import Need, Purse, plan_hold
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import Draw, RouteChoice
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
 from gateway.domain.long_strings import Buffer
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, ChannelId, Millis
-from gateway.inbound.chat.api import CHAT
-from gateway.inbound.chat.request import parse_chat_request
+from gateway.inbound.chat.api import CHAT, parse_chat_request
 
 TICKETS = 240
 """Draws by which the chances of the channels are counted, if there are more tickets than that."""

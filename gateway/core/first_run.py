@@ -4,7 +4,7 @@ The account with ten dollars, the group ``default``, the channel ``demo`` of dia
 the server starts without any token, a first token.
 """
 
-from gateway.core.ids import digest, hint
+from gateway.core.auth import digest, hint
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.group import Group

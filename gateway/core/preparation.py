@@ -15,9 +15,9 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.core.allowance import affordable_output
 from gateway.core.call import Call
 from gateway.core.catalog import Route
+from gateway.core.quota import affordable_output
 from gateway.domain.channel import Overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis

@@ -14,7 +14,7 @@ from gateway.core.attempts import Attempts
 from gateway.core.auth import still
 from gateway.core.call import Call, Client
 from gateway.core.catalog import Catalog
-from gateway.core.channel_limits import ChannelLimits
+from gateway.core.chooser import ChannelLimits
 from gateway.core.clock import Clock
 from gateway.core.quota import Purse
 from gateway.core.rate_scopes import ConcurrencyGate

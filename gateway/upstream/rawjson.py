@@ -1,4 +1,4 @@
-r"""JSON objects of which only one level is opened: every value stays the bytes it came as.
+"""JSON whose values are left as they were sent, and how many elements it has.
 
 What is not looked at is thus passed on untouched: numbers, escapes, unknown fields. A lone surrogate escape such as
 ``\ud83d`` is legal JSON, but msgspec refuses it; such a value is read by the standard library and written again.
@@ -6,14 +6,22 @@ What is not looked at is thus passed on untouched: numbers, escapes, unknown fie
 Some servers write ``NaN`` or ``Infinity``, which is not JSON, or numbers beyond all bounds. Such a value is read as
 null, a count of tokens as -1, so that it is not taken for one that was left out: one odd number does not lose an
 answer.
+
+Elements of a large answer are counted before it is decoded: 37 MB of ``{},`` would take a gigabyte. They are counted by
+their commas. Long texts contain many commas, too, so a body with many of them is looked at more closely, without its
+strings. Log probabilities have more elements than the rest of an answer together; where they pass unopened, they do not
+count.
 """
 
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+
+from gateway.domain.long_strings import holds
 
 Fields = dict[str, msgspec.Raw]
 
@@ -152,3 +160,115 @@ def _load_raw(value: object) -> Any:
     if isinstance(value, msgspec.Raw):
         return _load(value)
     raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+MOST_ELEMENTS = 1_000_000
+"""Decoded they take some 250 MiB at the worst."""
+MOST_UNOPENED = 4_000_000
+"""Elements of log probabilities: thirty thousand tokens with twenty alternatives each."""
+SMALL = 1 << 20
+"""Bytes of a text that is not counted."""
+STEP = 64 << 10
+"""Bytes that are looked at together: they are split at every quote."""
+_QUOTES = 4000
+"""Quotes that are searched for one by one."""
+_WINDOW = 64
+"""Bytes in front of a quote in which backslashes are counted."""
+_BACKSLASH = ord("\\")
+
+
+class TooManyElements(ValueError):
+    """An answer is not decoded."""
+
+
+class _ProbedChoice(msgspec.Struct, gc=False):
+    logprobs: msgspec.Raw = NULL
+
+
+class _Probed(msgspec.Struct, gc=False):
+    choices: list[_ProbedChoice] = []
+
+
+_PROBED = msgspec.json.Decoder(_Probed)
+
+
+def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
+    """Raises TooManyElements if there are more than any real answer has."""
+    if len(text) <= SMALL or not _has_more(text, MOST_ELEMENTS):
+        return
+    most = MOST_ELEMENTS if opens_logprobs or not holds(text, b'"logprobs"') else MOST_UNOPENED
+    found = count_elements(text, most)
+    if MOST_ELEMENTS < found <= most:
+        found -= _unopened(text)
+    if found > MOST_ELEMENTS:
+        msg = f"it has more than {MOST_ELEMENTS:,} elements"
+        raise TooManyElements(msg)
+
+
+def count_elements(text: bytes, most: int) -> int:
+    """Commas outside strings; as soon as there are more than ``most`` the rest is not counted."""
+    count = 0
+    for part in _structure(text):
+        count += part.count(b",")
+        if count > most:
+            break
+    return count
+
+
+def _has_more(text: bytes, most: int) -> bool:
+    """Whether there are more commas than that, without those in the first strings: these may be very long."""
+    count, rest = _past_strings(text)
+    for start in range(rest, len(text), STEP):
+        count += text.count(b",", start, start + STEP)
+        if count > most:
+            return True
+    return False
+
+
+def _past_strings(text: bytes) -> tuple[int, int]:
+    """Commas outside of the first strings, and the position behind them.
+
+    A search for the end of a long string takes a tenth of the time that counting in it takes.
+    """
+    count = at = outside = 0
+    inside = False
+    for _ in range(_QUOTES):
+        quote = text.find(b'"', at)
+        if quote < 0:
+            break
+        if not inside:
+            count += text.count(b",", outside, quote)
+            inside = True
+        else:
+            before = text[max(0, quote - _WINDOW) : quote]
+            backslashes = len(before) - len(before.rstrip(b"\\"))
+            if backslashes == _WINDOW:
+                break
+            inside, outside = backslashes % 2 == 1, quote + 1
+        at = quote + 1
+    return count, at if inside else outside
+
+
+def _structure(text: bytes) -> Iterator[bytes]:
+    """The text outside of strings, step by step."""
+    inside = start = 0
+    while start < len(text):
+        end = start + STEP
+        while end < len(text) and text[end - 1] == _BACKSLASH:  # no escape is cut
+            end += 1
+        part = text[start:end]
+        if b"\\" in part:
+            part = part.replace(b"\\\\", b"").replace(b'\\"', b"")
+        pieces = part.split(b'"')
+        yield b"".join(pieces[inside::2])
+        inside ^= len(pieces) + 1 & 1
+        start = end
+
+
+def _unopened(text: bytes) -> int:
+    """Elements of the log probabilities of all choices."""
+    try:
+        choices = _PROBED.decode(text).choices
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+    return sum(count_elements(bytes(choice.logprobs), MOST_UNOPENED) for choice in choices if choice.logprobs != NULL)

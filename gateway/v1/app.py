@@ -8,18 +8,16 @@ from functools import lru_cache
 
 from aiohttp import web
 
-from gateway.core.auth import token_of
+from gateway.core.auth import new_call_id, token_of
 from gateway.core.call import Visit
 from gateway.core.engine import Engine
-from gateway.core.ids import new_call_id
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound
 from gateway.domain.text import plain
 from gateway.inbound.api import InboundApi
 from gateway.v1.endpoints import Endpoint, api_of, existing, find
 from gateway.web import error_responses
 from gateway.web.auth_throttle import AuthThrottle
-from gateway.web.origins import check_host, check_origin, preflight, readable_by
-from gateway.web.request import check_head, keys_of
+from gateway.web.request import check_head, check_host, check_origin, keys_of, preflight, readable_by
 from gateway.web.response import Response
 
 _log = logging.getLogger("tollkeeper")

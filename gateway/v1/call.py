@@ -1,4 +1,9 @@
-"""One call of any inbound API, plain or streamed: the path decides which (``endpoints``)."""
+"""One call of any inbound API, plain or streamed, and its client as the pipeline sees it: ``HttpClient``.
+
+The path decides which API it is (``v1.endpoints``).
+"""
+
+from collections.abc import Callable, Sized
 
 from aiohttp import web
 
@@ -6,10 +11,115 @@ from gateway.core.call import Visit
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
 from gateway.domain.errors import GatewayError, InternalError
-from gateway.inbound.api import HttpRequest
-from gateway.v1.client import HttpClient
-from gateway.web.request import check_json, read_body
+from gateway.domain.long_strings import Buffer
+from gateway.domain.units import CallId
+from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.web import error_responses
+from gateway.web.connection import Connection
+from gateway.web.request import check_json, read_body, readable_by
 from gateway.web.response import Response
+
+STREAM_HEADERS = {
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",
+    "Server": "tollkeeper",
+}
+"""``wire.md`` 1.5: nothing on the way may buffer or cache a stream."""
+
+
+class HttpClient:
+    """One request's answering side."""
+
+    def __init__(self, request: web.BaseRequest, call: CallId, api: InboundApi, calls: Sized = ()) -> None:
+        """``calls`` are those that run now: the answer of a single one is sent without delay."""
+        self._request = request
+        self._call = call
+        self._api = api
+        self._calls = calls
+        self.response: web.StreamResponse | Response | None = None
+        """The answer: that of a stream once it has begun."""
+        self.gone = False
+        self.begun = False
+        self.on_gone: Callable[[], None] | None = None
+        if isinstance(request.protocol, Connection):
+            request.protocol.on_lost = self._lost
+
+    @property
+    def patient(self) -> bool:
+        """Not if it is alone, nor if its connection ends behind the answer: that is closed at once."""
+        return len(self._calls) > 1 and self._request.keep_alive
+
+    async def begin(self, headers: dict[str, str]) -> None:
+        """Send the head of a streamed answer."""
+        if self.begun:
+            return
+        self.begun = True
+        response = web.StreamResponse(
+            headers={**self._headers(headers), "Content-Type": self._api.stream_type, **STREAM_HEADERS}
+        )
+        if self._request.version < (1, 1):
+            response.force_close()  # without chunks its end is that of the connection
+        self.response = response
+        await response.prepare(self._request)
+
+    async def write(self, data: Buffer) -> None:
+        """Send bytes. Waits while the client reads more slowly than they come."""
+        if self.gone or not isinstance(self.response, web.StreamResponse):
+            raise ConnectionResetError("the client is gone")
+        await self.response.write(data)
+        if self._request.protocol.writing_paused:
+            await self._request.writer.drain()
+
+    def answer(self, headers: dict[str, str], parts: tuple[bytes | memoryview, ...], *, soon: bool = False) -> None:
+        """The whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""
+        response = self.response = Response(*parts, headers=self._headers(headers))
+        try:
+            response.send(self._request, soon=soon)
+        except ConnectionError:
+            self.gone = True
+
+    async def delivered(self) -> None:
+        """Wait until a large answer is on its way to the last byte, or the client is gone."""
+        try:
+            if isinstance(self.response, Response):
+                await self.response.deliver(self._request)
+        except ConnectionError:
+            self.gone = True
+
+    def withhold(self, error: GatewayError) -> None:
+        """Send an error instead of the answer that was to go out in the loop's next turn."""
+        if isinstance(self.response, Response):
+            status, headers, body = error_responses.answer(error, self._call, self._api)
+            self.response.replace(self._request, body, status=status, headers=self._headers(headers))
+
+    async def fail(self, error: GatewayError, before: bytes = b"") -> None:
+        """The error event that ends a broken stream."""
+        try:
+            await self.write(before + self._api.error_event(error, self._call))
+        except ConnectionError:
+            self.gone = True
+
+    def cut(self) -> None:
+        """Break the connection off."""
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    def leave(self) -> None:
+        """The answer is complete: a loss of the connection no longer concerns the call."""
+        self.on_gone = None  # it leads back here: a ring would keep the call's body until the garbage collector looks
+        if isinstance(self._request.protocol, Connection):
+            self._request.protocol.on_lost = None
+
+    def _headers(self, headers: dict[str, str]) -> dict[str, str]:
+        for name in self._api.id_headers:
+            headers[name] = self._call
+        origin = self._request.headers.get("Origin")  # it is a listed one, or the request had been refused
+        return headers if origin is None else {**headers, **readable_by(origin)}
+
+    def _lost(self) -> None:
+        self.gone = True
+        if self.on_gone is not None:
+            self.on_gone()
 
 
 async def answer_call(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.StreamResponse | Response:

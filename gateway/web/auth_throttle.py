@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import ceil
 
 from gateway.domain.errors import RateLimited
-from gateway.web.connection_limits import is_own
+from gateway.web.connection import is_own
 
 MOST = 10
 """Failures of one address within ``SPAN_S`` seconds before it has to wait."""

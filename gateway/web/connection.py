@@ -1,8 +1,10 @@
-"""aiohttp's connection, extended: it says when it is lost, and answers broken HTTP in JSON.
+"""aiohttp's connection, extended: it says when it is lost, and answers broken HTTP in JSON. How many may be open.
 
 Whether a handler should stop when its client leaves depends on the call: a stream should, a plain call may finish and
 be booked. aiohttp offers only all or nothing, so the handler is informed instead of cancelled. What is wrong with bytes
 that are not a request is described in our own words: the parser's messages repeat keys.
+
+Connections are limited in all, and for each address that is not this machine's own.
 """
 
 import asyncio
@@ -10,6 +12,8 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
+from ipaddress import ip_address
 from typing import Any
 
 from aiohttp import web
@@ -17,10 +21,63 @@ from aiohttp.http_exceptions import InvalidHeader, InvalidURLError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
 from gateway.domain.errors import BadRequest, GatewayError, InternalError
+from gateway.domain.settings import Settings
 from gateway.domain.units import CallId
-from gateway.web.connection_limits import ConnectionLimits
 from gateway.web.error_responses import answer
 from gateway.web.response import Response
+
+
+@lru_cache(maxsize=256)
+def is_own(address: str) -> bool:
+    """Whether it is this machine that calls; also what is not a network address."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return True
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+
+
+class ConnectionLimits:
+    """The open connections. ``most`` says how many the system has open files for (0: any number), ``own`` whose are not
+    counted by address.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        own: Callable[[str], bool] = is_own,
+        most: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._settings = settings
+        self._own = own
+        self._most = most
+        self._by_address: dict[str, int] = {}
+        self.open = 0
+        """Connections."""
+
+    def enter(self, address: str) -> str:
+        """One more connection, which is counted; or why it is one too many."""
+        settings, possible = self._settings(), self._most()
+        if settings.connections and self.open >= settings.connections:
+            return f"more than {settings.connections} connections are open"
+        if possible and self.open >= possible:
+            return f"more than {possible} connections are open, and the system's limit of open files allows no more"
+        if not self._own(address):
+            count, most = self._by_address.get(address, 0), settings.address_connections
+            if most and count >= most:
+                return f"more than {most} connections of this address are open"
+            self._by_address[address] = count + 1
+        self.open += 1
+        return ""
+
+    def leave(self, address: str) -> None:
+        """A connection that had entered is closed."""
+        self.open -= 1
+        if address in self._by_address:
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
+
 
 MAX_LINE = (8 << 10) + 512
 """Bytes of a line of a head: 8 KiB and a name."""

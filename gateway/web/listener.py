@@ -20,8 +20,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId
-from gateway.web.connection import MAX_HEADERS, MAX_LINE, Connection, GatewayRequest
-from gateway.web.connection_limits import ConnectionLimits
+from gateway.web.connection import MAX_HEADERS, MAX_LINE, Connection, ConnectionLimits, GatewayRequest
 from gateway.web.error_responses import answer
 from gateway.web.response import Response
 

@@ -14,7 +14,7 @@ from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
 from gateway.inbound.api import InboundRequest
-from gateway.inbound.chat.request import parse_chat_request
+from gateway.inbound.chat.api import parse_chat_request
 
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 PRICE = Price(model="m", input=Nanos(2_500_000_000), output=Nanos(10_000_000_000))

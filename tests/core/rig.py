@@ -11,15 +11,13 @@ import msgspec
 from gateway.config import Config
 from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
-from gateway.core.auth import Passes
+from gateway.core.auth import Passes, new_call_id
 from gateway.core.call import Visit
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.channel_limits import ChannelLimits
-from gateway.core.chooser import Chooser, StickyRoutes
+from gateway.core.chooser import ChannelLimits, Chooser, StickyRoutes
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.core.ids import new_call_id
 from gateway.core.live_calls import CallDeadlines, LiveCalls, ProgressReporter
 from gateway.core.memory import AnswerMemory
 from gateway.core.pipeline import Dependencies, Pipeline

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.allowance import Need, effects_of, need_of, with_limit
+from gateway.core.quota import Need, effects_of, need_of, with_limit
 from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.errors import BadRequest, QuotaExceeded
 from gateway.domain.estimate import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS

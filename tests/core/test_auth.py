@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.auth import PASS_MS, Passes, identify
-from gateway.core.ids import digest
+from gateway.core.auth import PASS_MS, Passes, digest, identify
 from gateway.domain.errors import InvalidToken
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, TokenId

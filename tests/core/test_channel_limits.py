@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.channel_limits import ChannelTickets
+from gateway.core.chooser import ChannelTickets
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import GatewayError, RateLimited, Unavailable
 from gateway.domain.limits import Limits

@@ -2,9 +2,9 @@
 
 import pytest
 
+from gateway.core.auth import digest, new_key
 from gateway.core.catalog import Catalog
 from gateway.core.first_run import DEMO_MODELS, FIRST_GRANT, beginnings, first_token, is_fresh
-from gateway.core.ids import digest, new_key
 from gateway.domain.channel import Dialect
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis

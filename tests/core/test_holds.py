@@ -12,8 +12,7 @@ from gateway.core.attempts import Attempts
 from gateway.core.call import Call, CallContext, Visit
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.channel_limits import ChannelLimits
-from gateway.core.chooser import Chooser, StickyRoutes
+from gateway.core.chooser import ChannelLimits, Chooser, StickyRoutes
 from gateway.core.memory import AnswerMemory
 from gateway.core.preparation import Preparer, Worker
 from gateway.core.ratelimit import Limiter, Used

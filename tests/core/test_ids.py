@@ -3,7 +3,7 @@
 import hashlib
 import re
 
-from gateway.core.ids import digest, hint, new_call_id, new_id, new_key
+from gateway.core.auth import digest, hint, new_call_id, new_id, new_key
 from gateway.domain.units import Millis
 
 

@@ -10,7 +10,7 @@ import pytest
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import BadRequest, NotFound, Unavailable, UpstreamError
 from gateway.inbound.api import LARGE, InboundRequest
-from gateway.inbound.chat.request import parse_large_chat_request
+from gateway.inbound.chat.api import parse_large_chat_request
 from gateway.upstream.http.connection import Heads, target_of
 from tests.core.ends import FakeReply, error_body, whole
 from tests.core.rig import Rig

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.allowance import effects_of, need_of
 from gateway.core.preparation import Worker, prepare_large
+from gateway.core.quota import effects_of, need_of
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.estimate import prompt_bound, prompt_tokens
 from gateway.domain.long_strings import HEAD, TAIL
 from gateway.domain.units import MILLION
 from gateway.inbound.api import InboundRequest
-from gateway.inbound.chat.request import parse_chat_request, parse_large_chat_request
+from gateway.inbound.chat.api import parse_chat_request, parse_large_chat_request
 from gateway.inbound.json_body import unmask
 from gateway.inbound.large_body import read_large
 from gateway.upstream import dialects

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.allowance import Need, effects_of, need_of
-from gateway.core.quota import ACCOUNT, HoldPlan, Scope, left_to_stop, plan_hold
+from gateway.core.quota import ACCOUNT, HoldPlan, Need, Scope, effects_of, left_to_stop, need_of, plan_hold
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.channel import Served
 from gateway.domain.errors import QuotaExceeded

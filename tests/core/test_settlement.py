@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.allowance import effects_of, need_of
 from gateway.core.call import Call, CallContext, Visit
+from gateway.core.quota import effects_of, need_of
 from gateway.core.settlement import LEARN_FIRST, Meter, billed_unseen, outcome_of, record_of
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel

@@ -11,9 +11,9 @@ from unittest.mock import patch
 import msgspec
 
 from gateway.config import Config
+from gateway.core.auth import digest, hint, new_id, new_key
 from gateway.core.clock import Clock
 from gateway.core.engine import Engine
-from gateway.core.ids import digest, hint, new_id, new_key
 from gateway.core.live_calls import CallDeadlines
 from gateway.core.memory import resident
 from gateway.domain.account import Account, Grant

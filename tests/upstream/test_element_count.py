@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.channel import Dialect
-from gateway.upstream import element_count
+from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.dialects import adapter
-from gateway.upstream.element_count import STEP, TooManyElements, count_elements, refuse_many_elements
+from gateway.upstream.rawjson import STEP, TooManyElements, count_elements, refuse_many_elements
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
 from tests.fakes.replies import choice, chunk, delta, dumps, event, story, usage, whole
@@ -30,9 +30,9 @@ MIB = 1 << 20
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the limits, so that answers beyond them are small as well."""
-    monkeypatch.setattr(element_count, "MOST_ELEMENTS", MOST)
-    monkeypatch.setattr(element_count, "MOST_UNOPENED", 4 * MOST)
-    monkeypatch.setattr(element_count, "SMALL", MIB // 10)
+    monkeypatch.setattr(rawjson, "MOST_ELEMENTS", MOST)
+    monkeypatch.setattr(rawjson, "MOST_UNOPENED", 4 * MOST)
+    monkeypatch.setattr(rawjson, "SMALL", MIB // 10)
 
 
 def _most_of(dialect: Dialect, body: bytes, *, stream: bool) -> tuple[str, int]:

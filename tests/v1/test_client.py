@@ -11,7 +11,7 @@ from gateway.core.call import Call
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId
 from gateway.inbound.chat.api import CHAT
-from gateway.v1.client import HttpClient
+from gateway.v1.call import HttpClient
 from gateway.web.response import Response
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway

@@ -7,8 +7,7 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.settings import Settings
-from gateway.web.connection import LOOK_S, WRITE_S, Connection, fault
-from gateway.web.connection_limits import ConnectionLimits
+from gateway.web.connection import LOOK_S, WRITE_S, Connection, ConnectionLimits, fault
 from gateway.web.listener import KEEP_ALIVE_S
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.wire import Gone

@@ -11,8 +11,7 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.settings import Settings
-from gateway.web.connection import Connection
-from gateway.web.connection_limits import ConnectionLimits
+from gateway.web.connection import Connection, ConnectionLimits
 from gateway.web.listener import AGAIN_S, LINGERING, Acceptor, Listener, listening
 from gateway.web.response import Response
 from tests.fakes.client import Answer, Client, read_answer

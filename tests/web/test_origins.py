@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.errors import Refused
-from gateway.web.origins import check_host, check_origin, preflight, readable_by, split_host
+from gateway.web.request import check_host, check_origin, preflight, readable_by, split_host
 
 PORT = 8655
 OWNERS = ("gateway.lan", "tunnel.example:443", "10.0.0.7")

@@ -1,20 +1,193 @@
 """Chat completions (``POST /v1/chat/completions``), the API in whose form requests and answers are kept inside.
 
-So requests go out as they came where a channel speaks it, and adapters already write the answers that clients get.
+So requests go out as they came where a channel speaks it, and adapters already write the answers that clients get. Of a
+request only the fields that the gateway itself reads are checked and decoded; all others are the upstream's business
+and stay as they were sent (``wire.md`` R2, R3).
+
 Error bodies are ``{"error": {message, type, param, code}}``, all four keys always there (``wire.md`` 1.6). What the
 gateway adds is in ``error.gateway`` and ``error.metadata``, which the SDKs ignore.
 """
 
+import re
 from collections.abc import Mapping
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from gateway.domain.channel import Dialect
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.estimate import prompt_bound, prompt_tokens
+from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
-from gateway.inbound.chat.request import parse_chat_request, parse_large_chat_request
+from gateway.inbound.json_body import Fields, fields_of
+from gateway.inbound.large_body import read_large
 from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.output_limit import CAPS, MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS
+
+MAX_MODEL = 256
+"""Characters of a model name."""
+MAX_OUTPUT = MOST_TOKENS
+MAX_CHOICES = MOST_CHOICES
+
+
+class _ChatMessage(msgspec.Struct, gc=False):
+    role: str
+
+
+class _StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
+_Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT)]
+
+
+class _Regular(msgspec.Struct, gc=False):
+    """A request in which every field that is read here is as it should be: one decode tells. Most requests are so."""
+
+    model: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
+    messages: Annotated[list[_ChatMessage], msgspec.Meta(min_length=1)]
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    tools: list[msgspec.Raw] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    n: Annotated[int, msgspec.Meta(ge=1, le=MAX_CHOICES)] | None = None
+    max_completion_tokens: _Count | None = None
+    max_tokens: _Count | None = None
+
+
+T = TypeVar("T")
+
+_REGULAR = msgspec.json.Decoder(_Regular)
+
+_MESSAGES = msgspec.json.Decoder(list[_ChatMessage])
+_MESSAGE_WANTS = {"[]": "an object with a string role", "[].role": "a string"}
+_NUMBER_OF_ITEM = re.compile(r"\[\d+\]")
+_NOTHING: Mapping[str, str] = {}
+_STRING = msgspec.json.Decoder(str)
+_FLAG = msgspec.json.Decoder(bool | None)
+_COUNT = msgspec.json.Decoder(int | None)
+_OPTIONS = msgspec.json.Decoder(_StreamOptions | None)
+_LIST = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_NUMBER = msgspec.json.Decoder(float | None)
+
+
+def parse_chat_request(body: bytes) -> InboundRequest:
+    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
+    return _request(body, *fields_of(body))
+
+
+def parse_large_chat_request(body: bytes) -> InboundRequest:
+    """The same for a body of more than ``LARGE`` bytes. It takes a while: not for the event loop's thread."""
+    read = read_large(body)
+    request = _request(read.brief, read.fields, read.mask, read.long)
+    return msgspec.structs.replace(
+        request,
+        body=body if request.body else b"",
+        long=read.long,
+        prompt=prompt_tokens(read.fields, read.long),
+    )
+
+
+def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHING_LONG) -> InboundRequest:
+    try:
+        found = None if mask else _REGULAR.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        found = None
+    if found is None or (found.stream_options is not None and not found.stream):
+        return _careful(fields, mask, long)
+    others = () if STANDARD_FIELDS.issuperset(fields) else fields.keys() - STANDARD_FIELDS
+    return InboundRequest(
+        body=body,
+        fields=fields,
+        mask=b"",
+        model=found.model,
+        stream=bool(found.stream),
+        include_usage=bool(found.stream_options and found.stream_options.include_usage),
+        choices=found.n or 1,
+        output_cap=found.max_completion_tokens or found.max_tokens,
+        plain=not others and (found.max_completion_tokens is None or found.max_tokens is None),
+        input_bound=prompt_bound(fields, others, long),
+    )
+
+
+def _careful(fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
+    """Field by field, so that the error names the one at fault; what one decode refuses may be good yet."""
+    model = _model(fields)
+    _messages(fields)
+    stream = bool(_read(fields, "stream", _FLAG, "true, false or null"))
+    options = _read(fields, "stream_options", _OPTIONS, "an object or null", {".include_usage": "true, false or null"})
+    if options is not None and not stream:
+        msg = "stream_options is only allowed when stream is true"
+        raise BadRequest(msg, param="stream_options")
+    _read(fields, "tools", _LIST, "an array or null")
+    for name in ("temperature", "top_p"):
+        _read(fields, name, _NUMBER, "a number or null")
+    caps = [_number(fields, name, MAX_OUTPUT) for name in CAPS]
+    others = () if STANDARD_FIELDS.issuperset(fields) else fields.keys() - STANDARD_FIELDS
+    return InboundRequest(
+        body=b"",
+        fields=fields,
+        mask=mask,
+        model=model,
+        stream=stream,
+        include_usage=bool(options and options.include_usage),
+        choices=_number(fields, "n", MAX_CHOICES) or 1,
+        output_cap=caps[0] or caps[1],
+        plain=not others and None in caps,
+        input_bound=prompt_bound(fields, others, long),
+    )
+
+
+def _model(fields: Fields) -> str:
+    if "model" not in fields or bytes(fields["model"]) == b"null":
+        msg = "the request has no model; GET /v1/models lists those visible to this token"
+        raise BadRequest(msg, code="missing_required_parameter", param="model")
+    model = _read(fields, "model", _STRING, "a string")
+    if not model:
+        msg = "model is empty; GET /v1/models lists those visible to this token"
+        raise BadRequest(msg, code="missing_required_parameter", param="model")
+    if len(model) > MAX_MODEL:
+        raise BadRequest(f"model has {len(model)} characters; the limit is {MAX_MODEL}", param="model")
+    return model
+
+
+def _messages(fields: Fields) -> None:
+    if "messages" not in fields:
+        msg = "the request has no messages"
+        raise BadRequest(msg, code="missing_required_parameter", param="messages")
+    messages = _read(fields, "messages", _MESSAGES, "an array of objects with a string role", _MESSAGE_WANTS)
+    if not messages:
+        msg = "messages is empty; send at least one"
+        raise BadRequest(msg, param="messages")
+
+
+def _number(fields: Fields, name: str, most: int) -> int | None:
+    value = _read(fields, name, _COUNT, "an integer or null")
+    if value is not None and not 1 <= value <= most:
+        raise BadRequest(f"{name} is {value}; it must be from 1 to {most}", param=name)
+    return value
+
+
+def _read(
+    fields: Fields, name: str, decoder: "msgspec.json.Decoder[T]", wants: str, inside: Mapping[str, str] = _NOTHING
+) -> T | None:
+    """The value of one field. ``inside`` says what is wanted at places in it, ``[]`` standing for any item's number."""
+    raw = fields.get(name)
+    if raw is None:
+        return None
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        where = str(error).partition(" - at `$")[2].rstrip("`")
+        msg = f"{name}{where} must be {inside.get(_NUMBER_OF_ITEM.sub('[]', where), wants)}"
+        raise BadRequest(msg, code="invalid_type", param=name + where) from error
+    except RecursionError as error:
+        raise BadRequest("the body is nested too deeply", code="too_deep") from error
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"{name} is not valid JSON: {error}", code="invalid_json", param=name) from error
+
 
 METADATA = frozenset({"upstream", "resets_at"})
 """Details of an error that are put into ``error.metadata``."""

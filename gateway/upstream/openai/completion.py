@@ -13,7 +13,6 @@ from gateway.domain.text import plain
 from gateway.domain.usage import UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
-from gateway.upstream.element_count import TooManyElements, refuse_many_elements
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai import chunks
@@ -21,7 +20,7 @@ from gateway.upstream.openai.chunks import BROKEN, COMPLETION, ID_LIMIT, REASONS
 from gateway.upstream.openai.inband_errors import failure_in, failure_word, is_error
 from gateway.upstream.openai.tool_calls import made_id, spoken
 from gateway.upstream.output_counter import OutputCounter
-from gateway.upstream.rawjson import Fields
+from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_report import UsageReports
 from gateway.upstream.usage_shapes import RegularUsage, reading_of

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.inbound.api import InboundRequest
-from gateway.inbound.chat.request import MAX_CHOICES, MAX_MODEL, MAX_OUTPUT, parse_chat_request
+from gateway.inbound.chat.api import MAX_CHOICES, MAX_MODEL, MAX_OUTPUT, parse_chat_request
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 
