@@ -1,6 +1,7 @@
 """Config: where this gateway lives and listens, read once from flags and environment into one frozen value."""
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,26 @@ ENV_PREFIX = "TOLLKEEPER_"
 
 SOCKET_PATH_LIMIT = 100
 """A Unix socket's path may have 104 bytes on some systems, its end included."""
+
+
+HOME_FILES = frozenset(
+    {
+        "config.json",
+        "config.old.json",
+        "console-crash.log",
+        "console.json",
+        "control.sock",
+        "high-water",
+        "inflight.log",
+        "lock",
+        "run.json",
+        "server.log",
+        "usage",
+    }
+)
+"""What a data folder holds. Two of these show whose it is; one beside other files may be anybody's."""
+INCIDENTAL = frozenset({".DS_Store", "lost+found"})
+"""What systems put into empty folders."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +90,45 @@ def load(
         port=_port(port if port is not None else env.get(ENV_PREFIX + "PORT", DEFAULT_PORT)),
         drain_s=_seconds(env.get(ENV_PREFIX + "DRAIN_S", "30")),
     )
+
+
+def is_home(folder: Path) -> bool:
+    """Whether it is a data folder that has been used. One that may not be listed counts: opening it says why."""
+    try:
+        names = _names(folder)
+    except PermissionError:
+        return True
+    return len(names & HOME_FILES) > 1 or bool(names and names <= HOME_FILES)
+
+
+def make_home(folder: Path) -> None:
+    """Create a data folder, and keep others out of it: mode 0700.
+
+    An empty folder is used as it is, with the rights its owner gave it. Raises BadRequest for a folder with files of
+    something else, which is left alone, and OSError.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+        ours = True
+    except FileExistsError:
+        ours = is_home(folder)
+    if ours:
+        if os.name != "nt" and stat.S_IMODE(folder.stat().st_mode) != 0o700:
+            folder.chmod(0o700)
+    elif names := _names(folder):
+        other = plain(min(names), 40)
+        msg = (
+            f"{plain(str(folder))} holds files of another program ({other}); name an empty or a new folder with --home"
+        )
+        raise BadRequest(msg, param="home")
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {path.name for path in folder.iterdir()} - INCIDENTAL
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
 
 
 def _folder(text: str) -> Path:

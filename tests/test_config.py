@@ -1,12 +1,13 @@
 """Where a gateway lives and listens: flags before environment before defaults."""
 
 import os
+import stat
 from pathlib import Path
 
 import platformdirs
 import pytest
 
-from gateway.config import DEFAULT_PORT, SOCKET_PATH_LIMIT, Config, load
+from gateway.config import DEFAULT_PORT, SOCKET_PATH_LIMIT, Config, is_home, load, make_home
 from gateway.domain.errors import BadRequest
 
 
@@ -76,3 +77,46 @@ def test_a_socket_needs_a_short_path(length: int, fits: bool) -> None:
 def test_a_home_whose_path_is_no_text_is_refused() -> None:
     with pytest.raises(BadRequest, match="not UTF-8 text; choose another with --home"):
         load(home="/tmp/\udcff", environ={})
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_a_new_home_and_one_of_ours_are_closed_to_others(tmp_path: Path) -> None:
+    home = tmp_path / "deep" / "home"
+    make_home(home)
+    assert mode(home) == 0o700
+    for name in ("config.json", "usage"):
+        (home / name).touch()
+    home.chmod(0o755)
+    assert is_home(home)
+    make_home(home)
+    assert mode(home) == 0o700
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_an_empty_folder_keeps_its_rights(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    tmp_path.chmod(0o755)
+    make_home(tmp_path)
+    assert (mode(tmp_path), is_home(tmp_path)) == (0o755, False)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+@pytest.mark.parametrize("ours", [[], ["config.json"]])
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, ours: list[str]) -> None:
+    for name in ("holiday.jpg", *ours):
+        (tmp_path / name).touch()
+    tmp_path.chmod(0o755)
+    with pytest.raises(BadRequest, match=r"holds files of another program .*--home"):
+        make_home(tmp_path)
+    assert (mode(tmp_path), is_home(tmp_path)) == (0o755, False)
+
+
+def test_a_folder_with_one_restored_file_is_a_home(tmp_path: Path) -> None:
+    (tmp_path / "config.json").touch()
+    assert is_home(tmp_path)
+    assert not is_home(tmp_path / "missing")
+    assert not is_home(tmp_path / "config.json")

@@ -21,7 +21,7 @@ import platformdirs
 
 from gateway.client.control import ControlClient
 from gateway.client.http import Address, listens, too_many_files
-from gateway.config import Config
+from gateway.config import Config, make_home
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain
 from gateway.runfile import Endpoint, read
@@ -229,7 +229,7 @@ async def start(config: Config) -> Server:
     Raises Unavailable with the end of its log when it ends at once or does not answer within 15 seconds. If another
     starter was faster, its server is given; if the home is just in use by a command, it is waited for.
     """
-    config.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_home(config.home)
     deadline = asyncio.get_running_loop().time() + BUSY_S
     while True:
         begin = log_size(config.log)

@@ -41,7 +41,7 @@ def show_account(*, as_json: bool) -> None:
 @json_option
 def grant(amount: int, note: str, *, as_json: bool) -> None:
     """Add dollars to the account; a negative AMOUNT corrects."""
-    _print(run(lambda client: client.grant(Nanos(amount), note)), as_json=as_json)
+    _print(run(lambda client: client.grant(Nanos(amount), note), create=True), as_json=as_json)
 
 
 @account.command(examples=["tollkeeper account grants"])
@@ -70,7 +70,7 @@ def set_account(*, as_json: bool, **given: Any) -> None:
         patch = patch_of(ACCOUNT, given, await client.account())
         return await client.set_account(options.something(patch))
 
-    _print(run(work), as_json=as_json)
+    _print(run(work, create=True), as_json=as_json)
 
 
 def _print(view: AccountView, *, as_json: bool) -> None:

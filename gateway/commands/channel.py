@@ -99,7 +99,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
                 click.get_current_context(),
             )
     body = {"name": name} | options.given(dialect=dialect) | channel_patch(given, ChannelFields(name=name))
-    view = run(lambda client: client.add_channel(body))
+    view = run(lambda client: client.add_channel(body), create=True)
     if as_json:
         out_json(view)
     if warning := base_url_warning(view.base_url) if view.base_url else "":

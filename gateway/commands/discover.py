@@ -60,14 +60,14 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
     Nothing outside this machine is asked until one is added: then a vendor is asked for its models. Keys are kept as
     references (env:NAME). On a terminal it asks for each whether to add it.
     """
-    offers, unknown = run(_look)
+    offers, unknown = run(_look, create=bool(wanted) or take_all or not as_json)
     for note in _elsewhere(unknown, os.environ):
         words(note)
     if not as_json:
         out_list(offers, COLUMNS, as_json=False, empty="nothing was found; see: tollkeeper channel add --help")
     chosen = _chosen(offers, wanted, take_all=take_all, ask=not as_json)
     found = (
-        run(lambda client: _add(client, offers, chosen))
+        run(lambda client: _add(client, offers, chosen), create=True)
         if chosen
         else DiscoverResult(offers=offers, added=[], failed=[])
     )

@@ -62,7 +62,7 @@ def show_group(name: str, *, as_json: bool) -> None:
 def add_group(name: str, *, as_json: bool, **given: Any) -> None:
     """Create a group."""
     body = {"name": name} | patch_of(GROUP, given, GroupFields(name=name))
-    view = run(lambda client: client.add_group(body))
+    view = run(lambda client: client.add_group(body), create=True)
     if as_json:
         out_json(view)
     command = f"tollkeeper channel edit CHANNEL --group {word(f'default,{view.name}')}"

@@ -58,7 +58,10 @@ IMPORT_COLUMNS = [
 def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
     """Take over what vendors charge for the models that are offered. Prices set by hand stay; nothing is fetched."""
     wanted = listed_names(models) if models else None
-    found = run(lambda client: client.import_prices(wanted, channel=channel or "", apply=not dry_run, accept=accept))
+    found = run(
+        lambda client: client.import_prices(wanted, channel=channel or "", apply=not dry_run, accept=accept),
+        create=not dry_run,
+    )
     out_list(found, IMPORT_COLUMNS, as_json=as_json, empty="no list knows a price for any of these models")
     for line in _summary(found, dry_run=dry_run, accept=accept):
         words(line)
@@ -175,7 +178,7 @@ def set_price(
     body |= options.given(cached_input=cached, cache_write=cache_write, per_call=per_call)
     if tiers:
         body["tiers"] = msgspec.to_builtins(sorted(tiers, key=lambda tier: tier.above))
-    view = run(lambda client: client.set_price(model, body))
+    view = run(lambda client: client.set_price(model, body), create=True)
     if as_json:
         out_json(view)
     words(f"the price of '{view.model}' is {formatting.price(view)}")

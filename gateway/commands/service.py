@@ -7,6 +7,7 @@ from gateway.commands.base import Noun
 from gateway.commands.options import json_option
 from gateway.commands.output import out_json, out_pairs, words
 from gateway.commands.session import config
+from gateway.config import make_home
 
 
 @click.group(cls=Noun)
@@ -18,7 +19,7 @@ def service() -> None:
 def install() -> None:
     """Start the gateway now and at every login: a systemd user unit, a launchd agent or a Windows task."""
     where = config()
-    where.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_home(where.home)
     state = service_manager().install(where)
     words(f"the gateway is started by {state.system} at every login")
     _print(state)

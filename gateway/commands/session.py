@@ -16,7 +16,7 @@ from gateway.client.control import ControlClient
 from gateway.client.launch import look
 from gateway.commands.base import HOME
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.config import Config, load
+from gateway.config import Config, is_home, load
 from gateway.domain.errors import GatewayError
 from gateway.runfile import Endpoint
 
@@ -29,17 +29,23 @@ BUSY_WAIT_S = 5.0
 
 BUSY_STEP_S = 0.1
 
+NO_HOME = "there is no data in {home} yet; start with 'tollkeeper serve', or name the right folder with --home"
 NO_SERVER = "no server is running for {home}; start one with 'tollkeeper serve'"
 
 
 @asynccontextmanager
-async def reach(config: Config, *, listen: bool = False, running: bool = False) -> AsyncIterator[ControlClient]:
+async def reach(
+    config: Config, *, listen: bool = False, running: bool = False, create: bool = False
+) -> AsyncIterator[ControlClient]:
     """A client of the running server, or of one inside this process.
 
-    ``listen`` opens /v1 in the latter case. ``running`` demands a running server. Raises Quit when there is none,
-    Unavailable when there is one that does not answer, and StoreBusy when the home stays locked by another process.
+    ``listen`` opens /v1 in the latter case. ``running`` demands a running server. ``create`` makes a data folder that
+    is missing. Raises Quit when a server or a folder is demanded and not there, Unavailable when a server does not
+    answer, and StoreBusy when the home stays locked by another process.
     """
     async with AsyncExitStack() as stack:
+        if not (create or running or is_home(config.home)):
+            raise Quit(NO_HOME.format(home=config.home), Exit.NOT_FOUND)
         endpoint = await _endpoint(config, stack, listen=listen, running=running)
         yield await stack.enter_async_context(ControlClient(endpoint))
 
@@ -55,13 +61,13 @@ def config() -> Config:
     return load(home=click.get_current_context().meta.get(HOME))
 
 
-def run(work: Work[T], *, listen: bool = False, running: bool = False) -> T:
+def run(work: Work[T], *, listen: bool = False, running: bool = False, create: bool = False) -> T:
     """Do one piece of work with a client (see ``reach``)."""
     session = click.get_current_context().find_object(CommandSession) or CommandSession()
     where = config()
 
     async def main() -> T:
-        async with session.reach(where, listen=listen, running=running) as client:
+        async with session.reach(where, listen=listen, running=running, create=create) as client:
             return await work(client)
 
     return asyncio.run(main())

@@ -38,7 +38,7 @@ def show_settings(*, as_json: bool) -> None:
 def set_settings(*, as_json: bool, **given: Any) -> None:
     """Change settings. Only the given options change."""
     patch = options.something(patch_of(SETTINGS, given, Settings()))
-    _print(run(lambda client: client.set_settings(patch)), as_json=as_json)
+    _print(run(lambda client: client.set_settings(patch), create=True), as_json=as_json)
 
 
 def _print(view: Settings, *, as_json: bool) -> None:

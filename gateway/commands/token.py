@@ -70,7 +70,7 @@ def add_token(name: str, *, as_json: bool, **given: Any) -> None:
     """Create a token. Its key is printed once and never stored."""
     demand_stdout()
     body = {"name": name} | patch_of(TOKEN, given, TokenFields(name=name, group=""))
-    created = run(lambda client: client.add_token(body))
+    created = run(lambda client: client.add_token(body), create=True)
     _print_key(created, f"Token '{created.token.name}' created in group '{created.token.group}'", as_json=as_json)
 
 

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from gateway.config import Config
+from gateway.config import Config, make_home
 from gateway.domain.units import Millis
-from gateway.store import files
 from gateway.store.books import Books
 from gateway.store.calls import CallLog
 from gateway.store.disk_reserve import DiskReserve
@@ -93,7 +92,7 @@ class Store:
 
     def _open_writer(self, now: Callable[[], Millis], *, sync_s: float, segment_bytes: int) -> None:
         with ExitStack() as ending:
-            files.make_folder(self._home)
+            make_home(self._home)
             ending.callback(Lock(self._home / "lock").close)
             self.entities = Entities(self._home / "config.json", expected=_used(self._home), moment=now())
             high_water = HighWater(self._home / "high-water")

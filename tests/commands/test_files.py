@@ -182,6 +182,7 @@ def test_an_export_through_a_link_replaces_its_target(tmp_path: Path) -> None:
 def test_an_export_goes_into_a_device_or_a_pipe(home: Path) -> None:
     assert exporting("/dev/null").code == Exit.OK
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+    assert tollkeeper(home, "group", "add", "friends").code == Exit.OK
     assert tollkeeper(home, "config", "export", "/dev/stdout").out.startswith("#")
 
 

@@ -74,6 +74,7 @@ def test_listings_with_a_server(served: Served, line: str) -> None:
 
 
 def test_listings_without_a_server(home: Path) -> None:
+    assert here(home, "group add friends").code == 0
     for line in LISTINGS:
         ran = here(home, f"{line} --json")
         assert (line, ran.code, ran.err) == (line, 0, "")
@@ -166,3 +167,23 @@ def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ran = here(tmp_path / "file" / "home", "token list")
     assert (ran.code != 0, ran.err.count("\n")) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    "line", ["token list", "usage list", "status", "doctor", "config export -", "chat hello", "price import --dry-run"]
+)
+def test_a_command_that_reads_creates_nothing(tmp_path: Path, line: str) -> None:
+    typo = tmp_path / "typo"
+    ran = here(typo, line)
+    assert (ran.code != 0, typo.exists()) == (True, False), ran.out
+    assert "tollkeeper serve" in ran.err
+
+
+def test_a_folder_of_something_else_is_never_touched(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "thesis.tex").write_text("years")
+    for line in ("token list", "token add x", "serve", "service install"):
+        ran = here(tmp_path, line)
+        assert (ran.code != 0, "--home" in ran.err) == (True, True), (line, ran.err)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
