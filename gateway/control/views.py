@@ -31,7 +31,7 @@ from gateway.domain.views import (
     PriceView,
     TokenView,
 )
-from gateway.store.holds import Scope
+from gateway.store.counters import Scope
 from gateway.store.rollup import Counts
 
 

@@ -22,11 +22,10 @@ from gateway.domain.call import Record, Running
 from gateway.domain.errors import InternalError
 from gateway.domain.units import CallId, Nanos
 from gateway.store.calls import CallLog, is_id
-from gateway.store.counters import EVER, Counters
+from gateway.store.counters import EVER, Counters, Holds
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreError, Trouble, unavailable
 from gateway.store.files import reason
-from gateway.store.holds import Holds
 from gateway.store.inflight import lost, withheld
 from gateway.store.recorder import Recorder
 

@@ -14,7 +14,7 @@ from gateway.domain.limits import Window, window_start
 from gateway.domain.query import EVERYTHING, Query
 from gateway.domain.units import CallId, Millis
 from gateway.store import sums
-from gateway.store.line_format import body_of, fit, id_of, intact, pack
+from gateway.store.files import body_of, fit, id_of, intact, pack
 from gateway.store.log import Log, LogLine
 from gateway.store.rollup import Counts, Dimension
 from gateway.store.search import CallFilter, LogSearch, SearchDeadline

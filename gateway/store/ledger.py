@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, StoreTooNew
-from gateway.store.line_format import FORMAT, TAIL, body_of, format_of, head, intact, join, pack
+from gateway.store.files import FORMAT, TAIL, body_of, format_of, head, intact, join, pack
 from gateway.store.rollup import DAY, Sealed, coarse
 from gateway.store.segment import Segment
 

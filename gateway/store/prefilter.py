@@ -23,7 +23,7 @@ from gateway.domain.query import (
     StateCondition,
     TextCondition,
 )
-from gateway.store.line_format import split
+from gateway.store.files import split
 from gateway.store.needles import (
     DENSE,
     ExactNeedle,

@@ -14,7 +14,7 @@ import msgspec
 from gateway.domain.call import Outcome
 from gateway.domain.query import EVERYTHING, SUCCESS, FailureCondition, NumberCondition, Query, StateCondition
 from gateway.domain.units import Millis
-from gateway.store.line_format import body_of, id_of, intact, split
+from gateway.store.files import body_of, id_of, intact, split
 from gateway.store.prefilter import (
     FIELDS,
     ExactCondition,

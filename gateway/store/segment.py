@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import StoreTooNew
-from gateway.store.line_format import CRC, FORMAT, TAIL, body_of, canonical, format_of, head, id_of, intact, pack, split
+from gateway.store.files import CRC, FORMAT, TAIL, body_of, canonical, format_of, head, id_of, intact, pack, split
 from gateway.store.rollup import Countable, Rollup, RollupEntry, Sealed, Summed, tables_of, totals_of
 
 HEAD = head("calls")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gateway.store.line_format import body_of
+from gateway.store.files import body_of
 from gateway.store.rollup import Counts, Dimension, RollupEntry, Table
 from gateway.store.segment import Segment, decode_entry
 

@@ -10,7 +10,7 @@ from tinydb.storages import Storage
 from tinydb.table import Table
 
 from gateway.store.errors import StoreError
-from gateway.store.line_format import body_of, id_of, pack
+from gateway.store.files import body_of, id_of, pack
 from gateway.store.log import Log, LogLine
 from gateway.store.segment import decode_entry
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.store import files
+from gateway.store.files import TAIL, body_of, canonical, id_of, intact, join, split
 from gateway.store.ledger import Ledger
-from gateway.store.line_format import TAIL, body_of, canonical, id_of, intact, join, split
 from gateway.store.segment import HEAD, Segment, decode_entry, foreign_lines
 
 _CLOSED_FIRST = os.name == "nt"

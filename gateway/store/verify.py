@@ -9,9 +9,8 @@ from typing import NamedTuple
 from gateway.domain.call import Record
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import Verdict
-from gateway.store.counters import DIMENSION, Spent
-from gateway.store.holds import ACCOUNT, Scope
-from gateway.store.line_format import body_of, id_of
+from gateway.store.counters import ACCOUNT, DIMENSION, Scope, Spent
+from gateway.store.files import body_of, id_of
 from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, Summed, by_day
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.store import Store

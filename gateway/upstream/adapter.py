@@ -1,6 +1,7 @@
 """Adapter: what a dialect can do, and the values that pass between core, dialects and the connection.
 
-Adapters are pure: values in, values out. Only ``Reply`` stands for a running exchange.
+Adapters are pure: values in, values out. Only ``Reply`` stands for a running exchange. ``OutputCounter`` counts an
+answer as it passes, so that a call has an output count even if the upstream reports none.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -10,10 +11,77 @@ import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served, TokenLimitField
+from gateway.domain.estimate import estimate
 from gateway.domain.long_strings import NOTHING_LONG, Buffer, LongStrings
 from gateway.domain.usage import Usage
-from gateway.upstream.output_counter import OutputCounter
 from gateway.upstream.redaction.answers import NO_SCREEN, Screen
+
+PIECES = 256
+"""Texts kept apart before they are joined: a stream brings thousands of a few letters each."""
+
+BLOCK = 65_536
+"""Characters kept before they are folded into a number: the memory of a tally is bounded."""
+
+FOLD_SAMPLES = 2
+"""Windows that are looked at when a block is folded: a tenth of the work, and rarely needed in the end."""
+
+TOOL_TOKENS = 4
+"""What every tool call costs beside its name and arguments."""
+
+CHARS_PER_TOKEN = 4
+"""For the cheap count: progress is shown, nothing is booked by it."""
+
+
+class OutputCounter:
+    """Collects text, reasoning and tool calls as they pass. Adding costs nearly nothing; ``tokens`` does the work."""
+
+    __slots__ = ("_folded", "_pending", "_pieces", "_texts", "chars", "tools")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._texts: list[str] = []
+        self._pending = 0
+        self._folded = 0
+        self.chars = 0
+        """Characters so far."""
+        self.tools = 0
+        """Tool calls so far."""
+
+    def add(self, text: str) -> None:
+        """Content, reasoning, a tool's name or arguments, a refusal."""
+        size = len(text)
+        self.chars += size
+        self._pending += size
+        self._pieces.append(text)
+        if len(self._pieces) >= PIECES:
+            self._texts.append("".join(self._pieces))
+            self._pieces.clear()
+        if self._pending > BLOCK:
+            self._folded += estimate(self._text(), samples=FOLD_SAMPLES)
+            self._texts.clear()
+            self._pieces.clear()
+            self._pending = 0
+
+    def tool(self) -> None:
+        """One more tool call began."""
+        self.tools += 1
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing came."""
+        return not (self.chars or self.tools)
+
+    @property
+    def cheap(self) -> int:
+        """A rough count of tokens that costs nothing."""
+        return -(-self.chars // CHARS_PER_TOKEN)
+
+    def tokens(self) -> int:
+        """The estimate, in tokens. It may be asked at any time, at up to some milliseconds."""
+        return self._folded + estimate(self._text()) + TOOL_TOKENS * self.tools
+
+    def _text(self) -> str:
+        return "".join(self._texts) + "".join(self._pieces)
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -35,7 +103,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     long: LongStrings = NOTHING_LONG
     """What is missing in ``fields``, and has a mark in its place; ``body`` is whole."""
     removed: tuple[str, ...] = ()
-    """Parameters of the client's that the channel's owner has taken out; see ``overridden``."""
+    """Parameters of the client's that the channel's owner has taken out; see ``overrides``."""
     output_budget: int | None = None
     """Output tokens, of all choices together, that the hold pays for; None: all that may be needed. It bounds what the
     gateway chooses itself, not what the client or the channel's owner asks for."""
@@ -44,7 +112,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
-    """What an upstream refused lately for one model; see ``lessons.Lessons``."""
+    """What an upstream refused lately for one model; see ``learned_params``."""
 
     dropped: tuple[str, ...] = ()
     """Top-level parameters to leave out."""
@@ -134,7 +202,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     sent: bool = True
     """The request may have reached the upstream, so that it may have billed it."""
     parameters: tuple[str, ...] = ()
-    """Names in the message that may be parameters the upstream does not take; see ``lessons.Lessons``."""
+    """Names in the message that may be parameters the upstream does not take; see ``learned_params``."""
 
 
 class AttemptFailed(Exception):

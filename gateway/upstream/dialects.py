@@ -13,7 +13,7 @@ from gateway.upstream.gemini import request as gemini
 from gateway.upstream.gemini.dialect import GeminiDialect, GeminiListing
 from gateway.upstream.gemini.models import row_of as gemini_row
 from gateway.upstream.model_list import ModelListing, PlainModelListing
-from gateway.upstream.openai import request as openai
+from gateway.upstream.openai import dialect as openai
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.output_limit import OutputLimit
 from gateway.upstream.rawjson import Fields

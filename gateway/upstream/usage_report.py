@@ -1,16 +1,285 @@
-"""The usage reports of one answer. Any chunk may bring one, in several places; the last one counts."""
+"""What an upstream reports of a call's tokens, in any of the shapes seen in the field, made canonical.
 
+Any chunk may bring a report, in several places; the last one counts.
+
+Numbers are believed only if they can be true: whole, not negative and not beyond ``PLAUSIBLE``. What is not believed
+counts as not reported, and the report as suspect. Suspect is also a report that contradicts itself; it is settled so:
+
+- A total above its parts: the difference is thoughts that were left out of the output, if the report names as many, or
+  names none and the request allows so many. Otherwise the parts count.
+- A total below its parts: the parts count.
+- More cached tokens than input: they are not part of the input, if the total says so or the request allows so many.
+  Otherwise the input counts, all of it cached.
+- More reasoning than output: the output counts.
+- A part that is missing is what the total leaves for it, if the request allows so much.
+
+Long: each shape that was seen is a few lines here, and the rules that settle them belong together.
+"""
+
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.usage import Usage, UsageSource
+from gateway.domain.usage import Usage, UsageSource, canonical
 from gateway.upstream import rawjson
-from gateway.upstream.output_counter import OutputCounter
+from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.output_limit import read_limit
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.usage_shapes import SLACK, UsageLimits, UsageReading, read, read_regular, read_timings
+
+PLAUSIBLE = 20_000_000
+"""Tokens: ten times the largest context on offer. No call has more."""
+MOST_THOUGHTS = 200_000
+"""Tokens that a model thinks at most, where the request has no limit."""
+SLACK = 4096
+"""Input tokens that an upstream may add to what it was sent: words of its own, tools of its own."""
+
+CACHED = (
+    ("prompt_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cached_tokens"),
+    ("prompt_cache_hit_tokens",),  # DeepSeek
+    ("num_cached_tokens",),  # Mistral
+    ("prompt_token_details", "cached_tokens"),  # Mistral
+    ("cached_tokens",),  # Together
+    ("cache_read_input_tokens",),  # Anthropic
+)
+CACHE_WRITE = (
+    ("prompt_tokens_details", "cache_write_tokens"),
+    ("prompt_tokens_details", "cache_creation_tokens"),
+    ("prompt_tokens_details", "created_cache_tokens"),  # vLLM
+    ("cache_creation_input_tokens",),  # Anthropic
+)
+REASONING = (
+    ("completion_tokens_details", "reasoning_tokens"),
+    ("output_tokens_details", "reasoning_tokens"),
+    ("output_tokens_details", "thinking_tokens"),  # Anthropic
+)
+
+
+class UsageLimits(msgspec.Struct, frozen=True, gc=False):
+    """What a request can have used at most, to tell which of two readings is meant."""
+
+    input: int = PLAUSIBLE
+    output: int | None = None
+    """None: it has no limit."""
+
+
+Within = Callable[[], UsageLimits]
+"""Asked only for reports that contradict themselves."""
+
+
+class UsageReading(msgspec.Struct, frozen=True, gc=False):
+    """What one report says."""
+
+    usage: Usage
+    """Its source is PARTIAL if the report has no believable output count."""
+    suspect: bool = False
+    corrected: bool = False
+    """The canonical numbers differ from the ones reported."""
+
+
+class _Input(msgspec.Struct, forbid_unknown_fields=True):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    audio_tokens: int | None = None
+
+
+class _Output(msgspec.Struct, forbid_unknown_fields=True):
+    reasoning_tokens: int | None = None
+    audio_tokens: int | None = None
+    accepted_prediction_tokens: int | None = None
+    rejected_prediction_tokens: int | None = None
+
+
+class RegularUsage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """OpenAI's own form, in which no number is anywhere else."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: _Input | None = None
+    completion_tokens_details: _Output | None = None
+
+
+_REGULAR = msgspec.json.Decoder(RegularUsage)
+
+
+def read_regular(report: msgspec.Raw) -> UsageReading | None:
+    """The same as ``read`` for a report in OpenAI's own form whose numbers fit each other; None for any other one."""
+    try:
+        found = _REGULAR.decode(report)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return reading_of(found)
+
+
+def reading_of(found: RegularUsage) -> UsageReading | None:
+    """What a report in OpenAI's own form says; None if its numbers do not fit each other."""
+    inputs, outputs = found.prompt_tokens, found.completion_tokens
+    cached = write = reasoning = 0
+    if (details := found.prompt_tokens_details) is not None:
+        cached, write = details.cached_tokens or 0, details.cache_write_tokens or 0
+    if (more := found.completion_tokens_details) is not None:
+        reasoning = more.reasoning_tokens or 0
+    fits = inputs + outputs == found.total_tokens <= PLAUSIBLE and cached + write <= inputs and reasoning <= outputs
+    if not fits or min(inputs, outputs, cached, write, reasoning) < 0:
+        return None
+    return UsageReading(
+        Usage(  # canonical as it is
+            input=inputs,
+            cached=cached,
+            cache_write=write,
+            output=outputs,
+            reasoning=reasoning,
+            source=UsageSource.REPORTED,
+        )
+    )
+
+
+def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReading | None:
+    """The report in canonical form; None if it has no believable input count, or says nothing at all."""
+    if "promptTokenCount" in report:
+        return _read_gemini(report)
+    figures = _Figures(report)
+    inputs = figures.first("prompt_tokens", "input_tokens")
+    outputs = figures.first("completion_tokens", "output_tokens")
+    cached, write = figures.deep(CACHED), figures.deep(CACHE_WRITE)
+    reasoning, total = figures.deep(REASONING), figures.first("total_tokens")
+    if inputs is None and total is not None and outputs is not None:
+        inputs = figures.believed(total - outputs, within().input)
+    if inputs is None:
+        return None
+    reported = inputs
+    if _excludes_cache(report):
+        inputs += cached + write
+    elif cached + write > inputs:
+        figures.suspect = True
+        apart = inputs + cached + write
+        inputs = apart if total == apart + (outputs or 0) or apart <= within().input else inputs
+    if outputs is None and total is not None and total > inputs:
+        outputs = figures.believed(total - inputs, _most_output(within()))
+    if outputs is not None and total is not None and total not in (inputs + outputs, reported + outputs):
+        gap = total - inputs - outputs
+        thoughts = gap == reasoning if reasoning else 0 < gap <= _most_output(within()) - outputs
+        if thoughts:  # Gemini's compatible surface, xAI
+            outputs, reasoning = outputs + gap, gap
+        figures.suspect = figures.suspect or not thoughts
+    figures.suspect = figures.suspect or (outputs is not None and reasoning > outputs)
+    usage = _usage(inputs, cached, write, outputs, reasoning)
+    shown = _shown(report) == (usage.input, usage.output, usage.total)
+    return UsageReading(usage, figures.suspect, corrected=figures.suspect or not shown)
+
+
+def _most_output(limits: UsageLimits) -> int:
+    return MOST_THOUGHTS if limits.output is None else limits.output
+
+
+def _shown(report: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The counts that clients would read; none if one of them is not an integer."""
+    found = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
+    return found if all(type(number) is int for number in found) else ()
+
+
+def _excludes_cache(report: Mapping[str, Any]) -> bool:
+    """Anthropic's ``input_tokens`` are those beside the cache."""
+    return "prompt_tokens" not in report and (
+        "cache_read_input_tokens" in report or "cache_creation_input_tokens" in report
+    )
+
+
+def _read_gemini(report: Mapping[str, Any]) -> UsageReading | None:
+    figures = _Figures(report)
+    prompt = figures.first("promptTokenCount")
+    if prompt is None:
+        return None
+    inputs = prompt + (figures.first("toolUsePromptTokenCount") or 0)
+    candidates, thoughts = figures.first("candidatesTokenCount"), figures.first("thoughtsTokenCount") or 0
+    cached, total = figures.first("cachedContentTokenCount") or 0, figures.first("totalTokenCount")
+    outputs: int | None = None
+    if candidates is not None or thoughts:
+        inside = inputs + (candidates or 0) == total
+        outputs = (candidates or 0) + (0 if inside else thoughts)
+        figures.suspect = figures.suspect or total not in (None, inputs + outputs, prompt + outputs)
+    figures.suspect = figures.suspect or cached > inputs
+    return UsageReading(_usage(inputs, cached, 0, outputs, thoughts), figures.suspect, corrected=True)
+
+
+def read_timings(timings: Mapping[str, Any]) -> UsageReading | None:
+    """llama.cpp's ``timings``, which are there when usage is not."""
+    figures = _Figures(timings)
+    fresh, outputs = figures.first("prompt_n"), figures.first("predicted_n")
+    if fresh is None:
+        return None
+    cached = figures.first("cache_n") or 0
+    return UsageReading(_usage(cached + fresh, cached, 0, outputs, 0), figures.suspect, corrected=True)
+
+
+def _usage(inputs: int, cached: int, write: int, outputs: int | None, reasoning: int) -> Usage:
+    return canonical(
+        Usage(
+            input=inputs,
+            cached=cached,
+            cache_write=write,
+            output=outputs or 0,
+            reasoning=reasoning,
+            source=UsageSource.PARTIAL if outputs is None else UsageSource.REPORTED,
+        )
+    )
+
+
+class _Figures:
+    """Believable numbers of a report; ``suspect`` once one was not believed."""
+
+    def __init__(self, report: Mapping[str, Any]) -> None:
+        self._report = report
+        self.suspect = False
+
+    def first(self, *names: str) -> int | None:
+        for name in names:
+            found = self._number(self._report.get(name))
+            if found is not None:
+                return found
+        return None
+
+    def believed(self, number: int, most: int) -> int | None:
+        """A number that was worked out; None if it cannot be true."""
+        if 0 <= number <= most:
+            return number
+        self.suspect = True
+        return None
+
+    def deep(self, paths: tuple[tuple[str, ...], ...]) -> int:
+        for top, *below in paths:
+            found = self._report.get(top)
+            if found is None:
+                continue
+            if below:
+                found = found.get(below[0]) if isinstance(found, dict) else None
+            number = self._number(found)
+            if number is not None:
+                return number
+        return 0
+
+    def _number(self, value: Any) -> int | None:
+        if value is None:
+            return None
+        number = value if type(value) is int else _whole(value)
+        if not 0 <= number <= PLAUSIBLE:
+            self.suspect = True
+            return None
+        return number
+
+
+def _whole(value: Any) -> int:
+    """The number as it is, written as a float or in digits; -1 for what is none."""
+    if isinstance(value, str):
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return -1
+    return int(value) if value == int(value) else -1
+
 
 SUSPECT = "suspect_usage"
 """Mark of a record whose report could not be true as it stood; see ``usage``."""

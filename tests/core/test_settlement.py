@@ -17,9 +17,8 @@ from gateway.domain.price import Price, Rates, Tier
 from gateway.domain.units import MILLION, CallId, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream.adapter import AnswerStream, Order, Whole
+from gateway.upstream.adapter import AnswerStream, Order, OutputCounter, Whole
 from gateway.upstream.dialects import adapter
-from gateway.upstream.output_counter import OutputCounter
 from tests.core import kit
 from tests.core.clocks import NOON
 from tests.core.ends import FakeClient, counts, says

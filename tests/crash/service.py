@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from gateway.domain.settings import Durability
-from gateway.store import syncer
+from gateway.store import recorder
 from gateway.store.store import Store
 from tests.crash.life import small_inflight
 from tests.fakes.client import Client
@@ -89,7 +89,7 @@ def serve(home: Path, fault: Fault, say: Say) -> None:
     small_inflight()
     defaults = Store.open.__func__.__kwdefaults__  # type: ignore[attr-defined]
     defaults |= {"segment_bytes": SEGMENT_BYTES, "sync_s": 0.005}
-    syncer.AGAIN_S = 0.03
+    recorder.AGAIN_S = 0.03
     asyncio.run(_serve(home, fault, say))
 
 

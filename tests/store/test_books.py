@@ -17,9 +17,8 @@ from gateway.domain.price import Rates
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos
 from gateway.store import files
 from gateway.store.books import BACKLOG
-from gateway.store.counters import Spent
+from gateway.store.counters import ACCOUNT, Held, Spent
 from gateway.store.errors import StoreError
-from gateway.store.holds import ACCOUNT, Held
 from gateway.store.inflight import lost, refusal, withheld
 from gateway.store.store import Store
 from gateway.store.verify import verify

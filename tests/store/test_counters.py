@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from gateway.domain.call import Outcome, Record
 from gateway.domain.units import Millis, Nanos
 from gateway.store.calls import CallLog
-from gateway.store.counters import KEPT, Counters, Spent
-from gateway.store.holds import ACCOUNT, Scope, scopes
+from gateway.store.counters import ACCOUNT, MOMENTS, Counters, Scope, Spent, scopes
 from gateway.store.rollup import HOUR
 from tests.store.samples import T0, busy, log_of, record, seal, token
 
@@ -60,7 +59,7 @@ def test_old_moments_are_forgotten_and_found_again(tmp_path: Path) -> None:
     counters = counters_of(calls)
     for since in range(T0, T0 + 15):
         counters.spent(ACCOUNT, Millis(since))
-    assert len(counters.known()) == KEPT + 1  # and what was ever spent
+    assert len(counters.known()) == MOMENTS + 1  # and what was ever spent
     assert counters.spent(ACCOUNT, Millis(T0)).calls == 20
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gateway.store.line_format import TAIL, body_of, format_of, head, id_of, intact, join, pack, split
+from gateway.store.files import TAIL, body_of, format_of, head, id_of, intact, join, pack, split
 
 LINE = pack(17, b'{"token":"tok_1","cost":5}')
 

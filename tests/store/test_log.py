@@ -10,8 +10,8 @@ from gateway.domain.units import Millis
 from gateway.store import files
 from gateway.store.calls import CallLog
 from gateway.store.errors import StoreDamaged, StoreError
+from gateway.store.files import TAIL
 from gateway.store.ledger import Ledger
-from gateway.store.line_format import TAIL
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, DIMENSIONS, HOUR
 from gateway.store.segment import EMPTY

@@ -14,7 +14,7 @@ from gateway.domain.units import Millis
 from gateway.domain.views import call_view
 from gateway.store import needles, prefilter
 from gateway.store.calls import CallLog
-from gateway.store.line_format import TAIL, body_of, id_of, join, pack
+from gateway.store.files import TAIL, body_of, id_of, join, pack
 from gateway.store.log import Log
 from gateway.store.rollup import HOUR
 from gateway.store.search import CallFilter, SearchDeadline

@@ -4,8 +4,7 @@ import json
 
 from gateway.domain.call import FailureKind
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.adapter import AttemptFailed, Failure, UpstreamText, Whole, as_object
-from gateway.upstream.output_counter import OutputCounter
+from gateway.upstream.adapter import AttemptFailed, Failure, OutputCounter, UpstreamText, Whole, as_object
 
 USAGE = Usage(input=9, cached=4, cache_write=1, output=5, reasoning=2)
 

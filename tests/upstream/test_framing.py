@@ -2,9 +2,8 @@
 
 import pytest
 
-from gateway.upstream.framing import WholeBody, is_stream
+from gateway.upstream.framing import EVENT_LIMIT, WholeBody, is_stream
 from gateway.upstream.openai.stream import ChatStream
-from gateway.upstream.sse import EVENT_LIMIT
 from tests.cases.streams import GOOD
 from tests.upstream.makers import attempt_fails, channel, error_of, order
 

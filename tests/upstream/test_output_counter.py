@@ -3,7 +3,7 @@
 import sys
 
 from gateway.domain.estimate import estimate
-from gateway.upstream.output_counter import BLOCK, PIECES, TOOL_TOKENS, OutputCounter
+from gateway.upstream.adapter import BLOCK, PIECES, TOOL_TOKENS, OutputCounter
 
 STORY = "The keeper opened her oldest book and read it to them, line by line. "
 

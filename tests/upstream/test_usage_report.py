@@ -5,7 +5,7 @@ import pytest
 
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
-from gateway.upstream.output_counter import OutputCounter
+from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.usage_report import UsageReports
 from tests.fakes.replies import dumps, usage
 from tests.upstream.makers import order

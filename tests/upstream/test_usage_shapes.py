@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.usage_shapes import PLAUSIBLE, read, read_regular, read_timings
+from gateway.upstream.usage_report import PLAUSIBLE, read, read_regular, read_timings
 
 Doc = dict[str, Any]
 

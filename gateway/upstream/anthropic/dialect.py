@@ -17,7 +17,7 @@ from gateway.upstream.anthropic.request import headers, root
 from gateway.upstream.anthropic.response import AnswerToolCalls, read_answer
 from gateway.upstream.anthropic.stream import MessageDecoder
 from gateway.upstream.model_list import NAME_LIMIT, ModelPage
-from gateway.upstream.openai.request import endpoint
+from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.translate.response import TranslatedStream, read_translated
 from gateway.upstream.translate.tool_names import Signatures
 

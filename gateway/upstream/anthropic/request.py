@@ -12,7 +12,7 @@ from gateway.upstream.adapter import Learned, Order, Prepared
 from gateway.upstream.anthropic import tools
 from gateway.upstream.anthropic.messages import Dialogue, dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
-from gateway.upstream.openai.request import PLAIN_HEADERS, STREAM_HEADERS, endpoint
+from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.conversation import read_turns

@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
-from gateway.upstream import rawjson, usage_shapes
+from gateway.upstream import rawjson, usage_report
 from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.anthropic.errors import failure_inside
 from gateway.upstream.anthropic.messages import TOOLS
@@ -78,7 +78,7 @@ class Report:
         found = rawjson.maybe(report)
         if isinstance(found, dict):
             self._told |= {name: value for name, value in found.items() if value is not None}
-        reading = usage_shapes.read(_summed(self._told))
+        reading = usage_report.read(_summed(self._told))
         if reading is None:
             self.suspect = self.suspect or "input_tokens" in self._told
             return None

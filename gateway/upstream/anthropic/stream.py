@@ -13,8 +13,8 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure
 from gateway.upstream.anthropic.errors import failure_inside
 from gateway.upstream.anthropic.response import THOUGHTS, AnswerToolCalls, Report, finish_of
+from gateway.upstream.framing import SSEEvent
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.sse import SSEEvent
 from gateway.upstream.translate.response import Json, arguments_delta, chunk, delta, tool_call
 
 _EMPTY = b'""'

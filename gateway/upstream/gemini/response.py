@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
-from gateway.upstream import rawjson, usage_shapes
+from gateway.upstream import rawjson, usage_report
 from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.failures import bad_response
 from gateway.upstream.gemini.errors import failure_inside
@@ -201,7 +201,7 @@ class Responses:
             return
         if "promptTokenCount" not in report:
             return
-        reading = usage_shapes.read(report)
+        reading = usage_report.read(report)
         self.suspect = self.suspect or reading is None or reading.suspect
         self.usage = self.usage if reading is None else reading.usage
 

@@ -2,8 +2,8 @@
 
 from gateway.domain.channel import Channel
 from gateway.upstream.adapter import AttemptFailed, Failure, Order
+from gateway.upstream.framing import SSEEvent
 from gateway.upstream.gemini.response import News, Responses, split
-from gateway.upstream.sse import SSEEvent
 from gateway.upstream.translate.response import Json, chunk, delta
 from gateway.upstream.translate.tool_names import Signatures
 

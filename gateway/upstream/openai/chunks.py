@@ -10,9 +10,8 @@ import msgspec
 from gateway.domain.text import plain
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Order, as_object
+from gateway.upstream.adapter import Order, OutputCounter, as_object
 from gateway.upstream.openai.tool_calls import ToolCalls
-from gateway.upstream.output_counter import OutputCounter
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_report import UsageReports

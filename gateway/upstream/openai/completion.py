@@ -12,18 +12,16 @@ from gateway.domain.channel import Channel
 from gateway.domain.text import plain
 from gateway.domain.usage import UsageSource
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, Whole, as_object
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai import chunks
 from gateway.upstream.openai.chunks import BROKEN, COMPLETION, ID_LIMIT, REASONS, finish_reason, identity, upstream_id
 from gateway.upstream.openai.inband_errors import failure_in, failure_word, is_error
 from gateway.upstream.openai.tool_calls import made_id, spoken
-from gateway.upstream.output_counter import OutputCounter
 from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.redaction.answers import Screen
-from gateway.upstream.usage_report import UsageReports
-from gateway.upstream.usage_shapes import RegularUsage, reading_of
+from gateway.upstream.usage_report import RegularUsage, UsageReports, reading_of
 
 _ASSISTANT = msgspec.Raw(b'"assistant"')
 

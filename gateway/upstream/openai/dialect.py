@@ -1,17 +1,222 @@
-"""Dialect: OpenAI's chat completions, as spoken by OpenAI and by nearly everybody else."""
+"""OpenAI's chat completions, as spoken by OpenAI and by nearly everybody else: the dialect, and how requests fit it.
 
+A client's request is fitted to a channel by the smallest edit. What is not named here goes out as the bytes it came as;
+see ``vendors`` for who wants what.
+"""
+
+import hashlib
+import re
 from collections.abc import Mapping
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
-from gateway.upstream import failures
+from gateway.domain.channel import Channel, Served, TokenLimitField
+from gateway.upstream import failures, rawjson
 from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
 from gateway.upstream.error_body import read_error
 from gateway.upstream.framing import is_stream
-from gateway.upstream.openai import request
 from gateway.upstream.openai.completion import read_whole
 from gateway.upstream.openai.stream import ChatStream, assemble
+from gateway.upstream.output_limit import CAPS, OutputLimit, read_limit
+from gateway.upstream.rawjson import Fields
+from gateway.upstream.vendors import Vendor, vendor_of
+
+STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
+
+_USAGE_ASKED = msgspec.Raw(b'{"include_usage":true}')
+_EMPTY = msgspec.Raw(b'""')
+_SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
+_NOTHING_LEARNED = Learned()
+
+
+def prepare(order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    """The request. Dropped are named those parameters of the client that are missing in it."""
+    traits = vendor_of(channel.preset, channel.base_url)
+    if _fits(order, traits, channel, served, learned):
+        url = endpoint(channel.base_url, "/chat/completions")
+        return Prepared(url=url, headers=PLAIN_HEADERS, body=order.body)
+    fields = dict(order.fields)
+    fields["model"] = rawjson.raw(served.upstream_name)
+    lowered = _limit_output(fields, _limit_field(traits, channel, served, learned), served.max_output)
+    _ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
+    dropped = _fit_parameters(fields, traits, learned)
+    if traits.edits_messages and "messages" in fields:
+        dropped += _edit_messages(fields, traits)
+    return Prepared(
+        url=endpoint(channel.base_url, "/chat/completions"),
+        headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
+        body=rawjson.encode(fields),
+        dropped=tuple(dropped),
+        lowered=lowered,
+    )
+
+
+def output_limit(given: Fields, channel: Channel, served: Served) -> OutputLimit:
+    """The most output that the request allows as it goes out.
+
+    What is learned of an upstream meanwhile only leaves parameters out, or gives the limit its other name.
+    """
+    traits, fields = vendor_of(channel.preset, channel.base_url), dict(given)
+    _limit_output(fields, _limit_field(traits, channel, served, _NOTHING_LEARNED), served.max_output)
+    _fit_parameters(fields, traits, _NOTHING_LEARNED)
+    return read_limit(fields)
+
+
+def _fits(order: Order, traits: Vendor, channel: Channel, served: Served, learned: Learned) -> bool:
+    """Whether the client's body is what this channel needs, so that it does not have to be built again."""
+    if not order.body or order.stream or served.upstream_name != order.model or not traits.quiet or learned.dropped:
+        return False
+    fields = order.fields
+    return (
+        ("max_tokens" not in fields and "max_completion_tokens" not in fields)
+        or (
+            _limit_field(traits, channel, served, learned) is TokenLimitField.KEEP
+            and (served.max_output is None or not any(_above(fields.get(name), served.max_output) for name in CAPS))
+        )
+    ) and "stream_options" not in fields
+
+
+def endpoint(base_url: str, path: str) -> str:
+    """A path below the base URL, whose query is kept."""
+    if "?" not in base_url:
+        return base_url.rstrip("/") + path
+    parts = urlsplit(base_url)
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
+
+
+def _limit_field(traits: Vendor, channel: Channel, served: Served, learned: Learned) -> TokenLimitField:
+    """The name of the limit there. A name that is not accepted there is never chosen: the output would be unlimited."""
+    if traits.allow or traits.deny:
+        accepted = [name for name in CAPS if traits.accepts(name)]
+        if len(accepted) == 1:
+            return TokenLimitField(accepted[0])
+    return learned.token_limit_field or channel.token_limit_field or traits.limit_field(served.upstream_name)
+
+
+def _limit_output(fields: Fields, field: TokenLimitField, most: int | None) -> int | None:
+    """Puts the output limit under the name it has there; of two limits the newer name's wins.
+
+    What is above the model's own limit is lowered to that, which is returned then.
+    """
+    if not any(name in fields for name in CAPS):
+        return None
+    if field is not TokenLimitField.KEEP:
+        new, old = (fields.pop(name, None) for name in CAPS)
+        fields[field.value] = (old if new is None or rawjson.is_null(new) else new) or rawjson.NULL
+    high = [name for name in CAPS if most is not None and _above(fields.get(name), most)]
+    for name in high:
+        fields[name] = rawjson.raw(most)
+    return most if high else None
+
+
+def _above(cap: msgspec.Raw | None, most: int) -> bool:
+    value = None if cap is None else rawjson.maybe(cap)
+    return type(value) is int and value > most
+
+
+def _fit_parameters(fields: Fields, traits: Vendor, learned: Learned) -> list[str]:
+    """Takes out or renames what the upstream would refuse; returns the client's names of what is missing then."""
+    dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
+    if traits.rename or traits.swaps:
+        _translate(fields, traits)
+    if traits.allow or traits.deny:
+        dropped += _admit(fields, traits)
+    return dropped
+
+
+def _ask_usage(fields: Fields, *, wanted: bool) -> None:
+    """Usage of streams is always asked for, beside the client's own options."""
+    options = fields.get("stream_options")
+    if not wanted:
+        fields.pop("stream_options", None)
+    elif options is None or rawjson.is_null(options):
+        fields["stream_options"] = _USAGE_ASKED
+    else:
+        opened = rawjson.fields(options)
+        opened["include_usage"] = msgspec.Raw(b"true")
+        fields["stream_options"] = rawjson.raw(opened)
+
+
+def _translate(fields: Fields, traits: Vendor) -> None:
+    for here, there in traits.rename:
+        if here in fields:
+            fields[there] = fields.pop(here)
+    for swap in traits.swaps:
+        if swap.field in fields and rawjson.maybe(fields[swap.field]) == rawjson.value(swap.found):
+            fields[swap.field] = msgspec.Raw(swap.instead)
+
+
+def _admit(fields: Fields, traits: Vendor) -> list[str]:
+    """Takes out what is not accepted there; returns what the client calls it."""
+    here = {there: name for name, there in traits.rename}
+    refused = [name for name in fields if not traits.accepts(name)]
+    for name in refused:
+        del fields[name]
+    return [here.get(name, name) for name in refused if name != "stream_options"]
+
+
+def _edit_messages(fields: Fields, traits: Vendor) -> list[str]:
+    try:
+        messages = rawjson.objects(fields["messages"])
+    except ValueError:  # not a list of objects: the upstream will say so
+        return []
+    dropped: dict[str, None] = {}
+    for message in messages:
+        for name in _refused(message, traits):
+            del message[name]
+            dropped[f"messages[].{name}"] = None
+        _mend_content(message, traits)
+        if traits.short_tool_ids:
+            _shorten_ids(message)
+    fields["messages"] = rawjson.raw(messages)
+    return list(dropped)
+
+
+def _refused(message: Fields, traits: Vendor) -> list[str]:
+    tool = bytes(message.get("role", rawjson.NULL)) == b'"tool"'
+    return [
+        name
+        for name in message
+        if name in traits.message_deny
+        or (traits.message_allow and name not in traits.message_allow and not (tool and name == "name"))
+    ]
+
+
+def _mend_content(message: Fields, traits: Vendor) -> None:
+    if traits.drop_nulls and bytes(message.get("role", rawjson.NULL)) == b'"assistant"':
+        for name in [name for name, value in message.items() if rawjson.is_null(value)]:
+            del message[name]
+    calls = message.get("tool_calls")
+    if traits.empty_content and rawjson.is_null(message.get("content", _EMPTY)) and rawjson.is_null(calls):
+        message["content"] = _EMPTY
+
+
+def _shorten_ids(message: Fields) -> None:
+    """Both sides of a tool call get the same short id."""
+    if "tool_call_id" in message:
+        message["tool_call_id"] = _shortened(message["tool_call_id"])
+    if rawjson.is_null(message.get("tool_calls")):
+        return
+    try:
+        calls = rawjson.objects(message["tool_calls"])
+    except ValueError:
+        return
+    for call in calls:
+        if "id" in call:
+            call["id"] = _shortened(call["id"])
+    message["tool_calls"] = rawjson.raw(calls)
+
+
+def _shortened(value: msgspec.Raw) -> msgspec.Raw:
+    try:
+        text = rawjson.text(value)
+    except ValueError:
+        return value
+    if _SHORT_ID.fullmatch(text):
+        return value
+    return rawjson.raw(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:9])
 
 
 class OpenAIDialect:
@@ -19,7 +224,7 @@ class OpenAIDialect:
 
     def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
         """See ``adapter.Adapter``."""
-        return request.prepare(order, channel, served, learned)
+        return prepare(order, channel, served, learned)
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """See ``adapter.Adapter``: nothing is remembered."""

@@ -6,8 +6,8 @@ has the same bytes before and after a valid JSON string would be handled the sam
 
 import msgspec
 
-from gateway.upstream.output_counter import OutputCounter
-from gateway.upstream.sse import BLANK
+from gateway.upstream.adapter import OutputCounter
+from gateway.upstream.framing import BLANK
 
 _TEXT = msgspec.json.Decoder(str)
 _TEXTS = msgspec.json.Decoder(list[str])

@@ -9,7 +9,7 @@ import hashlib
 import msgspec
 
 from gateway.upstream import rawjson
-from gateway.upstream.output_counter import OutputCounter
+from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.rawjson import Fields
 
 _INTRODUCTION = ("id", "type")

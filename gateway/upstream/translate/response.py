@@ -15,11 +15,20 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
 from gateway.upstream.error_body import read_error, tidy
 from gateway.upstream.failures import bad_response
-from gateway.upstream.framing import FramedStream, WholeBody, is_stream
+from gateway.upstream.framing import (
+    BLANK,
+    EventTooLong,
+    FramedStream,
+    Framer,
+    SSEEvent,
+    WholeBody,
+    has_comment,
+    is_stream,
+    parse,
+)
 from gateway.upstream.openai.completion import read_whole
 from gateway.upstream.openai.stream import DONE, ChatStream, assemble
 from gateway.upstream.rawjson import TooManyElements, refuse_many_elements
-from gateway.upstream.sse import BLANK, EventTooLong, Framer, SSEEvent, has_comment, parse
 from gateway.upstream.usage_report import SUSPECT
 
 Json = dict[str, Any]

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 
 from gateway.domain.channel import Served
 from gateway.upstream.anthropic.dialect import AnthropicDialect
+from gateway.upstream.framing import BLANK, parse
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.sse import BLANK, parse
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.anthropic.streams import HELLO, TWO_TOOLS
 from tests.cases.conversations import TOOLS_AND_IMAGE, function

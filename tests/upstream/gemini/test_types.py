@@ -8,9 +8,9 @@ from google.genai import types
 from pydantic import BaseModel, ValidationError
 
 from gateway.domain.channel import Served
+from gateway.upstream.framing import BLANK, parse
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.sse import BLANK, parse
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import TOOLS_AND_IMAGE, call, function
 from tests.cases.gemini.streams import HELLO, TWO_CALLS

@@ -7,6 +7,7 @@ import pytest
 
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
+from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.openai import chunks
 from gateway.upstream.openai.chunks import (
     BROKEN,
@@ -20,7 +21,6 @@ from gateway.upstream.openai.chunks import (
     identity,
     upstream_id,
 )
-from gateway.upstream.output_counter import OutputCounter
 from gateway.upstream.redaction.answers import NO_SCREEN
 from tests.fakes.replies import chunk, delta, dumps, tool_call, usage
 from tests.upstream.makers import order

@@ -10,9 +10,8 @@ from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Whole
+from gateway.upstream.adapter import OutputCounter, Whole
 from gateway.upstream.openai.completion import RepairedChoice, finish_of_regular, read_whole, repair, whole_of_regular
-from gateway.upstream.output_counter import OutputCounter
 from gateway.upstream.redaction.answers import NO_SCREEN
 from tests.fakes.replies import choice, dumps, tool_call, usage, whole
 from tests.upstream.makers import attempt_fails, channel, order

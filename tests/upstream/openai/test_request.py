@@ -9,7 +9,7 @@ import pytest
 from gateway.domain.channel import Served, TokenLimitField
 from gateway.upstream.adapter import Learned, Order, Prepared
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.openai.request import prepare
+from gateway.upstream.openai.dialect import prepare
 from tests.upstream.makers import SERVED, channel, order
 
 Doc = dict[str, Any]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.openai.template import Run, Template, learn
-from gateway.upstream.output_counter import OutputCounter
 
 HEAD, FOOT = b'data: {"model":"a","c":"', b'"}'
 TEMPLATE = Template((HEAD, FOOT), (HEAD.replace(b"a", b"mine", 1), FOOT))

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gateway.upstream import rawjson
+from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.openai.tool_calls import ToolCalls, made_id
-from gateway.upstream.output_counter import OutputCounter
 from tests.fakes.replies import dumps, tool_call
 
 Doc = dict[str, Any]

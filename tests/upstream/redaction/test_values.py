@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.upstream.redaction.values import keys_of, secrets_of
+from gateway.upstream.redaction.redaction import keys_of, secrets_of
 from tests.upstream.makers import channel
 
 ENVIRON = {"UP_KEY": " sk-from-environment ", "UP_HEADER": "header-from-environment", "UP_PROXY": "http://u:p4ss@h:1"}

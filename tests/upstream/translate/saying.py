@@ -6,7 +6,7 @@ from gateway.domain.channel import Channel
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure
 from gateway.upstream.failures import bad_response
-from gateway.upstream.sse import SSEEvent
+from gateway.upstream.framing import SSEEvent
 from gateway.upstream.translate.response import Completion, Json, chunk, completion, delta, message
 
 

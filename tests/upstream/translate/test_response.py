@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import Whole
-from gateway.upstream.sse import SSEEvent
+from gateway.upstream.framing import SSEEvent
 from gateway.upstream.translate.response import (
     TranslatedStream,
     arguments_delta,
@@ -90,7 +90,7 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_event_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.sse.EVENT_LIMIT", 5)
+    monkeypatch.setattr("gateway.upstream.framing.EVENT_LIMIT", 5)
     stream = _stream()
     stream.feed(b'data: "endless')
     assert (stream.failure and stream.failure.code) == "upstream_bad_response"
@@ -179,7 +179,7 @@ def test_failures(body: bytes) -> None:
 
 
 def test_an_event_of_a_plain_answer_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.sse.EVENT_LIMIT", 5)
+    monkeypatch.setattr("gateway.upstream.framing.EVENT_LIMIT", 5)
     with attempt_fails("longer than"):
         _read(said("Hello there"))
 
