@@ -15,6 +15,7 @@ import msgspec
 
 from gateway.domain.channel import Channel, Served, UpstreamModels
 from gateway.domain.errors import Unavailable
+from gateway.domain.patterns import is_embedding_model
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 
@@ -81,8 +82,10 @@ def _load() -> Find:
             if re.match(vendor.api_pattern, channel.base_url):
                 model = vendor.find_model(served.upstream_name, all_providers=providers)
                 at = datetime.fromtimestamp(now / 1000, UTC)
-                found = price_of(served.name, model.get_prices(at), source, now) if model is not None else None
-                if model is None or found is None:
+                if model is None:
+                    return None
+                found = price_of(served.name, model.get_prices(at), source, now, served.upstream_name)
+                if found is None:
                     return None
                 as_of = max((day for day in dates if day <= now), default=Millis(0))
                 return msgspec.structs.replace(found, as_of=as_of, context=model.context_window)
@@ -97,10 +100,15 @@ def _days(providers: "Sequence[Provider]") -> set[date]:
     return {day for condition in conditions if isinstance(day := getattr(condition, "start_date", None), date)}
 
 
-def price_of(model: str, listed: "ModelPrice", source: str, now: Millis) -> Price | None:
-    """The list's dollars per million tokens as our price; None if it has none for input and output."""
+def price_of(model: str, listed: "ModelPrice", source: str, now: Millis, upstream_model: str = "") -> Price | None:
+    """The list's dollars per million tokens as our price; None if it has none for input and output.
+
+    Embeddings have no output, so their models need no price for it.
+    """
     rates = {ours: getattr(listed, theirs, None) for ours, theirs in _FIELDS.items()}
     base = {ours: _nanos(rate, 0) for ours, rate in rates.items()}
+    if base["output"] is None and is_embedding_model(upstream_model or model):
+        base["output"] = Nanos(0)
     if base["input"] is None or base["output"] is None:
         return None
     tiers = [

@@ -10,7 +10,7 @@ from math import ceil
 import msgspec
 
 from gateway.core.call import Call
-from gateway.core.catalog import Catalog, ModelEntry
+from gateway.core.catalog import Catalog, ModelEntry, narrowed
 from gateway.core.quota import HoldPlan, Need, Purse, Recall, Scope, most_of, need_of, nothing_recalled, plan_hold
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, Today, Used
@@ -52,7 +52,7 @@ def admit(call: Call, limiter: Limiter, books: Purse, recall: Recall = nothing_r
     """
     context, catalog = call.context, call.context.catalog
     name = context.request.model
-    entry = visible_entry(name, context.token, catalog)
+    entry = entry_for(call)
     price = call.attempt.price = catalog.price(name)
     if price is None and entry.routes and catalog.registry.settings.refuse_unpriced:
         msg = (
@@ -79,6 +79,28 @@ def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> 
     models = [model for model in (entry, *entry.fallbacks) if model.effects.offers]
     needs = [need_of(call.context.request, m.effects, prices.get(m.name), multiplier, recall) for m in models]
     return most_of(needs, [prices.get(m.name) for m in models], multiplier)
+
+
+def entry_for(call: Call) -> ModelEntry:
+    """The model as the call's API can have it. Raises NotFound, and BadRequest if none of its channels can answer."""
+    context = call.context
+    api, entry = context.visit.api, visible_entry(context.request.model, context.token, context.catalog)
+    if not api.selective:
+        return entry
+    obstacles = {route.channel.name: api.obstacle(context.request, route.channel) for route in entry.routes}
+    routes = [route for route in entry.routes if not obstacles[route.channel.name]]
+    fallbacks = [_for_api(other, call) for other in entry.fallbacks] if api.falls_back else []
+    fallbacks = [other for other in fallbacks if other.routes]
+    if routes or fallbacks or not entry.routes:
+        return narrowed(entry, api.name, routes, fallbacks)
+    reasons = "; ".join(f"channel '{plain(name)}' {reason}" for name, reason in obstacles.items())
+    msg = f"model '{plain(entry.name)}' cannot answer {api.name}: {reasons}"
+    raise BadRequest(msg, code="unsupported_parameter", param="model")
+
+
+def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:
+    api, request = call.context.visit.api, call.context.request
+    return narrowed(entry, api.name, [r for r in entry.routes if not api.obstacle(request, r.channel)], ())
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:

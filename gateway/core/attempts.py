@@ -28,8 +28,6 @@ from gateway.domain.units import Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Order, Prepared, Reply, Whole
 from gateway.upstream.redaction.redaction import Redaction
 
-BODY_LIMIT = 64 << 20
-"""Bytes of a plain answer, decompressed."""
 ERROR_BODY_LIMIT = 1 << 20
 """Bytes of an error's body that are read."""
 SLICE = 32 << 10
@@ -203,6 +201,8 @@ class Attempts:
         call.attempt.lowered = prepared.lowered
         if not call.result.overhead_us:
             call.result.overhead_us = round((self._clock.mono() - call.context.visit.began) * 1_000_000)
+        if prepared.more:
+            return await self._gather(call, adapter, order, channel, prepared)
         reply = await self._sender.send(channel, prepared, stream=order.stream)
         try:
             return await self._read(call, adapter, order, channel, reply)
@@ -211,6 +211,28 @@ class Attempts:
             call.share.keep(0)
             raise
 
+    async def _gather(self, call: Call, adapter: Adapter, order: Order, channel: Channel, prepared: Prepared) -> Whole:
+        """The answer to a request in parts. One that fails fails the attempt; the others may have been billed."""
+        left, screen = call.context.visit.api.answer_limit, self.redaction.screen(channel)
+        bodies: list[bytes] = []
+        for part in (prepared, *prepared.more):
+            reply = await self._sender.send(channel, part, stream=False)
+            try:
+                await _check_status(call, adapter, channel, reply)
+                bodies.append(await reply.read(left, call.share))
+            except BaseException:
+                reply.abort()
+                call.share.keep(0)
+                raise
+            left -= len(bodies[-1])
+            call.attempt.parts += 1
+            call.attempt.reply_headers = screen.headers(reply.headers)
+        whole = adapter.whole(b"[" + b",".join(bodies) + b"]", msgspec.structs.replace(order, screen=screen), channel)
+        call.attempt.parts = 0
+        call.share.keep(len(whole.body))
+        call.delivery.first_byte = self._clock.mono()
+        return whole
+
     async def _read(
         self, call: Call, adapter: Adapter, order: Order, channel: Channel, reply: Reply
     ) -> Whole | AnswerStream:
@@ -218,10 +240,10 @@ class Attempts:
         call.attempt.reply_headers = screen.headers(reply.headers)
         order = msgspec.structs.replace(order, screen=screen)
         if not 200 <= reply.status < 300:
-            body = await reply.read(ERROR_BODY_LIMIT, call.share)
-            raise AttemptFailed(adapter.failure(channel, reply.status, reply.headers, body))
+            await _check_status(call, adapter, channel, reply)
         if not order.stream:
-            whole = adapter.whole(await reply.read(BODY_LIMIT, call.share), order, channel)
+            limit = call.context.visit.api.answer_limit
+            whole = adapter.whole(await reply.read(limit, call.share), order, channel)
             call.share.keep(len(whole.body))
             call.delivery.first_byte = self._clock.mono()
             return whole
@@ -279,9 +301,9 @@ class Attempts:
         if call.delivery.content_sent:
             kind = FailureKind.CUT
         if kind is FailureKind.MISSING:
-            self._health.lacks(route.channel.id, route.served.name)
+            self._health.lacks(route.channel.id, route.subject)
         self._health.failed(fault_of(route, kind), kind, reason, error.retry_after_s)
-        billed = billed_unseen(kind, sent=error.sent)
+        billed = call.attempt.parts > 0 or billed_unseen(kind, sent=error.sent)
         self._note(call, route, began, status=error.status, kind=kind, reason=reason, billed=billed)
 
     def _note(
@@ -309,6 +331,13 @@ class Attempts:
                 model=route.served.name if route.served.name != call.context.request.model else "",
             )
         )
+
+
+async def _check_status(call: Call, adapter: Adapter, channel: Channel, reply: Reply) -> None:
+    """Raises AttemptFailed if the answer is an error."""
+    if not 200 <= reply.status < 300:
+        body = await reply.read(ERROR_BODY_LIMIT, call.share)
+        raise AttemptFailed(adapter.failure(channel, reply.status, reply.headers, body))
 
 
 def _order_of(entry: ModelEntry, order: Order) -> Order:

@@ -115,6 +115,8 @@ class AttemptState(msgspec.Struct):
     """Parameters that were left out of the request."""
     lowered: int | None = None
     """The model's own output limit, if the client's was higher and was lowered."""
+    parts: int = 0
+    """Parts of a request in several that have been answered, until the last is."""
 
 
 class CallLimits(msgspec.Struct):
@@ -222,7 +224,7 @@ class Call:
         """The next attempt goes to this channel."""
         context, attempt = self.context, self.attempt
         attempt.route, attempt.route_reason, attempt.number = route, reason, number
-        attempt.stream, attempt.reply_headers = None, {}
+        attempt.stream, attempt.reply_headers, attempt.parts = None, {}, 0
         self.running = Running(
             id=context.visit.id,
             ts=context.visit.ts,

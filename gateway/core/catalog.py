@@ -3,7 +3,7 @@
 A new one is made on each change; a running call keeps the one it began with.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -47,6 +47,13 @@ class Route(msgspec.Struct, frozen=True):
     """The key's number and mask, for records."""
     bound: RateScope | None = None
     """The limits of the channel."""
+    api: str = ""
+    """The inbound API it is for, if not every channel offers that."""
+
+    @property
+    def subject(self) -> str:
+        """What the upstream may not know: the model, or the model by this API alone."""
+        return f"{self.served.name} by {self.api}" if self.api else self.served.name
 
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +83,25 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 WILD = frozenset("*?")
 """What makes a pattern of a name."""
+
+
+def narrowed(entry: ModelEntry, api: str, routes: Sequence[Route], fallbacks: Sequence[ModelEntry]) -> ModelEntry:
+    """The model by one API, with those of its routes whose channels can answer."""
+    found = [_route_for(route, api) for route in routes]
+    sole = found[0].bound if len(found) == 1 else None
+    return msgspec.structs.replace(
+        entry,
+        routes=tuple(found),
+        easy=_easy(found) if found else (),
+        fallbacks=tuple(fallbacks),
+        bounds=(sole,) if sole is not None and sole.rated and not fallbacks else (),
+        effects=effects_of((route.channel, route.served) for route in found),
+        total_s=max((one.channel.timeouts.total for one in found), default=entry.total_s),
+    )
+
+
+def _route_for(route: Route, api: str) -> Route:
+    return msgspec.structs.replace(route, api=api, keys=tuple(_route_for(one, api) for one in route.keys))
 
 
 class Catalog:

@@ -224,7 +224,7 @@ class Chooser:
 
     def _stay(self, call: Call, entry: ModelEntry) -> RouteChoice | None:
         """The channel and the key that answered the conversation last, if they are free; else None."""
-        if len(entry.routes) == 1 and not entry.routes[0].keys:
+        if (len(entry.routes) == 1 and not entry.routes[0].keys) or "messages" not in call.context.request.fields:
             return None
         call.conversation = conversation(call.context.token.id, entry.name, call.context.request.fields)
         place = self._sticky.place(call.conversation)

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.core.admission import Admission, admit, demand, group_of, visible_entry
+from gateway.core.admission import Admission, admit, demand, entry_for, group_of
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, identify, still
 from gateway.core.call import Call, CallContext, Client, Visit
@@ -131,7 +131,7 @@ class Pipeline:
     async def _find_demand(self, call: Call) -> None:
         """Find out in the worker what a large request may use. Raises GatewayError if it may no longer be admitted."""
         deps, context = self._deps, call.context
-        entry = visible_entry(context.request.model, context.token, context.catalog)
+        entry = entry_for(call)
         call.demand = await _beside(deps.worker, context.client, partial(demand, call, entry, deps.attempts.recalled))
         if self.closed is not None:
             raise self.closed

@@ -26,7 +26,6 @@ from gateway.inbound.large_body import unmasked
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Adapter, Failure, Learned, Order, Prepared
 from gateway.upstream.learned_params import LearnedParams
-from gateway.upstream.overrides import apply_overrides
 
 SWITCH_S = 0.0005
 """How long the loop waits for its turn while this thread runs Python code; usually 5 ms, for each of its events."""
@@ -63,7 +62,7 @@ class Preparer:
 
     async def edit(self, call: Call, order: Order, overrides: Overrides) -> Order:
         """The order with the overrides of the channel's owner."""
-        return await self.run(call, partial(apply_overrides, order, overrides))
+        return await self.run(call, partial(call.context.visit.api.override, order, overrides))
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """The result of work that takes the longer the larger the call's request is."""
@@ -81,16 +80,24 @@ class Preparer:
         if call.context.request.large:
             return await self._worker.run(partial(prepare_large, adapter, order, route, learned, mask))
         prepared = adapter.prepare(order, channel, route.served, learned)
-        return msgspec.structs.replace(prepared, body=unmask(prepared.body, mask)) if mask else prepared
+        return _unmasked(prepared, mask) if mask else prepared
 
     def learn(self, order: Order, route: Route, failure: Failure, now: Millis) -> bool:
         """Whether the upstream rejected parameters by name, which is remembered: it is called again without them."""
         return self._lessons.learn(route.channel, route.served, order, failure, now)
 
 
+def _unmasked(prepared: Prepared, mask: bytes) -> Prepared:
+    more = tuple(_unmasked(one, mask) for one in prepared.more)
+    return msgspec.structs.replace(prepared, body=unmask(prepared.body, mask), more=more)
+
+
 def prepare_large(adapter: Adapter, order: Order, route: Route, learned: Learned, mask: bytes) -> Prepared:
     """The request of a large order, in parts. Its ``body`` is what the demo upstream reads of it."""
-    prepared = adapter.prepare(order, route.channel, route.served, learned)
+    return _filled(adapter.prepare(order, route.channel, route.served, learned), order, route, mask)
+
+
+def _filled(prepared: Prepared, order: Order, route: Route, mask: bytes) -> Prepared:
     if prepared.body is order.body:  # it goes out as it came
         brief = rawjson.encode(order.fields) if not route.channel.dialect.info.needs_url else b""
         return msgspec.structs.replace(prepared, body=order.long.clipped(brief), parts=(order.body,))
@@ -101,4 +108,5 @@ def prepare_large(adapter: Adapter, order: Order, route: Route, learned: Learned
     if mask:
         parts = [unmasked(bytes(part), mask) for part in parts]
     brief = unmasked(order.long.clipped(prepared.body), mask)
-    return msgspec.structs.replace(prepared, body=brief, parts=tuple(parts))
+    more = tuple(_filled(one, order, route, mask) for one in prepared.more)
+    return msgspec.structs.replace(prepared, body=brief, parts=tuple(parts), more=more)

@@ -202,6 +202,7 @@ def most_of(needs: Sequence[Need], prices: Sequence[Price | None], multiplier: i
 
 def _output(request: InboundRequest, effects: ChannelEffects) -> tuple[int, int, int]:
     """Output tokens of all choices: what the caps allow, what must be affordable, and what to hold for."""
+    rule = request.output_rule or output_limit
     if request.plain and effects.plain:
         cap = request.output_cap
         if cap is not None:
@@ -213,7 +214,7 @@ def _output(request: InboundRequest, effects: ChannelEffects) -> tuple[int, int,
     for channel, served in effects.offers:
         edits = channel.overrides
         fields = request.fields if edits is None else with_parameters(request.fields, edits)
-        limit = output_limit(fields, channel, served)
+        limit = rule(fields, channel, served)
         capped, output = max(capped, limit.capped_total), max(output, limit.total)
         minimum = max(minimum, limit.minimum_total)
     return capped, minimum, output

@@ -76,6 +76,8 @@ _NO_TEXT = ("data:audio/", "data:video/", "data:application/pdf")
 """Documents of other kinds may be texts."""
 _SCHEMAS = ("tools", "functions", "response_format")
 """Fields that the model reads beside the messages."""
+_INPUTS = ("input", "prompt", "suffix")
+"""Fields that it reads instead of messages, in requests of other kinds."""
 _CALLS = (b'"tool_calls"', b'"function_call"')
 _PARTS = re.compile(rb'"content"\s*:\s*\[')
 _BACKSLASH = ord("\\")
@@ -134,10 +136,12 @@ class Heap(msgspec.Struct):
     messages: int = 0
     keys: int = 0
     """Of all the objects in the messages."""
+    tokens: int = 0
+    """What is given as tokens instead of texts."""
 
 
 def prompt_tokens(fields: Mapping[str, msgspec.Raw], long: LongStrings = NOTHING_LONG) -> int:
-    """About how many tokens a chat request has: messages, tools and schema of ``response_format``.
+    """About how many tokens a request has: messages, tools and schema of ``response_format``, or other texts.
 
     ``fields`` are the request's top-level values. Images count a flat 800, audio and documents by their size.
     """
@@ -147,7 +151,8 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw], long: LongStrings = NOTHING
         + IMAGE_TOKENS * heap.images
         + heap.media_bytes // MEDIA_BYTES_PER_TOKEN
         + MESSAGE_TOKENS * heap.messages
-        + CALL_TOKENS
+        + (CALL_TOKENS if heap.messages else 0)
+        + heap.tokens
     )
 
 
@@ -196,6 +201,13 @@ def prompt_bound(
         size += len(messages) + long.hidden(messages)
     tools = BOUND_TOOLS_TOKENS if read else 0
     return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + media + tools)
+
+
+def count_tokens(given: Any) -> int:
+    """How many numbers there are in an array, or in arrays in it: a text may be given as its tokens."""
+    if not isinstance(given, list):
+        return 0
+    return sum(len(item) if isinstance(item, list) else type(item) is int for item in given)
 
 
 def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
@@ -275,6 +287,11 @@ def _gather(fields: Mapping[str, msgspec.Raw], long: LongStrings) -> Heap:
         heap.messages = len(messages)
         for text in _strings(messages, heap):
             heap.texts.append(text)
+    for name in _INPUTS if messages is None else ():
+        if name in fields:
+            given = _opened(fields[name])
+            heap.texts.extend(_strings(given, heap))
+            heap.tokens += count_tokens(given)
     heap.texts.extend(bytes(fields[name]).decode("utf-8", "replace") for name in _SCHEMAS if name in fields)
     return heap
 

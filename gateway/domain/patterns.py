@@ -1,8 +1,14 @@
-"""Patterns of model names: ``*`` and ``?`` as in a shell, compared with case; ``!`` before one keeps names out."""
+"""Patterns of model names: ``*`` and ``?`` as in a shell, compared with case; ``!`` before one keeps names out.
 
+And what a name tells: models for embeddings can be told by nothing else in most lists.
+"""
+
+import re
 from fnmatch import fnmatchcase
 
 NOT = "!"
+
+_EMBEDDING = re.compile(r"embed|(?:^|[/-])(?:bge|gte|e5|all-minilm|voyage|m2-bert)-(?!.*rerank)", re.IGNORECASE)
 
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
@@ -15,6 +21,11 @@ def matches(name: str, patterns: tuple[str, ...]) -> bool:
 def is_pattern(text: str) -> bool:
     """Whether it stands for names, and is none itself."""
     return "*" in text or "?" in text or text.startswith(NOT)
+
+
+def is_embedding_model(name: str) -> bool:
+    """Whether a model makes embeddings, by its vendor's name for it."""
+    return _EMBEDDING.search(name) is not None
 
 
 def _fits(name: str, patterns: list[str]) -> bool:

@@ -9,20 +9,27 @@ facts beside the answer look. An implementation is one value without state.
 writes the rest. A new API is an implementation of this protocol, and a row in ``v1.endpoints``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
-from gateway.domain.channel import Dialect
+from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.errors import GatewayError
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.json_body import Fields
 from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.output_limit import OutputLimit
+from gateway.upstream.overrides import apply_overrides
 
 LARGE = 256 << 10
 """Bytes of a body beyond which it is parsed beside the event loop, see ``large_body``."""
+ANSWER_LIMIT = 64 << 20
+"""Bytes of a plain answer, decompressed."""
+
+OutputRule = Callable[[Fields, Channel, Served], OutputLimit]
+"""The most output that a request allows as it goes out to a channel."""
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -59,6 +66,8 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is missing in ``fields``, if the request is large; ``body`` is whole."""
     prompt: int | None = None
     """Estimate of the input tokens, of a large request alone: it takes a while."""
+    output_rule: OutputRule | None = None
+    """None: that of the channel's dialect for chat completions."""
 
     @property
     def large(self) -> bool:
@@ -67,7 +76,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class InboundApi(Protocol):
-    """One API."""
+    """One API. What has a default here is the same for most of them; a class that derives from this has it."""
 
     name: str
     stream_type: str
@@ -76,6 +85,11 @@ class InboundApi(Protocol):
     """What shows a client that its stream is alive; empty: nothing can."""
     id_headers: tuple[str, ...]
     """Names of the response headers that carry the call's id."""
+    selective: bool = False
+    """Some channels cannot answer; see ``obstacle``."""
+    falls_back: bool = True
+    """Another model may answer when no channel can serve the requested one."""
+    answer_limit: int = ANSWER_LIMIT
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """Check and read a request. Raises BadRequest, ``param`` naming the field at fault as the client knows it.
@@ -85,6 +99,14 @@ class InboundApi(Protocol):
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """The request as it is put to adapters."""
+
+    def obstacle(self, request: InboundRequest, channel: Channel) -> str:
+        """Why this channel cannot answer the request; empty if it can. Only a ``selective`` API is asked."""
+        return ""
+
+    def override(self, order: Order, overrides: Overrides) -> Order:
+        """The order with the overrides of the channel's owner."""
+        return apply_overrides(order, overrides)
 
     def adapter(self, dialect: Dialect, chat: Adapter) -> Adapter:
         """The adapter by which a channel of this dialect is called. It writes answers as this API has them.

@@ -26,6 +26,16 @@ MAX_BARE = 2 << 20
 MAX_QUOTES = 4 * MAX_STRUCTURE + 4
 """Within ``MAX_STRUCTURE`` there is no room for more strings than these stand around."""
 
+
+class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of what is no text a body may have."""
+
+    structure: int = MAX_STRUCTURE
+    bare: int = MAX_BARE
+
+
+USUAL = BodyLimits()
+
 SHORT = 512
 """Bytes of a skeleton that is remembered; as many of them are."""
 
@@ -52,14 +62,14 @@ Fields = dict[str, msgspec.Raw]
 """The top level of a JSON object: keys in their order, values as they were sent."""
 
 
-def fields_of(body: bytes) -> tuple[Fields, bytes]:
+def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
     """The top level of the object, and the digit that surrogate escapes were masked with (empty: none was masked).
 
     Raises BadRequest with the position where a parser would stop.
     """
     body = body.removeprefix(BOM)
     skeleton = _skeleton(body)
-    keys = _known_keys(skeleton) if len(skeleton) <= SHORT else _keys(skeleton)
+    keys = _known_keys(skeleton) if len(skeleton) <= SHORT else _keys(skeleton, limits)
     digit = b""
     try:
         if not body.isascii():
@@ -125,32 +135,32 @@ def too_many_strings() -> BadRequest:
     return BadRequest(f"the body has more than {MAX_QUOTES // 2} strings", code="too_complex")
 
 
-def _keys(skeleton: bytes) -> int:
-    return count_keys(skeleton.translate(None, BLANKS))
+def _keys(skeleton: bytes, limits: BodyLimits = USUAL) -> int:
+    return count_keys(skeleton.translate(None, BLANKS), limits)
 
 
 _known_keys = lru_cache(maxsize=SHORT)(_keys)
 
 
-def count_keys(skeleton: bytes) -> int:
+def count_keys(skeleton: bytes, limits: BodyLimits = USUAL) -> int:
     """How many keys the outermost object has, repeated ones counted, of a skeleton without blanks.
 
     Raises BadRequest for what is too much.
     """
-    _check_size(skeleton)
+    _check_size(skeleton, limits)
     keys = _top_keys(skeleton)
     if keys > MAX_FIELDS:
         raise BadRequest(f"the body has {keys} fields; the limit is {MAX_FIELDS}", code="too_complex")
     return keys
 
 
-def _check_size(skeleton: bytes) -> None:
+def _check_size(skeleton: bytes, limits: BodyLimits) -> None:
     size = skeleton.count(b"{") + skeleton.count(b"[") + skeleton.count(b",")
-    if size > MAX_STRUCTURE:
-        msg = f"the body has {size} objects, arrays and commas; the limit is {MAX_STRUCTURE}"
+    if size > limits.structure:
+        msg = f"the body has {size} objects, arrays and commas; the limit is {limits.structure}"
         raise BadRequest(msg, code="too_complex")
-    if len(skeleton) > MAX_BARE:
-        msg = f"the body has {len(skeleton)} bytes outside of strings; the limit is {MAX_BARE}"
+    if len(skeleton) > limits.bare:
+        msg = f"the body has {len(skeleton)} bytes outside of strings; the limit is {limits.bare}"
         raise BadRequest(msg, code="too_complex")
     if (huge := _huge_number(skeleton)) is not None:
         number = huge.group()[1:24].decode("ascii", "replace")

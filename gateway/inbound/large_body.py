@@ -13,7 +13,7 @@ import msgspec
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import HEAD, TAIL, LongStrings, holds, mark_of
 from gateway.inbound import json_body as small
-from gateway.inbound.json_body import BLANKS, Fields
+from gateway.inbound.json_body import BLANKS, USUAL, BodyLimits, Fields
 from gateway.upstream.translate.conversation import BLANK_LIMIT
 
 LONG = 4 << 10
@@ -53,16 +53,16 @@ class LargeBody(msgspec.Struct, frozen=True, gc=False):
     long: LongStrings
 
 
-def read_large(body: bytes, *, long: int = LONG, step: int = SLICE) -> LargeBody:
+def read_large(body: bytes, limits: BodyLimits = USUAL, *, long: int = LONG, step: int = SLICE) -> LargeBody:
     """Read and check the object. ``long`` and ``step`` are other than usual in tests alone.
 
     Raises BadRequest with the position where a parser would stop.
     """
     body = body.removeprefix(small.BOM)
-    scan = _Scan(body, long)
+    scan = _Scan(body, long, limits.bare)
     for part in slices(body, step):
         scan.take(part)
-    keys = small.count_keys(b"".join(scan.skeleton))
+    keys = small.count_keys(b"".join(scan.skeleton), limits)
     made = _Shortened(body, step, scan.strings)
     why, digit = "invalid utf-16 surrogate pair", b""
     fields: Fields | None = None
@@ -123,9 +123,10 @@ def _cut(text: bytes, start: int, wanted: int, end: int) -> int:
 class _Scan:
     """Finds what is outside of strings, and the long strings."""
 
-    def __init__(self, body: bytes, long: int) -> None:
+    def __init__(self, body: bytes, long: int, most_bare: int) -> None:
         self._body = body
         self._long = long
+        self._most_bare = most_bare
         self._position = self._quotes = self._bare = 0
         self._opened = -1
         """Where the string began in which the last part ended."""
@@ -157,8 +158,8 @@ class _Scan:
     def _keep(self, outside: bytes) -> None:
         bare = outside.translate(None, BLANKS)
         self._bare += len(bare)
-        if self._bare > small.MAX_BARE:
-            msg = f"the body has more than {small.MAX_BARE} bytes outside of strings"
+        if self._bare > self._most_bare:
+            msg = f"the body has more than {self._most_bare} bytes outside of strings"
             raise BadRequest(msg, code="too_complex")
         self.skeleton.append(bare)
 

@@ -9,7 +9,9 @@ from gateway.upstream.vendors import vendor_of
 
 KEEP_MS = 3_600_000
 
-NEVER_DROPPED = frozenset({"model", "messages", "tools", "response_format", "stream"})
+NEVER_DROPPED = frozenset(
+    {"model", "messages", "tools", "response_format", "stream", "input", "dimensions", "prompt", "suffix"}
+)
 """Without these the answer would be another one."""
 
 _OTHER_LIMIT = {

@@ -1,12 +1,19 @@
 """Mock: an upstream inside this process, for trying everything without an account. Its words are OpenAI's.
 
+It answers chat completions, and embeddings with vectors that are the same for the same text and alike for texts with
+words in common.
+
 What it does is chosen by the model's name, by the channel's options, and by words beginning with ``!`` in the last
 user message (see ``HELP``), so that clients can be tested against every way an upstream can fail.
 """
 
 import asyncio
+import base64
+import math
 import re
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -55,6 +62,11 @@ _SHAPES = {
     404: ("invalid_request_error", "model_not_found"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
 }
+DIMENSIONS = 256
+"""Of a vector, unless the request names a number."""
+MOST_DIMENSIONS = 4096
+MOST_VECTORS = 2048
+
 _PAGE = b"<html><head><title>Demo page</title></head><body>This is not JSON.</body></html>"
 
 
@@ -88,15 +100,27 @@ class MockRequest(msgspec.Struct):
     n: int | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
+    input: str | list[Any] | None = None
+    dimensions: int | None = None
+    encoding_format: str | None = None
 
     @property
     def text(self) -> str:
-        """The last user message's text."""
+        """The last user message's text, or the first of the texts for embeddings."""
+        if self.input is not None:
+            return self.inputs[0] if self.inputs else ""
         content = next((m.get("content") for m in reversed(self.messages) if m.get("role") == "user"), "")
         if isinstance(content, list):
             content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
         text = content if isinstance(content, str) else ""
         return text.encode("utf-8", "replace").decode()  # half of an emoji cannot be said again
+
+    @property
+    def inputs(self) -> list[str]:
+        """The texts for embeddings; those given as tokens as numbers with blanks between them."""
+        given = self.input
+        items = [given] if isinstance(given, str) or not given or type(given[0]) is int else given
+        return [one if isinstance(one, str) else " ".join(map(str, one or ())) for one in items]
 
 
 class Mock:
@@ -124,7 +148,10 @@ class Mock:
             request, plan = MockRequest(), MockPlan(status=400)
         if plan.latency:
             await self._sleep(plan.latency / 1000)
-        body = MockBody(f"chatcmpl-demo{self._count:08d}", request, plan, prompt_tokens(rawjson.fields(prepared.body)))
+        prompt = prompt_tokens(rawjson.fields(prepared.body))
+        if request.input is not None:
+            return MockReply(channel, plan, MockVectors(request, plan, prompt), self._sleep)
+        body = MockBody(f"chatcmpl-demo{self._count:08d}", request, plan, prompt)
         return MockReply(channel, plan, body, self._sleep)
 
 
@@ -243,6 +270,45 @@ class MockBody:
     def streamed(self) -> bool:
         """Whether a stream was requested."""
         return bool(self._asked.stream)
+
+
+class MockVectors(MockBody):
+    """Embeddings: each word of a text is a direction, found by its hash; a vector of length 1 is their sum."""
+
+    def __init__(self, request: MockRequest, plan: MockPlan, prompt: int) -> None:
+        super().__init__("", MockRequest(model=request.model), plan, prompt)
+        self._vectors = request
+        self._usage = {"prompt_tokens": prompt, "total_tokens": prompt}
+
+    def whole(self) -> bytes:
+        """The body of the answer."""
+        if self._plan.html:
+            return _PAGE
+        size = max(1, min(self._vectors.dimensions or DIMENSIONS, MOST_DIMENSIONS))
+        vectors = [_vector(text, size) for text in self._vectors.inputs[:MOST_VECTORS]]
+        base64_wanted = self._vectors.encoding_format == "base64"
+        written: list[Any] = [_packed(one) for one in vectors] if base64_wanted else [list(one) for one in vectors]
+        data = [{"object": "embedding", "index": i, "embedding": one} for i, one in enumerate(written)]
+        out: dict[str, Any] = {"object": "list", "data": data, "model": self._vectors.model}
+        if not self._plan.no_usage:
+            out["usage"] = self._usage
+        body = msgspec.json.encode(out)
+        return body[: len(body) // 2] if self._plan.bad_json else body
+
+
+def _vector(text: str, size: int) -> tuple[float, ...]:
+    values = [0.0] * size
+    for word in re.findall(r"\w+", text.lower()) or [text]:
+        found = int.from_bytes(blake2b(word.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+        values[found % size] += 1.0 if found >> 63 else -1.0
+    length = math.sqrt(sum(value * value for value in values))
+    if not length:  # its words cancel each other out
+        return (1.0, *values[1:])
+    return struct.unpack(f"<{size}f", struct.pack(f"<{size}f", *(value / length for value in values)))
+
+
+def _packed(vector: tuple[float, ...]) -> str:
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
 class MockReply:

@@ -101,3 +101,17 @@ async def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(vendor_prices, "_load", missing)
     with pytest.raises(Unavailable):
         await load()
+
+
+def test_a_model_for_embeddings_needs_no_price_for_output() -> None:
+    listed: Any = Listed(input_mtok=Decimal("0.02"), output_mtok=None)
+    found = price_of("small", listed, "list", NOW, "text-embedding-3-small")
+    assert found is not None
+    assert (found.model, found.input, found.output) == ("small", Nanos(20_000_000), Nanos(0))
+    assert price_of("small", listed, "list", NOW, "tts-1") is None
+
+
+async def test_the_list_prices_embedding_models() -> None:
+    models = ("text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002")
+    found = proposed([channel("c", *models)], {}, await load(), NOW)
+    assert {p.model: (p.output, p.free) for _, p in found} == dict.fromkeys(models, (0, False))

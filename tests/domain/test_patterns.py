@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.patterns import is_pattern, matches
+from gateway.domain.patterns import is_embedding_model, is_pattern, matches
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,20 @@ def test_what_is_a_pattern(text: str, found: bool) -> None:
 def test_every_name_fits_itself_and_the_star(name: str) -> None:
     assert matches(name, (name,))
     assert matches(name, ("*",))
+
+
+@pytest.mark.parametrize(
+    ("name", "embeds"),
+    [
+        ("text-embedding-3-small", True),
+        ("nomic-embed-text:latest", True),
+        ("@cf/baai/bge-m3", True),
+        ("voyage-code-3", True),
+        ("bge-reranker-base", False),
+        ("gpt-5-mini", False),
+        ("gemini-3.8-flash", False),
+        ("large-2", False),
+    ],
+)
+def test_models_for_embeddings_are_known_by_name(name: str, *, embeds: bool) -> None:
+    assert is_embedding_model(name) is embeds

@@ -35,7 +35,7 @@ def unmasked(raw: bytes, mask: bytes) -> bytes:
     return unmask(raw, mask) if mask else raw
 
 
-def outcome(body: bytes, **sizes: int) -> object:
+def outcome(body: bytes, **sizes: Any) -> object:
     """The fields, or the error."""
     try:
         if sizes:

@@ -19,7 +19,7 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.estimate import prompt_bound, prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.units import CallId, Millis
-from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
+from gateway.inbound.api import LARGE, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.json_body import Fields, fields_of
 from gateway.inbound.large_body import read_large
 from gateway.upstream.adapter import Adapter, Order
@@ -114,17 +114,18 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHI
 
 def _careful(fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
     """Field by field, so that the error names the one at fault; what one decode refuses may be good yet."""
-    model = _model(fields)
+    model = read_model(fields)
     _messages(fields)
-    stream = bool(_read(fields, "stream", _FLAG, "true, false or null"))
-    options = _read(fields, "stream_options", _OPTIONS, "an object or null", {".include_usage": "true, false or null"})
+    stream = bool(read_field(fields, "stream", _FLAG, "true, false or null"))
+    inside = {".include_usage": "true, false or null"}
+    options = read_field(fields, "stream_options", _OPTIONS, "an object or null", inside)
     if options is not None and not stream:
         msg = "stream_options is only allowed when stream is true"
         raise BadRequest(msg, param="stream_options")
-    _read(fields, "tools", _LIST, "an array or null")
+    read_field(fields, "tools", _LIST, "an array or null")
     for name in ("temperature", "top_p"):
-        _read(fields, name, _NUMBER, "a number or null")
-    caps = [_number(fields, name, MAX_OUTPUT) for name in CAPS]
+        read_field(fields, name, _NUMBER, "a number or null")
+    caps = [read_number(fields, name, MAX_OUTPUT) for name in CAPS]
     others = () if STANDARD_FIELDS.issuperset(fields) else fields.keys() - STANDARD_FIELDS
     return InboundRequest(
         body=b"",
@@ -133,18 +134,19 @@ def _careful(fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
         model=model,
         stream=stream,
         include_usage=bool(options and options.include_usage),
-        choices=_number(fields, "n", MAX_CHOICES) or 1,
+        choices=read_number(fields, "n", MAX_CHOICES) or 1,
         output_cap=caps[0] or caps[1],
         plain=not others and None in caps,
         input_bound=prompt_bound(fields, others, long),
     )
 
 
-def _model(fields: Fields) -> str:
+def read_model(fields: Fields) -> str:
+    """The model's name. Raises BadRequest if there is none, or it is too long."""
     if "model" not in fields or bytes(fields["model"]) == b"null":
         msg = "the request has no model; GET /v1/models lists those visible to this token"
         raise BadRequest(msg, code="missing_required_parameter", param="model")
-    model = _read(fields, "model", _STRING, "a string")
+    model = read_field(fields, "model", _STRING, "a string")
     if not model:
         msg = "model is empty; GET /v1/models lists those visible to this token"
         raise BadRequest(msg, code="missing_required_parameter", param="model")
@@ -157,23 +159,27 @@ def _messages(fields: Fields) -> None:
     if "messages" not in fields:
         msg = "the request has no messages"
         raise BadRequest(msg, code="missing_required_parameter", param="messages")
-    messages = _read(fields, "messages", _MESSAGES, "an array of objects with a string role", _MESSAGE_WANTS)
+    messages = read_field(fields, "messages", _MESSAGES, "an array of objects with a string role", _MESSAGE_WANTS)
     if not messages:
         msg = "messages is empty; send at least one"
         raise BadRequest(msg, param="messages")
 
 
-def _number(fields: Fields, name: str, most: int) -> int | None:
-    value = _read(fields, name, _COUNT, "an integer or null")
+def read_number(fields: Fields, name: str, most: int) -> int | None:
+    """A number from 1 to ``most``; None if the field is missing or null. Raises BadRequest."""
+    value = read_field(fields, name, _COUNT, "an integer or null")
     if value is not None and not 1 <= value <= most:
         raise BadRequest(f"{name} is {value}; it must be from 1 to {most}", param=name)
     return value
 
 
-def _read(
+def read_field(
     fields: Fields, name: str, decoder: "msgspec.json.Decoder[T]", wants: str, inside: Mapping[str, str] = _NOTHING
 ) -> T | None:
-    """The value of one field. ``inside`` says what is wanted at places in it, ``[]`` standing for any item's number."""
+    """The value of one field; None if it is missing. Raises BadRequest, saying that it must be what ``wants`` says.
+
+    ``inside`` says what is wanted at places in it, ``[]`` standing for any item's number.
+    """
     raw = fields.get(name)
     if raw is None:
         return None
@@ -193,8 +199,8 @@ METADATA = frozenset({"upstream", "resets_at"})
 """Details of an error that are put into ``error.metadata``."""
 
 
-class ChatCompletions:
-    """Implements ``InboundApi``."""
+class ChatCompletions(InboundApi):
+    """Chat completions as an ``InboundApi``."""
 
     name = "chat"
     stream_type = "text/event-stream; charset=utf-8"

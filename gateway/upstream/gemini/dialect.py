@@ -71,11 +71,14 @@ class GeminiListing:
         return ModelPage(models=[model for model in models if model], after=after if isinstance(after, str) else "")
 
 
+_METHODS = frozenset({"generateContent", "embedContent"})
+
+
 def _model(entry: dict[str, Any]) -> Served | None:
     name, methods = entry.get("name"), entry.get("supportedGenerationMethods")
     if not isinstance(name, str) or not name or name != plain(name, NAME_LIMIT):
         return None
-    if not isinstance(methods, list) or "generateContent" not in methods:
+    if not isinstance(methods, list) or not _METHODS.intersection(m for m in methods if isinstance(m, str)):
         return None
     return Served(
         name=name.removeprefix("models/"),

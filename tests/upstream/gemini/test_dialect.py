@@ -62,9 +62,11 @@ def test_what_is_asked() -> None:
 def test_a_page() -> None:
     flash = {"name": "models/gemini-3.8-flash", "supportedGenerationMethods": CHATS, "inputTokenLimit": 1_048_576}
     flash["outputTokenLimit"] = 65_536
-    others = [{"name": "models/embedder", "supportedGenerationMethods": ["embedContent"]}, {"name": "models/x"}]
+    embedder = {"name": "models/embedder", "supportedGenerationMethods": ["embedContent"]}
+    others = [embedder, {"name": "models/v", "supportedGenerationMethods": ["predict"]}, {"name": "models/x"}]
     found = LISTING.read(dumps({"models": [flash, *others, {"name": 3}, "odd"], "nextPageToken": "t"}))
-    assert found == ModelPage(models=[Served(name="gemini-3.8-flash", context=1_048_576, max_output=65_536)], after="t")
+    chats = Served(name="gemini-3.8-flash", context=1_048_576, max_output=65_536)
+    assert found == ModelPage(models=[chats, Served(name="embedder")], after="t")
 
 
 def test_the_last_page_has_nothing_after_it() -> None:

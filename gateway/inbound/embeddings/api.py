@@ -1,0 +1,141 @@
+"""Embeddings (``POST /v1/embeddings``): texts to vectors. Channels of dialect openai get the request as it came, those
+of dialect gemini get a translation; anthropic has nothing of the kind.
+
+Vectors of two models do not mix, so no other model ever answers. There is no output: only the input is held for.
+"""
+
+import re
+
+import msgspec
+
+from gateway.domain.channel import Channel, Dialect, Overrides
+from gateway.domain.errors import BadRequest
+from gateway.domain.estimate import BOUND_LEAST, count_tokens, prompt_bound, prompt_tokens
+from gateway.domain.long_strings import NOTHING_LONG, LongStrings
+from gateway.domain.units import CallId, Millis
+from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
+from gateway.inbound.chat.api import ChatCompletions, read_field, read_model, read_number
+from gateway.inbound.embeddings.gemini import GeminiEmbeddings
+from gateway.inbound.embeddings.openai import OpenAIEmbeddings
+from gateway.inbound.json_body import BodyLimits, Fields, fields_of
+from gateway.inbound.large_body import read_large
+from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.output_limit import STANDARD_FIELDS, OutputLimit
+from gateway.upstream.overrides import with_parameters
+
+ANSWER_LIMIT = 256 << 20
+"""Bytes: 2048 vectors of 3072 numbers are 130 MB of JSON."""
+MOST_DIMENSIONS = 1 << 16
+LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
+"""Texts may be given as their tokens: 300,000 numbers and more in one request."""
+
+CHAT_ONLY = STANDARD_FIELDS - {"model", "user"}
+"""Parameters that a channel's owner sets for chats; they are not sent here."""
+
+_INPUT = msgspec.json.Decoder(str | list[str | int | list[int]])
+_FORMAT = msgspec.json.Decoder(str | None)
+_INPUT_WANTS = "a string, an array of strings, an array of tokens or an array of such arrays"
+_TOKENS = re.compile(rb"\s*\[\s*[\d\[]")
+_ADAPTERS: dict[Dialect, Adapter] = {
+    Dialect.OPENAI: OpenAIEmbeddings(),
+    Dialect.MOCK: OpenAIEmbeddings(),
+    Dialect.GEMINI: GeminiEmbeddings(),
+}
+
+
+class Embeddings(ChatCompletions):
+    """Embeddings as an ``InboundApi``. Errors look like those of chat completions."""
+
+    name = "embeddings"
+    selective = True
+    falls_back = False
+    answer_limit = ANSWER_LIMIT
+
+    def parse(self, request: HttpRequest) -> InboundRequest:
+        """See ``InboundApi``."""
+        return parse_embeddings_request(request.body)
+
+    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
+        """See ``InboundApi``."""
+        return Order(fields=request.fields, body=request.body, long=request.long, model=request.model)
+
+    def obstacle(self, request: InboundRequest, channel: Channel) -> str:
+        """See ``InboundApi``."""
+        if channel.dialect not in _ADAPTERS:
+            return f"speaks {channel.dialect}, which has no embeddings"
+        if channel.dialect is Dialect.GEMINI and _TOKENS.match(request.fields["input"]):
+            return "speaks gemini, which takes texts, not arrays of tokens"
+        return ""
+
+    def override(self, order: Order, overrides: Overrides) -> Order:
+        """See ``InboundApi``: what is set for chats does not apply, nor does the system prompt."""
+        fields = with_parameters(order.fields, without(overrides, CHAT_ONLY))
+        removed = tuple(name for name in overrides.remove if name in order.fields)
+        return msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
+
+    def adapter(self, dialect: Dialect, chat: Adapter) -> Adapter:
+        """See ``InboundApi``."""
+        return _ADAPTERS[dialect]
+
+
+EMBEDDINGS = Embeddings()
+
+
+def parse_embeddings_request(body: bytes) -> InboundRequest:
+    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
+    if len(body) <= LARGE:
+        fields, mask = fields_of(body, LIMITS)
+        return _request(b"" if mask else body, fields, mask, NOTHING_LONG)
+    read = read_large(body, LIMITS)
+    request = _request(b"" if read.mask else body, read.fields, read.mask, read.long)
+    return msgspec.structs.replace(request, prompt=prompt_tokens(read.fields, read.long))
+
+
+def without(overrides: Overrides, names: frozenset[str]) -> Overrides:
+    """The owner's parameters except for some."""
+    return msgspec.structs.replace(
+        overrides,
+        set={name: value for name, value in overrides.set.items() if name not in names},
+        default={name: value for name, value in overrides.default.items() if name not in names},
+    )
+
+
+def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
+    model = read_model(fields)
+    tokens = _check_input(fields)
+    read_number(fields, "dimensions", MOST_DIMENSIONS)
+    read_field(fields, "encoding_format", _FORMAT, "float, base64 or null")
+    return InboundRequest(
+        body=body,
+        fields=fields,
+        mask=mask,
+        model=model,
+        stream=False,
+        include_usage=False,
+        choices=1,
+        output_cap=None,
+        plain=False,
+        input_bound=max(tokens, BOUND_LEAST) if tokens else prompt_bound(fields, ("input",), long),
+        long=long,
+        output_rule=no_output,
+    )
+
+
+def _check_input(fields: Fields) -> int:
+    """How many tokens the input is given as; 0: it is given as text."""
+    given = read_field(fields, "input", _INPUT, _INPUT_WANTS)
+    if given is None:
+        msg = "the request has no input; send a text, or an array of texts"
+        raise BadRequest(msg, code="missing_required_parameter", param="input")
+    if isinstance(given, str):
+        return 0
+    if not given:
+        raise BadRequest("input is an empty array; send at least one text", param="input")
+    if len({type(item) for item in given}) > 1:
+        raise BadRequest(f"input must be {_INPUT_WANTS}, not a mixture", code="invalid_type", param="input")
+    return count_tokens(given)
+
+
+def no_output(*_: object) -> OutputLimit:
+    """Vectors are not billed as output, however many there are."""
+    return OutputLimit()

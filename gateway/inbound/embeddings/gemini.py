@@ -1,0 +1,122 @@
+"""Embeddings from Gemini: ``embedContent`` for one text, ``batchEmbedContents`` for several, a hundred at a time.
+
+Gemini shortens vectors without scaling them; OpenAI's have length 1 at every size, so shortened ones are scaled here.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from gateway.domain.channel import Channel, Served
+from gateway.inbound.embeddings.openai import Vector, answer_of, failure_of, in_order, input_count, numbers
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AnswerStream, AttemptFailed, Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.error_body import excerpt
+from gateway.upstream.failures import bad_response
+from gateway.upstream.gemini import errors
+from gateway.upstream.gemini.request import root
+from gateway.upstream.openai.dialect import PLAIN_HEADERS
+from gateway.upstream.rawjson import Fields
+
+BATCH = 100
+"""Texts of one request."""
+UNDERSTOOD = frozenset({"model", "input", "encoding_format", "dimensions", "task_type", "taskType", "title"})
+"""Fields with a counterpart."""
+
+
+class GeminiEmbeddings:
+    """An ``Adapter`` for embeddings."""
+
+    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+        """See ``adapter.Adapter``."""
+        name = served.upstream_name
+        model = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
+        collection, _, rest = model.partition("/")
+        url = f"{root(channel)}/{collection}/{quote(rest, safe='')}"
+        given = order.fields["input"]
+        several = bytes(memoryview(given)[:1]) == b"["
+        requests = [_request(text, order.fields) for text in (rawjson.items(given) if several else [given])]
+        if not several:
+            body = rawjson.encode(requests[0])
+            prepared = [Prepared(url=f"{url}:embedContent", headers=PLAIN_HEADERS, body=body)]
+        else:
+            batches = [requests[start : start + BATCH] for start in range(0, len(requests), BATCH)]
+            bodies = [rawjson.encode({"requests": [{"model": model, **one} for one in batch]}) for batch in batches]
+            prepared = [Prepared(url=f"{url}:batchEmbedContents", headers=PLAIN_HEADERS, body=body) for body in bodies]
+        dropped = tuple(field for field in order.fields if field not in UNDERSTOOD)
+        return msgspec.structs.replace(prepared[0], more=tuple(prepared[1:]), dropped=dropped)
+
+    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """See ``adapter.Adapter``: nothing is remembered."""
+        return 0
+
+    def stream(self, order: Order, channel: Channel) -> AnswerStream:
+        """See ``adapter.Adapter``: embeddings are never streamed."""
+        raise NotImplementedError
+
+    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+        """See ``adapter.Adapter``."""
+        body = body.strip()
+        try:
+            answers = [rawjson.fields(one) for one in (rawjson.items(body) if body[:1] == b"[" else [body])]
+            if any("error" in answer for answer in answers):
+                raise AttemptFailed(errors.failure_inside(channel, body))
+            vectors = [Vector(_scaled(one, order)) for answer in answers for one in _vectors(answer)]
+            for i, vector in enumerate(vectors):
+                vector.index = i
+            in_order(vectors, input_count(order.fields))
+            return answer_of(vectors, order, _head(answers))
+        except ValueError as error:
+            msg = f"it has no embeddings: {str(error) or excerpt(body)}"
+            raise AttemptFailed(bad_response(channel, msg)) from error
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``adapter.Adapter``."""
+        return failure_of(channel, status, headers, body, "embeddings")
+
+
+def _request(text: msgspec.Raw, fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    request: dict[str, Any] = {"content": {"parts": [{"text": text}]}}
+    for theirs, names in (
+        ("taskType", ("task_type", "taskType")),
+        ("title", ("title",)),
+        ("outputDimensionality", ("dimensions",)),
+    ):
+        found = next((fields[name] for name in names if not rawjson.is_null(fields.get(name))), None)
+        if found is not None:
+            request[theirs] = found
+    return request
+
+
+def _vectors(answer: Fields) -> list[msgspec.Raw]:
+    """The vectors of one answer. Raises ValueError if it has none."""
+    if "embedding" in answer:
+        found = [rawjson.fields(answer["embedding"])]
+    else:
+        found = rawjson.objects(answer.get("embeddings", rawjson.NULL))
+    try:
+        return [one["values"] for one in found]
+    except KeyError as error:
+        raise ValueError("a vector has no values") from error
+
+
+def _scaled(vector: msgspec.Raw, order: Order) -> msgspec.Raw:
+    """A vector that was shortened on request, with length 1."""
+    if rawjson.is_null(order.fields.get("dimensions")):
+        return vector
+    values = numbers(vector)
+    length = math.sqrt(sum(value * value for value in values))
+    return rawjson.raw([value / length for value in values]) if length else vector
+
+
+def _head(answers: list[Fields]) -> Fields:
+    """The usage of all answers together, if each of them reports it."""
+    counts = [rawjson.maybe(answer.get("usageMetadata")) for answer in answers]
+    found = [count.get("promptTokenCount") for count in counts if isinstance(count, dict)]
+    tokens = [number for number in found if type(number) is int]
+    if len(tokens) < len(answers):
+        return {}
+    return {"usage": rawjson.raw({"prompt_tokens": sum(tokens), "total_tokens": sum(tokens)})}

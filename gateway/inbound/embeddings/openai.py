@@ -1,0 +1,231 @@
+"""Embeddings in OpenAI's form: the request goes out as it came, the answer is checked.
+
+Clients decode what comes in the form they requested, whatever it is: numbers where base64 was requested become another
+vector, without an error. So vectors in the wrong form are converted, their order is that of the inputs, and an answer
+with too few of them is an error.
+"""
+
+import base64
+import sys
+from array import array
+from collections.abc import Mapping
+from operator import attrgetter
+
+import msgspec
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, Served
+from gateway.domain.long_strings import Buffer
+from gateway.domain.usage import Usage, UsageSource
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import (
+    AnswerStream,
+    AttemptFailed,
+    Failure,
+    Learned,
+    Order,
+    OutputCounter,
+    Prepared,
+    UpstreamText,
+    Whole,
+)
+from gateway.upstream.error_body import excerpt, read_error
+from gateway.upstream.failures import bad_response, classify
+from gateway.upstream.openai.dialect import PLAIN_HEADERS, endpoint
+from gateway.upstream.openai.inband_errors import failure_in, is_error
+from gateway.upstream.rawjson import Fields
+from gateway.upstream.usage_report import PLAUSIBLE, read
+
+NO_PATH = frozenset({404, 405, 501})
+"""Statuses by which a server says that it has no such path, if they do not concern the model."""
+
+_FLOATS = msgspec.json.Decoder(list[float])
+_TYPE = "f"
+"""32 bits each, little-endian in base64."""
+
+
+class OpenAIEmbeddings:
+    """An ``Adapter`` for embeddings; also for ``mock``, which answers in the same form."""
+
+    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+        """See ``adapter.Adapter``."""
+        url = endpoint(channel.base_url, "/embeddings")
+        if order.body and served.upstream_name == order.model and not learned.dropped:
+            return Prepared(url=url, headers=PLAIN_HEADERS, body=order.body)
+        fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
+        fields["model"] = rawjson.raw(served.upstream_name)
+        dropped = tuple(name for name in learned.dropped if name in order.fields)
+        return Prepared(url=url, headers=PLAIN_HEADERS, body=rawjson.encode(fields), dropped=dropped)
+
+    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """See ``adapter.Adapter``: nothing is remembered."""
+        return 0
+
+    def stream(self, order: Order, channel: Channel) -> AnswerStream:
+        """See ``adapter.Adapter``: embeddings are never streamed."""
+        raise NotImplementedError
+
+    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+        """See ``adapter.Adapter``."""
+        body = body.strip().removeprefix(b"\xef\xbb\xbf")
+        try:
+            return _read_answer(body, order, channel)
+        except ValueError as error:
+            raise AttemptFailed(bad_response(channel, f"it has no embeddings: {error}")) from error
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``adapter.Adapter``."""
+        return failure_of(channel, status, headers, body, "embeddings")
+
+
+def failure_of(channel: Channel, status: int, headers: Mapping[str, str], body: bytes, api: str) -> Failure:
+    """What an answer of another status than 2xx means. A channel that lacks only this API is not at fault."""
+    error = read_error(body)
+    found = classify(channel, status, error, headers)
+    if status not in NO_PATH or found.kind is FailureKind.MISSING or found.kind is FailureKind.AUTH:
+        return found
+    text = f"channel '{channel.name}': the upstream does not offer {api} (HTTP {status}: {error.message})"
+    return msgspec.structs.replace(
+        found, kind=FailureKind.MISSING, code="model_not_found", text=UpstreamText(text), param="model"
+    )
+
+
+class Vector(msgspec.Struct):
+    """One item of an answer."""
+
+    embedding: msgspec.Raw
+    index: int = -1
+
+
+class _Answer(msgspec.Struct):
+    data: list[Vector]
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
+
+
+class EmbeddingsWhole(Whole, frozen=True, kw_only=True, gc=False):
+    """A whole answer whose usage has no output."""
+
+    def parts(self, usage: Usage) -> tuple[Buffer, ...]:
+        """See ``Whole``."""
+        if self.reported is not None:
+            return (self.body,)
+        estimate = msgspec.json.encode({"prompt_tokens": usage.input, "total_tokens": usage.total, "estimated": True})
+        return memoryview(self.body)[:-1], b',"usage":' + estimate + b"}"
+
+
+def _read_answer(body: bytes, order: Order, channel: Channel) -> Whole:
+    """Raises ValueError if there are no embeddings in it, AttemptFailed if it is an error."""
+    answer = rawjson.fields(body)
+    if "data" not in answer and is_error(answer):
+        raise AttemptFailed(failure_in(body, channel))
+    try:
+        data = _ANSWER.decode(body).data
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error) if "data" in answer else excerpt(body)) from error
+    if order.screen.hides_in({name: value for name, value in answer.items() if name != "data"}):
+        data_field = answer.pop("data")
+        order.screen.clean(answer)
+        answer["data"] = data_field
+        body = b""
+    vectors = in_order(data, input_count(order.fields))
+    return answer_of(vectors, order, answer, body if vectors is data else b"")
+
+
+def input_count(fields: Mapping[str, msgspec.Raw]) -> int:
+    """How many vectors are requested."""
+    try:
+        items = rawjson.items(fields["input"])
+    except ValueError:  # one text
+        return 1
+    return len(items) if items and bytes(memoryview(items[0])[:1]) in (b'"', b"[") else 1
+
+
+def in_order(data: list[Vector], wanted: int) -> list[Vector]:
+    """The vectors in the order of the inputs. Raises ValueError unless there is one for each."""
+    if len(data) != wanted:
+        msg = f"{len(data)} of {wanted} came"
+        raise ValueError(msg)
+    indexes = [one.index for one in data]
+    if indexes == list(range(wanted)) or set(indexes) == {-1}:  # some servers number nothing
+        return data
+    data = sorted(data, key=attrgetter("index"))
+    if [one.index for one in data] != list(range(wanted)):
+        msg = "its indexes are not those of the inputs"
+        raise ValueError(msg)
+    return data
+
+
+def answer_of(vectors: list[Vector], order: Order, answer: Fields, body: bytes = b"") -> Whole:
+    """The answer with its vectors in the form that was requested.
+
+    ``answer`` has the upstream's other fields, ``body`` all of it, if it may go to the client as it is.
+    """
+    requested = rawjson.maybe(order.fields.get("encoding_format")) or "float"
+    typed = rawjson.maybe(order.fields.get("output_dtype")) in (None, "float")
+    written = [as_requested(one.embedding, requested) if typed else one.embedding for one in vectors]
+    usage = usage_of(answer.get("usage"))
+    kept = all(new is one.embedding for new, one in zip(written, vectors, strict=True))
+    numbered = [one.index for one in vectors] == list(range(len(vectors)))
+    regular = kept and numbered and usage is not None and answer.get("model") == rawjson.raw(order.model)
+    if not (regular and body):
+        data = [{"object": "embedding", "index": i, "embedding": one} for i, one in enumerate(written)]
+        answer |= {"object": rawjson.raw("list"), "data": rawjson.raw(data), "model": rawjson.raw(order.model)}
+        answer.pop("usage", None)
+        if usage is not None:
+            answer["usage"] = rawjson.raw({"prompt_tokens": usage.input, "total_tokens": usage.input})
+        body = rawjson.encode(answer)
+    return EmbeddingsWhole(body=body, reported=usage, finish="", upstream_id="", tally=OutputCounter())
+
+
+def as_requested(embedding: msgspec.Raw, requested: str) -> msgspec.Raw:
+    """A vector as numbers or as base64. Raises ValueError if it is neither, or empty."""
+    first = bytes(memoryview(embedding)[:1])
+    if first not in (b"[", b'"') or len(memoryview(embedding)) <= len(b"[]"):
+        msg = f"a vector is {excerpt(bytes(embedding)[:100])}"
+        raise ValueError(msg)
+    if requested == "base64" and first == b"[":
+        return rawjson.raw(packed(numbers(embedding)))
+    if requested == "float" and first == b'"':
+        return rawjson.raw(unpacked(rawjson.text(embedding)))
+    return embedding
+
+
+def numbers(embedding: msgspec.Raw) -> list[float]:
+    """Raises ValueError if it is not an array of numbers."""
+    try:
+        return _FLOATS.decode(embedding)
+    except msgspec.DecodeError as error:
+        msg = f"a vector is not an array of numbers: {error}"
+        raise ValueError(msg) from error
+
+
+def packed(values: list[float]) -> str:
+    """The numbers in base64."""
+    return base64.b64encode(_little_endian(array(_TYPE, values)).tobytes()).decode()
+
+
+def unpacked(text: str) -> list[float]:
+    """The reverse. Raises ValueError if it is not base64 of whole numbers."""
+    values: array[float] = array(_TYPE)
+    values.frombytes(base64.b64decode(text, validate=True))
+    return list(_little_endian(values))
+
+
+def _little_endian(values: "array[float]") -> "array[float]":
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
+
+
+def usage_of(report: msgspec.Raw | None) -> Usage | None:
+    """The input tokens that the upstream reports; None if it reports none that can be true."""
+    found = rawjson.maybe(report)
+    if not isinstance(found, dict):
+        return None
+    reading = read(found)
+    tokens = reading.usage.input if reading is not None else found.get("total_tokens")
+    if type(tokens) is not int or not 0 < tokens <= PLAUSIBLE:
+        return None
+    return Usage(input=tokens, source=UsageSource.REPORTED)

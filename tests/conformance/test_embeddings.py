@@ -1,0 +1,402 @@
+"""Embeddings through every kind of channel, read by the official SDK as applications do."""
+
+import asyncio
+import base64
+import json
+import math
+import struct
+from typing import Any
+
+import pytest
+from openai import APIStatusError, AsyncOpenAI, BadRequestError
+
+from gateway.domain.call import Outcome
+from gateway.domain.channel import Dialect, Overrides
+from gateway.domain.group import Fallback
+from gateway.domain.usage import UsageSource
+from gateway.inbound.embeddings.openai import packed
+from tests.conformance.sdk import openai
+from tests.fakes.client import Answer, Client
+from tests.fakes.gateway import INPUT, Gateway
+from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.replies import Doc, dumps, fail, reply, silence
+
+MODEL = "text-embedding-3-small"
+VECTOR = [0.25, -0.5, 0.125]
+
+
+def vectors(*vector: float, used: int | None = 7, shuffled: bool = False, always: str = "") -> Script:
+    """The good upstream: a vector for each input, the first number telling which; in the form that is requested.
+
+    ``always``: the form that it answers in whatever is requested.
+    """
+
+    async def script(exchange: Exchange) -> None:
+        asked = exchange.json
+        given = asked["input"]
+        count = len(given) if isinstance(given, list) and not isinstance(given[0], int) else 1
+        form = always or asked.get("encoding_format") or "float"
+        found = [[float(i), *(vector or VECTOR)] for i in range(count)]
+        data = [
+            {"object": "embedding", "index": i, "embedding": packed(one) if form == "base64" else one}
+            for i, one in enumerate(found)
+        ]
+        answer: Doc = {"object": "list", "data": data[::-1] if shuffled else data, "model": asked["model"]}
+        if used is not None:
+            answer["usage"] = {"prompt_tokens": used, "total_tokens": used}
+        await exchange.answer(dumps(answer))
+
+    return script
+
+
+async def embed(client: Client, body: Doc | bytes) -> Answer:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return await client.ask("POST", "/v1/embeddings", data)
+
+
+@pytest.fixture
+def served(gateway: Gateway, provider: Provider) -> Gateway:
+    """A gateway with an embedding model."""
+    gateway.channel(provider.base_url, MODEL)
+    gateway.price(MODEL, output=type(INPUT)(0))
+    provider.on(MODEL, vectors())
+    return gateway
+
+
+async def test_in110_an_alias_is_mapped_and_the_answer_names_it(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, f"small={MODEL}")
+    gateway.price("small", output=type(INPUT)(0))
+    provider.on(MODEL, vectors())
+    answer = await embed(gateway.client, {"model": "small", "input": "hello"})
+    assert (answer.status, answer.json["model"]) == (200, "small")
+    assert provider.last.json == {"model": MODEL, "input": "hello"}
+    record = gateway.record
+    assert (record.model, record.input, record.output, record.cost) == ("small", 7, 0, 7 * 2_500)
+
+
+async def test_in110_an_unknown_model_is_refused_as_for_chat(served: Gateway) -> None:
+    answer = await embed(served.client, {"model": "none", "input": "hello"})
+    assert answer.refusal == (404, "model_not_found", "model")
+
+
+async def test_in110_a_body_that_needs_no_change_goes_out_as_it_came(served: Gateway, provider: Provider) -> None:
+    body = b'{ "input" : ["\\u00e9", "\\ud83d"],\n"odd":1.50, "model":"text-embedding-3-small"}'
+    answer = await embed(served.client, body)
+    assert answer.status == 200
+    assert json.loads(provider.last.body) == json.loads(body)
+    plain_body = b'{ "input" : ["\\u00e9"],\n"odd":1.50, "model":"text-embedding-3-small"}'
+    await embed(served.client, plain_body)
+    assert (provider.last.body, provider.last.path) == (plain_body, "/v1/embeddings")
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [("one", 200), (["a", "b", "c"], 200), ("", 200), ([], 400), (["a", 1], 400), ({"a": 1}, 400), (None, 400)],
+    ids=["text", "texts", "empty text", "no texts", "mixture", "object", "null"],
+)
+async def test_in111_inputs(served: Gateway, given: Any, status: int) -> None:
+    answer = await embed(served.client, {"model": MODEL, "input": given})
+    assert answer.status == status
+    if status == 400:
+        assert answer.error["param"] == "input"
+    else:
+        assert [one["index"] for one in answer.json["data"]] == list(
+            range(len(given) if given and given != "one" else 1)
+        )
+
+
+async def test_in112_tokens_go_to_openai_channels_as_they_are(served: Gateway, provider: Provider) -> None:
+    answer = await embed(served.client, {"model": MODEL, "input": [[1, 2, 3], [40_000, 5]]})
+    assert len(answer.json["data"]) == 2
+    assert provider.last.json["input"] == [[1, 2, 3], [40_000, 5]]
+    assert len((await embed(served.client, {"model": MODEL, "input": [1, 2, 3]})).json["data"]) == 1
+
+
+async def test_in112_tokens_are_refused_where_only_gemini_could_answer(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(f"http://127.0.0.1:{provider.port}", "e", dialect=Dialect.GEMINI, name="google")
+    answer = await embed(gateway.client, {"model": "e", "input": [[1, 2]]})
+    assert answer.refusal == (400, "unsupported_parameter", "model")
+    assert "'google' speaks gemini, which takes texts" in answer.error["message"]
+    assert provider.exchanges == []
+
+
+async def test_in112_a_channel_that_takes_tokens_is_chosen(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(f"http://127.0.0.1:{provider.port}", "e", dialect=Dialect.GEMINI, name="google", priority=9)
+    gateway.channel(provider.base_url, "e", name="other")
+    provider.on("e", vectors())
+    assert (await embed(gateway.client, {"model": "e", "input": [1, 2]})).status == 200
+    assert gateway.record.channel_name == "other"
+
+
+async def test_in112_three_hundred_thousand_tokens_are_one_request(served: Gateway) -> None:
+    tokens = [[number % 100_000 for number in range(8_000)] for _ in range(38)]
+    answer = await embed(served.client, {"model": MODEL, "input": tokens})
+    assert (answer.status, len(answer.json["data"])) == (200, 38)
+
+
+@pytest.mark.parametrize("always", ["float", "base64"])
+@pytest.mark.parametrize("wanted", ["float", "base64", None])
+async def test_in113_vectors_come_in_the_form_that_was_requested(
+    served: Gateway, provider: Provider, always: str, wanted: str | None
+) -> None:
+    provider.on(MODEL, vectors(always=always))
+    answer = await embed(
+        served.client, {"model": MODEL, "input": "a", **({"encoding_format": wanted} if wanted else {})}
+    )
+    (found,) = answer.json["data"]
+    if wanted == "base64":
+        assert list(struct.unpack("<4f", base64.b64decode(found["embedding"]))) == [0.0, *VECTOR]
+    else:
+        assert found["embedding"] == [0.0, *VECTOR]
+    assert ("encoding_format" in provider.last.json) is (wanted is not None)
+
+
+async def test_in113_the_sdk_reads_vectors_of_the_right_length(served: Gateway, provider: Provider) -> None:
+    provider.on(MODEL, vectors(*([0.5] * 767), always="float"))
+    async with openai(served) as client:
+        answer = await client.embeddings.create(model=MODEL, input="a")
+    assert provider.last.json["encoding_format"] == "base64"
+    assert len(answer.data[0].embedding) == 768
+
+
+async def test_in113_a_server_that_refuses_the_form_is_asked_without_it(served: Gateway, provider: Provider) -> None:
+    provider.on(MODEL, fail(400, "Unsupported parameter: 'encoding_format'"), vectors())
+    async with openai(served) as client:
+        answer = await client.embeddings.create(model=MODEL, input="a")
+        again = await client.embeddings.create(model=MODEL, input="b")
+    assert answer.data[0].embedding == again.data[0].embedding == [0.0, *VECTOR]
+    assert ["encoding_format" in exchange.json for exchange in provider.exchanges] == [True, False, False]
+
+
+def gemini(values: list[float], *, used: int | None = None) -> Script:
+    """Google's side: a vector for each text."""
+
+    async def script(exchange: Exchange) -> None:
+        asked = exchange.json
+        usage = {} if used is None else {"usageMetadata": {"promptTokenCount": used}}
+        if exchange.path.endswith(":embedContent"):
+            await exchange.answer(dumps({"embedding": {"values": values}, **usage}))
+            return
+        found = [{"values": [float(one["content"]["parts"][0]["text"]), *values]} for one in asked["requests"]]
+        await exchange.answer(dumps({"embeddings": found, **usage}))
+
+    return script
+
+
+@pytest.fixture
+def google(gateway: Gateway, provider: Provider) -> Gateway:
+    """A gateway with an embedding model at Google."""
+    gateway.channel(
+        f"http://127.0.0.1:{provider.port}", "e=gemini-embedding-001", dialect=Dialect.GEMINI, name="google"
+    )
+    gateway.price("e", output=type(INPUT)(0))
+    return gateway
+
+
+async def test_in114_shortened_vectors_of_gemini_have_length_one(google: Gateway, provider: Provider) -> None:
+    provider.other = gemini([3.0] * 256)
+    async with openai(google) as client:
+        answer = await client.embeddings.create(model="e", input="text", dimensions=256)
+    values = answer.data[0].embedding
+    assert len(values) == 256
+    assert math.isclose(math.hypot(*values), 1.0, abs_tol=1e-6)
+    assert provider.last.path == "/v1beta/models/gemini-embedding-001:embedContent"
+    assert provider.last.json == {"content": {"parts": [{"text": "text"}]}, "outputDimensionality": 256}
+
+
+async def test_in115_250_texts_are_three_requests_and_one_record(google: Gateway, provider: Provider) -> None:
+    provider.other = gemini([0.5], used=11)
+    async with openai(google) as client:
+        answer = await client.embeddings.create(model="e", input=[str(number) for number in range(250)])
+    assert [len(exchange.json["requests"]) for exchange in provider.exchanges] == [100, 100, 50]
+    assert [one.index for one in answer.data] == list(range(250))
+    assert [one.embedding for one in answer.data] == [[float(number), 0.5] for number in range(250)]
+    assert (google.record.input, google.record.source, answer.usage.prompt_tokens) == (33, UsageSource.REPORTED, 33)
+    assert google.record.cost == 33 * 2_500
+
+
+async def test_in115_a_part_that_fails_fails_the_call_and_shows_what_it_may_have_cost(
+    google: Gateway, provider: Provider
+) -> None:
+    good, bad = gemini([0.5]), fail(400, "no")
+
+    async def second_fails(exchange: Exchange) -> None:
+        await (bad if exchange.number == 2 else good)(exchange)
+
+    provider.other = second_fails
+    answer = await embed(google.client, {"model": "e", "input": ["1"] * 150})
+    assert answer.status == 400
+    record = google.record
+    assert (record.cost, record.possible, record.attempts[0].billed) == (0, record.held, True)
+    assert record.held > 0
+
+
+@pytest.mark.parametrize("large", [False, True])
+async def test_in115_long_texts_reach_gemini_whole(google: Gateway, provider: Provider, *, large: bool) -> None:
+    texts = [f'7 "é\\" {"x" * (9_000 if large else 90)}'] * 150
+
+    async def script(exchange: Exchange) -> None:
+        assert [one["content"]["parts"][0]["text"] for one in exchange.json["requests"]] == texts[
+            : len(exchange.json["requests"])
+        ]
+        await exchange.answer(dumps({"embeddings": [{"values": [1.0]}] * len(exchange.json["requests"])}))
+
+    provider.other = script
+    assert (await embed(google.client, {"model": "e", "input": texts})).status == 200
+    assert [len(exchange.json["requests"]) for exchange in provider.exchanges] == [100, 50]
+
+
+async def test_in116_shuffled_vectors_are_sorted(served: Gateway, provider: Provider) -> None:
+    provider.on(MODEL, vectors(shuffled=True))
+    answer = await embed(served.client, {"model": MODEL, "input": ["a", "b", "c"]})
+    assert [(one["index"], one["embedding"][0]) for one in answer.json["data"]] == [(0, 0.0), (1, 1.0), (2, 2.0)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [[], [{"index": 0, "embedding": [1.0]}], [{"index": 0, "embedding": []}, {"index": 1, "embedding": [1.0]}]],
+    ids=["none", "too few", "empty vector"],
+)
+async def test_in116_missing_vectors_are_a_bad_answer(served: Gateway, provider: Provider, data: list[Doc]) -> None:
+    provider.on(MODEL, reply({"object": "list", "data": data, "model": MODEL}))
+    answer = await embed(served.client, {"model": MODEL, "input": ["a", "b"]})
+    assert (answer.status, answer.error["code"]) == (502, "upstream_bad_response")
+    assert served.record.cost == 0
+
+
+@pytest.mark.parametrize("used", [None, 0])
+async def test_in117_missing_usage_is_estimated(served: Gateway, provider: Provider, used: int | None) -> None:
+    provider.on(MODEL, vectors(used=used))
+    answer = await embed(served.client, {"model": MODEL, "input": ["one text", "and another one"]})
+    record = served.record
+    assert (record.source, record.output) == (UsageSource.ESTIMATED, 0)
+    assert record.cost == record.input * 2_500 > 0
+    assert answer.json["usage"] == {"prompt_tokens": record.input, "total_tokens": record.input, "estimated": True}
+    assert record.cost <= record.held
+
+
+async def test_in118_another_channel_answers_for_one_that_fails(served: Gateway, provider: Provider) -> None:
+    served.channel(provider.base_url, f"{MODEL}=second", name="spare", priority=-1)
+    provider.on(MODEL, fail(500))
+    provider.on("second", vectors())
+    assert (await embed(served.client, {"model": MODEL, "input": "a"})).status == 200
+    assert [attempt.channel for attempt in served.record.attempts] == ["up", "spare"]
+
+
+async def test_in118_another_model_never_answers(served: Gateway, provider: Provider) -> None:
+    served.group("default", fallbacks=(Fallback(model=MODEL, to=("m",)),))
+    served.channel(provider.base_url, "m", name="other")
+    provider.on(MODEL, fail(500))
+    answer = await embed(served.client, {"model": MODEL, "input": "a"})
+    assert answer.status >= 500
+    assert {exchange.json["model"] for exchange in provider.exchanges} == {MODEL}
+
+
+async def test_in119_base64_and_float_are_the_same_vector(served: Gateway, provider: Provider) -> None:
+    values = [math.sin(number) for number in range(500)]
+    provider.on(MODEL, vectors(*values, always="base64"))
+    async with openai(served) as client:
+        by_default = (await client.embeddings.create(model=MODEL, input="a")).data[0].embedding
+        as_numbers = (await client.embeddings.create(model=MODEL, input="a", encoding_format="float")).data[0].embedding
+    for found in (by_default, as_numbers):
+        assert all(abs(one - other) < 1e-7 for one, other in zip(found, [0.0, *values], strict=True))
+
+
+async def test_in120_a_client_that_leaves_is_booked_like_one_of_a_plain_call(
+    served: Gateway, provider: Provider
+) -> None:
+    answered = asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        await exchange.until(answered)
+        await vectors()(exchange)
+
+    provider.on(MODEL, slow)
+    peer = await served.client.connect()
+    await peer.write(served.client.request("POST", "/v1/embeddings", dumps({"model": MODEL, "input": "a"})))
+    await provider.asked()
+    peer.reset()
+    answered.set()
+    (record,) = await served.settled()
+    assert (record.outcome, record.input, record.cost) == (Outcome.CLIENT_CLOSED, 7, 7 * 2_500)
+
+
+async def test_anthropic_channels_refuse_embeddings_in_words(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "claude", dialect=Dialect.ANTHROPIC, name="claude")
+    async with openai(gateway) as client:
+        with pytest.raises(BadRequestError) as caught:
+            await client.embeddings.create(model="claude", input="a")
+    assert caught.value.code == "unsupported_parameter"
+    assert "speaks anthropic, which has no embeddings" in caught.value.message
+    assert (provider.exchanges, gateway.record.code) == ([], "unsupported_parameter")
+
+
+async def test_a_channel_without_embeddings_keeps_its_chats(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", fail(404, "Not Found"), fail(404, "Not Found"), vectors())
+    first = await embed(gateway.client, {"model": "m", "input": "a"})
+    assert (first.status, first.error["code"]) == (404, "model_not_found")
+    assert "does not offer embeddings" in first.error["message"]
+    gateway.channel(provider.base_url, "m=other", name="spare", priority=-1)
+    provider.on("other", vectors())
+    assert (await embed(gateway.client, {"model": "m", "input": "a"})).status == 200
+    assert gateway.records[-1].channel_name == "spare"
+    state = gateway.engine.health.state(gateway.engine.catalog.channel("up"))
+    assert (state.name, gateway.engine.health.missing_s(state_channel(gateway), "m")) == ("ok", 0.0)
+
+
+def state_channel(gateway: Gateway) -> Any:
+    return gateway.engine.catalog.channel("up").id
+
+
+async def test_parameters_for_chats_are_not_sent(served: Gateway, provider: Provider) -> None:
+    edits = Overrides(
+        set={"temperature": 0, "dimensions": 64}, default={"user": "u"}, remove=("odd",), system="Be brief"
+    )
+    served.channel(provider.base_url, MODEL, overrides=edits)
+    answer = await embed(served.client, {"model": MODEL, "input": "a", "odd": 1})
+    assert answer.status == 200
+    assert provider.last.json == {"model": MODEL, "input": "a", "dimensions": 64, "user": "u"}
+
+
+async def test_the_hold_is_for_the_input_alone(served: Gateway, provider: Provider) -> None:
+    provider.on(MODEL, silence)
+    served.price(MODEL)  # as if output had a price
+    asked = asyncio.create_task(embed(served.client, {"model": MODEL, "input": "word " * 300}))
+    await provider.asked()
+    (running,) = served.engine.store.books.running.values()
+    assert running.held == -(-1502 // 3) * 2_500
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    for call in list(served.engine.live.ids()):
+        served.engine.live.cancel(call)
+    await served.settled()
+
+
+async def test_too_little_money_is_refused_as_for_chat(served: Gateway) -> None:
+    served.grant(-10_000_000_000)
+    async with openai(served, max_retries=0) as client:
+        with pytest.raises(APIStatusError) as caught:
+            await client.embeddings.create(model=MODEL, input="a")
+    assert (caught.value.status_code, caught.value.code) == (429, "insufficient_quota")
+
+
+async def test_the_demo_channel_makes_vectors_that_tell_texts_apart(gateway: Gateway) -> None:
+    gateway.channel("", "demo-echo", dialect=Dialect.MOCK, name="demo")
+    async with openai(gateway) as client:
+        first = await vectors_of(client, "the cat sat on the mat", "a cat on a mat", "stock markets fell sharply")
+        again = await vectors_of(client, "the cat sat on the mat")
+        short = await client.embeddings.create(model="demo-echo", input="a", dimensions=8, encoding_format="float")
+    assert first[0] == again[0]
+    assert all(math.isclose(math.hypot(*one), 1.0, abs_tol=1e-6) for one in first)
+    assert _likeness(first[0], first[1]) > _likeness(first[0], first[2]) + 0.2
+    assert len(short.data[0].embedding) == 8
+    assert gateway.records[0].input > 0
+
+
+async def vectors_of(client: AsyncOpenAI, *texts: str) -> list[list[float]]:
+    answer = await client.embeddings.create(model="demo-echo", input=list(texts))
+    return [one.embedding for one in answer.data]
+
+
+def _likeness(one: list[float], other: list[float]) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))

@@ -1,0 +1,64 @@
+"""Requests for embeddings, checked before anything is sent; and how they are bounded."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.estimate import BOUND_LEAST, prompt_tokens
+from gateway.inbound.embeddings.api import parse_embeddings_request
+
+LONG = "word " * 100_000
+
+
+def parsed(**fields: Any) -> Any:
+    return parse_embeddings_request(json.dumps({"model": "e", **fields}).encode())
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({}, "input"),
+        ({"input": None}, "input"),
+        ({"input": []}, "input"),
+        ({"input": [1, "a"]}, "input"),
+        ({"input": [1.5]}, "input"),
+        ({"input": 3}, "input"),
+        ({"input": "a", "dimensions": 0}, "dimensions"),
+        ({"input": "a", "dimensions": "256"}, "dimensions"),
+        ({"input": "a", "encoding_format": 1}, "encoding_format"),
+        ({"input": "a", "model": ""}, "model"),
+    ],
+)
+def test_the_error_names_the_field_at_fault(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parsed(**fields)
+    assert (caught.value.param or "").partition("[")[0] == param
+
+
+@pytest.mark.parametrize(
+    ("given", "bound"),
+    [
+        ("a", BOUND_LEAST),
+        ("x" * 298, 100),
+        (["x" * 148, "x" * 144], 100),
+        (list(range(1, 101)), 100),
+        ([[1] * 50, [2] * 50], 100),
+    ],
+    ids=["short", "text", "texts", "tokens", "arrays of tokens"],
+)
+def test_the_input_is_bounded_by_its_bytes_or_counted_in_tokens(given: Any, bound: int) -> None:
+    assert parsed(input=given).input_bound == bound
+
+
+def test_a_large_request_is_bounded_and_estimated_whole() -> None:
+    request = parsed(input=[LONG, "short"])
+    assert request.large
+    assert request.input_bound >= len(LONG) // 3
+    assert request.prompt is not None
+    assert abs(request.prompt - 100_000) < 10_000
+
+
+def test_tokens_are_estimated_as_so_many() -> None:
+    assert prompt_tokens(parsed(input=[[1, 2, 3], [4]]).fields) == 4
