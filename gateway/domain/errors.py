@@ -51,6 +51,10 @@ it will not answer.
 """
 
 
+_TRANSIENT = frozenset({FailureKind.RATE, FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
+"""Failures of an upstream that have nothing to do with the request, and may not happen again."""
+
+
 class GatewayError(Exception):
     """Base of all expected failures.
 
@@ -101,6 +105,11 @@ class GatewayError(Exception):
     def record_message(self) -> str:
         """The message as records, logs and events may keep it."""
         return self.message
+
+    @property
+    def transient(self) -> bool:
+        """Whether the same request may well succeed if it is sent again."""
+        return self.retry_after_s is not None
 
     def _http(self) -> tuple[int, str]:
         return CODE_STATUS.get(self.code) or (self.default_status, self.default_type)
@@ -162,6 +171,11 @@ class QuotaExceeded(GatewayError):
     other_codes = ("account_suspended", "group_quota_exceeded", "token_quota_exceeded")
     default_status = 429
     default_type = "insufficient_quota"
+
+    @property
+    def transient(self) -> bool:
+        """See ``GatewayError``: a budget comes back in hours or days."""
+        return False
 
 
 class RateLimited(GatewayError):
@@ -227,6 +241,11 @@ class UpstreamError(GatewayError):
     def record_message(self) -> str:
         """See ``GatewayError``."""
         return self.message if self.quoteless is None else self.quoteless
+
+    @property
+    def transient(self) -> bool:
+        """See ``GatewayError``."""
+        return self.kind in _TRANSIENT
 
     def _http(self) -> tuple[int, str]:
         clients_mistake = not self.code.startswith("upstream_") or self.code == "upstream_rejected"

@@ -198,6 +198,9 @@ def read_field(
 METADATA = frozenset({"upstream", "resets_at"})
 """Details of an error that are put into ``error.metadata``."""
 
+RETRY = "(server error: please retry your request)"
+"""What is added to the message of an error inside a stream if the request may succeed another time."""
+
 
 class ChatCompletions(InboundApi):
     """Chat completions as an ``InboundApi``."""
@@ -242,14 +245,24 @@ class ChatCompletions(InboundApi):
         return msgspec.json.encode(error_object(error, call))
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """See ``InboundApi``. No ``[DONE]`` follows (``wire.md`` S13)."""
-        return b"data: " + self.error_body(error, call) + b"\n\n"
+        """See ``InboundApi``. No ``[DONE]`` follows (``wire.md`` S13).
+
+        No status can tell clients any more whether to send the request again. So the type does, which Continue reads,
+        and the message, in which opencode looks for such words.
+        """
+        body = error_object(error, call)
+        fields = body["error"]
+        if error.transient:
+            fields |= {"type": "server_error", "message": f"{fields['message']} {RETRY}"}
+        elif fields["type"] == "server_error":
+            fields["type"] = "gateway_error"
+        return b"data: " + msgspec.json.encode(body) + b"\n\n"
 
 
 CHAT = ChatCompletions()
 
 
-def error_object(error: GatewayError, call: str = "") -> dict[str, object]:
+def error_object(error: GatewayError, call: str = "") -> dict[str, dict[str, object]]:
     """The error's body as JSON values."""
     ours = {name: value for name, value in error.details.items() if name not in METADATA}
     if call:

@@ -1,9 +1,21 @@
 """Chat completions as an inbound API: how requests are put to adapters, and what errors and comments look like."""
 
+import json
+import re
+
 import pytest
 
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect
-from gateway.domain.errors import BadRequest, RateLimited, UpstreamError
+from gateway.domain.errors import (
+    BadRequest,
+    GatewayError,
+    InternalError,
+    QuotaExceeded,
+    RateLimited,
+    Unavailable,
+    UpstreamError,
+)
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, HttpRequest
 from gateway.inbound.chat.api import CHAT, error_object
@@ -59,9 +71,50 @@ def test_an_upstream_that_gave_no_code_leaves_it_null() -> None:
     assert error_object(UpstreamError("x", code="upstream_rejected", status=400))["error"]["code"] is None  # type: ignore[index]
 
 
+@pytest.mark.parametrize(
+    ("kind", "retry"),
+    [
+        (FailureKind.SERVER, True),
+        (FailureKind.NETWORK, True),
+        (FailureKind.SLOW, True),
+        (FailureKind.RATE, True),
+        (FailureKind.CUT, True),
+        (FailureKind.CLIENT, False),
+        (FailureKind.AUTH, False),
+        (FailureKind.QUOTA, False),
+        (FailureKind.MISSING, False),
+    ],
+)
+def test_a_broken_stream_tells_clients_whether_to_retry(kind: FailureKind, *, retry: bool) -> None:
+    """Continue retries if the type is ``server_error``; opencode if the message speaks of a server error."""
+    error = UpstreamError("the upstream broke off", code="upstream_error")
+    error.kind = kind
+    assert _asks_for_retry(error) is retry
+
+
+@pytest.mark.parametrize(
+    ("error", "retry"),
+    [
+        (Unavailable("stopping", code="gateway_stopping", retry_after_s=5), True),
+        (Unavailable("cancelled by the owner", code="call_cancelled"), False),
+        (QuotaExceeded("no money", retry_after_s=3600), False),
+        (InternalError("a bug"), False),
+    ],
+)
+def test_own_errors_in_a_stream_tell_the_same(error: GatewayError, *, retry: bool) -> None:
+    assert _asks_for_retry(error) is retry
+
+
+def _asks_for_retry(error: GatewayError) -> bool:
+    found = json.loads(CHAT.error_event(error, "req_1").removeprefix(b"data: "))["error"]
+    assert set(found) >= {"message", "type", "param", "code"}
+    assert (found["type"] == "server_error") is (re.search("server error|server_error", found["message"]) is not None)
+    return bool(found["type"] == "server_error")
+
+
 def test_an_event_ends_a_stream_without_done() -> None:
     found = CHAT.error_event(UpstreamError("cut", code="upstream_cut"), "req_1")
-    assert found.startswith(b'data: {"error":{"message":"cut [call req_1]"')
+    assert found.startswith(b'data: {"error":{"message":"cut [call req_1] (server error: please retry your request)"')
     assert found.endswith(b"}\n\n")
     assert found.count(b"\n") == 2
     assert b"[DONE]" not in found
