@@ -38,11 +38,13 @@ def text_block(text: Text) -> Block:
     return _cached({"type": "text", "text": text.raw}, text.cache)
 
 
-def result_block(call_id: str, parts: tuple[Text | Media, ...]) -> Block:
+def result_block(turn: Turn) -> Block:
     """A tool's result. A cache breakpoint within it is one at its end."""
-    inner = blocks_of(parts)
+    inner = blocks_of(turn.parts)
     caches = [block.pop("cache_control") for block in inner if "cache_control" in block]
-    block: Block = {"type": "tool_result", "tool_use_id": call_id}
+    block: Block = {"type": "tool_result", "tool_use_id": TOOLS.sent(turn.answers)}
+    if turn.failed:
+        block["is_error"] = True
     if inner:
         block["content"] = inner
     return _cached(block, caches[-1] if caches else NULL)
@@ -123,7 +125,7 @@ class _Writer:
             case "user":
                 self._of("user").extend(blocks_of(turn.parts))
             case "tool":
-                self._add_result(result_block(TOOLS.sent(turn.answers), turn.parts))
+                self._add_result(result_block(turn))
             case _:
                 self._add_assistant(turn, running=position >= self._running)
 

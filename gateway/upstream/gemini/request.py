@@ -138,20 +138,19 @@ def result_parts(turn: Turn, name: str, row: GeminiModel) -> list[Part]:
     """A tool's result, and beside it the media that the model does not take inside."""
     texts = [part for part in turn.parts if isinstance(part, Text)]
     media = [_media(part, row) for part in turn.parts if isinstance(part, Media)]
-    response: Part = {"id": turn.answers, "name": name, "response": _response(texts)}
+    response: Part = {"id": turn.answers, "name": name, "response": _response(texts, failed=turn.failed)}
     if not row.media_results:
         return [{"functionResponse": response}, *media]
     return [{"functionResponse": {**response, "parts": media} if media else response}]
 
 
-def _response(texts: list[Text]) -> object:
-    """Must be an object: a text that is one stays as it is, any other becomes the ``output``."""
-    whole = "".join(text.value for text in texts)
-    try:
-        rawjson.fields(whole.strip().encode("utf-8", "surrogatepass"))
-    except ValueError:
-        return {"output": texts[0].raw if len(texts) == 1 else whole}
-    return msgspec.Raw(whole.strip().encode())
+def _response(texts: list[Text], *, failed: bool) -> Part:
+    """Must be an object. The text goes as it is, even if it is JSON: else its layout and large numbers would be lost.
+
+    ``output`` and ``error`` are the keys that the vendor documents.
+    """
+    text = texts[0].raw if len(texts) == 1 else "".join(part.value for part in texts)
+    return {"error" if failed else "output": text}
 
 
 def _media(media: Media, row: GeminiModel) -> Part:

@@ -1,7 +1,9 @@
 """The turns of a conversation in one form, whichever spelling a client used, with their images, audio and documents.
 
 ``developer`` is ``system``; legacy ``function_call`` and role ``function`` are tool calls and results; a result knows
-which call it answers.
+which call it answers, and whether the tool failed. Chat completions have no field for that, and no word that is only
+used for it: a result that merely begins with "Error" may be a log that was read. So a result counts as failed only if
+the client marks it by one of the fields that servers and frameworks have added, or in a sentence of its own.
 """
 
 import re
@@ -125,6 +127,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the call that this is the result of."""
     name: str = ""
     """Name of the function that was called."""
+    failed: bool = False
+    """The client said that the tool failed."""
 
 
 def read_turns(messages: tuple[Message, ...]) -> list[Turn]:
@@ -174,7 +178,52 @@ class _Reader:
             field = "tool_call_id" if message.role == "tool" else "name"
             raise BadRequest(f"{where}.{field}: names no earlier call", param=f"{where}.{field}")
         name = self._names.get(answers, message.name or "")
-        return Turn(role="tool", parts=_parts(message, where), answers=answers, name=name)
+        parts = _parts(message, where)
+        return Turn(role="tool", parts=parts, answers=answers, name=name, failed=_failed(message, parts, name))
+
+
+_BEGINNINGS = (
+    "The tool call returned the following error:\n",  # goose
+    "The tool execution failed with the following error:\n<error>",  # Cline and its relatives
+    "An error occurred while running the tool. Please try again.",  # OpenAI Agents SDK
+    "An error occurred while parsing tool arguments. Please try again with valid JSON.",  # the same
+    "Error executing tool '{name}' with kwargs ",  # LangGraph
+    "Error executing tool {name}: ",  # Continue
+)
+"""Sentences with which clients begin the result of a tool that failed; from their sources."""
+_MISTAKES = re.compile(r"Error: .*\n ?[Pp]lease fix your mistakes\.", re.DOTALL)
+"""LangGraph."""
+_DENIED = "Tool execution denied."
+"""All of the result; AI SDK."""
+_SENTENCES = (b'"The tool ', b'"An error ', b'"Error', b'"Tool ')
+_MCP = b'\\"isError\\"'
+
+
+def _failed(message: Message, parts: tuple[Text | Media, ...], name: str) -> bool:
+    """Whether the client marks a result as that of a tool that failed.
+
+    ``is_error`` is the field of SGLang and Bifrost, after Anthropic's; ``status`` is LangChain's.
+    """
+    if rawjson.maybe(message.is_error) is True or rawjson.maybe(message.status) == "error":
+        return True
+    first = parts[0] if parts else None
+    if not isinstance(first, Text):
+        return False
+    raw = bytes(first.raw)
+    if raw.startswith(b'"{') and _MCP in raw:
+        return _is_mcp_error(first.value)
+    if not raw.startswith(_SENTENCES):
+        return False
+    text = first.value
+    if any(text.startswith(beginning.replace("{name}", name)) for beginning in _BEGINNINGS):
+        return True
+    return text == _DENIED or _MISTAKES.fullmatch(text) is not None
+
+
+def _is_mcp_error(text: str) -> bool:
+    """Whether a text is the whole result of a call in the Model Context Protocol, and reports an error."""
+    found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
+    return isinstance(found, dict) and found.get("isError") is True and isinstance(found.get("content"), list)
 
 
 def _call(function: CalledFunction, call: ToolCall, where: str) -> TurnToolCall:

@@ -99,6 +99,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     thinking_blocks: list[msgspec.Raw] | None = None
     """Anthropic's reasoning, as an answer brought it."""
     cache_control: msgspec.Raw = NULL
+    is_error: msgspec.Raw = NULL
+    """Of a tool's result; not OpenAI's, see ``conversation``."""
+    status: msgspec.Raw = NULL
+    """The same."""
 
 
 class NamedFunction(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,11 +64,11 @@ def test_a_body_tells_the_call_and_what_helps() -> None:
 
 
 def test_a_body_without_details_is_small() -> None:
-    assert set(error_object(BadRequest("x"))["error"]) == {"message", "type", "param", "code"}  # type: ignore[call-overload]
+    assert set(error_object(BadRequest("x"))["error"]) == {"message", "type", "param", "code"}
 
 
 def test_an_upstream_that_gave_no_code_leaves_it_null() -> None:
-    assert error_object(UpstreamError("x", code="upstream_rejected", status=400))["error"]["code"] is None  # type: ignore[index]
+    assert error_object(UpstreamError("x", code="upstream_rejected", status=400))["error"]["code"] is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.anthropic.messages import Dialogue, blocks_of, dialogue, result_block
-from gateway.upstream.translate.conversation import Media, Text, read_turns
+from gateway.upstream.translate.conversation import Media, Text, Turn, read_turns
 from gateway.upstream.translate.request import read_request
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call
@@ -137,6 +137,11 @@ def test_lost_thoughts_are_told() -> None:
     assert not _dialogue(talk[0], {**LOOK, "thinking_blocks": [THOUGHT]}, *RESULTS).thoughtless
 
 
+def test_the_result_of_a_failed_tool_is_marked() -> None:
+    assert result_block(_result_turn(_block_text("no such file"), failed=True))["is_error"] is True
+    assert "is_error" not in result_block(_result_turn(_block_text("Error: no such file")))
+
+
 def test_ids_and_names_that_do_not_fit_are_changed_on_both_sides() -> None:
     talk = [{"role": "assistant", "tool_calls": [call("a|b", "x.y", "{}")]}, {"role": "tool", "tool_call_id": "a|b"}]
     found = _messages({"role": "user", "content": "a"}, *talk)
@@ -156,6 +161,10 @@ CACHE = msgspec.Raw(b'{"type":"ephemeral"}')
 
 def _block_text(text: str, cache: msgspec.Raw = rawjson.NULL) -> Text:
     return Text(raw=rawjson.raw(text), cache=cache)
+
+
+def _result_turn(*parts: Text, failed: bool = False) -> Turn:
+    return Turn(role="tool", answers="t", parts=parts, failed=failed)
 
 
 def _plain(value: object) -> object:
@@ -203,11 +212,11 @@ def test_what_it_does_not_take_is_named(media: Media, code: str) -> None:
 
 
 def test_a_result_has_its_breakpoint_at_its_end() -> None:
-    found = _plain(result_block("t", (_block_text("a", CACHE), _block_text("b"))))
+    found = _plain(result_block(_result_turn(_block_text("a", CACHE), _block_text("b"))))
     content = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     expected = {"type": "tool_result", "tool_use_id": "t", "content": content, "cache_control": {"type": "ephemeral"}}
     assert found == expected
 
 
 def test_an_empty_result_has_no_content() -> None:
-    assert result_block("t", (_block_text(""),)) == {"type": "tool_result", "tool_use_id": "t"}
+    assert result_block(_result_turn(_block_text(""))) == {"type": "tool_result", "tool_use_id": "t"}

@@ -213,7 +213,7 @@ def test_a_whole_conversation() -> None:
     ]
     results = [
         {"functionResponse": {"id": "call_1", "name": "locate", "response": {"output": "Oslo harbour"}}},
-        {"functionResponse": {"id": "call_2", "name": "weather", "response": {"celsius": 4}}},
+        {"functionResponse": {"id": "call_2", "name": "weather", "response": {"output": '{"celsius": 4}'}}},
     ]
     assert contents == [
         {"role": "user", "parts": [{"text": "Where is this, and how warm?"}, image]},
@@ -310,18 +310,25 @@ def test_but_not_for_older_models() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "response"),
+    "text",
     [
-        ('{"celsius": 4}', {"celsius": 4}),
-        (' {"a": {}}\n', {"a": {}}),
-        ("Oslo", {"output": "Oslo"}),
-        ("[1]", {"output": "[1]"}),
-        ("", {"output": ""}),
+        *("Oslo", "[1]", "", '{"celsius": 4}', ' {"a": {}}\n', '{"id": 9007199254740993, "share": 1.0}'),
     ],
 )
-def test_a_result_is_an_object(text: str, response: Any) -> None:
-    expected = {"functionResponse": {"id": "c1", "name": "f", "response": response}}
+def test_a_result_goes_as_the_text_it_is(text: str) -> None:
+    """JSON, too: a model reads its layout, and large numbers would be rounded."""
+    expected = {"functionResponse": {"id": "c1", "name": "f", "response": {"output": text}}}
     assert _result(_text(text)) == [expected]
+
+
+def test_the_result_of_a_failed_tool_is_an_error() -> None:
+    talk = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "tool_calls": [call("c1", "f", "{}")]},
+        {"role": "tool", "tool_call_id": "c1", "content": "no such file", "is_error": True},
+    ]
+    (part,) = _talk(*talk)[1][2]["parts"]
+    assert part["functionResponse"]["response"] == {"error": "no such file"}
 
 
 def test_a_result_of_many_parts_is_one_text() -> None:

@@ -184,3 +184,63 @@ def test_other_documents_are_refused(file: File) -> None:
     with pytest.raises(BadRequest) as caught:
         file_of(file, NULL, "p")
     assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "p.file")
+
+
+ASKED = {"role": "assistant", "tool_calls": [call("c1", "read", "{}")]}
+
+
+def _failed(content: Any, **fields: Any) -> bool:
+    return _turns(ASKED, {"role": "tool", "tool_call_id": "c1", "content": content, **fields})[1].failed
+
+
+@pytest.mark.parametrize("mark", [{"is_error": True}, {"status": "error"}])
+def test_a_field_marks_a_failed_tool(mark: dict[str, Any]) -> None:
+    assert _failed("no such file", **mark)
+
+
+@pytest.mark.parametrize(
+    "mark", [{}, {"is_error": False}, {"is_error": "true"}, {"is_error": None}, {"status": "done"}]
+)
+def test_other_values_do_not(mark: dict[str, Any]) -> None:
+    assert not _failed("no such file", **mark)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The tool call returned the following error:\nno such file",
+        "The tool execution failed with the following error:\n<error>\nno such file\n</error>",
+        "An error occurred while running the tool. Please try again. Error: no such file",
+        "Error executing tool 'read' with kwargs {} with error:\n no such file\n Please fix the error and try again.",
+        "Error executing tool read: no such file",
+        "Error: FileNotFoundError('a')\n Please fix your mistakes.",
+        "Error: KeyError('a')\n please fix your mistakes.",
+        "Tool execution denied.",
+        '{"content":[{"type":"text","text":"no such file"}],"isError":true}',
+    ],
+)
+def test_a_sentence_of_the_clients_marks_a_failed_tool(text: str) -> None:
+    assert _failed(text)
+    assert _failed([{"type": "text", "text": text}])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Error: no such file",
+        "Error executing tool write: no such file",
+        "Error: 3 lines of a log\n Please fix your mistakes. Then more of it",
+        "a log: The tool call returned the following error:\n",
+        "Tool execution denied. Nothing was done.",
+        '{"isError":true}',
+        '{"isError":false,"content":[]}',
+        '{"content":[{"isError":true}]}',
+        '{"isError":true,"content":[]',
+        "{",
+    ],
+)
+def test_what_only_speaks_of_errors_is_a_good_result(text: str) -> None:
+    assert not _failed(text)
+    assert not _failed([])
+    assert not _failed(None)
