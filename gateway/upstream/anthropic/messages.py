@@ -88,7 +88,7 @@ class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
     system: list[Block]
     messages: list[dict[str, Any]]
     thoughtless: bool
-    """An assistant message of the running tool loop calls tools without a thought before them."""
+    """The running tool loop calls tools, and its first message has no thought at its beginning."""
 
 
 def dialogue(turns: list[Turn], signatures: Signatures, *, system_inside: bool) -> Dialogue:
@@ -115,6 +115,8 @@ class _Writer:
         self._waiting: list[Block] = []
         """System texts for the end of the user's message."""
         self._messages: list[dict[str, Any]] = []
+        self._thoughtful: bool | None = None
+        """Whether the first message of the running loop begins with a thought. Later ones need none."""
         self._thoughtless = False
 
     def add(self, turn: Turn, position: int) -> None:
@@ -161,7 +163,9 @@ class _Writer:
         recalled = {} if thoughts or not running else {call.id: self._recall(call.id) for call in turn.calls}
         if turn.calls:
             thoughts += recalled.pop(turn.calls[0].id, [])
-            self._thoughtless = self._thoughtless or (running and not thoughts)
+        if running and self._thoughtful is None:
+            self._thoughtful = bool(thoughts)
+        self._thoughtless = self._thoughtless or (bool(turn.calls) and self._thoughtful is False)
         self._place_system()
         content = self._of("assistant")
         content += thoughts + texts

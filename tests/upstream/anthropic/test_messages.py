@@ -137,6 +137,28 @@ def test_lost_thoughts_are_told() -> None:
     assert not _dialogue(talk[0], {**LOOK, "thinking_blocks": [THOUGHT]}, *RESULTS).thoughtless
 
 
+def test_a_loop_that_began_with_a_thought_goes_on_thinking() -> None:
+    """A model that thinks once a turn calls more tools without another thought."""
+    signatures = Signatures()
+    signatures.remember("t1", msgspec.json.encode([THOUGHT]))
+    more = [
+        {"role": "assistant", "tool_calls": [call("t3", "look", "{}")]},
+        {"role": "tool", "tool_call_id": "t3", "content": "c"},
+    ]
+    talk = [{"role": "user", "content": "a"}, LOOK, *RESULTS, *more, *more]
+    assert not _dialogue(*talk, signatures=signatures).thoughtless
+    assert not _dialogue(talk[0], {**LOOK, "thinking_blocks": [THOUGHT]}, *RESULTS, *more).thoughtless
+
+
+def test_a_loop_that_began_without_a_thought_stays_without() -> None:
+    signatures = Signatures()
+    signatures.remember("t3", msgspec.json.encode([THOUGHT]))
+    more = [{"role": "assistant", "tool_calls": [call("t3", "look", "{}")]}, {"role": "tool", "tool_call_id": "t3"}]
+    first = {"role": "assistant", "content": "I shall look."}
+    assert _dialogue({"role": "user", "content": "a"}, LOOK, *RESULTS, *more, signatures=signatures).thoughtless
+    assert _dialogue({"role": "user", "content": "a"}, first, *more, signatures=signatures).thoughtless
+
+
 def test_the_result_of_a_failed_tool_is_marked() -> None:
     assert result_block(_result_turn(_block_text("no such file"), failed=True))["is_error"] is True
     assert "is_error" not in result_block(_result_turn(_block_text("Error: no such file")))
