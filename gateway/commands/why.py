@@ -14,8 +14,10 @@ from gateway.commands.session import run
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import error_class
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.views import BudgetView
+
+CACHE = "marked for the vendor's cache where the client sets no marks: reading it costs less, writing to it more"
 
 
 def _state(route: RouteView) -> str:
@@ -89,6 +91,8 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
     )
     if found.hold_nanos is not None:
         yield "hold", f"{dollars(found.hold_nanos)}, {found.hold_tokens:,} tokens ({size})"
+    if marked := [route.channel for route in found.routes if route.cache_marks and route.chance]:
+        yield "prompt cache", f"{CACHE}; 'tollkeeper channel edit {word(marked[0])} --no-cache-marks' stops that"
     for party in found.parties:
         yield _label(party), "; ".join(_left(found, party))
 

@@ -28,6 +28,7 @@ from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
 from gateway.inbound.chat.api import MAX_OUTPUT
+from gateway.upstream.dialects import marks_cache
 
 PROMPT_TOKENS = 1000
 """Input tokens of the call that is thought of, if nothing else is said."""
@@ -230,4 +231,5 @@ def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: s
         until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
         in_flight=engine.health.in_flight(channel.id),
         passed=passed,
+        cache_marks=marks_cache(channel),
     )

@@ -200,6 +200,8 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Never drop a parameter to save a call that the upstream refused."""
     finish_abandoned: bool = True
     """When the client of a plain call goes away: finish it and book the true usage (True) or cancel it (False)."""
+    cache_marks: bool = True
+    """Mark prompts for the vendor's cache where the client sets no marks, if the preset says that it wants them."""
     options: dict[str, str | int | float | bool] = {}
     """Knobs of the ``mock`` dialect."""
     note: str = ""

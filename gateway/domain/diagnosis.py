@@ -49,6 +49,8 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     passed: str
     """Why it would be passed over; empty: it may be asked."""
+    cache_marks: bool
+    """Prompts get marks for its vendor's cache where the client sets none."""
 
 
 class Obstacle(msgspec.Struct, frozen=True, kw_only=True):

@@ -250,6 +250,13 @@ CHANNEL: Table = (
         help="Whether a plain call goes on when its client leaves.",
         option="--finish-abandoned/--cancel-abandoned",
     ),
+    Field(
+        name="cache_marks",
+        kind=Flag("mark what Anthropic may cache", "only as the client marks it"),
+        label="Prompt cache",
+        help="Whether prompts get cache marks that their client did not set, where the preset wants them: Anthropic.",
+        option="--cache-marks/--no-cache-marks",
+    ),
     _NOTE,
 )
 

@@ -29,6 +29,8 @@ class DialectParts(msgspec.Struct, frozen=True, kw_only=True):
     """The most output that a request allows as it goes out to a channel, with the owner's parameters in it."""
     model_limit: Callable[[str], int | None] = lambda _: None
     """The largest output of a model, if the vendor's models are in a table here; None: unknown."""
+    marks_cache: Callable[[Channel], bool] = lambda _: False
+    """Whether requests get marks for the vendor's prompt cache."""
     listing: Callable[[], ModelListing] = PlainModelListing
 
 
@@ -38,6 +40,7 @@ _PARTS = {
         adapter=lambda: AnthropicDialect(Signatures()),
         output_limit=lambda fields, _, served: anthropic.output_limit(fields, served),
         model_limit=lambda model: anthropic_row(model).max_output,
+        marks_cache=anthropic.marks_cache,
         listing=AnthropicListing,
     ),
     Dialect.GEMINI: DialectParts(
@@ -68,6 +71,11 @@ def output_limit(fields: Fields, channel: Channel, served: Served) -> OutputLimi
 def model_limit(dialect: Dialect, upstream_model: str) -> int | None:
     """See ``DialectParts``."""
     return _PARTS[dialect].model_limit(upstream_model)
+
+
+def marks_cache(channel: Channel) -> bool:
+    """Whether requests to a channel get marks for the vendor's prompt cache where the client sets none."""
+    return _PARTS[channel.dialect].marks_cache(channel)
 
 
 def listing(dialect: Dialect) -> ModelListing:

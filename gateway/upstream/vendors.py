@@ -72,6 +72,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Null fields of assistant messages must be left out."""
     short_tool_ids: bool = False
     """Ids of tool calls must be nine letters and digits."""
+    cache_marks: bool = False
+    """In Anthropic's dialect: it caches prompts where they are marked, and only there."""
 
     @property
     def quiet(self) -> bool:
@@ -118,6 +120,7 @@ ANTHROPIC = Vendor(
     base_url="https://api.anthropic.com/v1",
     key_variable="ANTHROPIC_API_KEY",
     hosts=("api.anthropic.com",),
+    cache_marks=True,
 )
 """The place of the vendor's own dialect and of OpenAI's."""
 

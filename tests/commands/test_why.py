@@ -19,6 +19,7 @@ ROUTE = RouteView(
     until_ms=None,
     in_flight=2,
     passed="",
+    cache_marks=False,
 )
 FOUND = Why(
     token="laptop",
@@ -79,6 +80,16 @@ def test_the_decision_and_its_reasons() -> None:
     assert token.endswith("; requests: 3 of 60 left, all in 20 s")
     assert lines[-1].split()[:9] == ["slow", "priority", "5", "1", "-", "cooling", "2", "gpt-4o", "="]
     assert lines[-1].endswith("echo  cooling 30 s: 429")
+
+
+def test_cache_marks_are_told_with_the_command_that_stops_them() -> None:
+    found = replace(FOUND, routes=[replace(ROUTE, cache_marks=True)])
+    (line,) = [
+        line for line in run("why", "laptop", "gpt-4o", control=asked(found)).out.splitlines() if "cache" in line
+    ]
+    assert line.startswith("prompt cache   marked for the vendor's cache where the client sets no marks")
+    assert "'tollkeeper channel edit demo --no-cache-marks' stops that" in line
+    assert "cache" not in run("why", "laptop", "gpt-4o", control=asked(FOUND)).out
 
 
 def test_a_refusal_is_a_failure_and_says_what_to_do() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import Channel, Dialect, Overrides, Served
-from gateway.domain.units import ChannelId
+from gateway.domain.units import ChannelId, Nanos
 from gateway.domain.usage import UsageSource
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE
 from tests.cases.gemini import streams as gemini
@@ -245,3 +245,20 @@ async def test_a_large_image_arrives_everywhere_as_it_was_sent(
     answer = await gateway.client.post(request)
     assert (answer.status, gateway.record.status) == (200, 200)
     assert HEARD[dialect](provider.last) == [(*said[:2], image) if PIXEL in said else said for said in MEANING]
+
+
+async def test_the_hold_pays_for_all_of_the_prompt_being_written_to_the_cache(
+    gateway: Gateway, provider: Provider
+) -> None:
+    """What the vendor asks for that is a quarter more than for plain input."""
+    _channel(gateway, provider, Dialect.ANTHROPIC, preset="anthropic")
+    gateway.price("m", Nanos(4_000_000_000), Nanos(20_000_000_000), cache_write=Nanos(5_000_000_000))
+    talk = [{"role": "system", "content": "word " * 1000}, {"role": "user", "content": "Hi"}]
+    written = {"input_tokens": 3, "cache_creation_input_tokens": 1200, "output_tokens": 4}
+    answer = {"id": "x1", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hello"}]}
+    provider.on(MODEL[Dialect.ANTHROPIC], reply({**answer, "stop_reason": "end_turn", "usage": written}))
+    assert (await gateway.client.chat("m", messages=talk, max_tokens=4)).status == 200
+    assert provider.last.json["system"][-1]["cache_control"] == {"type": "ephemeral"}
+    record = gateway.record
+    assert (record.input, record.cache_write, record.cost) == (1203, 1200, 3 * 4000 + 1200 * 5000 + 4 * 20_000)
+    assert record.held >= record.cost

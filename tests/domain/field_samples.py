@@ -73,6 +73,7 @@ CHANNELS = (
         token_limit_field=TokenLimitField.MAX_TOKENS,
         strict=True,
         finish_abandoned=False,
+        cache_marks=False,
         note="x",
     ),
 )

@@ -319,6 +319,7 @@ def refused(**changes: Any) -> Why:
         until_ms=Millis(NOW + 30_000),
         in_flight=2,
         passed="it is cooling for 30 s: 429",
+        cache_marks=True,
     )
     other = msgspec.structs.replace(
         rests, channel="ollama", upstream_model="", state="ok", until_ms=None, in_flight=0, passed="does not offer it"

@@ -138,6 +138,8 @@ def why_text(found: Why, now: int, glyphs: Glyphs, width: int) -> Content:
         most = f"{found.max_tokens:,}" if found.max_tokens else "unlimited"
         asked = f"   for {found.prompt_tokens:,} input and {most} output tokens"
         card.row("held", f"{dollars(found.hold_nanos)}", (asked, "dim"))
+    if any(route.cache_marks and route.chance for route in found.routes):
+        card.row("cache", "prompts are marked for it", ("   where the client sets no marks", "dim"))
     for party in found.parties:
         _party(card, found, party, glyphs)
     card.line("")

@@ -9,7 +9,7 @@ from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Learned, Order, Prepared
-from gateway.upstream.anthropic import tools
+from gateway.upstream.anthropic import cache_marks, tools
 from gateway.upstream.anthropic.messages import Dialogue, dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
@@ -28,6 +28,7 @@ from gateway.upstream.translate.request import (
     unsupported,
 )
 from gateway.upstream.translate.tool_names import Signatures
+from gateway.upstream.vendors import vendor_of
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens to think with. They count towards ``max_tokens`` and must stay below it."""
@@ -118,6 +119,8 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
         raise refused(channel, fault) from fault
     if order.stream:
         body["stream"] = True
+    if marks_cache(channel) and (order.long.mark or _size(fields) >= cache_marks.LEAST_BYTES):
+        cache_marks.mark(body)
     return Prepared(
         url=endpoint(root(channel), "/v1/messages"),
         headers=headers(channel, stream=order.stream),
@@ -125,6 +128,15 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
         dropped=tuple(dict.fromkeys((*dropped, *left_out(fields, UNDERSTOOD)))),
         lowered=max_tokens if max_tokens < (request.output_cap or _max_tokens(None, row, served)) else None,
     )
+
+
+def _size(fields: Fields) -> int:
+    return sum(len(memoryview(value)) for value in fields.values())
+
+
+def marks_cache(channel: Channel) -> bool:
+    """Whether requests to this channel get marks for the vendor's prompt cache where the client sets none."""
+    return channel.cache_marks and vendor_of(channel.preset, channel.base_url).cache_marks
 
 
 def output_limit(fields: Fields, served: Served) -> OutputLimit:
