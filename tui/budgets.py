@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
 from gateway.domain.human_values import brief_count
 from gateway.domain.limits import Window, window_start
 from gateway.domain.units import DOLLAR, Millis
@@ -21,6 +23,17 @@ FAR_MS = 366 * 86_400_000
 WEEK_MS = 7 * 86_400_000
 
 WINDOWS = {Window.DAY: "today", Window.WEEK: "this week", Window.MONTH: "this month", Window.EVER: "in total"}
+
+
+def by_unit(budgets: Sequence[BudgetView]) -> list[BudgetView]:
+    """The same with each amount by itself: a budget in dollars and in tokens becomes two."""
+    found = []
+    for budget in budgets:
+        if budget.nanos is not None:
+            found.append(msgspec.structs.replace(budget, tokens=None))
+        if budget.tokens is not None:
+            found.append(msgspec.structs.replace(budget, nanos=None))
+    return found
 
 
 def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
@@ -95,8 +108,10 @@ def _moment(ms: int, now: int) -> str:
 
 
 def _dollars(nanos: int) -> str:
-    """At most five characters: ``12.4``, ``0.04``, ``1250``."""
+    """Short: ``12.4``, ``0.04``, ``1250``; less than a cent ``0.0004``."""
     tenths = nanos * 10 // DOLLAR
+    if 0 < nanos < DOLLAR // 100:
+        return f"{nanos / DOLLAR:.4f}".rstrip("0") if nanos >= DOLLAR // 10_000 else "<0.0001"
     if nanos and tenths < 10:
         return f"{nanos / DOLLAR:.2f}"
     return f"{tenths // 10}" if tenths % 10 == 0 or tenths >= 1000 else f"{tenths // 10}.{tenths % 10}"

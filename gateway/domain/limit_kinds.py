@@ -81,7 +81,8 @@ class Budgets(Kind[tuple[Budget, ...]]):
             Option(
                 flags="--budget",
                 name="dollar_budgets",
-                help="Dollars per window: day=5, week=20, month=50, ever=100, day=none. May be repeated.",
+                help="Dollars per window: day=5, week=20, month=50, ever=100; day=none removes one, none removes all. "
+                "May be repeated.",
                 metavar="WINDOW=DOLLARS",
                 read=lambda text, _: _window_amount(text, nanos_of),
                 multiple=True,
@@ -100,8 +101,8 @@ class Budgets(Kind[tuple[Budget, ...]]):
         in_dollars, in_tokens = given.get("dollar_budgets"), given.get("token_budgets")
         if not (in_dollars or in_tokens):
             return msgspec.UNSET
-        nanos = {one.window: one.nanos for one in before} | once(in_dollars or (), "--budget")
-        tokens = {one.window: one.tokens for one in before} | once(in_tokens or (), "--tokens-budget")
+        nanos = _changed({one.window: one.nanos for one in before}, in_dollars or (), "--budget")
+        tokens = _changed({one.window: one.tokens for one in before}, in_tokens or (), "--tokens-budget")
         return _budgets(nanos, tokens)
 
     def inputs(self, field: Field) -> Sequence[Input]:
@@ -125,7 +126,7 @@ class Budgets(Kind[tuple[Budget, ...]]):
     def parse(self, number: int, text: str, now: Millis) -> Amounts:
         read = nanos_of if number == 0 else count_of
         pairs = (_window_amount(word, read, NONE_WORDS) for word in text.replace(",", " ").split())
-        return {window: amount for window, amount in pairs if amount is not None}
+        return {window: amount for window, amount in pairs if window is not None and amount is not None}
 
     def join(self, parts: Sequence[Amounts]) -> tuple[Budget, ...]:
         return _budgets(*parts)
@@ -200,16 +201,29 @@ def _budgets(nanos: Mapping[Window, int | None], tokens: Mapping[Window, int | N
     )
 
 
+def _changed(
+    before: Mapping[Window, int | None], given: Sequence[tuple[Window | None, int | None]], option: str
+) -> dict[Window, int | None]:
+    """The amounts with the given ones; a given ``none`` for all windows forgets those of before."""
+    amounts = once(given, option)
+    kept = {} if None in amounts else before
+    return {**kept, **{window: amount for window, amount in amounts.items() if window is not None}}
+
+
 def _window_amount(
     text: str, read: Callable[[str], int], none_words: Sequence[str] = (NONE,)
-) -> tuple[Window, int | None]:
-    """``day=5``, ``month=none``, or ``5`` for a budget without an end."""
-    name, equals, amount = text.rpartition("=")
+) -> tuple[Window | None, int | None]:
+    """``day=5``, ``month=none``; ``none`` alone is for all windows. Raises BadRequest if none is named."""
+    name, equals, amount = text.strip().rpartition("=")
+    if amount in none_words and not equals:
+        return None, None
     try:
-        window = Window(name) if equals else Window.EVER
+        window = Window(name)
     except ValueError:
         windows = [*Window]
         known = f"{', '.join(windows[:-1])} or {windows[-1]}"
+        if not equals:
+            raise BadRequest(f"a budget is for a time: say {known}, as in day={amount} or ever={amount}") from None
         raise BadRequest(f"unknown budget window {name!r}; use {known}, as in day=5") from None
     return window, None if amount in none_words else read(amount)
 

@@ -21,7 +21,7 @@ def test_a_group_is_shown() -> None:
 
 def test_a_group_is_added_with_its_multiplier_in_parts_per_million() -> None:
     control = Control({"POST /groups": GROUP})
-    run("group", "add", "friends", "--multiplier", "1.5", "--budget", "20", "--rpd", "1k", control=control)
+    run("group", "add", "friends", "--multiplier", "1.5", "--budget", "ever=20", "--rpd", "1k", control=control)
     body = control.bodies[0]
     assert (body["name"], body["multiplier"]) == ("friends", 1_500_000)
     assert body["budgets"] == [{"window": "ever", "nanos": 20_000_000_000, "tokens": None}]

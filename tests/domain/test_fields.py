@@ -1,5 +1,8 @@
 """The tables of fields: every field that the owner edits is there, and typed, shown and read back in one way."""
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,10 +12,10 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Table, changes, details
 from gateway.domain.group import GroupFields
 from gateway.domain.kinds import Field, once
-from gateway.domain.limits import Limits
+from gateway.domain.limits import Budget, Limits, Window
 from gateway.domain.settings import Settings
 from gateway.domain.token import TokenFields
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, Nanos
 from tests.domain.field_samples import EACH, NOW, TOKENS
 
 BY_HAND: dict[type[msgspec.Struct], set[str]] = {
@@ -91,6 +94,35 @@ def test_a_budget_without_amounts_disappears() -> None:
         "token_budgets": [("day", None), ("ever", None)],
     }
     assert changes(TOKEN, given, TOKENS[1]) == {"budgets": [{"window": "month", "nanos": 5, "tokens": None}]}
+
+
+def budget_readers() -> list[Callable[[str, Millis], Any]]:
+    field = next(field for field in TOKEN if field.name == "budgets")
+    return [option.read for option in field.kind.options(field) if option.read]
+
+
+def test_none_removes_all_budgets_of_its_unit() -> None:
+    dollars, tokens = budget_readers()
+    given = {"dollar_budgets": [dollars("none", NOW), dollars("week=2", NOW)]}
+    budgets = (Budget(window=Window.DAY, nanos=Nanos(5), tokens=7), Budget(window=Window.MONTH, nanos=Nanos(9)))
+    before = msgspec.structs.replace(TOKENS[1], budgets=budgets)
+    assert changes(TOKEN, given, before) == {
+        "budgets": [
+            {"window": "day", "nanos": None, "tokens": 7},
+            {"window": "week", "nanos": 2_000_000_000, "tokens": None},
+        ]
+    }
+    assert changes(TOKEN, {"token_budgets": [tokens("none", NOW)]}, before)["budgets"][0]["tokens"] is None
+
+
+@pytest.mark.parametrize("text", ["5", "2.50"])
+def test_a_budget_names_its_window(text: str) -> None:
+    for read in budget_readers():
+        with pytest.raises(BadRequest, match=f"say day, week, month or ever, as in day={text} or ever={text}"):
+            read(text, NOW)
+    field = next(field for field in TOKEN if field.name == "budgets")
+    with pytest.raises(BadRequest, match="say day, week"):
+        field.kind.parse(0, text, NOW)
 
 
 def test_limits_are_merged_with_the_present_ones() -> None:

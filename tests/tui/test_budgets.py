@@ -4,7 +4,7 @@ import pytest
 from gateway.domain.limits import Window
 from gateway.domain.units import Millis
 from tests.tui.stage import DOLLAR, NOW, budget
-from tui.budgets import amounts, balance_forecast, budget_line, budget_tone, forecast, tightest
+from tui.budgets import amounts, balance_forecast, budget_line, budget_tone, by_unit, forecast, tightest
 from tui.glyphs import ASCII
 
 DAY = 86_400_000
@@ -17,7 +17,14 @@ def test_a_budget_is_a_gauge_with_words() -> None:
 
 @pytest.mark.parametrize(
     ("spent", "limit", "text"),
-    [(12.44, 20, "$12.4/20"), (0.04, 5, "$0.04/5"), (1250, 2000, "$1250/2000"), (0, 3, "$0/3")],
+    [
+        (12.44, 20, "$12.4/20"),
+        (0.04, 5, "$0.04/5"),
+        (1250, 2000, "$1250/2000"),
+        (0, 3, "$0/3"),
+        (0.0004, 0.002, "$0.0004/0.002"),
+        (1e-9, 1, "$<0.0001/1"),
+    ],
 )
 def test_amounts_are_brief(spent: float, limit: float, text: str) -> None:
     assert amounts(budget(spent, limit)) == text
@@ -27,6 +34,11 @@ def test_the_amount_that_is_short_is_shown() -> None:
     both = msgspec.structs.replace(budget(1, 20), tokens=1_000_000, spent_tokens=900_000)
     assert amounts(both) == "900k/1M tok"
     assert amounts(msgspec.structs.replace(both, nanos=None)) == "900k/1M tok"
+
+
+def test_no_amount_hides_another() -> None:
+    both = msgspec.structs.replace(budget(1, 20), tokens=1_000_000, spent_tokens=900_000)
+    assert [amounts(one) for one in by_unit([both, budget(4, 5)])] == ["$1/20", "900k/1M tok", "$4/5"]
 
 
 def test_the_tightest_counts() -> None:

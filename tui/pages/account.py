@@ -15,7 +15,7 @@ from gateway.domain.views import AccountView
 from tui import format as fmt
 from tui.actions import bindings
 from tui.alerts import LOW_BALANCE, used_share
-from tui.budgets import balance_forecast, budget_line, budget_tone, forecast
+from tui.budgets import balance_forecast, budget_line, budget_tone, by_unit, forecast
 from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.entity_form import EntityForm
@@ -151,7 +151,7 @@ class AccountPage(ConsolePage):
         card.row("balance", f"{dollars(account.balance_nanos)}   ", (put, "dim"))
         card.row("30 days", *self._month(width))
         card.line("")
-        for budget in account.budgets:
+        for budget in by_unit(account.budgets):
             text = f"   {forecast(budget, now, self._begun())}"
             card.row(
                 f"a {budget.window.value}", (budget_line(budget, GAUGE, glyphs), budget_tone(used_share(budget))), text

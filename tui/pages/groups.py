@@ -18,7 +18,7 @@ from gateway.domain.views import GroupView
 from tui import format as fmt
 from tui.actions import bindings
 from tui.alerts import used_share
-from tui.budgets import budget_line, budget_tone, forecast, tightest
+from tui.budgets import budget_line, budget_tone, by_unit, forecast, tightest
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing, RowCache
@@ -93,7 +93,7 @@ class GroupListing(PageListing[GroupRow]):
                 "else", f"{safe(one.model)} {session.glyphs.right} {others}", ("   if no channel can serve it", "dim")
             )
         card.row("tokens", _first_names(group.tokens, session.glyphs) or ("none", "dim"))
-        for budget in group.budgets:
+        for budget in by_unit(group.budgets):
             text = f"   {forecast(budget, now, group.created_ms)}"
             card.row(
                 budget.window.value, (budget_line(budget, GAUGE, session.glyphs), budget_tone(used_share(budget))), text

@@ -15,7 +15,7 @@ from gateway.domain.views import NewToken, TokenView
 from tui import format as fmt
 from tui.actions import bindings
 from tui.alerts import used_share
-from tui.budgets import budget_line, budget_tone, forecast, tightest
+from tui.budgets import budget_line, budget_tone, by_unit, forecast, tightest
 from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
@@ -96,7 +96,7 @@ class TokenListing(TrendListing[TokenRow]):
             f"   {safe(token.hint)}   group {safe(token.group)}",
             _state(token),
         )
-        for budget in token.budgets:
+        for budget in by_unit(token.budgets):
             text = forecast(budget, now, token.created_ms)
             card.row(
                 budget.window.value,

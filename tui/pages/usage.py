@@ -14,7 +14,7 @@ from gateway.domain.views import BudgetView, Summary, SumRow
 from tui import format as fmt
 from tui.actions import bindings
 from tui.alerts import used_share
-from tui.budgets import budget_line, budget_tone, forecast
+from tui.budgets import budget_line, budget_tone, by_unit, forecast
 from tui.pages.base import ConsolePage, Verb
 from tui.pages.usage_chart import MEASURES, chart, legend, ranking, side_by_side, steps_per_cell
 from tui.session import ConsoleSession
@@ -179,9 +179,9 @@ class UsagePage(ConsolePage):
     def _all_budgets(self) -> list[tuple[str, Millis, BudgetView]]:
         board = self.session.board
         now = self.session.now()
-        found = [("account", now, budget) for budget in (board.account.budgets if board.account else ())]
-        found += [(f"group {g.name}", g.created_ms, budget) for g in board.groups for budget in g.budgets]
-        found += [(f"token {t.name}", t.created_ms, budget) for t in board.tokens for budget in t.budgets]
+        found = [("account", now, budget) for budget in by_unit(board.account.budgets if board.account else ())]
+        found += [(f"group {g.name}", g.created_ms, budget) for g in board.groups for budget in by_unit(g.budgets)]
+        found += [(f"token {t.name}", t.created_ms, budget) for t in board.tokens for budget in by_unit(t.budgets)]
         return sorted(found, key=lambda one: -used_share(one[2]))
 
     def _due(self) -> bool:

@@ -20,7 +20,7 @@ from gateway.domain.money import dollars
 from gateway.domain.units import MILLION
 from tui import format as fmt
 from tui.alerts import used_share
-from tui.budgets import budget_line, budget_tone
+from tui.budgets import budget_line, budget_tone, by_unit
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
 from tui.pages.models_table import price_text
@@ -171,7 +171,7 @@ def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None
         card.row(party.kind, f"{dollars(found.available_nanos)} available")
     else:
         card.row(party.kind, safe(party.name, 40), (bare, "dim"))
-    for budget in party.budgets:
+    for budget in by_unit(party.budgets):
         card.row(
             "", (f"{budget.window.value:<5} {budget_line(budget, GAUGE, glyphs)}", budget_tone(used_share(budget)))
         )
