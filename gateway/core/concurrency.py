@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 
+import msgspec
+
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.domain.errors import GatewayError, RateLimited
 
@@ -29,22 +31,21 @@ class _Waiter:
         self.given = given
 
 
-class _Queue:
-    __slots__ = ("limit", "taken", "turns")
+class _Line(msgspec.Struct, eq=False):
+    """The calls of one party."""
 
-    def __init__(self) -> None:
-        self.taken = 0
-        self.turns: deque[_Waiter] | None = None
-        """Made when somebody has to wait."""
-        self.limit: int | None = None
-        """As it was changed while some waited; None: it is that of their gates."""
+    taken: int = 0
+    turns: deque[_Waiter] | None = None
+    """Made when somebody has to wait."""
+    limit: int | None = None
+    """As it was changed while some waited; None: it is that of their gates."""
 
 
 class ConcurrencyLimiter:
     """The lines of all parties."""
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[str, str], _Queue] = {}
+        self._lines: dict[tuple[str, str], _Line] = {}
         self._closed: GatewayError | None = None
 
     def full(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> ConcurrencyGate | None:
@@ -69,7 +70,7 @@ class ConcurrencyLimiter:
                 continue
             line = lines.get(gate.key)
             if line is None:
-                line = lines[gate.key] = _Queue()
+                line = lines[gate.key] = _Line()
             line.taken += 1
 
     def leave(self, gates: Iterable[ConcurrencyGate]) -> None:
@@ -112,7 +113,7 @@ class ConcurrencyLimiter:
         longest = max(open_ones, key=lambda gate: gate.wait_s)
         timer = loop.call_later(longest.wait_s, _refuse, turn.given, too_many(longest, waited=True))
         for gate in open_ones:
-            line = self._lines.setdefault(gate.key, _Queue())
+            line = self._lines.setdefault(gate.key, _Line())
             if line.turns is None:
                 line.turns = deque()
             line.turns.append(turn)
@@ -148,7 +149,7 @@ class ConcurrencyLimiter:
                 line.limit = gate.limit if gate is not None else UNLIMITED
                 self._hand_over(line)
 
-    def _hand_over(self, line: _Queue) -> None:
+    def _hand_over(self, line: _Line) -> None:
         while line.turns:
             turn = line.turns[0]
             gate = next(gate for gate in turn.gates if self._lines.get(gate.key) is line)

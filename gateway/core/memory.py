@@ -25,6 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from gateway.domain.errors import AnswerMemoryFull, Unavailable
 from gateway.domain.settings import Settings
 
@@ -129,10 +131,6 @@ class Pressure:
             raise Unavailable(msg, code="out_of_memory", retry_after_s=LOOK_S)
         self.bodies += size
 
-    def shrink(self, size: int) -> None:
-        """A call has ended, and its body is gone."""
-        self.bodies -= size
-
     def relax(self, answers: int, *, at_rest: bool) -> None:
         """Give back what is free and not needed. To be called once a second while calls run, and after the last.
 
@@ -157,20 +155,17 @@ class Pressure:
             )
 
 
-class Share:
+class Share(msgspec.Struct, eq=False):
     """What one request has of it, for as long as the block runs."""
 
-    __slots__ = ("_pressure", "_size")
-
-    def __init__(self, pressure: Pressure) -> None:
-        self._pressure = pressure
-        self._size = 0
+    _pressure: Pressure
+    _size: int = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pressure.shrink(self._size)
+        self._pressure.bodies -= self._size
 
     def grow(self, size: int) -> None:
         """Some more of its body has come. Raises Unavailable when all bodies together are too large."""
@@ -261,17 +256,14 @@ class AnswerMemory:
         return True
 
 
-class AnswerShare:
+class AnswerShare(msgspec.Struct, eq=False):
     """What one call has of it, for as long as the block runs. Implements ``adapter.Memory``."""
 
-    __slots__ = ("_memory", "counted", "held")
-
-    def __init__(self, memory: AnswerMemory) -> None:
-        self._memory = memory
-        self.held = 0
-        """Bytes of its answer."""
-        self.counted = 0
-        """Those beyond its pocket that are counted."""
+    _memory: AnswerMemory
+    held: int = 0
+    """Bytes of its answer."""
+    counted: int = 0
+    """Those beyond its pocket that are counted."""
 
     def __enter__(self) -> Self:
         return self

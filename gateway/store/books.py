@@ -15,6 +15,7 @@ What a client was shown and what its record says is the same, whatever the disk 
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from typing import Any, cast
 
 import msgspec
 
@@ -42,7 +43,8 @@ class Books:
     """
 
     def __init__(self, entities: Entities, calls: CallLog, recorder: Recorder | None) -> None:
-        self._entities, self._calls, self._recorder = entities, calls, recorder
+        self._entities, self._calls = entities, calls
+        self._recorder = recorder or cast("Recorder", _NoRecorder())
         self._holds = Holds()
         self.running: Mapping[CallId, Running] = self._holds.running
         """The calls that hold something."""
@@ -79,7 +81,7 @@ class Books:
         if call.id in self.running or not is_id(call.id):
             raise InternalError(f"call {call.id!r} is open already, or that is no id of a call")
         try:
-            _writer(self._recorder).begin(call)
+            self._recorder.begin(call)
         except OSError as exc:
             raise unavailable(exc) from exc
         self._holds.add(call)
@@ -94,7 +96,7 @@ class Books:
         self._holds.replace(call)
         if before is not None and before.channel != call.channel:
             with suppress(OSError):
-                _writer(self._recorder).begin(call)
+                self._recorder.begin(call)
 
     def settle(self, record: Record, *, soon: bool = False) -> Record:
         """Charge a call, write its record and end its hold; the record as it is kept, with the balance after it.
@@ -106,7 +108,7 @@ class Books:
         """
         if self._holds.remove(record.id):
             return self._book(record, soon=soon)
-        waiting = {waiting.id: waiting for waiting in _writer(self._recorder).waiting()}
+        waiting = {waiting.id: waiting for waiting in self._recorder.waiting()}
         first = waiting.get(record.id) or self._calls.get(record.id)
         if first is None:
             raise InternalError(f"call {record.id} was settled but never opened")
@@ -121,7 +123,7 @@ class Books:
 
         It stays as it is if it can no longer be replaced: it is safe by now, or the disk refuses that as well.
         """
-        recorder = _writer(self._recorder)
+        recorder = self._recorder
         try:
             await recorder.synced()
         except OSError as exc:
@@ -133,13 +135,13 @@ class Books:
 
     def note(self, record: Record) -> None:
         """Keep the record of a call that was refused and never held anything. Raises nothing."""
-        if len(_writer(self._recorder).waiting()) < BACKLOG:
+        if len(self._recorder.waiting()) < BACKLOG:
             self._book(record)
 
     def recover(self, found: Mapping[CallId, Running]) -> int:
         """Record calls that were running when the gateway died as lost, each once; how many there were."""
         recorded = self._calls.present(set(found), min((call.ts for call in found.values()), default=EVER))
-        _writer(self._recorder).forget(recorded)
+        self._recorder.forget(recorded)
         for call in found.values():
             if call.id not in recorded:
                 self._book(lost(call))
@@ -147,21 +149,21 @@ class Books:
 
     def sync(self) -> bool:
         """Make everything written survive a power cut; whether the disk is well. Raises OSError if it refuses."""
-        return _writer(self._recorder).sync()
+        return self._recorder.sync()
 
     async def synced(self) -> None:
         """Until all that was written before is safe from a power cut. Raises Unavailable if the disk refuses."""
         try:
-            await _writer(self._recorder).synced()
+            await self._recorder.synced()
         except OSError as exc:
             raise unavailable(exc) from exc
 
     def _book(self, record: Record, *, soon: bool = False) -> Record:
         """The record is this call's own and nobody has seen it: it is completed, not copied."""
         msgspec.structs.force_setattr(record, "balance", Nanos(self.balance() - record.cost))
-        recorder = _writer(self._recorder)
-        self.counters.add(record)
+        recorder = self._recorder
         recorder.end(record)
+        self.counters.add(record)
         if not soon:
             recorder.write()
         return self.kept(record)
@@ -175,7 +177,8 @@ def _nothing() -> None:
     """What there is to write for who only reads."""
 
 
-def _writer(recorder: Recorder | None) -> Recorder:
-    if recorder is None:
+class _NoRecorder:
+    """Stands for the recorder of who only reads."""
+
+    def __getattr__(self, name: str) -> Any:
         raise StoreError("this process only reads the store")
-    return recorder

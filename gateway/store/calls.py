@@ -21,7 +21,8 @@ from gateway.store.search import CallFilter, LogSearch, SearchDeadline
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Bucket, Span, Sums
 
-_ID = re.compile(r"req_[0-9a-f]{26}")
+is_id = re.compile(r"req_[0-9a-f]{26}").fullmatch
+"""Tells whether a text has the form of a call's id."""
 _ID_IN_LINE = re.compile(rb'"id":"(req_[0-9a-f]{26})"')
 
 _encode = msgspec.json.Encoder().encode
@@ -39,11 +40,6 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """When the oldest call that was looked at began."""
     left: int = 0
     """How many calls were not looked at."""
-
-
-def is_id(text: str) -> bool:
-    """Whether the text has the form of a call's id."""
-    return _ID.fullmatch(text) is not None
 
 
 class CallLog:

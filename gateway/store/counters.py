@@ -13,11 +13,11 @@ from typing import Literal
 
 import msgspec
 
-from gateway.domain.call import Record, Running
+from gateway.domain.call import Outcome, Record, Running
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
 from gateway.store import sums
 from gateway.store.calls import CallLog
-from gateway.store.rollup import Counts, Dimension, is_refused
+from gateway.store.rollup import Counts, Dimension
 from gateway.store.sums import Span
 
 Kind = Literal["account", "token", "group", "channel"]
@@ -75,7 +75,9 @@ class Holds:
 
     def add(self, call: Running) -> None:
         self._running[call.id] = call
-        self._count(call, 1)
+        self.nanos += call.held
+        if self._held:
+            self._count(call, 1)
 
     def replace(self, call: Running) -> None:
         """Something new is known of a call; one that runs no more is left alone."""
@@ -84,6 +86,7 @@ class Holds:
             return
         self._running[call.id] = call
         if (before.channel, before.held, before.held_tokens) != (call.channel, call.held, call.held_tokens):
+            self.nanos += call.held - before.held
             self._count(before, -1)
             self._count(call, 1)
 
@@ -92,7 +95,9 @@ class Holds:
         call = self._running.pop(call_id, None)
         if call is None:
             return False
-        self._count(call, -1)
+        self.nanos -= call.held
+        if self._held:
+            self._count(call, -1)
         return True
 
     def held(self, scope: Scope) -> Held:
@@ -107,11 +112,9 @@ class Holds:
         return Held(Nanos(held.nanos), held.tokens, held.calls)
 
     def _count(self, call: Running, sign: int) -> None:
-        self.nanos += sign * call.held
-        if self._held:
-            for scope in scopes(call):
-                if (held := self._held.get(scope)) is not None:
-                    held.count(call, sign)
+        for scope in scopes(call):
+            if (held := self._held.get(scope)) is not None:
+                held.count(call, sign)
 
 
 MOMENTS = 8
@@ -161,8 +164,8 @@ class Counters:
 
     @property
     def nanos(self) -> int:
-        """What all calls cost together."""
-        return self._all().nanos
+        """What all calls cost together: every call asks for it."""
+        return (self._total or self._all()).nanos
 
     def last_used(self, token: TokenId) -> Millis | None:
         """When the token's latest call began."""
@@ -190,7 +193,7 @@ class Counters:
     def add(self, record: Record) -> None:
         """Book a call that has just ended and is in the log or in the backlog."""
         ts, cost, tokens = record.ts, record.cost, record.input + record.output
-        calls = 0 if is_refused(record) else 1
+        calls = 0 if record.outcome == Outcome.REFUSED else 1
         if (total := self._total) is not None:
             total.nanos += cost
             total.tokens += tokens
@@ -212,7 +215,7 @@ class Counters:
         return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *asked]]
 
     def _all(self) -> HeldSums:
-        """All calls there ever were: every call asks for what they cost."""
+        """All calls there ever were."""
         if self._total is None:
             with self.lock:
                 self._total = self._count(ACCOUNT, EVER)
@@ -227,5 +230,5 @@ class Counters:
             if record.ts >= since and scope in scopes(record):
                 tally.nanos += record.cost
                 tally.tokens += record.input + record.output
-                tally.calls += not is_refused(record)
+                tally.calls += record.outcome != Outcome.REFUSED
         return tally

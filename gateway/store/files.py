@@ -138,7 +138,10 @@ def write_all(fd: int, data: bytes) -> None:
     done = 0
     try:
         while done < len(data):
-            done += _some(os.write(fd, data[done:] if done else data))
+            written = os.write(fd, data[done:] if done else data)
+            if not written:
+                raise _full()
+            done += written
     except OSError as exc:
         raise ShortWrite(exc, done) from exc
 
@@ -150,19 +153,20 @@ def write_at(fd: int, data: bytes, at: int) -> None:
         while done < len(data):
             rest = data[done:] if done else data
             if _HAS_PWRITE:
-                done += _some(os.pwrite(fd, rest, at + done))
+                written = os.pwrite(fd, rest, at + done)
             else:
                 os.lseek(fd, at + done, os.SEEK_SET)
-                done += _some(os.write(fd, rest))
+                written = os.write(fd, rest)
+            if not written:
+                raise _full()
+            done += written
     except OSError as exc:
         raise ShortWrite(exc, done) from exc
 
 
-def _some(written: int) -> int:
+def _full() -> OSError:
     """A disk that gets full takes a part and says nothing. Asked for the rest it tells why, or takes nothing."""
-    if not written:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    return written
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def reason(exc: OSError) -> str:

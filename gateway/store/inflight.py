@@ -153,7 +153,8 @@ class Inflight:
             self._fd = -1
 
     def _write(self, line: bytes) -> None:
-        self._cut()
+        if self._torn:
+            self._cut()
         try:
             files.write_all(self._fd, line)
         except OSError:

@@ -18,6 +18,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,6 +91,9 @@ class LogLine(NamedTuple):
     call: Countable
 
 
+_data = attrgetter("data")
+
+
 class Log:
     """The folder ``usage``. The writer repairs what it finds when it opens, and says so in ``notes``.
 
@@ -143,7 +147,7 @@ class Log:
         with self._lock:
             tail = self._ready_tail(lines[0].call.ts, in_new_file=in_new_file)
             try:
-                tail.append([line.data for line in lines])
+                tail.append(list(map(_data, lines)))
             except PartlyWritten as exc:
                 self._count(tail.segment, lines[: exc.count])
                 raise

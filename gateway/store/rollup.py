@@ -106,7 +106,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         """Add one call."""
         self.calls += 1
         self.errors += not 200 <= call.status < 300
-        self.refused += is_refused(call)
+        self.refused += call.outcome == Outcome.REFUSED
         self.input += call.input
         self.cached += call.cached
         self.output += call.output
@@ -137,11 +137,6 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         one.book(call)
         for field in self.__struct_fields__:
             setattr(self, field, getattr(self, field) - getattr(one, field))
-
-
-def is_refused(call: Countable) -> bool:
-    """Whether no upstream was asked."""
-    return call.outcome == Outcome.REFUSED
 
 
 Totals = dict[str, Counts]

@@ -69,7 +69,8 @@ class Tail:
 
         Raises PartlyWritten if the disk refuses that as well; the whole lines that it has are appended then.
         """
-        self._make_ready()
+        if self._fd < 0 or self._torn:
+            self._make_ready()
         end = self.segment.end
         body = join(lines, first=end == len(HEAD))
         try:

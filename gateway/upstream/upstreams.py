@@ -164,7 +164,7 @@ class Upstreams:
     def _pool(self, channel: Channel) -> Pool:
         pools = self._pools.get(channel.id, ())
         for pool in pools:
-            if pool.fits(channel):
+            if pool.channel is channel or pool.fits(channel):
                 return pool
         if len(pools) > MOST_KEYS:  # calls that began before several edits of their channel
             self.forget(channel.id)

@@ -12,11 +12,9 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
-from aiohttp import StreamReader, web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import RawRequestMessage
-from aiohttp.web_protocol import RequestHandler
+from aiohttp import web
 
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId
@@ -43,6 +41,7 @@ class Listener(web.Server):
         """``new_id`` gives the id of what is answered without the handler."""
         # It says StreamResponse and asks for no more than Response has.
         super().__init__(handler, handler_cancellation=False)  # type: ignore[arg-type]
+        self.request_factory = partial(GatewayRequest, loop=self._loop)
         self.crowd = crowd
         self.new_id = new_id
 
@@ -85,16 +84,6 @@ class Listener(web.Server):
             await asyncio.wait(tasks, timeout=timeout)
         for transport in left.values():
             transport.abort()
-
-    def _make_request(
-        self,
-        message: RawRequestMessage,
-        payload: StreamReader,
-        protocol: RequestHandler,
-        writer: AbstractStreamWriter,
-        task: "asyncio.Task[None]",
-    ) -> web.BaseRequest:
-        return GatewayRequest(message, payload, protocol, writer, task, self._loop)
 
 
 _log = logging.getLogger("tollkeeper")

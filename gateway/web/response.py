@@ -121,7 +121,7 @@ class Response:
         self._body = body
         """What is still to be sent of it."""
         self._due = b""
-        """What goes out now or in the loop's next turn: the head, and the body unless it is long."""
+        """What goes out in the loop's next turn: the head, and the body unless it is long."""
         self._request: web.BaseRequest | None = None
 
     def send(self, request: web.BaseRequest, *, soon: bool = False) -> None:
@@ -135,11 +135,11 @@ class Response:
             raise ConnectionResetError("the client is gone")
         if self.keep_alive is None:
             self.keep_alive = request.keep_alive and not _has_more(request)
-        self._due = self._begin(request)
         if soon:
+            self._due = self._begin(request)
             asyncio.get_running_loop().call_soon(self._flush, transport)
         else:
-            self._flush(transport)
+            transport.write(self._begin(request))
         self.sent = True
 
     def replace(self, request: web.BaseRequest, body: bytes, *, status: int, headers: dict[str, str]) -> None:
@@ -172,7 +172,7 @@ class Response:
         """The head, and the body behind it unless it is long."""
         old = request.version < (1, 1)
         connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
-        fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
+        fields = "".join(map("{}: {}\r\n".format, self.headers, self.headers.values()))
         head = (
             f"HTTP/1.{0 if old else 1}{self._head}Server: tollkeeper\r\nDate: {rfc822_formatted_time()}\r\n"
             f"{connection}{fields}\r\n"

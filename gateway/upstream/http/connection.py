@@ -88,11 +88,6 @@ AT_ONCE = 256 * 1024
 """Bytes of one piece."""
 
 
-def is_large(request: Sequence[Buffer]) -> bool:
-    """Whether a request, its head and its body, is sent in pieces."""
-    return len(request) > 2 or len(request[1]) > AT_ONCE
-
-
 class Upload:
     """What is left of one request."""
 
@@ -182,7 +177,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         answer = self._answer = WireAnswer(self)
         self._parser.begin(answer)
         self._upload = None
-        if is_large(request):
+        if len(request) > 2 or len(request[1]) > AT_ONCE:
             self._upload = Upload(self._transport, request)
         elif together:
             asyncio.get_running_loop().call_soon(self._send, request)
@@ -260,7 +255,8 @@ class UpstreamConnection(asyncio.BufferedProtocol):
     def _served(self) -> None:
         """The answer is whole, and nothing came behind it."""
         self._answer = None
-        self.go_on()
+        if self._paused:
+            self.go_on()
         sent = self._upload is None or self._upload.complete
         self._upload = None
         if (

@@ -140,7 +140,7 @@ class ConnectionSlots:
     def rest(self, wire: UpstreamConnection) -> None:
         """A connection may serve again."""
         wire.idle_since = monotonic()
-        if (turn := self._next()) is not None:
+        if self._waiting and (turn := self._next()) is not None:
             turn.set_result(wire)
             return
         self._resting.append(wire)
@@ -215,7 +215,7 @@ class Pool:
     def __init__(
         self, channel: Channel, headers: Mapping[str, str], proxy: Proxy | None = None, total: TotalSlots | None = None
     ) -> None:
-        self._channel = channel
+        self.channel = channel
         self._heads = Heads(headers)
         self._dialer = Dialer(proxy)
         self._places = ConnectionSlots(CONNECTIONS, total)
@@ -227,7 +227,7 @@ class Pool:
 
     def fits(self, channel: Channel) -> bool:
         """Whether these connections are as the channel wants them."""
-        mine = self._channel
+        mine = self.channel
         return mine is channel or (
             mine.base_url == channel.base_url
             and mine.key == channel.key
@@ -249,21 +249,18 @@ class Pool:
         self.busy += 1
         try:
             target = target_of(prepared.url)
-            request = self._head(method, target, prepared), *prepared.content
-            answer = await self._ask_living(target, request, head_s, began)
-            return HttpReply(self._channel, answer, self._ended, began)
+            try:
+                head = self._heads.head(method, target, prepared)
+            except ValueError as exc:
+                raise AttemptFailed(failures.unreachable(self.channel, str(exc), sent=False)) from exc
+            answer = await self._ask_living(target, (head, *(prepared.parts or (prepared.body,))), head_s, began)
+            return HttpReply(self.channel, answer, self._ended, began)
         except BaseException:
             self.busy -= 1
             raise
 
     def _ended(self) -> None:
         self.busy -= 1
-
-    def _head(self, method: str, target: Target, prepared: Prepared) -> bytes:
-        try:
-            return self._heads.head(method, target, prepared)
-        except ValueError as exc:
-            raise AttemptFailed(failures.unreachable(self._channel, str(exc), sent=False)) from exc
 
     async def _ask_living(self, target: Target, request: Sequence[Buffer], head_s: float, began: float) -> WireAnswer:
         """Asks, and over another connection if the first had been broken while it was idle."""
@@ -276,7 +273,7 @@ class Pool:
             except ConnectionBroken as exc:
                 late = self._loop.time() - began > STALE_S
                 if not wire.used or late or exc.spoke:
-                    raise AttemptFailed(exchange_failure(self._channel, exc)) from exc
+                    raise AttemptFailed(exchange_failure(self.channel, exc)) from exc
             wire = None
 
     async def _ask(self, wire: UpstreamConnection, request: Sequence[Buffer], head_s: float) -> WireAnswer:
@@ -292,14 +289,14 @@ class Pool:
         return answer
 
     def _expire(self, answer: WireAnswer, seconds: float) -> None:
-        answer.fail(AttemptFailed(failures.too_slow(self._channel, "response head", seconds, sent=True)))
+        answer.fail(AttemptFailed(failures.too_slow(self.channel, "response head", seconds, sent=True)))
 
     async def _dial(self, target: Target) -> UpstreamConnection:
         """A new connection, or one that came free while waiting for a place.
 
         Raises AttemptFailed, or Unavailable when there is no open file for it.
         """
-        seconds = self._channel.timeouts.connect
+        seconds = self.channel.timeouts.connect
         try:
             async with asyncio.timeout(seconds):
                 return await self._places.take() or await self._new_wire(target)
@@ -307,7 +304,7 @@ class Pool:
             if exc.errno in (errno.EMFILE, errno.ENFILE):
                 raise self._places.total.used_up(f"the system gives no more open files: {exc.strerror}") from exc
             address = f"{target.place.host}:{target.place.port}"
-            raise AttemptFailed(connect_failure(self._channel, exc, seconds, address)) from exc
+            raise AttemptFailed(connect_failure(self.channel, exc, seconds, address)) from exc
 
     async def _new_wire(self, target: Target) -> UpstreamConnection:
         try:

@@ -138,7 +138,8 @@ class HttpReply:
             self._timer = None
 
     def _end(self) -> None:
-        self._disarm()
+        if self._timer is not None:
+            self._disarm()
         if self._on_end is not None:
             self._on_end()
             self._on_end = None
