@@ -25,6 +25,7 @@ from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
+from gateway.inbound.api import AttemptPlan
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Order, Prepared, Reply, Whole
 from gateway.upstream.redaction.redaction import Redaction
 
@@ -173,16 +174,23 @@ class Attempts:
         return answer
 
     async def _answer(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
-        """The channel's answer; if it rejects parameters by name, the request is sent once more without them."""
-        if (overrides := route.channel.overrides) is not None:
-            order = await self._preparer.edit(call, order, overrides)
+        """The channel's answer. The request is sent once more if the channel rejects parameters by name, then without
+        them, or if it does not have the client's API, then translated.
+        """
+        chat, now = self._adapter_of(route.channel.dialect), self._clock.wall()
+        plan = await self._preparer.plan(call, chat, order, route, now)
         try:
-            return await self._exchange(call, order, route)
+            return await self._exchange(call, plan, route)
         except AttemptFailed as failed:
-            failure, now = failed.failure, self._clock.wall()
-            if call.delivery.content_sent or not self._preparer.learn(order, route, failure, now):
+            failure = failed.failure
+            if call.delivery.content_sent:
                 raise
-            return await self._exchange(call, order, route)
+            if failure.lacks_api:
+                self._preparer.learn_lack(call, route, now)
+                plan = await self._preparer.plan(call, chat, order, route, now)
+            elif not plan.learns or not self._preparer.learn(plan.order, route, failure, self._clock.wall()):
+                raise
+            return await self._exchange(call, plan, route)
 
     def _measure(self, call: Call, route: Route, answer: Whole | AnswerStream, began: float) -> None:
         """Keep how fast an answer came, for a group that wants the fastest."""
@@ -193,9 +201,9 @@ class Attempts:
             route.channel.id, route.served.name, first_s=first_s, whole_s=self._clock.mono() - began, tokens=tokens
         )
 
-    async def _exchange(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
-        channel = route.channel
-        adapter = call.context.visit.api.adapter(channel.dialect, self._adapter_of(channel.dialect))
+    async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> Whole | AnswerStream:
+        channel, adapter, order = route.channel, plan.adapter, plan.order
+        call.attempt.native = plan.native
         prepared = await self._preparer.prepare(call, adapter, order, route, self._clock.wall())
         call.attempt.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped
         call.attempt.lowered = prepared.lowered

@@ -113,6 +113,8 @@ class AttemptState(msgspec.Struct):
     """What it has taken of its channel's rates."""
     dropped: tuple[str, ...] = ()
     """Parameters that were left out of the request."""
+    native: bool = False
+    """The channel speaks the client's API: request and answer pass as they are, except for the model's name."""
     lowered: int | None = None
     """The model's own output limit, if the client's was higher and was lowered."""
     parts: int = 0

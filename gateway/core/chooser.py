@@ -144,16 +144,19 @@ class StickyRoute(msgspec.Struct, frozen=True):
 
 
 class _StickyMessage(msgspec.Struct):
-    role: str
+    role: str = ""
 
 
 _MESSAGES = msgspec.json.Decoder(list[msgspec.Raw])
 _MESSAGE = msgspec.json.Decoder(_StickyMessage)
 
 
-def conversation(token: str, model: str, fields: Fields) -> bytes:
-    """A short name of the conversation that a request belongs to."""
-    named = blake2b(f"{token}\n{model}\n".encode(), digest_size=16)
+def conversation(token: str, model: str, fields: Fields, session: str = "") -> bytes:
+    """A short name of the conversation that a request belongs to. ``session`` is the client's own name of it."""
+    named = blake2b(f"{token}\n{model}\n{session}".encode("utf-8", "surrogatepass"), digest_size=16)
+    if session or bytes(memoryview(fields["messages"])[:1]) != b"[":
+        named.update(b"" if session else fields["messages"])
+        return named.digest()
     for raw in _MESSAGES.decode(fields["messages"])[:BEGINNING]:
         named.update(raw)
         if _MESSAGE.decode(raw).role == "user":
@@ -206,11 +209,12 @@ class Chooser:
 
     def look(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
         """What ``first`` says, for who only wants to know: no call is counted."""
-        if entry.easy and self._health.well and call.limits.channel_slot is None and not call.context.group.sticky:
+        sticky = call.context.group.sticky or call.context.visit.api.sticky
+        if entry.easy and self._health.well and call.limits.channel_slot is None and not sticky:
             choice = easy(entry.easy, self._draw)
             if choice.route is not None and self._rooms.has_room(choice.route):
                 return choice
-        choice = (self._stay(call, entry) if call.context.group.sticky else None) or self._choose(call, entry.routes)
+        choice = (self._stay(call, entry) if sticky else None) or self._choose(call, entry.routes)
         if entry.fallbacks and (choice.route is None or choice.resting):
             choice = self._fall_back(call, entry, choice)
             if choice.route is not None:
@@ -226,7 +230,8 @@ class Chooser:
         """The channel and the key that answered the conversation last, if they are free; else None."""
         if (len(entry.routes) == 1 and not entry.routes[0].keys) or "messages" not in call.context.request.fields:
             return None
-        call.conversation = conversation(call.context.token.id, entry.name, call.context.request.fields)
+        request = call.context.request
+        call.conversation = conversation(call.context.token.id, entry.name, request.conversation, request.session)
         place = self._sticky.place(call.conversation)
         if place is None:
             return None

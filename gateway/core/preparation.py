@@ -18,14 +18,15 @@ import msgspec
 from gateway.core.call import Call
 from gateway.core.catalog import Route
 from gateway.core.quota import affordable_output
-from gateway.domain.channel import Overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
+from gateway.inbound.api import AttemptPlan
 from gateway.inbound.json_body import unmask
 from gateway.inbound.large_body import unmasked
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Adapter, Failure, Learned, Order, Prepared
 from gateway.upstream.learned_params import LearnedParams
+from gateway.upstream.translate.request import refused
 
 SWITCH_S = 0.0005
 """How long the loop waits for its turn while this thread runs Python code; usually 5 ms, for each of its events."""
@@ -60,9 +61,16 @@ class Preparer:
         self._lessons = lessons
         self._worker = worker
 
-    async def edit(self, call: Call, order: Order, overrides: Overrides) -> Order:
-        """The order with the overrides of the channel's owner."""
-        return await self.run(call, partial(call.context.visit.api.override, order, overrides))
+    async def plan(self, call: Call, adapter: Adapter, order: Order, route: Route, now: Millis) -> AttemptPlan:
+        """How the client's API calls this channel. Raises AttemptFailed if the request cannot be translated for it."""
+        api, channel = call.context.visit.api, route.channel
+        lacking = self._lessons.lacks(channel.id, api.name, now)
+        try:
+            if not call.context.request.large:
+                return api.plan(order, channel, adapter, lacking=lacking)
+            return await self.run(call, partial(api.plan, order, channel, adapter, lacking=lacking))
+        except BadRequest as fault:
+            raise refused(channel, fault) from fault
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """The result of work that takes the longer the larger the call's request is."""
@@ -85,6 +93,10 @@ class Preparer:
     def learn(self, order: Order, route: Route, failure: Failure, now: Millis) -> bool:
         """Whether the upstream rejected parameters by name, which is remembered: it is called again without them."""
         return self._lessons.learn(route.channel, route.served, order, failure, now)
+
+    def learn_lack(self, call: Call, route: Route, now: Millis) -> None:
+        """The channel does not have the client's API: from now on its calls are translated there."""
+        self._lessons.learn_lack(route.channel.id, call.context.visit.api.name, now)
 
 
 def _unmasked(prepared: Prepared, mask: bytes) -> Prepared:

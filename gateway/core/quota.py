@@ -150,11 +150,11 @@ def need_of(
     """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read."""
     tokens = request.input_bound + effects.added_input
     if effects.made_tools:
-        tokens += tool_calls_bound(request.fields)
+        tokens += tool_calls_bound(request.conversation)
     if effects.names_results:
-        tokens += result_names_bound(request.fields)
+        tokens += result_names_bound(request.conversation)
     if effects.remembers:
-        tokens += recall(request.fields)
+        tokens += recall(request.conversation)
     return _priced(tokens, _output(request, effects), price, multiplier)
 
 
@@ -203,17 +203,18 @@ def most_of(needs: Sequence[Need], prices: Sequence[Price | None], multiplier: i
 def _output(request: InboundRequest, effects: ChannelEffects) -> tuple[int, int, int]:
     """Output tokens of all choices: what the caps allow, what must be affordable, and what to hold for."""
     rule = request.output_rule or output_limit
+    given = request.fields if request.output_fields is None else request.output_fields
     if request.plain and effects.plain:
         cap = request.output_cap
         if cap is not None:
             total = request.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
             return total, total, total
-        if not effects.effort_counts or "reasoning_effort" not in request.fields:
+        if not effects.effort_counts or "reasoning_effort" not in given:
             return 0, request.choices * effects.minimum, request.choices * effects.uncapped
     capped = minimum = output = 0
     for channel, served in effects.offers:
         edits = channel.overrides
-        fields = request.fields if edits is None else with_parameters(request.fields, edits)
+        fields = given if edits is None else with_parameters(given, edits)
         limit = rule(fields, channel, served)
         capped, output = max(capped, limit.capped_total), max(output, limit.total)
         minimum = max(minimum, limit.minimum_total)

@@ -11,7 +11,7 @@ import msgspec
 from gateway.core.call import Call
 from gateway.domain.call import FailureKind, Outcome, Record
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
-from gateway.domain.estimate import Calibration, prompt_tokens
+from gateway.domain.estimate import Calibration
 from gateway.domain.price import cost, rates
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
@@ -70,7 +70,8 @@ class Meter:
 
     def prompt(self, call: Call) -> int:
         """Input tokens by estimate."""
-        return min(call.need.input, self._corrected(call, _estimate(call)))
+        estimated = call.context.visit.api.prompt_tokens(call.context.request)
+        return min(call.need.input, self._corrected(call, estimated))
 
     def _output(self, call: Call, answer: Whole | AnswerStream) -> int:
         """Output tokens by estimate."""
@@ -85,18 +86,12 @@ class Meter:
         route = call.attempt.route
         if route is None or call.context.request.input_bound > LEARN_LIMIT:
             return
-        estimated = _estimate(call)
+        estimated = call.context.visit.api.prompt_tokens(call.context.request)
         self.calibration.learn(route.channel.id, route.served.name, reported=reported.input, estimated=estimated)
 
     def _corrected(self, call: Call, estimated: int) -> int:
         route = call.attempt.route
         return estimated if route is None else self.calibration.apply(route.channel.id, route.served.name, estimated)
-
-
-def _estimate(call: Call) -> int:
-    """Input tokens of the request by estimate."""
-    request = call.context.request
-    return prompt_tokens(request.fields) if request.prompt is None else request.prompt
 
 
 GONE = 499

@@ -236,6 +236,8 @@ class UpstreamError(GatewayError):
         """What the failure means for other attempts."""
         self.sent = True
         """The request may have reached the upstream."""
+        self.verbatim = ""
+        """The upstream's body, cleared of secrets, where the client speaks the upstream's own API."""
 
     @property
     def record_message(self) -> str:

@@ -78,7 +78,8 @@ _SCHEMAS = ("tools", "functions", "response_format")
 """Fields that the model reads beside the messages."""
 _INPUTS = ("input", "prompt", "suffix")
 """Fields that it reads instead of messages, in requests of other kinds."""
-_CALLS = (b'"tool_calls"', b'"function_call"')
+_CALLS = (b'"tool_calls"', b'"function_call"', b'"tool_use"')
+_RESULTS = (b'"tool_call_id"', b'"tool_use_id"', b'"call_id"')
 _PARTS = re.compile(rb'"content"\s*:\s*\[')
 _BACKSLASH = ord("\\")
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
@@ -147,7 +148,7 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw], long: LongStrings = NOTHING
     """
     heap = _gather(fields, long)
     return (
-        _estimate_all(heap.texts, long)
+        estimate_all(heap.texts, long)
         + IMAGE_TOKENS * heap.images
         + heap.media_bytes // MEDIA_BYTES_PER_TOKEN
         + MESSAGE_TOKENS * heap.messages
@@ -156,7 +157,7 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw], long: LongStrings = NOTHING
     )
 
 
-def _estimate_all(texts: list[str], long: LongStrings) -> int:
+def estimate_all(texts: list[str], long: LongStrings) -> int:
     """Of all texts together. Missing parts are sampled as they came: their bytes are what is counted there."""
     parts: list[str | memoryview] = []
     for text in texts:
@@ -220,7 +221,8 @@ def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
 
 def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     """Tokens to hold for the names of functions that are put beside the results of their calls."""
-    return BOUND_NAME_TOKENS * plain_escapes(fields.get("messages", b"")).count(b'"tool_call_id"')
+    messages = plain_escapes(fields.get("messages", b""))
+    return BOUND_NAME_TOKENS * sum(messages.count(name) for name in _RESULTS)
 
 
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
@@ -282,14 +284,14 @@ def _has_media(messages: bytes) -> bool:
 
 def _gather(fields: Mapping[str, msgspec.Raw], long: LongStrings) -> Heap:
     heap = Heap(long, texts=[])
-    messages = _opened(fields["messages"]) if "messages" in fields else None
+    messages = opened_json(fields["messages"]) if "messages" in fields else None
     if isinstance(messages, list):
         heap.messages = len(messages)
         for text in _strings(messages, heap):
             heap.texts.append(text)
     for name in _INPUTS if messages is None else ():
         if name in fields:
-            given = _opened(fields[name])
+            given = opened_json(fields[name])
             heap.texts.extend(_strings(given, heap))
             heap.tokens += count_tokens(given)
     heap.texts.extend(bytes(fields[name]).decode("utf-8", "replace") for name in _SCHEMAS if name in fields)
@@ -300,16 +302,16 @@ _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def _opened(raw: msgspec.Raw) -> Any:
+def opened_json(raw: msgspec.Raw) -> Any:
     """The value; a large one level by level: the decoder runs to its end, and whoever else wants to run waits."""
     if len(memoryview(raw)) <= OPENED_AT_ONCE:
         return _decoded(raw)
     try:
         match bytes(memoryview(raw)[:1]):
             case b"[":
-                return [_opened(item) for item in _ITEMS.decode(raw)]
+                return [opened_json(item) for item in _ITEMS.decode(raw)]
             case b"{":
-                return {name: _opened(value) for name, value in _FIELDS.decode(raw).items()}
+                return {name: opened_json(value) for name, value in _FIELDS.decode(raw).items()}
     except (msgspec.DecodeError, RecursionError):
         pass
     return _decoded(raw)

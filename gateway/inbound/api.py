@@ -1,11 +1,15 @@
 """InboundApi: what an API that clients may speak has to provide. Each has its own package beside this file.
 
-The rest of the gateway handles every API alike. It knows a request as an ``InboundRequest``, whose ``fields`` are those
-of a chat completion, and an answer as the ``Whole`` or ``AnswerStream`` of an adapter. What differs from API to API is
-asked here: how a request is parsed, how a channel is called and its answer written, and how errors, keep-alives and
-facts beside the answer look. An implementation is one value without state.
+The rest of the gateway handles every API alike. It knows a request as an ``InboundRequest`` and an answer as the
+``Whole`` or ``AnswerStream`` of an adapter. What differs from API to API is asked here: how a request is parsed, how a
+channel is called and its answer written, and how errors, keep-alives and facts beside the answer look. An
+implementation is one value without state.
 
-``Pipeline`` calls ``parse`` and ``order``, ``Attempts`` ``adapter``, ``LiveCalls`` sends ``keep_alive``; the web server
+A channel is called in one of two ways, which ``plan`` decides for each attempt. If the channel speaks the API, the
+request and the answer pass as they are (``relay``). Otherwise the request is translated to chat completions, which
+every adapter takes, and the answer is read as events and rendered (``events``).
+
+``Pipeline`` calls ``parse`` and ``order``, ``Attempts`` ``plan``, ``LiveCalls`` sends ``keep_alive``; the web server
 writes the rest. A new API is an implementation of this protocol, and a row in ``v1.endpoints``.
 """
 
@@ -16,6 +20,7 @@ import msgspec
 
 from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.errors import GatewayError
+from gateway.domain.estimate import prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.json_body import Fields
@@ -23,6 +28,8 @@ from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.output_limit import OutputLimit
 from gateway.upstream.overrides import apply_overrides
 
+EMPTY = msgspec.Raw(b"[]")
+OPENAI_DIALECTS = frozenset({Dialect.OPENAI, Dialect.MOCK})
 LARGE = 256 << 10
 """Bytes of a body beyond which it is parsed beside the event loop, see ``large_body``."""
 ANSWER_LIMIT = 64 << 20
@@ -46,9 +53,9 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A checked request."""
 
     body: bytes
-    """A whole chat completion request as it was sent; empty if only ``fields`` may be used."""
+    """The whole request as it was sent; empty if only ``fields`` may be used."""
     fields: Fields
-    """The top level of the chat completion request, values as they were sent."""
+    """The top level of the request in the API's own words, values as they were sent."""
     mask: bytes
     """Digit that replaces the first one of lone surrogates; empty: there are none (``json_body.unmask``)."""
     model: str
@@ -68,11 +75,38 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Estimate of the input tokens, of a large request alone: it takes a while."""
     output_rule: OutputRule | None = None
     """None: that of the channel's dialect for chat completions."""
+    turns: str = "messages"
+    """The field that holds the conversation."""
+    output_fields: Fields | None = None
+    """What bears on the length of the output, in the words of chat completions; None: those are ``fields``."""
+    session: str = ""
+    """The client's own name of the conversation; empty: it gave none."""
+    forward: Mapping[str, str] = {}
+    """The client's headers that go on to a channel that speaks the API. Names are in lower case."""
+    query: str = ""
+    """The part of the query that goes on to such a channel."""
 
     @property
     def large(self) -> bool:
         """Whether work on it takes so long that it is done beside the event loop."""
         return self.prompt is not None
+
+    @property
+    def conversation(self) -> Fields:
+        """The turns of the conversation, in the place where a chat completion request has them."""
+        return self.fields if self.turns == "messages" else {"messages": self.fields.get(self.turns, EMPTY)}
+
+
+class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
+    """How one attempt is made."""
+
+    adapter: Adapter
+    order: Order
+    """What is put to the adapter, with the overrides of the channel's owner in it."""
+    native: bool
+    """The channel speaks the API."""
+    learns: bool = True
+    """Parameters that the upstream rejects by name are left out from then on. Otherwise the client deals with it."""
 
 
 class InboundApi(Protocol):
@@ -90,6 +124,8 @@ class InboundApi(Protocol):
     falls_back: bool = True
     """Another model may answer when no channel can serve the requested one."""
     answer_limit: int = ANSWER_LIMIT
+    sticky: bool = False
+    """A conversation stays with its channel, whatever its group says."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """Check and read a request. Raises BadRequest, ``param`` naming the field at fault as the client knows it.
@@ -97,8 +133,12 @@ class InboundApi(Protocol):
         A body of more than ``LARGE`` bytes is parsed in a worker thread.
         """
 
+    def prompt_tokens(self, request: InboundRequest) -> int:
+        """About how many input tokens the request has."""
+        return prompt_tokens(request.fields) if request.prompt is None else request.prompt
+
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        """The request as it is put to adapters."""
+        """The request as every attempt begins with it: in the words of the API."""
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         """Why this channel cannot answer the request; empty if it can. Only a ``selective`` API is asked."""
@@ -114,6 +154,18 @@ class InboundApi(Protocol):
         ``chat`` is the dialect's adapter for chat completions. It is wrapped; where the dialect is this API it is
         replaced by one that passes the bytes on.
         """
+        return chat
+
+    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+        """How this channel is called: by default with ``adapter``, after ``override``.
+
+        An API that is translated for some channels decides it here, for each attempt. ``order`` is that of ``order``,
+        perhaps for another model. ``lacking``: the channel was found not to have the API, see ``Failure.lacks_api``.
+        Raises BadRequest for what cannot be translated. Of a large request in a thread.
+        """
+        if channel.overrides is not None:
+            order = self.override(order, channel.overrides)
+        return AttemptPlan(self.adapter(channel.dialect, chat), order, channel.dialect in OPENAI_DIALECTS)
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
         """Facts that clients ignore, in the middle of a stream; empty if there is no way to write them."""

@@ -88,7 +88,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the client asked for, ready to be put to any channel."""
 
     fields: dict[str, msgspec.Raw]
-    """The client's JSON object, top level only, values as they came."""
+    """The client's JSON object, top level only, values as they came: a chat completion request for the adapters of
+    dialects, a request in the words of its API for a relay."""
     body: bytes = b""
     """The whole object as it came, for a channel that needs no change in it; empty: made from ``fields``."""
     model: str
@@ -109,6 +110,15 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     gateway chooses itself, not what the client or the channel's owner asks for."""
     screen: Screen = NO_SCREEN
     """What the answer passes on its way to the client: it belongs to the channel that is called."""
+    seals: bool = False
+    """The chunks of an answer carry the reasoning that its vendor wants back, in ``delta.thinking_blocks``: not for
+    clients of chat completions, whose SDKs do not expect it there."""
+    forward: Mapping[str, str] = {}
+    """The client's headers that a relay sends along."""
+    query: str = ""
+    """The client's query that a relay sends along."""
+    input_hint: int = 0
+    """Input tokens to show a client before they are reported: rather too few."""
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,6 +216,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """The request may have reached the upstream, so that it may have billed it."""
     parameters: tuple[str, ...] = ()
     """Names in the message that may be parameters the upstream does not take; see ``learned_params``."""
+    lacks_api: bool = False
+    """The upstream does not have the API at all: the call is translated there, and later ones for a day."""
+    verbatim: UpstreamText = NO_TEXT
+    """The body as it came, for a client that acts on its vendor's own words; see ``UpstreamError.verbatim``."""
 
 
 class AttemptFailed(Exception):

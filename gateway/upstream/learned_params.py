@@ -1,4 +1,7 @@
-"""Parameters an upstream refused, remembered for an hour, so that a call is saved by leaving them out."""
+"""What upstreams turned out not to take: parameters, remembered for an hour, and whole APIs, for a day.
+
+So a call is saved by leaving them out.
+"""
 
 import msgspec
 
@@ -8,6 +11,7 @@ from gateway.upstream.adapter import Failure, Learned, Order
 from gateway.upstream.vendors import vendor_of
 
 KEEP_MS = 3_600_000
+KEEP_API_MS = 24 * 3_600_000
 
 NEVER_DROPPED = frozenset(
     {"model", "messages", "tools", "response_format", "stream", "input", "dimensions", "prompt", "suffix"}
@@ -25,6 +29,7 @@ class LearnedParams:
 
     def __init__(self) -> None:
         self._known: dict[tuple[ChannelId, str], tuple[Learned, Millis]] = {}
+        self._lacking: dict[tuple[ChannelId, str], Millis] = {}
 
     def of(self, channel: ChannelId, served: Served, now: Millis) -> Learned:
         """What is known now."""
@@ -55,10 +60,20 @@ class LearnedParams:
         self._known[channel.id, served.upstream_name] = (after, Millis(now + KEEP_MS))
         return True
 
+    def learn_lack(self, channel: ChannelId, api: str, now: Millis) -> None:
+        """The channel does not have this API."""
+        self._lacking[channel, api] = Millis(now + KEEP_API_MS)
+
+    def lacks(self, channel: ChannelId, api: str, now: Millis) -> bool:
+        """Whether the channel was found not to have this API in the last day."""
+        return bool(self._lacking) and self._lacking.get((channel, api), now) > now
+
     def forget(self, channel: ChannelId) -> None:
         """The channel was changed or removed."""
         for key in [key for key in self._known if key[0] == channel]:
             del self._known[key]
+        for lack in [lack for lack in self._lacking if lack[0] == channel]:
+            del self._lacking[lack]
 
 
 NOTHING = Learned()

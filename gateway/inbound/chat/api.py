@@ -14,7 +14,6 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.estimate import prompt_bound, prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
@@ -22,7 +21,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.json_body import Fields, fields_of
 from gateway.inbound.large_body import read_large
-from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.adapter import Order
 from gateway.upstream.output_limit import CAPS, MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS
 
 MAX_MODEL = 256
@@ -227,10 +226,6 @@ class ChatCompletions(InboundApi):
             answer_id="chatcmpl-" + call[-24:],
             created=ts // 1000,
         )
-
-    def adapter(self, dialect: Dialect, chat: Adapter) -> Adapter:
-        """See ``InboundApi``."""
-        return chat
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
         """See ``InboundApi``: SSE comments."""

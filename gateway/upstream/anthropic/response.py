@@ -32,6 +32,11 @@ class AnswerToolCalls:
         self.count = 0
         """Calls of the client's tools."""
 
+    @property
+    def seals(self) -> bool:
+        """Whether thinking blocks are passed on in streams; see ``Order.seals``."""
+        return self._order.seals
+
     def think(self, block: Mapping[str, object]) -> None:
         """A whole thinking block."""
         self._thoughts.append(block)

@@ -123,6 +123,8 @@ class MessageDecoder:
         block, self._block = self._block, _Block("")
         if block.thought:
             self._calls.think(block.thought)
+            if self._calls.seals:
+                return self._chunks_of(thinking_blocks=[block.thought])
         if block.kind == "tool_use" and block.empty:
             self._block = block
             return self._add_input(msgspec.Raw(b'"{}"'))

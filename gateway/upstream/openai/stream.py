@@ -254,6 +254,8 @@ def _add_delta(message: dict[str, Any], delta: dict[str, Any]) -> None:
             _add_calls(message.setdefault("tool_calls", []), value)
         elif name in TEXTS:
             message[name] = (message.get(name) or "") + value
+        elif name == "thinking_blocks":
+            message[name] = [*message.get(name, ()), *value]
         else:
             message[name] = value
 

@@ -270,6 +270,9 @@ def _error(
         status = failure.origin.status
         error.details["upstream"] = {"name": channel.name, "status": status, **origin}
     error.kind, error.sent = failure.kind, failure.sent
+    error.verbatim = failure.verbatim.cleared(partial(_cleared, search))
+    if channel.overrides and error.verbatim:
+        error.verbatim = blanked(error.verbatim, Quotes(_added(channel)).spans(error.verbatim))
     return error
 
 

@@ -92,7 +92,8 @@ ENTRIES = 4096
 BYTES = 16 * 1024 * 1024
 """Of all that is kept."""
 
-_ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*")')
+_CALLS = (b'"tool_calls"', b'"tool_use"', b'"function_call"')
+_ID = re.compile(rb'"(?:call_)?id"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 class Signatures:
@@ -126,7 +127,7 @@ class Signatures:
         if not self._kept:
             return 0
         messages = plain_escapes(fields.get("messages", b""))
-        if not holds(messages, b'"tool_calls"'):
+        if not any(holds(messages, word) for word in _CALLS):
             return 0
         ids = (rawjson.maybe(found[1]) for found in _ID.finditer(messages))
         size = sum(len(self._kept.get(call_id, b"")) for call_id in ids)

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Dialect
+from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import (
     BadRequest,
     GatewayError,
@@ -20,6 +20,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, HttpRequest
 from gateway.inbound.chat.api import CHAT, error_object
 from gateway.upstream.openai.dialect import OpenAIDialect
+from tests.upstream.makers import channel, order
 
 
 def received(body: bytes) -> HttpRequest:
@@ -40,9 +41,17 @@ def test_an_order_has_the_request_and_the_names_of_its_answer() -> None:
     assert (order.answer_id, order.created) == ("chatcmpl-0123456789abcdef01234567", 5)
 
 
-def test_a_dialects_adapter_writes_answers_of_this_api_already() -> None:
-    adapter = OpenAIDialect()
-    assert CHAT.adapter(Dialect.OPENAI, adapter) is adapter
+@pytest.mark.parametrize(("dialect", "native"), [(Dialect.OPENAI, True), (Dialect.GEMINI, False)])
+def test_a_dialects_adapter_writes_answers_of_this_api_already(dialect: Dialect, native: bool) -> None:
+    adapter, request = OpenAIDialect(), order()
+    plan = CHAT.plan(request, channel(dialect=dialect), adapter, lacking=False)
+    assert (plan.adapter, plan.order, plan.native) == (adapter, request, native)
+
+
+def test_the_owners_overrides_are_in_what_an_adapter_gets() -> None:
+    owned = channel(overrides=Overrides(set={"temperature": 1}))
+    plan = CHAT.plan(order(), owned, OpenAIDialect(), lacking=False)
+    assert bytes(plan.order.fields["temperature"]) == b"1"
 
 
 def test_facts_become_comments_of_the_stream() -> None:

@@ -1,0 +1,373 @@
+"""Relays: calls at channels that speak the client's API. Bytes pass as they are; what is needed of them is read aside.
+
+A relay of an API is an adapter (``adapter.Adapter``) made of the parts here and of a ``NativeReader`` that knows the
+API's events:
+
+- ``forwardable`` picks the client's headers that go on to the channel, ``native_headers`` makes the request's.
+- ``edit_request`` puts the model's name and the owner's overrides, in the API's words, into the top level of the
+  request. Every value that is not named there stays the bytes it came as; if nothing changes, the body does.
+- ``NativeStream`` frames the events of an answer without changing a byte, and keeps the terminal one back until
+  ``tail``: no answer ends before its cost is written. Its reader taps usage, feeds the output counter, and may replace
+  an event: the one that names the model, if the channel calls it something else.
+- ``native_failure`` adds to a failure what only a relay knows: clients get their mistakes in the upstream's own
+  words, which clients act on, and a channel may lack the API altogether.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, Overrides
+from gateway.domain.usage import Usage
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
+from gateway.upstream.failures import bad_response, truncated
+from gateway.upstream.framing import BODY_STARTS, EVENT_LIMIT, SSEEvent, WholeBody, has_comment, parse
+from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
+from gateway.upstream.output_limit import CAPS
+from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
+
+_NEVER_FORWARDED = re.compile(
+    r"authorization|x-api-key|api-key|x-goog-api-key|cookie2?|host|origin|referer|connection|keep-alive|te|trailer"
+    r"|transfer-encoding|upgrade|proxy-.*|content-.*|accept.*|expect|forwarded|x-forwarded-.*|x-real-ip|via"
+    r"|x-stainless-.*|user-agent|x-app|x-claude-code-.*|x-codex-.*|originator|session[-_]id|thread[-_]id"
+    r"|x-client-request-id|openai-organization|openai-project|anthropic-dangerous-direct-browser-access"
+)
+"""What is the client's own, or was meant for this gateway."""
+MOST_FORWARDED = 32
+LONGEST_FORWARDED = 8 << 10
+"""Characters of one header with all its values."""
+_HEADER = re.compile(r"[\x20-\x7e]*")
+
+CLIENT_STATUSES = frozenset({400, 413, 422})
+"""Of refusals that clients get in the upstream's own words."""
+_ABSENT = frozenset({405, 501})
+_BOM = b"\xef\xbb\xbf"
+
+
+def forwardable(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[str, str]:
+    """The client's headers of these names, in lower case, that may go on. One that came several times is joined."""
+    out: dict[str, str] = {}
+    for given, value in headers.items():
+        name = given.lower()
+        if not names.fullmatch(name) or _NEVER_FORWARDED.fullmatch(name) or not _HEADER.fullmatch(value):
+            continue
+        joined = f"{out[name]},{value}" if name in out else value
+        if len(joined) <= LONGEST_FORWARDED and (name in out or len(out) < MOST_FORWARDED):
+            out[name] = joined
+    return out
+
+
+def native_headers(order: Order, channel: Channel) -> dict[str, str]:
+    """The headers of a request without the channel's own and its key, which are added when it is sent."""
+    own = {name.lower() for name in channel.headers}
+    forward = {name: value for name, value in order.forward.items() if name not in own}
+    return {**(STREAM_HEADERS if order.stream else PLAIN_HEADERS), **forward}
+
+
+ChatWords = Mapping[str, str | None]
+"""What a parameter of chat completions is called in an API: the path of a field, ``output_config.effort``; None: it has
+no such parameter. A name that is missing is the same in both."""
+
+
+def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, required: frozenset[str]) -> Order:
+    """The order with the owner's parameters in the API's words; ``removed`` names what is gone, or has no word there.
+
+    ``required`` are fields that the API insists on: they are never removed. The system prompt is not added here.
+    """
+    if overrides is None or not (overrides.set or overrides.default or overrides.remove):
+        return order
+    fields, removed = dict(order.fields), []
+    for name in overrides.remove:
+        path = words.get(name, name)
+        if path is not None and path not in required and _remove(fields, path.split(".")):
+            removed.append(name)
+    for name, value in overrides.default.items():
+        path = words.get(name, name)
+        if path is None:
+            removed.append(name)
+        elif rawjson.is_null(_look(fields, path.split("."))):
+            fields = _put(fields, path.split("."), rawjson.raw(value))
+    settings = sorted(overrides.set.items(), key=lambda item: item[0] == CAPS[0])  # of two caps the newer name's counts
+    for name, value in settings:
+        path = words.get(name, name)
+        if path is None:
+            removed.append(name)
+        else:
+            fields = _put(fields, path.split("."), rawjson.raw(value))
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
+
+
+def _look(fields: Fields, path: list[str]) -> msgspec.Raw | None:
+    value = fields.get(path[0])
+    if len(path) == 1 or value is None:
+        return value
+    return _look(_opened(value), path[1:])
+
+
+def _put(fields: Fields, path: list[str], value: msgspec.Raw) -> Fields:
+    if len(path) > 1:
+        value = rawjson.raw(_put(_opened(fields.get(path[0], rawjson.NULL)), path[1:], value))
+    return {**fields, path[0]: value}
+
+
+def _remove(fields: Fields, path: list[str]) -> bool:
+    """Whether there was something to remove. An object that is empty then is removed too."""
+    if len(path) == 1:
+        return fields.pop(path[0], None) is not None
+    inner = _opened(fields.get(path[0], rawjson.NULL))
+    found = _remove(inner, path[1:])
+    if found and inner:
+        fields[path[0]] = rawjson.raw(inner)
+    elif found:
+        del fields[path[0]]
+    return found
+
+
+def _opened(value: msgspec.Raw) -> Fields:
+    try:
+        return rawjson.fields(value)
+    except ValueError:
+        return {}
+
+
+def native_body(order: Order, changes: Fields) -> bytes:
+    """The body with these top-level values; the client's own bytes if all of them are as it sent them."""
+    changed = {name: value for name, value in changes.items() if order.fields.get(name) != value}
+    if order.body and not changed:
+        return order.body
+    return rawjson.encode({**order.fields, **changed})
+
+
+def native_failure(found: Failure, body: bytes) -> Failure:
+    """A failure that the dialect's adapter found, as a relay knows it."""
+    if found.status in _ABSENT or (found.status == 404 and found.kind is FailureKind.SERVER):
+        return msgspec.structs.replace(found, lacks_api=True, parameters=())
+    if found.kind is FailureKind.CLIENT and found.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict):
+        text = UpstreamText(body.decode("utf-8", "replace"))
+        return msgspec.structs.replace(found, verbatim=text, parameters=())
+    return msgspec.structs.replace(found, parameters=())
+
+
+class NativeReader(Protocol):
+    """Reads the events of one native answer. Pure."""
+
+    tally: OutputCounter
+    complete: bool
+    """The terminal event was read."""
+    failure: Failure | None
+    """Set when an event reports one; the event does not go to the client."""
+
+    @property
+    def reported(self) -> Usage | None:
+        """See ``adapter.AnswerStream``."""
+
+    @property
+    def finish(self) -> str:
+        """A ``finish_reason`` of chat completions, or empty."""
+
+    @property
+    def upstream_id(self) -> str:
+        """See ``adapter.AnswerStream``."""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """See ``adapter.AnswerStream``."""
+
+    def take(self, event: SSEEvent) -> bytes | None:
+        """What the client gets instead of an event; None: the event as it came.
+
+        Of the terminal one, after which ``complete`` is true, the same. Raises ValueError if it makes no sense.
+        """
+
+    def replay(self, body: bytes) -> bytes:
+        """A whole answer that came where a stream was requested, as its events without the terminal one.
+
+        ``complete`` is true then. Raises AttemptFailed.
+        """
+
+    def cut_short(self) -> bytes:
+        """The events that end the answer here as at its length limit, without the terminal one."""
+
+    def closing(self, usage: Usage, *, estimated: bool) -> bytes:
+        """The terminal event of an answer that brought none of its own."""
+
+
+class NativeStream:
+    """A streamed answer that passes as it is. Implements ``adapter.AnswerStream``."""
+
+    def __init__(self, order: Order, channel: Channel, reader: NativeReader) -> None:
+        self._order = order
+        self._channel = channel
+        self._reader = reader
+        self._framer = RawFramer()
+        self._body: WholeBody | None = None
+        self._recognized = False
+        """The first byte has told events from a body."""
+        self._terminal = b""
+        """The event that is kept back."""
+        self.tally = reader.tally
+        self.started = False
+        self.finished = False
+        self.failure: Failure | None = None
+        self.events = 0
+        self.comments = 0
+        self.held = 0
+
+    @property
+    def reported(self) -> Usage | None:
+        """See ``adapter.AnswerStream``."""
+        return self._reader.reported
+
+    @property
+    def finish(self) -> str:
+        """See ``adapter.AnswerStream``."""
+        return self._reader.finish
+
+    @property
+    def upstream_id(self) -> str:
+        """See ``adapter.AnswerStream``."""
+        return self._reader.upstream_id
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """See ``adapter.AnswerStream``."""
+        return self._reader.marks
+
+    def feed(self, data: bytes) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        if self.failure or self.finished:
+            return b""
+        if not self._recognized:
+            first = data.removeprefix(_BOM).lstrip()[:1]
+            if first in BODY_STARTS:
+                self._body = WholeBody()
+            self._recognized = bool(first)
+        if self._body is not None:
+            return self._gather(self._body, data)
+        blocks = self._framer.feed(data)
+        self.held = self._framer.held
+        if self.held > EVENT_LIMIT:
+            self.failure = bad_response(self._channel, f"an event is longer than {EVENT_LIMIT >> 20} MiB")
+            return b""
+        return self._pass(blocks)
+
+    def end(self) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        if self.failure or self.finished:
+            return b""
+        if self._body is not None:
+            return self._replay(self._body)
+        rest, out = self._framer.end(), b""
+        event = parse(rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n"))
+        if event is not None and rawjson.maybe(event.data) is not None:  # its blank line never came
+            out = self._pass([rest.rstrip(b"\r\n") + b"\n\n"])
+        if not (self.failure or self.finished):
+            self.failure = truncated(self._channel, "its last event did not come")
+        return out
+
+    def cut_short(self) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        self.finished = True
+        self._terminal = b""
+        return self._reader.cut_short()
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        return self._terminal or self._reader.closing(usage, estimated=estimated)
+
+    def _pass(self, blocks: Iterable[bytes]) -> bytes:
+        out: list[bytes] = []
+        for block in blocks:
+            text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
+            event = parse(text.strip(b"\n"))
+            if has_comment(text):
+                self.comments += 1
+            if event is None:
+                out.append(block)
+                continue
+            passed = self._look(event, block)
+            if self.failure is not None:
+                break
+            if self._reader.complete:
+                self._terminal, self.finished = passed, True
+                break
+            out.append(passed)
+        return b"".join(out)
+
+    def _look(self, event: SSEEvent, block: bytes) -> bytes:
+        """What the client gets for the event."""
+        self.events += 1
+        try:
+            refuse_many_elements(event.data)
+            replaced = self._reader.take(event)
+        except ValueError:
+            self.failure = bad_response(self._channel, "an event of the stream makes no sense")
+            return b""
+        self.failure = self._reader.failure
+        self.started = self.started or self.failure is None
+        return block if replaced is None else replaced
+
+    def _gather(self, body: WholeBody, data: bytes) -> bytes:
+        try:
+            body.add(data, self._channel)
+        except AttemptFailed as failed:
+            self.failure = failed.failure
+        self.held = body.size
+        return b""
+
+    def _replay(self, body: WholeBody) -> bytes:
+        """A whole answer came instead of events: a client that gets it would call again, and pay twice."""
+        self.events += 1
+        data = body.take()
+        self.held = 0
+        try:
+            refuse_many_elements(data)
+            out = self._reader.replay(data)
+        except TooManyElements as error:
+            self.failure = bad_response(self._channel, str(error))
+        except AttemptFailed as failed:
+            self.failure = failed.failure
+        else:
+            self.started = self.finished = True
+            return out
+        return b""
+
+
+class RawFramer:
+    """Cuts events out of bytes that are split anywhere. Their blank lines stay with them; no byte is changed."""
+
+    _END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    @property
+    def held(self) -> int:
+        """Bytes of an event that is not complete."""
+        return len(self._rest)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The events that are complete by now."""
+        rest = self._rest
+        if not rest and b"\r" not in data and data.endswith(b"\n\n"):
+            return [part + b"\n\n" for part in data.split(b"\n\n")[:-1]]
+        searched = max(0, len(rest) - 3)
+        rest += data
+        blocks, start = [], 0
+        for end in self._END.finditer(rest, searched):
+            if end.end() == len(rest) and rest.endswith(b"\n\r"):
+                break  # the line feed that belongs to it follows
+            blocks.append(bytes(rest[start : end.end()]))
+            start = end.end()
+        del rest[:start]
+        return blocks
+
+    def end(self) -> bytes:
+        """What is left at the end of the bytes."""
+        left = bytes(self._rest)
+        self._rest.clear()
+        return left

@@ -1,0 +1,157 @@
+"""Rendering: answers of any adapter in the form of a further API, by its ``Renderer`` (see ``events``).
+
+Everything else about an answer (whether it is complete, what it used, why it failed) stays what the adapter says: an
+answer is worth the same money by whichever API it is called for.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from gateway.domain.channel import Channel, Served
+from gateway.domain.long_strings import Buffer
+from gateway.domain.usage import Usage
+from gateway.inbound.events import AnswerEvent, ChatReader, Renderer
+from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Learned, Order, OutputCounter, Prepared, Whole
+
+
+class _StreamFacts:
+    """What is known of a rendered stream: all that is known of the stream it is made of."""
+
+    def __init__(self, chat: AnswerStream) -> None:
+        self._chat = chat
+        self.tally: OutputCounter = chat.tally
+
+    @property
+    def started(self) -> bool:
+        """See ``adapter.AnswerStream``."""
+        return self._chat.started
+
+    @property
+    def finished(self) -> bool:
+        """See ``adapter.AnswerStream``."""
+        return self._chat.finished
+
+    @property
+    def failure(self) -> Failure | None:
+        """See ``adapter.AnswerStream``."""
+        return self._chat.failure
+
+    @property
+    def held(self) -> int:
+        """See ``adapter.AnswerStream``."""
+        return self._chat.held
+
+    @property
+    def events(self) -> int:
+        """See ``adapter.Signs``."""
+        return self._chat.events
+
+    @property
+    def comments(self) -> int:
+        """See ``adapter.Signs``."""
+        return self._chat.comments
+
+    @property
+    def reported(self) -> Usage | None:
+        """See ``adapter.AnswerStream``."""
+        return self._chat.reported
+
+    @property
+    def finish(self) -> str:
+        """See ``adapter.AnswerStream``."""
+        return self._chat.finish
+
+    @property
+    def upstream_id(self) -> str:
+        """See ``adapter.AnswerStream``."""
+        return self._chat.upstream_id
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """See ``adapter.AnswerStream``."""
+        return self._chat.marks
+
+
+class RenderedStream(_StreamFacts):
+    """A streamed answer of any adapter in the form of an API. Implements ``adapter.AnswerStream``."""
+
+    def __init__(self, chat: AnswerStream, order: Order, renderer: Renderer) -> None:
+        super().__init__(chat)
+        self._reader = ChatReader(order)
+        self._renderer = renderer
+
+    def feed(self, data: bytes) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        return self._render(self._chat.feed(data))
+
+    def end(self) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        return self._render(self._chat.end())
+
+    def cut_short(self) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        return self._render(self._chat.cut_short())
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        return self._renderer.tail(usage, estimated=estimated)
+
+    def _render(self, chat: bytes) -> bytes:
+        if not chat:
+            return b""
+        take = self._renderer.take
+        return b"".join([take(event) for event in self._reader.read(chat, self._chat.reported)])
+
+
+class RenderedWhole(Whole, frozen=True, kw_only=True, gc=False):
+    """A whole answer in the form of an API; ``body`` is the chat completion that it is made of."""
+
+    render: Callable[[Usage], bytes]
+
+    def parts(self, usage: Usage) -> tuple[Buffer, ...]:
+        """See ``Whole``."""
+        return (self.render(usage),)
+
+
+WholeRenderer = Callable[[Order, Channel, list[AnswerEvent]], Callable[[Usage], bytes]]
+"""Of the events of a whole answer, what writes it once its usage is known. Raises AttemptFailed if it cannot be."""
+
+
+class RenderingAdapter:
+    """An adapter whose answers are rendered. Implements ``adapter.Adapter``; its orders are chat completions."""
+
+    def __init__(self, chat: Adapter, renderer: Callable[[Order], Renderer], whole: WholeRenderer) -> None:
+        self._chat = chat
+        self._renderer = renderer
+        self._whole = whole
+
+    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+        """See ``adapter.Adapter``."""
+        return self._chat.prepare(order, channel, served, learned)
+
+    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """See ``adapter.Adapter``."""
+        return self._chat.recalled(fields)
+
+    def stream(self, order: Order, channel: Channel) -> RenderedStream:
+        """See ``adapter.Adapter``."""
+        return RenderedStream(self._chat.stream(order, channel), order, self._renderer(order))
+
+    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+        """See ``adapter.Adapter``."""
+        chat = self._chat.whole(body, order, channel)
+        render = self._whole(order, channel, list(ChatReader(order).read_whole(chat.body)))
+        return RenderedWhole(
+            body=chat.body,
+            reported=chat.reported,
+            finish=chat.finish,
+            upstream_id=chat.upstream_id,
+            tally=chat.tally,
+            marks=chat.marks,
+            render=render,
+        )
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``adapter.Adapter``."""
+        return self._chat.failure(channel, status, headers, body)

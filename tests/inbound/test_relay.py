@@ -1,0 +1,222 @@
+"""Relays: no byte of an answer changes, the terminal event waits, and requests are edited only where they must be."""
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Overrides
+from gateway.domain.usage import NOTHING, Usage
+from gateway.inbound.relay import (
+    NativeStream,
+    RawFramer,
+    edit_request,
+    forwardable,
+    native_body,
+    native_failure,
+    native_headers,
+)
+from gateway.upstream.adapter import AttemptFailed, Failure, OutputCounter, UpstreamText
+from gateway.upstream.failures import bad_response
+from gateway.upstream.framing import SSEEvent
+from tests.upstream.makers import channel, order
+
+
+class LineReader:
+    """Events are words; ``end`` is the terminal one, ``oops`` a failure, ``odd`` makes no sense."""
+
+    reported: Usage | None = None
+    finish = "stop"
+    upstream_id = ""
+    marks: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.tally = OutputCounter()
+        self.complete = False
+        self.failure: Failure | None = None
+
+    def take(self, event: SSEEvent) -> bytes | None:
+        if event.data == b"odd":
+            raise ValueError
+        if event.data == b"oops":
+            self.failure = bad_response(channel(), "oops")
+        self.complete = event.data == b"end"
+        return b"data: ours\n\n" if event.data == b"theirs" else None
+
+    def replay(self, body: bytes) -> bytes:
+        if body == b"{}":
+            raise AttemptFailed(bad_response(channel(), "nothing"))
+        self.complete = True
+        return b"data: replayed\n\n"
+
+    def cut_short(self) -> bytes:
+        return b"data: cut\n\n"
+
+    def closing(self, usage: Usage, *, estimated: bool) -> bytes:
+        return b"data: closing\n\n"
+
+
+def native() -> NativeStream:
+    return NativeStream(order(), channel(), LineReader())
+
+
+ENDS = ["\n", "\r\n", "\r"]
+TEXT = ": hello\n\nevent: x\ndata: one\n\ndata: two\ndata: too\n\nid: 7\n\ndata: end\n\n"
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_in4_every_split_gives_the_same_bytes_but_for_the_terminal_event(end: str) -> None:
+    came = TEXT.replace("\n", end).encode()
+    passed, terminal = came[: came.rindex(b"data: end")], came[came.rindex(b"data: end") :]
+    for size in range(1, len(came) + 1):
+        stream = native()
+        out = b"".join(stream.feed(came[i : i + size]) for i in range(0, len(came), size)) + stream.end()
+        assert (out, stream.tail(NOTHING, estimated=False), stream.finished) == (passed, terminal, True), size
+
+
+def test_an_event_may_be_replaced() -> None:
+    assert native().feed(b"data: theirs\n\ndata: it\n\n") == b"data: ours\n\ndata: it\n\n"
+
+
+def test_nothing_passes_after_the_terminal_event() -> None:
+    stream = native()
+    assert stream.feed(b"data: end\n\ndata: more\n\n") == b""
+    assert stream.feed(b"data: more\n\n") == stream.end() == b""
+    assert stream.tail(NOTHING, estimated=False) == b"data: end\n\n"
+
+
+@pytest.mark.parametrize("last", [b"data: oops\n\n", b"data: odd\n\n"])
+def test_a_failure_ends_the_stream_and_does_not_pass(last: bytes) -> None:
+    stream = native()
+    assert stream.feed(b"data: one\n\n" + last + b"data: end\n\n") == b"data: one\n\n"
+    assert (stream.failure is not None, stream.finished) == (True, False)
+
+
+def test_a_stream_that_just_ends_has_failed() -> None:
+    stream = native()
+    stream.feed(b"data: one\n\ndata: tw")
+    assert (stream.end(), stream.finished) == (b"", False)
+    assert stream.failure is not None
+    assert stream.failure.code == "upstream_stream_truncated"
+
+
+def test_a_last_event_counts_without_its_blank_line() -> None:
+    stream = native()
+    out = stream.feed(b'data: one\n\ndata: "two"\n') + stream.end()
+    assert out == b'data: one\n\ndata: "two"\n\n'
+
+
+def test_a_body_that_came_instead_of_events_is_replayed() -> None:
+    stream = native()
+    assert stream.feed(b' {"a":') + stream.feed(b"1}") + stream.end() == b"data: replayed\n\n"
+    assert (stream.finished, stream.tail(NOTHING, estimated=False)) == (True, b"data: closing\n\n")
+
+
+def test_a_body_that_is_no_answer_is_a_failure() -> None:
+    stream = native()
+    assert stream.feed(b"{}") + stream.end() == b""
+    assert (stream.finished, stream.failure is not None) == (False, True)
+
+
+def test_an_answer_that_is_cut_short_has_one_terminal_event() -> None:
+    stream = native()
+    stream.feed(b"data: one\n\n")
+    assert (stream.cut_short(), stream.tail(NOTHING, estimated=True)) == (b"data: cut\n\n", b"data: closing\n\n")
+
+
+def test_an_endless_event_is_not_kept() -> None:
+    stream = native()
+    for _ in range(17):
+        stream.feed(b"x" * (1 << 20))
+    assert stream.failure is not None
+
+
+def test_a_framer_keeps_blank_lines() -> None:
+    framer = RawFramer()
+    assert framer.feed(b"\n\n\ndata: a\r\n\r\nda") == [b"\n\n", b"\ndata: a\r\n\r\n"]
+    assert (framer.held, framer.end()) == (2, b"da")
+
+
+def test_only_named_headers_go_on_and_never_the_clients_own() -> None:
+    headers = {
+        "Anthropic-Version": "v",
+        "anthropic-dangerous-direct-browser-access": "1",
+        "Cookie": "c",
+        "x-api-key": "k",
+    }
+    assert forwardable(headers, re.compile("anthropic-.*|cookie|x-api-key")) == {"anthropic-version": "v"}
+
+
+def test_a_channels_own_headers_win() -> None:
+    asked = msgspec.structs.replace(order(), forward={"anthropic-version": "a", "anthropic-beta": "b"})
+    found = native_headers(asked, channel(headers={"Anthropic-Beta": "own"}))
+    assert (found.get("anthropic-version"), "anthropic-beta" in found) == ("a", False)
+
+
+WORDS = {
+    "max_completion_tokens": "max_tokens",
+    "reasoning_effort": "output_config.effort",
+    "stop": "stops",
+    "seed": None,
+}
+
+
+def edited(body: dict[str, Any], **overrides: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The request as it goes out, and what is named as removed."""
+    found = edit_request(order(body), Overrides(**overrides), WORDS, frozenset({"max_tokens"}))
+    return msgspec.json.decode(native_body(found, {})), found.removed
+
+
+def test_parameters_are_set_under_their_native_names() -> None:
+    found, removed = edited({"max_tokens": 9, "output_config": {"x": 1}}, set={"reasoning_effort": "low", "seed": 1})
+    assert found == {"max_tokens": 9, "output_config": {"x": 1, "effort": "low"}}
+    assert removed == ("seed",)
+
+
+def test_a_default_holds_where_there_is_none() -> None:
+    found, _ = edited({"max_tokens": 9}, default={"max_completion_tokens": 5, "stop": ["x"], "top_k": 3})
+    assert found == {"max_tokens": 9, "stops": ["x"], "top_k": 3}
+
+
+def test_parameters_are_removed_but_for_those_that_must_be_there() -> None:
+    asked = {"max_tokens": 9, "output_config": {"effort": "low"}, "user": "u"}
+    found, removed = edited(asked, remove=("max_completion_tokens", "reasoning_effort", "user", "none"))
+    assert (found, removed) == ({"max_tokens": 9}, ("reasoning_effort", "user"))
+
+
+def test_a_body_that_needs_no_change_is_the_clients_own() -> None:
+    body = b'{ "model" : "m", "x": 1.50 }'
+    asked = msgspec.structs.replace(order(body.decode()), body=body)
+    assert native_body(asked, {"model": msgspec.Raw(b'"m"')}) is body
+    assert native_body(asked, {"model": msgspec.Raw(b'"n"')}) == b'{"model":"n","x":1.50}'
+
+
+def failed(status: int, kind: FailureKind, body: bytes = b'{"error":{}}') -> Failure:
+    found = Failure(kind=kind, code="c", text=UpstreamText("t"), status=status, parameters=("x",))
+    return native_failure(found, body)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "lacks"),
+    [
+        (404, FailureKind.SERVER, True),
+        (405, FailureKind.SERVER, True),
+        (501, FailureKind.SERVER, True),
+        (404, FailureKind.MISSING, False),
+        (500, FailureKind.SERVER, False),
+    ],
+)
+def test_in10_a_channel_without_the_api_is_told_from_one_without_the_model(
+    status: int, kind: FailureKind, lacks: bool
+) -> None:
+    assert failed(status, kind).lacks_api is lacks
+
+
+def test_in49_only_the_clients_mistakes_are_told_in_the_upstreams_words() -> None:
+    body = b'{"error": {"message":"thinking.type"}}'
+    assert failed(400, FailureKind.CLIENT, body).verbatim == UpstreamText(body.decode())
+    assert not failed(400, FailureKind.CLIENT, b"<html>").verbatim
+    assert not failed(401, FailureKind.AUTH, body).verbatim
+    assert failed(400, FailureKind.CLIENT).parameters == ()

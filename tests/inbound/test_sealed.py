@@ -1,0 +1,25 @@
+"""Seals: wrapped and unwrapped, and told from those that vendors made."""
+
+import pytest
+
+from gateway.inbound.sealed import PLAIN_SEAL, Seal, SealKind, is_ours, unwrap, wrap
+
+
+@pytest.mark.parametrize("kind", list(SealKind))
+def test_a_seal_comes_back_as_it_was(kind: SealKind) -> None:
+    seal = Seal(kind, '{"c1":"ü"}'.encode())
+    assert unwrap(wrap(seal)) == seal
+
+
+def test_a_plain_seal_is_its_letter() -> None:
+    assert (wrap(PLAIN_SEAL), unwrap("tk1.p")) == ("tk1.p", PLAIN_SEAL)
+
+
+@pytest.mark.parametrize("text", ["", "EqQBCkYIAxgCKkA", "tk", "TK1.p"])
+def test_what_was_not_made_here_is_foreign(text: str) -> None:
+    assert (is_ours(text), unwrap(text)) == (False, None)
+
+
+@pytest.mark.parametrize("text", ["tk1.", "tk1.x.e30=", "tk1.g.%%%", "tk1.g.e30"])
+def test_a_damaged_seal_is_ours_and_worth_nothing(text: str) -> None:
+    assert (is_ours(text), unwrap(text)) == (True, None)
