@@ -36,7 +36,7 @@ def card(base_url: str, model: str, key: str = "") -> ConnectCard:
 def environment(base_url: str, key: str = "", shell: Shell = "sh") -> str:
     """The two variables that OpenAI's SDKs and most programs read, for bash and zsh, fish, or PowerShell."""
     values = {URL_VARIABLE: base_url, KEY_VARIABLE: key or "sk-tk-..."}
-    return "\n".join(_assign(name, value, shell) for name, value in values.items())
+    return "\n".join(assign(name, value, shell) for name, value in values.items())
 
 
 def python(model: str) -> str:
@@ -84,7 +84,8 @@ def curl(base_url: str, model: str, key: str = PLACEHOLDER) -> str:
     )
 
 
-def _assign(name: str, value: str, shell: Shell) -> str:
+def assign(name: str, value: str, shell: Shell) -> str:
+    """The line that sets a variable."""
     if shell == "fish":
         escaped = value.replace("\\", "\\\\").replace("'", "\\'")
         return f"set -gx {name} '{escaped}'"

@@ -15,6 +15,7 @@ import msgspec
 from click import shell_completion
 from click.shell_completion import CompletionItem, get_completion_class
 
+from gateway.client.apps import APPS
 from gateway.client.control import ControlClient
 from gateway.commands.base import COMPLETE, Command
 from gateway.commands.exit_codes import PROGRAM
@@ -152,6 +153,11 @@ def several(completer: Completer) -> Completer:
         return [f"{before}{comma}{name}" for name in completer(ctx, param, last) if name not in there]
 
     return complete
+
+
+def complete_apps(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Completes the names of programs that can be connected."""
+    return [name for name in APPS if name.startswith(incomplete)]
 
 
 TOKENS = names_of(lambda client: client.tokens())

@@ -1,40 +1,138 @@
-"""``env``: the lines that point an SDK at this gateway."""
+"""``env``: the lines that point an SDK or a program at this gateway."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import msgspec
 
+from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, best_model, find_app
 from gateway.client.connect_card import KEY_VARIABLE, Shell, environment
+from gateway.client.control import ControlClient
 from gateway.commands import stdin
 from gateway.commands.base import Command
-from gateway.commands.completion import TOKENS
+from gateway.commands.completion import MODELS, TOKENS, complete_apps
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.output import out, words
+from gateway.commands.options import SOME, json_option
+from gateway.commands.output import out, out_json, words
 from gateway.commands.session import config, run
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX
+from gateway.domain.views import ModelView, TokenView
 
 SHELLS: dict[str, Shell] = {"bash": "sh", "zsh": "sh", "sh": "sh", "fish": "fish", "powershell": "powershell"}
 
+ONLY = ("variables", "file")
+
 
 @click.command(
-    cls=Command, examples=['eval "$(tollkeeper env --key sk-tk-...)"', "tollkeeper env --shell fish --token laptop"]
+    cls=Command,
+    examples=[
+        'eval "$(tollkeeper env --key sk-tk-...)"',
+        "tollkeeper env --for codex --token laptop",
+        "tollkeeper token add claude | tollkeeper env --for claude --key -",
+        "tollkeeper env --for zed --only file > settings.json",
+    ],
 )
+@click.option(
+    "--for", "app", type=SOME, metavar="APP", shell_complete=complete_apps, help=f"For which: {', '.join(APPS)}."
+)
+@click.option("--model", type=SOME, shell_complete=MODELS, help="Which model the program begins with.")
 @click.option("--shell", type=click.Choice(list(SHELLS)), help="For which shell (default: that of SHELL).")
 @click.option("--key", metavar="KEY", help="The token's key, to stand in the lines; - reads it from stdin.")
 @click.option("--token", metavar="NAME", shell_complete=TOKENS, help="Whose key it is, if it is not given.")
-def env(shell: str | None, key: str | None, token: str | None) -> None:
-    """Print the lines that point an SDK at this gateway.
+@click.option("--only", type=click.Choice(ONLY), help="With --for: only the variables, or only the file.")
+@json_option
+def env(
+    app: str | None,
+    model: str | None,
+    shell: str | None,
+    key: str | None,
+    token: str | None,
+    only: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the lines that point an SDK or a program at this gateway.
 
-    A key is stored nowhere, so it cannot be looked up: give it, or its line is a comment to complete.
+    With --for it is everything that the program needs, with the models that the token sees; where each part goes is
+    printed on stderr. A key is stored nowhere, so it cannot be looked up: give it, or a placeholder stands for it.
     """
     kind = SHELLS[shell] if shell else _own_shell()
     known = _key(key)
-    for line in environment(_address(), known, kind).splitlines():
-        out(f"# {line}" if KEY_VARIABLE in line and not known else line)
+    if app is not None:
+        _print_guide(_chosen(_snippets(app, known, token, model), only, app), kind, as_json=as_json)
+    elif model or only or as_json:
+        raise click.UsageError("--model, --only and --json go with --for", click.get_current_context())
+    else:
+        for line in environment(_address(), known, kind).splitlines():
+            out(f"# {line}" if KEY_VARIABLE in line and not known else line)
     if not known:
-        words(_where_the_key_is(token))
+        words(_where_the_key_is(token, app))
+
+
+def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: str | None) -> AppTarget:
+    """What a program is pointed at. Raises Quit if the token does not see that model, or none at all."""
+    seen = {view.name: view.context for view in models}
+    if not seen:
+        raise Quit("the token sees no model; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
+    if model is not None and model not in seen:
+        raise Quit(f"the token does not see model '{plain(model)}'; it sees: {', '.join(seen)}", Exit.NOT_FOUND)
+    return AppTarget(base_url=base_url, key=key, model=model or best_model(seen), models=seen)
+
+
+def _snippets(app: str, key: str, token: str | None, model: str | None) -> Sequence[Snippet]:
+    guide = find_app(app).guide
+
+    async def models(client: ControlClient) -> Sequence[ModelView]:
+        return await client.models((await _token_of(client, key, token)).id)
+
+    return guide(target_of(run(models), base_url=_address(), key=key, model=model))
+
+
+def _chosen(snippets: Sequence[Snippet], only: str | None, app: str) -> Sequence[Snippet]:
+    """All of them, or the first of that kind. Raises Quit if there is none."""
+    if only is None:
+        return snippets
+    found = [snippet for snippet in snippets if (snippet.is_file if only == "file" else snippet.variables)]
+    if not found:
+        raise Quit(f"there is no {only.removesuffix('s')} to set for {app}; leave --only out", Exit.USAGE)
+    return found[:1]
+
+
+async def _token_of(client: ControlClient, key: str, name: str | None) -> TokenView:
+    """The token that was named, else that of the key, else the only one. Raises Quit, or NotFound for the name."""
+    if name is not None:
+        return await client.token(name)
+    tokens = await client.tokens()
+    if key:
+        tokens = [token for token in tokens if (token.hint[:10], token.hint[-4:]) == (key[:10], key[-4:])]
+        if not tokens:
+            raise Quit("the key is not one of this gateway's; 'tollkeeper token list' shows its tokens", Exit.TOKEN)
+    if len(tokens) == 1:
+        return tokens[0]
+    if not tokens:
+        raise Quit("there is no token yet; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
+    names = ", ".join(token.name for token in tokens)
+    raise Quit(f"choose whose models to print with --token; there are: {names}", Exit.USAGE)
+
+
+def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) -> None:
+    parts = [PrintedPart(where=snippet.where, text=snippet.lines(shell)) for snippet in snippets]
+    if as_json:
+        out_json(parts)
+        return
+    for part in parts:
+        words(f"\N{RIGHTWARDS ARROW} {part.where}:")
+        out(part.text)
+
+
+class PrintedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a guide, as JSON."""
+
+    where: str
+    text: str
 
 
 def _own_shell() -> Shell:
@@ -44,7 +142,7 @@ def _own_shell() -> Shell:
 
 def _key(given: str | None) -> str:
     if given == "-":
-        return stdin.secret("key", "without --key its line is a comment to complete")
+        return stdin.secret("key", "without --key a placeholder stands for it")
     own = os.environ.get("TOLLKEEPER_TOKEN", "")
     return given or (own if own.startswith(PREFIX) else "")
 
@@ -62,8 +160,13 @@ def _address() -> str:
     return address or f"http://{host}:{where.port}/v1"
 
 
-def _where_the_key_is(token: str | None) -> str:
+def _where_the_key_is(token: str | None, app: str | None) -> str:
+    if app is not None:
+        name = token or app
+        what = "rotate" if token else "add"
+        command = f"tollkeeper token {what} {word(name)} | tollkeeper env --for {word(app)} --key -"
+        return f"{PLACEHOLDER_KEY} stands for the key, which is stored nowhere; with a new one: {command}"
     if token is None:
-        return "the key was shown when the token was made; for a new one: tollkeeper token rotate NAME"
+        return "the key was shown when the token was created; for a new one: tollkeeper token rotate NAME"
     view = run(lambda client: client.token(token))
     return f"the key of '{plain(view.name)}' is {view.hint}; for a new one: tollkeeper token rotate {word(view.name)}"

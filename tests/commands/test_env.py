@@ -1,14 +1,20 @@
-"""The lines for SDKs."""
+"""The lines for SDKs and for programs."""
 
+import tomllib
+
+import msgspec
 import pytest
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import NotFound
 from tests.commands.runner import Control, run
-from tests.commands.samples import STATUS, TOKEN
+from tests.commands.samples import MODEL, STATUS, TOKEN
 
 CONTROL = {"GET /status": STATUS, "GET /tokens/laptop": TOKEN}
 KEY = "sk-tk-" + "a" * 43
+OWN_KEY = "sk-tk-abcd" + "a" * 35 + "wxyz"
+OTHER = msgspec.structs.replace(TOKEN, id="tok_2", name="other", hint="sk-tk-zzzz…zzzz")
+APPS = {**CONTROL, "GET /tokens": [TOKEN], "GET /models": [MODEL]}
 
 
 @pytest.mark.parametrize(
@@ -55,3 +61,66 @@ def test_the_key_may_come_from_stdin_or_the_environment() -> None:
 def test_without_a_server_it_is_the_address_it_would_have() -> None:
     ran = run("env", control=Control({}, running=False), env={"TOLLKEEPER_PORT": "8700", "TOLLKEEPER_HOST": "::1"})
     assert "http://[::1]:8700/v1" in ran.out
+
+
+def test_a_program_gets_all_it_needs_with_the_models_that_the_token_sees() -> None:
+    control = Control(APPS)
+    ran = run("env", "--for", "codex", "--key", OWN_KEY, "--shell", "sh", control=control)
+    file, _, line = ran.out.rstrip().rpartition("\n")
+    assert tomllib.loads(file)["model"] == MODEL.name
+    assert line == f"export TOLLKEEPER_TOKEN='{OWN_KEY}'"
+    assert ran.err.startswith("\N{RIGHTWARDS ARROW} ~/.codex/config.toml")
+    assert "GET /models?token=tok_1" in [asked for asked, _ in control.asked]
+
+
+def test_the_key_tells_whose_models_they_are() -> None:
+    control = Control({**APPS, "GET /tokens": [OTHER, TOKEN]})
+    assert run("env", "--for", "aider", "--key", OWN_KEY, control=control).code == 0
+    assert "GET /models?token=tok_1" in [asked for asked, _ in control.asked]
+    ran = run("env", "--for", "aider", "--key", KEY, control=control)
+    assert (ran.code, ran.out) == (Exit.TOKEN, "")
+
+
+def test_of_several_tokens_one_must_be_chosen() -> None:
+    ran = run("env", "--for", "aider", control=Control({**APPS, "GET /tokens": [OTHER, TOKEN]}))
+    assert (ran.code, "--token; there are: other, laptop" in ran.err) == (Exit.USAGE, True)
+
+
+def test_without_a_key_a_line_makes_one() -> None:
+    ran = run("env", "--for", "claude", "--shell", "sh", control=Control(APPS))
+    assert "export ANTHROPIC_AUTH_TOKEN='sk-tk-...'" in ran.out
+    assert "tollkeeper token add claude | tollkeeper env --for claude --key -" in ran.err
+
+
+def test_the_model_must_be_one_that_the_token_sees() -> None:
+    assert f"MODEL='{MODEL.name}'" in run("env", "--for", "claude", "--model", MODEL.name, control=Control(APPS)).out
+    ran = run("env", "--for", "claude", "--model", "gpt-9", control=Control(APPS))
+    assert (ran.code, f"it sees: {MODEL.name}" in ran.err) == (Exit.NOT_FOUND, True)
+
+
+def test_an_unknown_program_is_refused_with_those_there_are() -> None:
+    ran = run("env", "--for", "emacs", control=Control(APPS))
+    assert (ran.code, "known: claude, codex" in ran.err) == (Exit.NOT_FOUND, True)
+
+
+def test_the_variables_or_the_file_alone() -> None:
+    variables = run("env", "--for", "aider", "--only", "variables", "--shell", "sh", control=Control(APPS)).out
+    assert [line.partition("=")[0] for line in variables.splitlines()] == [
+        "export OPENAI_API_BASE",
+        "export OPENAI_API_KEY",
+        "export AIDER_MODEL",
+    ]
+    file = run("env", "--for", "codex", "--only", "file", control=Control(APPS)).out
+    assert tomllib.loads(file)["model_provider"] == "tollkeeper"
+    none = run("env", "--for", "cursor", "--only", "variables", control=Control(APPS))
+    assert (none.code, none.out) == (Exit.USAGE, "")
+
+
+def test_as_json_each_part_stands_by_itself() -> None:
+    parts = run("env", "--for", "zed", "--json", "--key", OWN_KEY, control=Control(APPS)).json
+    assert [part["where"].split()[0] for part in parts] == ["~/.config/zed/settings.json", "the", "or,"]
+    assert parts[1]["text"] == OWN_KEY
+
+
+def test_what_belongs_to_a_program_needs_one() -> None:
+    assert run("env", "--only", "file", control=Control(APPS)).code == Exit.USAGE

@@ -1,0 +1,144 @@
+"""The table of apps: what each is told, and how it is started."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gateway.client.apps import APPS, AppTarget, Launch, Snippet, app_of_program, best_model, find_app, generic_launch
+from gateway.client.connect_card import Shell
+from gateway.domain.errors import NotFound
+
+KEY = "sk-tk-" + "k" * 43
+URL = "http://127.0.0.1:8655/v1"
+NASTY = "org/mo\"del:'free' ${x}"
+MODELS = {"claude-opus-5": 200_000, NASTY: None, "qwen3": 32_000, "text-embedding-3": None}
+TARGET = AppTarget(base_url=URL, key=KEY, model="qwen3", models=MODELS)
+SHELLS: tuple[Shell, ...] = ("sh", "fish", "powershell")
+EVERY = pytest.mark.parametrize("name", APPS)
+
+
+def texts(name: str, target: AppTarget = TARGET, shell: Shell = "sh") -> str:
+    return "\n".join(snippet.lines(shell) for snippet in APPS[name].guide(target))
+
+
+def files(name: str, target: AppTarget = TARGET) -> Iterator[Snippet]:
+    return (snippet for snippet in APPS[name].guide(target) if snippet.is_file)
+
+
+@EVERY
+def test_every_app_is_told_the_address_and_each_part_where_it_goes(name: str) -> None:
+    snippets = APPS[name].guide(TARGET)
+    assert TARGET.root in texts(name)
+    assert all(snippet.where and snippet.lines(shell) for snippet in snippets for shell in SHELLS)
+
+
+@EVERY
+def test_without_a_key_a_placeholder_stands_there(name: str) -> None:
+    target = msgspec.structs.replace(TARGET, key="")
+    assert KEY not in texts(name, target)
+    assert "sk-tk-..." in texts(name, target) or name in ("llm", "ollama")  # one asks for it, the other has none
+
+
+@EVERY
+def test_models_are_only_those_that_the_token_sees(name: str) -> None:
+    target = msgspec.structs.replace(TARGET, model="demo-only", models={"demo-only": None})
+    assert not [model for model in ("gpt-4", "gpt-5", "claude-", "qwen3", "llama3") if model in texts(name, target)]
+
+
+@EVERY
+def test_the_key_reaches_a_program_by_its_environment_or_a_file_and_never_by_an_argument(name: str) -> None:
+    launch = APPS[name].launched(TARGET, Path("/tmp/x"))
+    assert not [argument for argument in launch.arguments if KEY in argument]
+    assert KEY in str(launch.variables) + str(launch.files) or name in ("cursor", "cline", "ollama")
+
+
+@pytest.mark.parametrize("name", ["claude", "opencode", "zed"])
+def test_json_files_are_valid_whatever_a_model_is_called(name: str) -> None:
+    target = msgspec.structs.replace(TARGET, model=NASTY)
+    for file in files(name, target):
+        assert repr(NASTY)[1:-1] in str(msgspec.json.decode(file.text))
+
+
+def test_codex_gets_a_provider_that_speaks_responses() -> None:
+    (file,) = files("codex", msgspec.structs.replace(TARGET, model=NASTY))
+    found = tomllib.loads(file.text)
+    assert (found["model"], found["model_provider"]) == (NASTY, "tollkeeper")
+    assert found["model_providers"]["tollkeeper"] == {
+        "name": "Tollkeeper",
+        "base_url": URL,
+        "env_key": "TOLLKEEPER_TOKEN",
+        "wire_api": "responses",
+        "request_max_retries": 0,
+        "stream_max_retries": 1,
+    }
+
+
+def test_codex_is_started_with_the_same_as_overrides() -> None:
+    launch = APPS["codex"].launched(TARGET, Path())
+    overrides = "\n".join(value for option, value in zip(launch.arguments[::2], launch.arguments[1::2], strict=True))
+    (file,) = files("codex")
+    assert tomllib.loads(overrides) == tomllib.loads(file.text)
+    assert launch.variables == {"TOLLKEEPER_TOKEN": KEY}
+
+
+def test_claude_code_gets_the_root_and_a_model_for_each_size() -> None:
+    (shell, _) = APPS["claude"].guide(msgspec.structs.replace(TARGET, model="qwen3"))
+    assert shell.variables["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:8655"
+    assert shell.variables["ANTHROPIC_DEFAULT_OPUS_MODEL"] == "claude-opus-5"
+    assert shell.variables["ANTHROPIC_DEFAULT_HAIKU_MODEL"] == "qwen3"
+    assert shell.variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "32000"
+
+
+def test_a_claude_model_keeps_its_own_sizes_and_header() -> None:
+    (shell, _) = APPS["claude"].guide(msgspec.structs.replace(TARGET, model="claude-opus-5"))
+    assert not {"CLAUDE_CODE_MAX_CONTEXT_TOKENS", "CLAUDE_CODE_ATTRIBUTION_HEADER"} & set(shell.variables)
+
+
+@EVERY
+def test_programs_in_python_are_valid(name: str) -> None:
+    for file in files(name, msgspec.structs.replace(TARGET, model=NASTY)):
+        if file.where.endswith("program") or "Python" in file.where:
+            strings = [node.value for node in ast.walk(ast.parse(file.text)) if isinstance(node, ast.Constant)]
+            assert any(NASTY in str(value) for value in strings)
+
+
+def test_open_webui_is_told_about_embeddings_only_if_there_are_some() -> None:
+    assert "RAG_EMBEDDING_MODEL='text-embedding-3'" in texts("open-webui")
+    assert "RAG_" not in texts("open-webui", msgspec.structs.replace(TARGET, models={"qwen3": None}))
+
+
+def test_an_unknown_app_is_refused_with_all_names() -> None:
+    with pytest.raises(NotFound, match="unknown app 'emacs'; known: claude, codex, opencode"):
+        find_app("emacs")
+    assert find_app("Claude").title == "Claude Code"
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [("/usr/bin/claude", "claude"), ("C:/x/Codex.cmd", "codex"), ("cn", "continue"), ("sgpt", "shell-gpt"), ("vi", "")],
+)
+def test_programs_are_recognized_by_their_names(program: str, name: str) -> None:
+    assert app_of_program(program) == name
+
+
+def test_any_other_program_gets_what_sdks_read() -> None:
+    assert generic_launch(TARGET) == Launch(
+        variables={
+            "OPENAI_BASE_URL": URL,
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_API_BASE": URL,
+            "ANTHROPIC_BASE_URL": "http://127.0.0.1:8655",
+            "ANTHROPIC_API_KEY": KEY,
+            "ANTHROPIC_AUTH_TOKEN": "",
+        }
+    )
+
+
+def test_the_first_model_is_one_that_chats_and_is_not_built_in() -> None:
+    assert best_model(["a-embed", "demo-echo", "gpt"]) == "gpt"
+    assert best_model(["a-embed", "demo-echo"]) == "demo-echo"
+    assert best_model([]) == ""
