@@ -1,0 +1,277 @@
+"""``run``: starts a program with its environment pointed at this gateway, and with a token of its own for as long.
+
+The key reaches the program through its environment or a file of ours that only this user can read, never through a
+command line. The token expires by itself if ``run`` is killed; while ``run`` lives, it is extended.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+import msgspec
+
+from gateway.client.apps import KEY_VARIABLE, Launch, app_of_program, find_app, generic_launch
+from gateway.client.control import ControlClient
+from gateway.commands.base import Command
+from gateway.commands.completion import GROUPS, MODELS, complete_apps
+from gateway.commands.env import target_of
+from gateway.commands.exit_codes import Exit, Quit
+from gateway.commands.formatting import count
+from gateway.commands.options import DOLLARS, SOME, Parsed, now
+from gateway.commands.output import words
+from gateway.commands.session import CommandSession, config, run
+from gateway.config import Config
+from gateway.domain.errors import GatewayError
+from gateway.domain.human_values import future_of
+from gateway.domain.limits import Budget, Window
+from gateway.domain.money import brief_dollars
+from gateway.domain.text import plain, word
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import NewToken, TokenView
+
+LEASE_MS = 12 * 3_600_000
+"""How long a token lives after ``run`` was last heard of."""
+GIT_S = 2.0
+LOOPBACK = "127.0.0.1,localhost,::1"
+FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+FROM_KEYBOARD = ("SIGINT", "SIGQUIT", "SIGTSTP")
+"""The terminal sends these to the program as well as to us; we stop only when the program has stopped."""
+
+WHEN: Parsed[Millis] = Parsed("when", lambda text: future_of(text, now()))
+
+
+class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """What was set up for one program."""
+
+    launch: Launch
+    environment: Mapping[str, str]
+
+
+@click.command(
+    cls=Command,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    examples=[
+        "tollkeeper run --budget 2 -- claude",
+        "tollkeeper run --model qwen3:8b -- codex exec 'fix the failing test'",
+        "tollkeeper run --for langchain -- python agent.py",
+    ],
+)
+@click.option("--for", "app", type=SOME, metavar="APP", shell_complete=complete_apps, help="Which app it is; see env.")
+@click.option("--budget", type=DOLLARS, metavar="DOLLARS", help="What it may spend in all.")
+@click.option("--model", type=SOME, shell_complete=MODELS, help="The model that it begins with.")
+@click.option("--group", type=SOME, shell_complete=GROUPS, help="Group of its token, if not the usual one.")
+@click.option("--expires", type=WHEN, help="End its token then at the latest: 2h, 30d, 2026-12-31.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
+def run_program(
+    app: str | None,
+    budget: int | None,
+    model: str | None,
+    group: str | None,
+    expires: Millis | None,
+    command: tuple[str, ...],
+) -> None:
+    """Start PROGRAM with its environment pointed at this gateway.
+
+    It gets a token of its own, named after the program and the folder, which ends when the program ends. No settings
+    file of the program is changed. Its exit code becomes that of this command. Programs that 'env --for' does not know
+    get the variables that OpenAI's and Anthropic's SDKs read.
+    """
+    program = shutil.which(command[0])
+    if program is None:
+        raise Quit(f"there is no program '{plain(command[0])}' in PATH", Exit.NOT_FOUND)
+    name = app or app_of_program(program)
+    if app is not None:
+        find_app(app)
+    body: dict[str, Any] = {
+        "name": f"{_base_name(program)}-{Path.cwd().name or 'root'}-{secrets.token_hex(3)}",
+        "note": _note(_base_name(program)),
+        "expires": expires or now() + LEASE_MS,
+        "budgets": [Budget(window=Window.EVER, nanos=Nanos(budget))] if budget is not None else [],
+    }
+    if group is not None:
+        body["group"] = group
+    with _own_token(body, renewed=expires is None) as created, _own_folder() as folder:
+        setup = run(lambda client: _prepare(client, created, name, model, folder), running=True)
+        with _own_files(setup.launch, folder):
+            code = _supervise([program, *setup.launch.arguments, *command[1:]], setup.environment)
+    click.get_current_context().exit(code)
+
+
+async def _prepare(
+    client: ControlClient, created: NewToken, name: str, model: str | None, folder: Path
+) -> ProgramSetup:
+    """How the program is started. Raises Quit if its token does not see the model."""
+    models = await client.models(created.token.id)
+    target = target_of(models, base_url=(await client.status()).address, key=created.key, model=model)
+    launch = find_app(name).launched(target, folder) if name else generic_launch(target)
+    variables = {KEY_VARIABLE: created.key, **launch.variables}
+    if launch.folder_variable:
+        variables[launch.folder_variable] = str(folder)
+    kept = {variable: value for variable, value in os.environ.items() if variable not in variables}
+    environment = kept | {variable: value for variable, value in variables.items() if value}
+    if any(variable.lower() in ("http_proxy", "all_proxy") for variable in environment):
+        for variable in ("no_proxy", "NO_PROXY"):  # some programs read the one, some the other
+            environment[variable] = ",".join(filter(None, (environment.get(variable), LOOPBACK)))
+    return ProgramSetup(launch=launch, environment=environment)
+
+
+@contextmanager
+def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
+    """A token for as long as the block runs. One that made no call is removed, any other one expires."""
+    created = run(lambda client: client.add_token(body), running=True)
+    over = threading.Event()
+    renewal = threading.Thread(target=_renew, args=(_control(), created.token.id, over), daemon=True)
+    try:
+        if renewed:
+            renewal.start()
+        yield created
+    finally:
+        over.set()
+        try:
+            words(run(lambda client: _end(client, created.token), running=True))
+        except (GatewayError, Quit) as error:
+            words(f"the token '{created.token.name}' could not be ended and expires by itself: {error}")
+
+
+async def _end(client: ControlClient, token: TokenView) -> str:
+    """End the token; says what it was used for."""
+    view = await client.token(token.id)
+    if not view.calls:
+        await client.remove_token(token.id)
+        return f"{plain(view.name)}: no calls"
+    await client.edit_token(token.id, {"expires": now()})
+    calls = f"{count(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
+    return f"{plain(view.name)}: {calls}; see tollkeeper usage list --token {word(view.name)}"
+
+
+def _control() -> Callable[[str], None]:
+    """Extends a token from any thread."""
+    session = click.get_current_context().find_object(CommandSession) or CommandSession()
+    where: Config = config()
+
+    async def extend(token: str) -> None:
+        async with session.reach(where, running=True) as client:
+            await client.edit_token(token, {"expires": now() + LEASE_MS})
+
+    return lambda token: asyncio.run(extend(token))
+
+
+def _renew(extend: Callable[[str], None], token: str, over: threading.Event) -> None:
+    while not over.wait(LEASE_MS / 2_000):
+        with suppress(GatewayError, Quit, OSError):  # the server may be starting again
+            extend(token)
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """A folder that only this user can read."""
+    with tempfile.TemporaryDirectory(prefix="tollkeeper-run-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@contextmanager
+def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
+    """Our files in it, and links to what the program's real folder has besides."""
+    for name, text in launch.files.items():
+        with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+    if launch.folder_variable:
+        real = os.environ.get(launch.folder_variable) or click.get_app_dir(launch.folder_default)
+        with suppress(OSError):  # there may be none, and Windows may not allow links
+            for entry in Path(real).iterdir():
+                if entry.name not in launch.files:
+                    (folder / entry.name).symlink_to(entry)
+    yield
+
+
+def _supervise(command: list[str], environment: Mapping[str, str]) -> int:
+    """Run it to its end with our stdin, stdout, stderr and terminal; its exit code, 128 and the signal's number if
+    one ended it.
+    """
+    sys.stdout.flush()
+    child: list[subprocess.Popen[bytes]] = []
+    waiting: list[int] = []
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        if not child:
+            waiting.append(number)
+        elif not (signal.Signals(number).name in FROM_KEYBOARD and _in_foreground()):
+            with suppress(OSError):
+                child[0].send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in _signals()}
+    try:
+        child.append(subprocess.Popen(command, env=environment))
+        for number in waiting:
+            forward(number, None)
+        code = _wait(child[0])
+    except OSError as error:
+        raise Quit(f"'{plain(command[0])}' could not be started: {error.strerror or error}", Exit.FAILED) from error
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return 128 - code if code < 0 else code
+
+
+def _wait(child: "subprocess.Popen[bytes]") -> int:
+    """The exit code. When the program stops (ctrl-z), we stop as well, so that the shell has its terminal back."""
+    if os.name == "nt":
+        return child.wait()
+    while True:
+        _, status = os.waitpid(child.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            child.returncode = os.waitstatus_to_exitcode(status)
+            return child.returncode
+        os.kill(os.getpid(), signal.SIGSTOP)
+        child.send_signal(signal.SIGCONT)
+
+
+def _signals() -> Iterator[int]:
+    for name in (*FORWARDED, *FROM_KEYBOARD):
+        if hasattr(signal, name):
+            yield getattr(signal, name)
+
+
+def _in_foreground() -> bool:
+    """Whether the terminal sends the signals of its keys to us and thereby to the program."""
+    try:
+        return os.name == "nt" or os.tcgetpgrp(sys.__stdin__.fileno() if sys.__stdin__ else 0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _base_name(program: str) -> str:
+    return Path(program).stem if os.name == "nt" else Path(program).name
+
+
+def _note(program: str) -> str:
+    """What the token is for: program, folder, repository and branch."""
+    parts = [f"run of {program} in {Path.cwd()}"]
+    if top := _git("rev-parse", "--show-toplevel"):
+        parts.append(f"repository {Path(top).name}")
+        parts.append(f"branch {_git('rev-parse', '--abbrev-ref', 'HEAD') or 'none'}")
+    return plain(", ".join(parts), limit=500)
+
+
+def _git(*arguments: str) -> str:
+    """What git says in this folder; empty if it does not."""
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    try:
+        done = subprocess.run([git, *arguments], capture_output=True, text=True, timeout=GIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

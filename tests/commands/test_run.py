@@ -1,0 +1,216 @@
+"""Programs that are started with a token of their own."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from gateway.commands.exit_codes import Exit
+from gateway.commands.run import LEASE_MS
+from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
+
+CALL = """
+import os, urllib.request
+body = b'{"model":"demo-echo","messages":[{"role":"user","content":"hi"}]}'
+headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "Content-Type": "application/json"}
+urllib.request.urlopen(urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, headers))
+"""
+
+
+def tokens(served: Served) -> list[dict[str, Any]]:
+    """Those that were made by ``run``."""
+    found: list[dict[str, Any]] = tollkeeper(served.home, "token", "list", "--json").json
+    return [token for token in found if token["note"].startswith("run of ")]
+
+
+@pytest.fixture(autouse=True)
+def no_tokens(served: Served) -> None:
+    """Tokens that an earlier test has left are removed."""
+    for token in tokens(served):
+        tollkeeper(served.home, "token", "remove", "--yes", token["name"])
+
+
+def script(folder: Path, name: str, body: str) -> Path:
+    """A program of this name that runs a body of Python."""
+    path = folder / name
+    path.write_text(f"#!{sys.executable}\n{body}")
+    path.chmod(0o700)
+    return path
+
+
+@contextmanager
+def started(served: Served, *command: str, **options: Any) -> Iterator["subprocess.Popen[str]"]:
+    """``run`` in the background, until the block ends."""
+    with subprocess.Popen(
+        [*PROGRAM, "run", *command], env=environment(served.home), stdout=subprocess.PIPE, text=True, **options
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_the_program_gets_variables_stdin_and_arguments_and_its_exit_code_is_ours(served: Served) -> None:
+    body = "import os, sys; print(os.environ['OPENAI_BASE_URL'], sys.argv[1:], sys.stdin.read()); sys.exit(7)"
+    ran = tollkeeper(served.home, "run", sys.executable, "-c", body, "--model", "x", stdin="typed")
+    address = tollkeeper(served.home, "status", "--json").json["address"]
+    assert (ran.code, ran.out) == (7, f"{address} ['--model', 'x'] typed\n")
+
+
+def test_its_calls_are_paid_with_a_token_that_then_expires(served: Served) -> None:
+    ran = tollkeeper(served.home, "run", "--budget", "2", "--", sys.executable, "-c", CALL)
+    (token,) = tokens(served)
+    assert (ran.code, token["state"], token["calls"]) == (0, "expired", 1)
+    assert (token["budgets"][0]["window"], token["budgets"][0]["limit_nanos"]) == ("ever", 2_000_000_000)
+    assert f"usage list --token {token['name']}" in ran.err
+
+
+def test_the_token_tells_program_folder_repository_and_branch(served: Served, tmp_path: Path) -> None:
+    folder = tmp_path / "attic"
+    folder.mkdir()
+    for command in (["init", "-q", "-b", "trunk"], ["-c", "user.name=a", "-c", "user.email=a@b"]):
+        more = ["commit", "-q", "--allow-empty", "-m", "x"] if command[0] == "-c" else []
+        subprocess.run(["git", *command, *more], cwd=folder, check=True)
+    with started(served, sys.executable, "-c", "input()", cwd=folder, stdin=subprocess.PIPE) as process:
+        (token,) = _awaited(served)
+        assert token["note"].endswith(f" in {folder}, repository attic, branch trunk")
+        assert "-attic-" in token["name"]
+        process.communicate("\n", timeout=PATIENCE_S)
+
+
+def test_a_token_that_made_no_call_is_removed(served: Served) -> None:
+    assert tollkeeper(served.home, "run", sys.executable, "-c", "").code == 0
+    assert tokens(served) == []
+
+
+def test_the_key_is_in_no_command_line_and_no_file_stays(served: Served, tmp_path: Path) -> None:
+    body = f"""
+import json, os, sys
+from pathlib import Path
+settings = Path(sys.argv[sys.argv.index("--settings") + 1])
+env = json.loads(settings.read_text())["env"]
+lines = [Path(f"/proc/{{pid}}/cmdline").read_text() for pid in ("self", os.getppid())]
+print(env["ANTHROPIC_AUTH_TOKEN"] in "".join(lines), env["ANTHROPIC_AUTH_TOKEN"] == os.environ["ANTHROPIC_AUTH_TOKEN"])
+print(oct(settings.stat().st_mode & 0o777), "ANTHROPIC_API_KEY" in os.environ, env["ANTHROPIC_MODEL"], settings)
+os.environ["OPENAI_API_KEY"] = os.environ["TOLLKEEPER_TOKEN"]
+os.environ["OPENAI_BASE_URL"] = env["ANTHROPIC_BASE_URL"] + "/v1"
+{CALL}"""
+    if not Path("/proc/self/cmdline").exists():
+        pytest.skip("this system does not show command lines in /proc")
+    program = script(tmp_path, "claude", body)
+    ran = tollkeeper(served.home, "run", "--model", "demo-story", str(program), "-p", "hi")
+    first, second = ran.out.splitlines()
+    mode, has_key, model, settings = second.split()
+    assert (first, mode, has_key, model) == ("False True", "0o600", "False", "demo-story")
+    assert not Path(settings).exists()
+    assert tokens(served)[0]["calls"] == 1
+
+
+def test_a_settings_folder_shows_what_is_in_the_real_one(served: Served, tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / "logs.db").write_text("mine")
+    (real / "keys.json").write_text("other keys")
+    listing = "import os; f = os.environ['LLM_USER_PATH']; print(sorted(os.listdir(f)), open(f + '/logs.db').read())"
+    program = script(tmp_path, "llm", listing)
+    env = environment(served.home) | {"LLM_USER_PATH": str(real)}
+    done = subprocess.run([*PROGRAM, "run", program], env=env, capture_output=True, text=True, check=True)
+    names = ["default_model.txt", "extra-openai-models.yaml", "keys.json", "logs.db"]
+    assert done.stdout == f"{names} mine\n"
+    assert (real / "keys.json").read_text() == "other keys"
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_reaches_the_program_and_the_token_ends(served: Served, name: signal.Signals) -> None:
+    body = (
+        "import signal, sys, time\n"
+        f"signal.signal({int(name)}, lambda *_: sys.exit(5))\n"
+        "print('ready', flush=True)\ntime.sleep(30)"
+    )
+    with started(served, sys.executable, "-c", body, stdin=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(name)
+        assert process.wait(PATIENCE_S) == 5
+    assert tokens(served) == []
+
+
+def test_a_program_ended_by_a_signal_is_128_and_its_number(served: Served) -> None:
+    body = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    assert tollkeeper(served.home, "run", sys.executable, "-c", body).code == 137
+
+
+def test_when_run_is_killed_the_token_expires_by_itself(served: Served) -> None:
+    before = time.time() * 1000
+    with started(served, sys.executable, "-c", "input()", stdin=subprocess.PIPE) as process:
+        _awaited(served)
+        process.kill()
+        process.wait(PATIENCE_S)
+    (token,) = tokens(served)
+    assert before < token["expires_ms"] <= time.time() * 1000 + LEASE_MS
+
+
+def test_it_may_end_earlier(served: Served) -> None:
+    with started(served, "--expires", "2h", sys.executable, "-c", "input()", stdin=subprocess.PIPE) as process:
+        (token,) = _awaited(served)
+        assert token["expires_ms"] <= time.time() * 1000 + 7_200_000
+        process.communicate("\n", timeout=PATIENCE_S)
+
+
+def test_ctrl_c_reaches_the_program_once_through_its_terminal(served: Served) -> None:
+    body = (
+        "import signal, sys, time\nseen = []\nsignal.signal(signal.SIGINT, lambda *_: seen.append(1))\n"
+        "print('ready', sys.stdin.isatty(), sys.stdout.isatty(), flush=True)\n"
+        "time.sleep(1.5)\nprint('interrupts:', len(seen), flush=True)\nsys.exit(3)"
+    )
+    arguments = [*PROGRAM[1:], "run", sys.executable, "-c", body]
+    child = pexpect.spawn(PROGRAM[0], arguments, env=environment(served.home), encoding="utf-8", timeout=PATIENCE_S)
+    child.expect("ready True True")
+    child.sendintr()
+    child.expect("interrupts: 1")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 3
+
+
+def test_ctrl_z_stops_both_and_the_shell_goes_on_with_both(served: Served) -> None:
+    body = "print('ready', flush=True); print('got', input(), flush=True)"
+    env = environment(served.home) | {"PS1": "$ "}
+    shell = pexpect.spawn("sh", ["-i"], env=env, encoding="utf-8", timeout=PATIENCE_S)
+    shell.sendline(f'{PROGRAM[0]} {PROGRAM[1]} run {sys.executable} -c "{body}"')
+    shell.expect("ready\r\n")
+    shell.sendcontrol("z")
+    shell.expect("Stopped")
+    shell.sendline("fg")
+    shell.expect("fg.*run")
+    shell.sendline("more")
+    shell.expect("got more")
+    shell.sendline("exit")
+    shell.close()
+
+
+def test_what_cannot_be_started_is_one_line_and_makes_no_token(served: Served, home: Path) -> None:
+    assert tollkeeper(served.home, "run", "no-such-program").code == Exit.NOT_FOUND
+    model = tollkeeper(served.home, "run", "--model", "gpt-9", sys.executable)
+    assert (model.code, "it sees: demo-echo" in model.err) == (Exit.NOT_FOUND, True)
+    assert tollkeeper(served.home, "run", "--for", "emacs", sys.executable).code == Exit.NOT_FOUND
+    assert tokens(served) == []
+    without = tollkeeper(home, "run", sys.executable)
+    assert (without.code, "start one with 'tollkeeper serve'" in without.err) == (Exit.UNREACHABLE, True)
+
+
+def _awaited(served: Served) -> list[dict[str, Any]]:
+    """The tokens made by ``run``, as soon as there are any."""
+    for _ in range(100):
+        if found := tokens(served):
+            return found
+        time.sleep(0.05)
+    raise AssertionError("no token was made")
