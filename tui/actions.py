@@ -42,7 +42,7 @@ class PageInfo(msgspec.Struct, frozen=True, kw_only=True):
 PAGES = (
     PageInfo(id="live", name="Live", about="every call as it happens, and what it costs"),
     PageInfo(id="tokens", name="Tokens", about="the keys that clients present"),
-    PageInfo(id="groups", name="Groups", about="what ties tokens to channels"),
+    PageInfo(id="groups", name="Groups", about="which tokens use which channels, and at what price"),
     PageInfo(id="channels", name="Channels", about="the upstream accounts that answer"),
     PageInfo(id="models", name="Models", about="the models clients can ask for, and their prices"),
     PageInfo(id="account", name="Account", about="balance, budgets and grants"),

@@ -41,7 +41,7 @@ async def ask(client: ControlClient, *, key: str = "", token: str = "", model: s
     case, failed = Case(client, key=key, token=token, model=model), False
     for name, question in QUESTIONS:
         if failed:
-            yield Step(name=name, result="skipped", text="not asked: mend the failure above first")
+            yield Step(name=name, result="skipped", text="skipped: fix the failure above first")
         else:
             step = await _answered(name, question, case)
             failed = step.result == "fail"
@@ -70,7 +70,7 @@ def _fix(error: GatewayError, case: Case) -> str:
 
 def _look(error: GatewayError) -> str:
     call = str(error.details.get("call_id", ""))
-    return f"'tollkeeper usage {f'show {word(call)}' if call else 'list'}' shows the call and what became of it"
+    return f"'tollkeeper usage {f'show {word(call)}' if call else 'list'}' shows what happened to the call"
 
 
 QUESTIONS: tuple[tuple[str, Callable[[Case], Awaitable[str]]], ...] = (
@@ -78,8 +78,8 @@ QUESTIONS: tuple[tuple[str, Callable[[Case], Awaitable[str]]], ...] = (
     ("the token is accepted", doctor_checks.check_token),
     ("the model exists", doctor_checks.check_model),
     ("the group includes it", doctor_checks.check_group),
-    ("the quota suffices", doctor_checks.check_quota),
+    ("the quota is sufficient", doctor_checks.check_quota),
     ("no limit is reached", doctor_checks.check_limits),
-    ("a channel takes calls", doctor_checks.check_channels),
+    ("a channel accepts calls", doctor_checks.check_channels),
     ("a real call works", doctor_checks.check_calls),
 )

@@ -92,12 +92,12 @@ async def check_model(case: Case) -> str:
         if case.model in case.sees or await _any_enabled(case, channels):
             return f"'{name}' is served by {by_whom}"
         fix = f"'tollkeeper channel enable {word(channels[0])}'"
-        raise _missing(f"'{name}' is served by {by_whom} only, which is switched off", fix)
+        raise _missing(f"'{name}' is served by {by_whom} only, which is disabled", fix)
     if case.model in case.sees:
-        return f"no channel serves '{name}', other models answer for it"
+        return f"no channel serves '{name}', but other models answer instead"
     near = ", ".join(f"'{plain(one)}'" for one in get_close_matches(case.model, models, 3, 0.4))
     meant = f"; did you mean {near}?" if near else ""
-    fix = "take a name of 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
+    fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
     raise _missing(f"no channel serves a model named '{name}'{meant}", fix)
 
 
@@ -127,7 +127,7 @@ async def _chosen_token(case: Case) -> TokenView:
     usable = [check_token for check_token in tokens if check_token.state == "active"]
     if not usable:
         there = "every token is disabled or expired" if tokens else "there are no tokens"
-        fix = "'tollkeeper token add NAME' makes one and tells its key once"
+        fix = "'tollkeeper token add NAME' creates one and prints its key once"
         raise CheckFailed(there, fix, code="not_found", status=404)
     return max(usable, key=lambda check_token: check_token.last_used_ms or 0)
 
@@ -149,7 +149,7 @@ async def check_quota(case: Case) -> str:
             raise _ill(obstacle)
     price = case.why.price
     if price is None:
-        return "no price is set: the call will cost nothing here"
+        return "no price is set: calls are counted, not charged"
     if price.free or not case.why.multiplier:
         return f"'{plain(case.model)}' is free" + ("" if price.free else f" in group '{plain(case.why.group)}'")
     rates = f"{brief_dollars(price.input_nanos)} and {brief_dollars(price.output_nanos)}"
@@ -166,7 +166,7 @@ async def check_limits(case: Case) -> str:
         for party in case.why.parties
         if party.limits
     ]
-    return "; ".join(told) or "there are no limits of calls or tokens"
+    return "; ".join(told) or "there are no limits"
 
 
 async def check_channels(case: Case) -> str:
@@ -177,7 +177,7 @@ async def check_channels(case: Case) -> str:
     takes = ", ".join(plain(route.channel) for route in asked if not route.passed)
     if not takes:
         return case.why.message
-    return f"{takes} takes calls" + "".join(f"; {_rest(route)}" for route in asked if route.passed)
+    return f"{takes} accepts calls" + "".join(f"; {_rest(route)}" for route in asked if route.passed)
 
 
 async def check_calls(case: Case) -> str:
@@ -190,7 +190,7 @@ async def check_calls(case: Case) -> str:
         if error.code != RateLimited.default_code:
             raise
         cost = dollars(whole.cost_nanos)
-        return f"{took}, by channel '{whole.channel}', for {cost}; after it a limit lets no second one pass yet"
+        return f"{took}, by channel '{whole.channel}', for {cost}; a limit does not allow a second call yet"
     streamed = await case.client.call(call_id)
     cost = dollars(whole.cost_nanos + streamed.cost_nanos)
     return f"{took}, a streamed one {streamed.duration_ms} ms, by channel '{streamed.channel}', for {cost} together"
@@ -260,8 +260,8 @@ async def _asked(client: ControlClient) -> list[Step]:
 
 
 def _failed_store(error: str) -> Step:
-    fix = "free space on the disk or repair it: the store goes on by itself as soon as it can"
-    text = f"it has failed, and no calls are taken: {plain(error, TEXT_LIMIT)}"
+    fix = "free disk space, or repair the disk: the store recovers as soon as it can write"
+    text = f"it has failed, and calls are rejected: {plain(error, TEXT_LIMIT)}"
     return Step(name="the store", result="fail", text=text, fix=fix, code="store_unavailable", status=503)
 
 
@@ -281,15 +281,15 @@ async def _store(client: ControlClient) -> Step:
 def check_clock(ahead: Mapping[str, int]) -> Step:
     """Whether this machine's clock agrees with those of the upstreams that told theirs: with the one nearest to it."""
     if not ahead:
-        return Step(name="the clock", result="skipped", text="no upstream told its time")
+        return Step(name="the clock", result="skipped", text="no upstream sent its time")
     name = min(ahead, key=lambda name: abs(ahead[name]))
     off = abs(ahead[name]) / 1000
     if abs(ahead[name]) <= CLOCK_MS:
         return Step(
-            name="the clock", result="ok", text=f"within {max(1, round(off))} s of that of channel {plain(name)}"
+            name="the clock", result="ok", text=f"within {max(1, round(off))} s of the clock of channel {plain(name)}"
         )
-    text = f"{off:,.0f} s {'ahead of' if ahead[name] > 0 else 'behind'} that of channel {plain(name)}"
-    return Step(name="the clock", result="fail", text=text, fix="set this machine's clock, or let it set itself (NTP)")
+    text = f"{off:,.0f} s {'ahead of' if ahead[name] > 0 else 'behind'} the clock of channel {plain(name)}"
+    return Step(name="the clock", result="fail", text=text, fix="set this machine's clock, or turn on NTP")
 
 
 def check_proxies(address: str, environ: Mapping[str, str]) -> Step:
@@ -297,11 +297,11 @@ def check_proxies(address: str, environ: Mapping[str, str]) -> Step:
     named = {name: environ.get(name, "") for name in environ if name.lower() in _PROXIES and environ.get(name)}
     host = urlsplit(address).hostname or "127.0.0.1"
     if not named:
-        return Step(name="the proxy variables", result="ok", text="none is set here")
+        return Step(name="the proxy variables", result="ok", text="none are set")
     told = ", ".join(sorted(named))
     if any(_spared(host, rule) for name in ("no_proxy", "NO_PROXY") for rule in environ.get(name, "").split(",")):
-        return Step(name="the proxy variables", result="ok", text=f"{told}: but not for {host}, by NO_PROXY")
-    text = f"{told} is set and NO_PROXY does not spare {host}: programs may send their calls and keys to the proxy"
+        return Step(name="the proxy variables", result="ok", text=f"{told} is set, and NO_PROXY excludes {host}")
+    text = f"{told} is set and NO_PROXY does not exclude {host}: programs may send their calls and keys to the proxy"
     return Step(name="the proxy variables", result="fail", text=text, fix="export NO_PROXY=127.0.0.1,localhost")
 
 

@@ -168,7 +168,7 @@ async def _turned(place: Address) -> AsyncIterator[None]:
     except TimeoutError as exc:
         raise Unavailable(f"the server at {place} does not answer in time", code="server_slow") from exc
     except EOFError as exc:
-        raise Unavailable(f"the server at {place} is gone: it broke the connection off", code="server_gone") from exc
+        raise Unavailable(f"the server at {place} is gone: the connection was lost", code="server_gone") from exc
     except OSError as exc:
         if exc.errno in FULL_TABLE:
             raise too_many_files(exc) from exc
@@ -230,8 +230,8 @@ def _number(text: str, base: int) -> int:
     try:
         return int(text, base)
     except ValueError as exc:
-        raise _strange(f"{text[:20]!r} is no number") from exc
+        raise _strange(f"{text[:20]!r} is not a number") from exc
 
 
 def _strange(why: str) -> GatewayError:
-    return Unavailable(f"this is not the answer of a tollkeeper: {why}", code="server_strange")
+    return Unavailable(f"this answer is not from a Tollkeeper server: {why}", code="server_strange")

@@ -311,12 +311,12 @@ def _silent(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavaila
     why = "it answers too late" if error.code == "server_slow" else "it closes the connection"
     return Unavailable(
         f"the server of {config.home} (pid {endpoint.pid}) is running but does not answer: {why}. It may have reached "
-        f"its limit of open files, or hang; see {config.log.name} in its home, or what it printed",
+        f"its limit of open files, or stuck; see {config.log.name} in its data folder, or what it printed",
         code="server_slow",
     )
 
 
 def _failure(config: Config, begin: int, what: str) -> Unavailable:
     lines = tail(config.log, begin)
-    said = "; it said:\n" + "\n".join(lines) if lines else f"; it said nothing in {config.log}"
+    said = "; its last output:\n" + "\n".join(lines) if lines else f"; it wrote nothing to {config.log}"
     return Unavailable(what + said, code="start_failed")

@@ -206,7 +206,7 @@ def _quoted(word: str) -> str:
 def _write(file: Path, text: str) -> None:
     """Raises Conflict if somebody else's file is there."""
     if file.exists() and NAME not in file.read_text(encoding="utf-8", errors="replace"):
-        raise Conflict(f"{file} is there already and was not made by tollkeeper")
+        raise Conflict(f"{file} already exists and was not created by Tollkeeper")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
 

@@ -72,7 +72,7 @@ class Caller:
             return msgspec.json.decode(answer.body, type=wanted)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise InternalError(
-                f"the server's answer makes no sense here ({exc}); its version may differ: 'tollkeeper restart'",
+                f"the server's answer is not understood ({exc}); if its version differs, stop and start it again",
                 code="version_mismatch",
             ) from exc
 
@@ -109,7 +109,7 @@ def encoded(body: Body) -> bytes:
 def segment(text: str) -> str:
     """A name as one segment of a path. Raises BadRequest if it is empty or no text."""
     if not text:
-        raise BadRequest("the name is empty; say which one is meant")
+        raise BadRequest("the name is empty; name one")
     try:
         return quote(text, safe="")
     except UnicodeEncodeError as exc:

@@ -59,7 +59,7 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
         if last.startswith(b'data: {"error"'):
             raise error_of(502, last.removeprefix(b"data: "))
         if last != b"data: [DONE]":
-            raise UpstreamError("the streamed answer broke off", code="upstream_cut")
+            raise UpstreamError("the streamed answer was cut off", code="upstream_cut")
         return stream.headers.get("x-request-id", "")
 
     def _ask(self, method: str, path: str, body: bytes) -> HttpRequest:
@@ -84,7 +84,7 @@ def _read(body: bytes, wanted: type[Value]) -> Value:
     try:
         return msgspec.json.decode(body, type=wanted)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Unavailable(f"what answers there is no tollkeeper ({exc})", code="server_strange") from exc
+        raise Unavailable(f"the server that answers there is not Tollkeeper ({exc})", code="server_strange") from exc
 
 
 class _Model(msgspec.Struct):

@@ -37,10 +37,10 @@ def show_account(*, as_json: bool) -> None:
     context_settings={"ignore_unknown_options": True}, examples=['tollkeeper account grant 25 --note "November"']
 )
 @click.argument("amount", type=DOLLARS)
-@click.option("--note", default="", help="Why; shown in the list of grants.")
+@click.option("--note", default="", help="A reason, shown in the list of grants.")
 @json_option
 def grant(amount: int, note: str, *, as_json: bool) -> None:
-    """Add dollars to the account; a negative AMOUNT corrects."""
+    """Add AMOUNT dollars to the balance; a negative AMOUNT subtracts."""
     _print(run(lambda client: client.grant(Nanos(amount), note), create=True), as_json=as_json)
 
 

@@ -83,7 +83,7 @@ async def found(
     while left is None or left > 0:
         page = await client.calls(limit=PAGE if left is None else min(left, PAGE), before=before, **wanted.fields)
         if progress is not None and page.cursor is not None:
-            progress.show(f"searched back to {local_time(page.back_to_ms)}, {page.left:,} calls left")
+            progress.show(f"searched back to {local_time(page.back_to_ms)}, {page.left:,} calls to go")
         for call in page.calls:
             yield call
         if page.cursor is None:

@@ -82,7 +82,7 @@ def show_channel(ref: str, *, as_json: bool) -> None:
 @click.option(
     "--dialect",
     type=click.Choice([d.value for d in Dialect]),
-    help="Its wire format (default: the preset's, else openai); mock answers by itself.",
+    help="Wire format (default: the preset's, else openai); mock needs no upstream.",
 )
 @channel_options("name")
 @json_option

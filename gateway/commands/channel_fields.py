@@ -32,15 +32,15 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         "keys",
         multiple=True,
         metavar="KEY",
-        help="env:NAME keeps a reference, - reads it from stdin; else the key itself. Repeat it for several keys; "
-        "they replace all present ones.",
+        help="The key, or env:NAME for an environment variable, or - to read it from stdin. Repeat for several keys; "
+        "they replace the current ones.",
     ),
     click.option(
         "--models",
         type=NAMES,
         multiple=True,
         metavar="NAMES",
-        help="Models it offers: a,b,c; from the upstream's list: 'gpt-*,!*-preview'.",
+        help="Models to offer: a,b,c; or patterns of the upstream's models: 'gpt-*,!*-preview'.",
     ),
     click.option(
         "--map",
@@ -118,7 +118,7 @@ def key_of(text: str) -> str:
     if text == "-":
         return stdin.secret("key", NO_KEY)
     if not text.strip():
-        raise click.BadParameter(f"the key is empty, so nothing was done; {NO_KEY}", param_hint="--key")
+        raise click.BadParameter(f"the key is empty; nothing was changed; {NO_KEY}", param_hint="--key")
     if not text.startswith("env:"):
         words("note: other programs on this machine can see command lines; prefer env:NAME, or - and stdin")
     return text
@@ -131,5 +131,5 @@ def proxy_of(text: str) -> str:
     if text == "-":
         return stdin.secret("proxy", NO_PROXY)
     if not text.strip():
-        raise click.BadParameter(f"the proxy is empty, so nothing was done; {NO_PROXY}", param_hint="--proxy")
+        raise click.BadParameter(f"the proxy is empty; nothing was changed; {NO_PROXY}", param_hint="--proxy")
     return key_of(text) if "@" in text else text

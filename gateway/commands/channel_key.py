@@ -28,13 +28,13 @@ KEY = click.option(
     metavar="KEY",
     default="-",
     show_default=True,
-    help="env:NAME keeps a reference, - reads it from stdin; else the key itself.",
+    help="The key, or env:NAME for an environment variable, or - to read it from stdin.",
 )
 
 
 @click.group(cls=Noun)
 def key() -> None:
-    """The keys of a channel. A key that is limited or refused is paused by itself; the others stay in use."""
+    """The keys of a channel. A rate-limited or rejected key is paused on its own; the others stay in use."""
 
 
 @key.command("list", examples=["tollkeeper channel key list openai"])

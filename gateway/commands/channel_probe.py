@@ -48,14 +48,17 @@ COLUMNS = [
     ("Offered", lambda m: (m.public if m.public != m.name else "yes") if m.served else "no"),
     ("State", lambda m: m.state.replace("_", " ")),
     (">Context", lambda m: brief_count(m.context) if m.context else ""),
-    ("Asks", lambda m: "" if m.input_nanos is None else f"{dollars(m.input_nanos)} / {dollars(m.output_nanos or 0)}"),
+    (
+        "List price",
+        lambda m: "" if m.input_nanos is None else f"{dollars(m.input_nanos)} / {dollars(m.output_nanos or 0)}",
+    ),
 ]
 
 
 PRESET_COLUMNS = [
     ("Preset", lambda p: p.name),
     ("Dialect", lambda p: p.dialect),
-    ("Base URL", lambda p: p.base_url or "yours: give --base-url"),
+    ("Base URL", lambda p: p.base_url or "your own: give --base-url"),
     ("Key", lambda p: f"env:{p.key_variable}" if p.key_variable else "none needed" if p.local else ""),
 ]
 
@@ -63,7 +66,7 @@ PRESET_COLUMNS = [
 @click.command(cls=Command, examples=["tollkeeper channel presets"])
 @json_option
 def presets(*, as_json: bool) -> None:
-    """List the known vendors and local servers: dialect, address and where the key usually is."""
+    """List the known vendors and local servers: dialect, base URL, and the usual variable of the key."""
     out_list(run(lambda client: client.presets()), PRESET_COLUMNS, as_json=as_json, empty="no presets")
 
 
@@ -73,11 +76,11 @@ def presets(*, as_json: bool) -> None:
     "--model",
     default="",
     shell_complete=MODELS,
-    help="Also make one tiny real call to this model; it costs what such a call costs.",
+    help="Also make one tiny real call to this model, at its usual cost.",
 )
 @json_option
 def test(ref: str, model: str, *, as_json: bool) -> None:
-    """Ask a channel whether it can be reached and accepts its key; free of cost unless --model is given."""
+    """Check that a channel can be reached and accepts its key. Free unless --model is given."""
     check = run(lambda client: client.test_channel(ref, model))
     if as_json:
         out_json(check)
@@ -96,12 +99,12 @@ def test(ref: str, model: str, *, as_json: bool) -> None:
 )
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @click.argument("patterns", nargs=-1)
-@click.option("--refresh", is_flag=True, help="Ask the upstream now, even if its last list is fresh.")
-@click.option("--add", is_flag=True, help="Add the listed models to those it offers.")
+@click.option("--refresh", is_flag=True, help="Fetch the list now, even if the last one is recent.")
+@click.option("--add", is_flag=True, help="Add the listed models to the offered ones.")
 @click.option("--set", "replace", is_flag=True, help="Offer exactly the listed models.")
 @json_option
 def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, replace: bool, as_json: bool) -> None:
-    """List the models an upstream says it has, what is new, gone and kept out; PATTERNS narrow the list."""
+    """List the models of a channel's upstream, and which are new, gone or excluded. PATTERNS narrow the list."""
     if add and replace:
         raise click.UsageError("--add and --set exclude each other", click.get_current_context())
 
@@ -129,14 +132,14 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
         )
         for m in found
     ]
-    out_list(rows, COLUMNS, as_json=as_json, empty=f"channel '{ref}' lists no such model")
+    out_list(rows, COLUMNS, as_json=as_json, empty=f"channel '{ref}' lists no matching models")
     if listing.stale:
         age = brief_span(max(0, now() - (listing.time_ms or 0)))
-        words(f"note: this list is {age} old ({moment(listing.time_ms)}); {listing.error or 'add --refresh'}")
+        words(f"note: this list is {age} old ({moment(listing.time_ms)}); {listing.error or 'use --refresh'}")
     if add or replace:
         words(f"channel '{view.name}' now offers {count(len(view.models), 'model')}")
     if refresh and listing.error:
-        raise Quit(f"channel '{ref}' gave no new list; the last good one is served on", Exit.UPSTREAM)
+        raise Quit(f"channel '{ref}': the list could not be refreshed; the last good one stays in use", Exit.UPSTREAM)
 
 
 async def _listing(client: ControlClient, ref: str, *, refresh: bool) -> ListingView:

@@ -44,7 +44,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
     "--model",
     type=SOME,
     shell_complete=MODELS,
-    help="Which model answers; may be left out if the token sees only one.",
+    help="The model to call; optional if the token sees only one.",
 )
 @click.option(
     "--token",
@@ -53,9 +53,9 @@ KEY_VARIABLE = "OPENAI_API_KEY"
     help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, the only one).",
 )
 @click.option("--system", help="A system message before the prompt.")
-@click.option("--no-stream", is_flag=True, help="Wait for the whole answer.")
+@click.option("--no-stream", is_flag=True, help="Print the answer only when it is complete.")
 def chat(prompt: tuple[str, ...], model: str | None, token: str | None, system: str | None, *, no_stream: bool) -> None:
-    """Send one prompt through the gateway and print the answer while it arrives.
+    """Send one prompt through the gateway and print the answer as it arrives.
 
     Without PROMPT, or with '-', the prompt is read from stdin, as UTF-8. Usage and cost are printed on stderr.
     """
@@ -77,7 +77,7 @@ def prompt_of(given: tuple[str, ...]) -> str:
     text = " ".join(given)
     if text in ("", "-"):
         if stdin.on_terminal():
-            words("type the prompt, then Ctrl-D")
+            words("type the prompt, then press Ctrl-D")
         text = stdin.prompt()
     if not text.strip():
         raise click.UsageError("the prompt is empty", click.get_current_context())
@@ -98,8 +98,8 @@ async def _only_token(client: ControlClient) -> str:
     if len(usable) == 1:
         return usable[0]
     if not usable:
-        raise Quit("there is no active token; make one: tollkeeper token add NAME", Exit.NOT_FOUND)
-    raise Quit(f"choose a token with --token; there are: {', '.join(usable)}", Exit.USAGE)
+        raise Quit("there is no active token; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
+    raise Quit(f"choose a token with --token: {', '.join(usable)}", Exit.USAGE)
 
 
 async def _only_model(way: PublicApi) -> str:
@@ -155,7 +155,7 @@ async def texts(stream: Stream) -> AsyncGenerator[str, None]:
             for choice in chunk.get("choices", ()):
                 if text := choice.get("delta", {}).get("content"):
                     yield text
-    raise UpstreamError("the answer was cut before its end; ask again")
+    raise UpstreamError("the answer was cut off; try again")
 
 
 def _asked(way: PublicApi, body: dict[str, Any]) -> HttpRequest:

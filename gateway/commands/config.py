@@ -35,11 +35,11 @@ def config() -> None:
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @json_option
 def export(file: str | None, *, as_json: bool) -> None:
-    """Write the configuration to FILE (mode 0600, replaced at once), or to stdout.
+    """Write the configuration to FILE (mode 0600, replaced atomically), or to stdout.
 
-    The same configuration is the same text, byte by byte.
+    The same configuration always gives the same text.
 
-    Keys of channels become references to environment variables, tokens are without their keys.
+    Keys of channels become references to environment variables; tokens are written without their keys.
     """
     found = run(lambda client: client.export_config())
     if as_json:
@@ -68,19 +68,19 @@ def export(file: str | None, *, as_json: bool) -> None:
     type=click.Choice([origin.value for origin in ConfigOrigin]),
     default=ConfigOrigin.OURS.value,
     show_default=True,
-    help="Whose configuration it is: LiteLLM's config.yaml, or a list of channels of one-api or new-api as JSON.",
+    help="Format of the file: LiteLLM's config.yaml, or a JSON list of channels from one-api or new-api.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
-@click.option("--prune", is_flag=True, help="Remove what the file does not name, too.")
+@click.option("--prune", is_flag=True, help="Also remove everything that is not in the file.")
 @yes_option
 @json_option
 def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as_json: bool) -> None:
-    """Make the configuration as FILE says, all of it or nothing.
+    """Apply the configuration in FILE, all of it or nothing.
 
-    What the file names becomes as it says there; what it does not name is left alone. A file that holds anything that
-    is not understood is refused with the place. New tokens get keys, which are shown once.
+    What is in the file is created, or changed to match it; everything else is left alone. A file with anything that
+    is not understood is rejected, with the place of the problem. New tokens get keys, which are shown once.
 
-    Of another gateway's file that is taken over which has a meaning here; the rest is listed.
+    From another gateway's file, everything that has a counterpart here is imported; the rest is listed.
     """
     whose = ConfigOrigin(origin)
     text = text_of(file, YAML_LIMIT if whose is ConfigOrigin.LITELLM else LIMIT, "a configuration")
@@ -103,10 +103,10 @@ def _as_json(text: str) -> str:
     try:
         value = yaml.safe_load(text)
         if sum(1 for _ in _nodes(value)) > NODES:
-            raise click.BadParameter(f"the file holds more than {NODES:,} values")
+            raise click.BadParameter(f"the file contains more than {NODES:,} values")
         return json.dumps(value, default=str)
     except (yaml.YAMLError, RecursionError, ValueError, TypeError) as exc:  # of JSON, a key must be a text
-        raise click.BadParameter(f"the file is no YAML: {plain(' '.join(str(exc).split()), 300)}") from exc
+        raise click.BadParameter(f"the file is not valid YAML: {plain(' '.join(str(exc).split()), 300)}") from exc
 
 
 def _nodes(value: object) -> Iterator[object]:
@@ -128,11 +128,11 @@ def _print(differences: Sequence[Difference]) -> None:
             out(click.style(line, fg=COLOURS[difference.what]))
             for field in difference.fields:
                 before = f"{plain(field.before, 300)} → " if field.before else ""
-                out(f"    {plain(field.field, 80)} = {before}{plain(field.after, 300) or 'as it comes'}")
+                out(f"    {plain(field.field, 80)} = {before}{plain(field.after, 300) or '(default)'}")
 
 
 def _tell(found: ImportView, *, as_json: bool) -> None:
-    lost = "the new tokens were made: tollkeeper token rotate NAME gives each another key"
+    lost = "the new tokens were created: tollkeeper token rotate NAME gives each another key"
     if as_json and found.keys:
         out_once(json_text(found), lost)
     elif as_json:
@@ -140,10 +140,10 @@ def _tell(found: ImportView, *, as_json: bool) -> None:
     elif found.keys:
         lines = "\n".join(f"{plain(name, 80)}  {key}" for name, key in found.keys.items())
         out_once(lines, lost)
-        words("keep these keys now: they are shown this once")
+        words("Save these keys now: they are shown only this once.")
     for note in found.notes:
         words(f"note: {note}")
     changes = sum(difference.what != "kept" for difference in found.differences)
     kept = len(found.differences) - changes
-    rest = f"; {kept} not named in the file and left alone" if kept else ""
+    rest = f"; {kept} not in the file, left unchanged" if kept else ""
     words(f"{changes} change{'' if changes == 1 else 's'} {'made' if found.applied else 'to make'}{rest}")

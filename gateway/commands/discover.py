@@ -24,7 +24,10 @@ COLUMNS = [
     ("Name", lambda o: o.name),
     ("Base URL", lambda o: o.base_url),
     ("Key", lambda o: o.key or "none needed"),
-    ("Models", lambda o: formatting.some([model.name for model in o.models]) if o.models else "asked when it is added"),
+    (
+        "Models",
+        lambda o: formatting.some([model.name for model in o.models]) if o.models else "fetched when it is added",
+    ),
 ]
 
 
@@ -51,20 +54,20 @@ class DiscoverResult(msgspec.Struct, frozen=True, kw_only=True):
         "tollkeeper discover --all --json",
     ],
 )
-@click.option("--add", "wanted", multiple=True, metavar="NAME", help="Make a channel of this one; may be given again.")
-@click.option("--all", "take_all", is_flag=True, help="Make a channel of each.")
+@click.option("--add", "wanted", multiple=True, metavar="NAME", help="Add this one as a channel. May be repeated.")
+@click.option("--all", "take_all", is_flag=True, help="Add all of them as channels.")
 @json_option
 def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
-    """Find model servers on their usual ports of this machine, and vendors' keys in the server's environment.
+    """Find model servers on this machine's usual ports, and vendors' API keys in the server's environment.
 
-    Nothing outside this machine is asked until one is added: then a vendor is asked for its models. Keys are kept as
-    references (env:NAME). On a terminal it asks for each whether to add it.
+    Nothing outside this machine is contacted until you add a vendor: then its models are fetched. Keys are kept as
+    references (env:NAME). On a terminal it asks which ones to add.
     """
     offers, unknown = run(_look, create=bool(wanted) or take_all or not as_json)
     for note in _elsewhere(unknown, os.environ):
         words(note)
     if not as_json:
-        out_list(offers, COLUMNS, as_json=False, empty="nothing was found; see: tollkeeper channel add --help")
+        out_list(offers, COLUMNS, as_json=False, empty="nothing found; see: tollkeeper channel add --help")
     chosen = _chosen(offers, wanted, take_all=take_all, ask=not as_json)
     found = (
         run(lambda client: _add(client, offers, chosen), create=True)
@@ -74,7 +77,7 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
     if as_json:
         out_json(found)
     for view in found.added:
-        words(f"channel '{view.name}' was made: {formatting.count(len(view.models), 'model')}")
+        words(f"Channel '{view.name}' created: {formatting.count(len(view.models), 'model')}")
     if found.failed:
         told = "; ".join(f"{failed.name}: {failed.message}" for failed in found.failed)
         raise Quit(f"not added: {told}", Exit.UPSTREAM)
@@ -94,7 +97,7 @@ def _elsewhere(unknown: Sequence[PresetView], environ: Mapping[str, str]) -> Ite
     for preset in unknown:
         value = environ.get(preset.key_variable, "").strip()
         if value and not value.startswith(PREFIX):
-            yield f"{preset.key_variable} is set here, but not where the server runs: start that with it to use it"
+            yield f"{preset.key_variable} is set here, but not in the server's environment: restart the server with it"
 
 
 def _chosen(offers: Sequence[Offer], wanted: Sequence[str], *, take_all: bool, ask: bool) -> list[Offer]:

@@ -35,24 +35,24 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
     "--token",
     type=SOME,
     shell_complete=TOKENS,
-    help="Name or key of the token that does not work (default: TOLLKEEPER_TOKEN, the last used).",
+    help="Name or key of the token to test (default: TOLLKEEPER_TOKEN, else the one used last).",
 )
 @click.option(
     "--model",
     shell_complete=MODELS,
     default="",
-    help="The model that is asked for; else the first that the token sees.",
+    help="The model to test (default: the first that the token sees).",
 )
 @json_option
 def doctor(token: str | None, model: str, *, as_json: bool) -> None:
-    """Find the first thing that keeps a call from working.
+    """Find the first thing that keeps calls from working.
 
     It follows a call step by step (does the gateway answer, is the token accepted, does the model exist, does the
-    token's group include it, does the quota suffice, is a channel ready) up to two real, tiny calls, and stops at the
-    first step that fails. Then it checks every channel (name, certificate, key; free of charge) and the machine: port,
-    folder, disk, clock, books, proxy variables. Every failed line says what to do.
+    token's group include it, is there enough quota, is a channel ready), ends with two tiny real calls, and stops at
+    the first step that fails. Then it checks every channel (name, certificate, key; free of charge) and the machine:
+    port, folder, disk, clock, books, proxy variables. Every failed line says what to do.
 
-    With --token or --model only that call decides the exit code; everything else it finds is a warning.
+    With --token or --model, only that call decides the exit code; other problems are warnings.
     """
     who = token or os.environ.get("TOLLKEEPER_TOKEN", "")
     key, name = (who, "") if who.startswith(PREFIX) else ("", who)

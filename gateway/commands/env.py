@@ -36,12 +36,12 @@ ONLY = ("variables", "file")
     ],
 )
 @click.option(
-    "--for", "app", type=SOME, metavar="APP", shell_complete=complete_apps, help=f"For which: {', '.join(APPS)}."
+    "--for", "app", type=SOME, metavar="APP", shell_complete=complete_apps, help=f"The program: {', '.join(APPS)}."
 )
-@click.option("--model", type=SOME, shell_complete=MODELS, help="Which model the program begins with.")
+@click.option("--model", type=SOME, shell_complete=MODELS, help="The model that the program starts with.")
 @click.option("--shell", type=click.Choice(list(SHELLS)), help="For which shell (default: that of SHELL).")
-@click.option("--key", metavar="KEY", help="The token's key, to stand in the lines; - reads it from stdin.")
-@click.option("--token", metavar="NAME", shell_complete=TOKENS, help="Whose key it is, if it is not given.")
+@click.option("--key", metavar="KEY", help="The token's key; - reads it from stdin.")
+@click.option("--token", metavar="NAME", shell_complete=TOKENS, help="The token, if its key is not given.")
 @click.option("--only", type=click.Choice(ONLY), help="With --for: only the variables, or only the file.")
 @json_option
 def env(
@@ -54,10 +54,10 @@ def env(
     *,
     as_json: bool,
 ) -> None:
-    """Print the lines that point an SDK or a program at this gateway.
+    """Print the settings that point an SDK or a program at this gateway.
 
-    With --for it is everything that the program needs, with the models that the token sees; where each part goes is
-    printed on stderr. A key is stored nowhere, so it cannot be looked up: give it, or a placeholder stands for it.
+    With --for it prints everything that the program needs, with the models that the token sees; stderr says where
+    each part goes. Keys are not stored, so they cannot be looked up: without --key, a placeholder is printed.
     """
     kind = SHELLS[shell] if shell else _own_shell()
     known = _key(key)

@@ -39,15 +39,15 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "done",
-    Exit.FAILED: "failed for a reason not below, or not confirmed",
-    Exit.USAGE: "wrong command line or a value that is not accepted",
-    Exit.NOT_FOUND: "what was named does not exist",
-    Exit.CONFLICT: "the name is taken, or something still refers to it",
-    Exit.UNREACHABLE: "no server is running, or it cannot take the call",
-    Exit.QUOTA: "money, budget or rate limit is used up",
-    Exit.UPSTREAM: "a channel failed, or none can serve the model",
-    Exit.STORE: "the data folder is in use, damaged or not writable, or does not add up",
-    Exit.TOKEN: "the token is not accepted",
+    Exit.FAILED: "any other failure, or not confirmed",
+    Exit.USAGE: "invalid command line or value",
+    Exit.NOT_FOUND: "something that was named does not exist",
+    Exit.CONFLICT: "the name or the port is in use, or something still refers to it",
+    Exit.UNREACHABLE: "no server is running, or it cannot accept the call",
+    Exit.QUOTA: "out of money, over budget or rate-limited",
+    Exit.UPSTREAM: "a channel failed, or no channel can serve the model",
+    Exit.STORE: "the data folder is in use, damaged or not writable, or its sums do not match",
+    Exit.TOKEN: "the token was rejected",
     Exit.INTERRUPTED: "interrupted",
 }
 

@@ -50,7 +50,7 @@ def write_private(file: str, text: str) -> None:
         error.filename = file  # instead of the temporary one, or of none
         raise
     if before is not None and sys.platform != "win32" and before & 0o077:
-        words(f"note: {file} could be read or written by others (mode {stat.S_IMODE(before):o}); it is 0600 now")
+        words(f"note: other users could read or write {file} (mode {stat.S_IMODE(before):o}); its mode is now 0600")
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -92,4 +92,4 @@ def _first_of_pipe(fd: int, file: str) -> bytes:
         except BlockingIOError:  # somebody will write
             return b""
         time.sleep(STEP_S)
-    raise click.BadParameter(f"{file} is a pipe, and nobody writes to it")
+    raise click.BadParameter(f"{file} is a pipe that nothing writes to")

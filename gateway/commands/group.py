@@ -1,4 +1,4 @@
-"""``group``: what ties tokens to channels."""
+"""``group``: which tokens use which channels, and at what price."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ COLUMNS = [
 
 @click.group(cls=Noun)
 def group() -> None:
-    """What ties tokens to channels: it decides which models a token sees, and at which multiple of the price."""
+    """A group connects tokens with channels: it decides which models its tokens see, and multiplies their prices."""
 
 
 @group.command("list", examples=["tollkeeper group list"])
@@ -93,7 +93,7 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
     type=SOME,
     metavar="GROUP",
     shell_complete=GROUPS,
-    help="Where its tokens and channels go; needed if it has any.",
+    help="Move its tokens and channels to this group; required if it has any.",
 )
 @yes_option
 def remove_group(name: str, move: str | None, *, yes: bool) -> None:

@@ -20,7 +20,7 @@ from gateway.domain.views import Verdict
 def verify(*, as_json: bool) -> None:
     """Recompute every balance and sum from the call log; they must be equal to the last nano-dollar.
 
-    What of the log is missing, or was damaged when the store was opened, is told as well.
+    Also reports what is missing from the call log, or was damaged when the store was opened.
     """
     verdict = run(lambda client: client.verify())
     if as_json:
@@ -38,7 +38,7 @@ def verify(*, as_json: bool) -> None:
             ]
         )
     if not verdict.equal:
-        raise Quit(f"the books differ: {verdict.difference}; keep a copy of the data folder", Exit.STORE)
+        raise Quit(f"the books do not balance: {verdict.difference}; keep a copy of the data folder", Exit.STORE)
     if verdict.damage:
         raise Quit("the sums are right, but the call log is damaged; keep a copy of the data folder", Exit.STORE)
 
@@ -51,15 +51,17 @@ def _result(verdict: Verdict) -> str:
 
 @click.command(cls=Command, examples=["tollkeeper undo"])
 def undo() -> None:
-    """Take back the last change of the configuration since the server started."""
-    out(f"taken back: {plain(run(lambda client: client.undo(), running=True))}")
+    """Undo the last configuration change since the server started."""
+    out(f"Undone: {plain(run(lambda client: client.undo(), running=True))}")
 
 
-NOT_FROZEN = "This is no executable: its packages are installed with their own licences ('pip show --files NAME')."
+NOT_FROZEN = (
+    "This is not a packaged executable: its packages are installed with their own licences ('pip show --files NAME')."
+)
 
 
 @click.command(cls=Command, examples=["tollkeeper licences | less"])
 def licences() -> None:
-    """Print the licences of everything this executable carries."""
+    """Print the licences of everything bundled in this executable."""
     folder = getattr(sys, "_MEIPASS", None)
     out(NOT_FROZEN if folder is None else (Path(folder) / "licences.txt").read_text(encoding="utf-8"))

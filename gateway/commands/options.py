@@ -77,7 +77,7 @@ def naming(otherwise: str) -> Parsed[str]:
 
     def read(text: str) -> str:
         if not listed_names([text]):
-            raise BadRequest(f"{text!r} names nothing; {otherwise}")
+            raise BadRequest(f"{text!r} contains no names; {otherwise}")
         return text
 
     return Parsed("names", read)

@@ -43,7 +43,7 @@ IMPORT_COLUMNS = [
     metavar="NAME",
     type=SOME,
     shell_complete=CHANNELS,
-    help="Of one channel or vendor.",
+    help="Only those of this channel or vendor.",
 )
 @click.option(
     "--model",
@@ -51,18 +51,18 @@ IMPORT_COLUMNS = [
     type=naming("leave the option out for all"),
     multiple=True,
     shell_complete=several(MODELS),
-    help="Of these models: a,b.",
+    help="Only those of these models: a,b.",
 )
-@click.option("--accept", is_flag=True, help="Also steep rises and what looks like another unit.")
+@click.option("--accept", is_flag=True, help="Also import steep rises and prices that look like another unit.")
 @json_option
 def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
-    """Take over what vendors charge for the models that are offered. Prices set by hand stay; nothing is fetched."""
+    """Import vendors' list prices for the offered models. Prices you set stay; nothing is downloaded."""
     wanted = listed_names(models) if models else None
     found = run(
         lambda client: client.import_prices(wanted, channel=channel or "", apply=not dry_run, accept=accept),
         create=not dry_run,
     )
-    out_list(found, IMPORT_COLUMNS, as_json=as_json, empty="no list knows a price for any of these models")
+    out_list(found, IMPORT_COLUMNS, as_json=as_json, empty="no known prices; nothing to import")
     for line in _summary(found, dry_run=dry_run, accept=accept):
         words(line)
 
@@ -70,9 +70,9 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
 def _note(proposal: PriceProposal) -> str:
     """What becomes of it."""
     if proposal.kept and proposal.differs:
-        return "yours stays"
+        return "set by you, kept"
     if proposal.applied:
-        return "taken over"
+        return "imported"
     return plain(proposal.guard) if proposal.differs else ""
 
 
@@ -80,11 +80,9 @@ def _summary(found: list[PriceProposal], *, dry_run: bool, accept: bool) -> list
     wanted = [p for p in found if p.differs and not p.kept]
     left = 0 if accept else sum(bool(p.guard) for p in wanted)
     taken = len(wanted) - left
-    lines = [f"{'would be ' if dry_run else ''}taken over: {formatting.count(taken, 'price')}"]
+    lines = [f"{'would import' if dry_run else 'imported'}: {formatting.count(taken, 'price')}"]
     if left:
-        lines.append(
-            f"left as they are: {formatting.count(left, 'price')}; look at the notes, --accept takes them over, too"
-        )
+        lines.append(f"not imported: {formatting.count(left, 'price')}; see the notes (--accept imports them too)")
     if any(p.listed.stale for p in found):
         lines.append("note: the list is old; a newer tollkeeper has a newer one")
     return lines
@@ -105,7 +103,7 @@ COLUMNS = [
 UNPRICED_COLUMNS = [
     ("Model", lambda m: m.name),
     ("Channels", lambda m: formatting.some(m.channels)),
-    ("Its upstream asks", lambda m: f"{dollars(m.told.input)} / {dollars(m.told.output)}" if m.told else ""),
+    ("Upstream price", lambda m: f"{dollars(m.told.input)} / {dollars(m.told.output)}" if m.told else ""),
     (">Calls", lambda m: str(m.calls)),
 ]
 
@@ -116,13 +114,13 @@ def price() -> None:
 
 
 @price.command("list", examples=["tollkeeper price list", "tollkeeper price list --unpriced"])
-@click.option("--unpriced", is_flag=True, help="The models that are offered without a price instead.")
+@click.option("--unpriced", is_flag=True, help="List the offered models that have no price instead.")
 @json_option
 def list_prices(*, unpriced: bool, as_json: bool) -> None:
     """List all prices, in dollars per million tokens."""
     if unpriced:
         models = run(lambda client: client.models())
-        empty = "every model that is offered has a price"
+        empty = "every offered model has a price"
         out_list([m for m in models if m.price is None], UNPRICED_COLUMNS, as_json=as_json, empty=empty)
         return
     found = run(lambda client: client.prices())
@@ -168,12 +166,12 @@ def set_price(
     free: bool,
     as_json: bool,
 ) -> None:
-    """Set the price of a model, all of it at once."""
+    """Set the price of a model. It replaces the whole price."""
     amounts = (input_, output, cached, cache_write, per_call, tiers)
     if free and any(amounts):
-        raise click.UsageError("--free goes with no amount", click.get_current_context())
+        raise click.UsageError("--free cannot be combined with amounts", click.get_current_context())
     if not free and per_call is None and (input_ is None or output is None):
-        raise click.UsageError("--input and --output are needed, or --free", click.get_current_context())
+        raise click.UsageError("give --input and --output, or --free", click.get_current_context())
     body: options.Patch = {"input": input_ or 0, "output": output or 0}
     body |= options.given(cached_input=cached, cache_write=cache_write, per_call=per_call)
     if tiers:
@@ -181,17 +179,19 @@ def set_price(
     view = run(lambda client: client.set_price(model, body), create=True)
     if as_json:
         out_json(view)
-    words(f"the price of '{view.model}' is {formatting.price(view)}")
+    words(f"Price of '{view.model}': {formatting.price(view)}")
 
 
 @price.command("remove", examples=["tollkeeper price remove gpt-4o"])
 @click.argument("model", shell_complete=MODELS)
 @yes_option
 def remove_price(model: str, *, yes: bool) -> None:
-    """Remove a price: the model is unpriced then, its calls cost nothing."""
-    confirm(f"Remove the price of '{model}'? Its calls will cost nothing, and no budget will hold them.", yes=yes)
+    """Remove a price. The model is then unpriced: its calls are counted, not charged."""
+    confirm(
+        f"Remove the price of '{model}'? Its calls will cost nothing, and no dollar budget will limit them.", yes=yes
+    )
     run(lambda client: client.remove_price(model))
-    words(f"the price of '{model}' was removed")
+    words(f"Price of '{model}' removed.")
 
 
 price.add_command(import_prices)

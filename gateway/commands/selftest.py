@@ -29,7 +29,7 @@ Draw = Callable[[Config], str]
 
 @click.command(cls=Command, examples=["tollkeeper selftest && echo it works here"])
 def selftest() -> None:
-    """Prove that this program works on this machine.
+    """Check that this program works on this machine.
 
     Starts a server on a free port in a temporary folder, sends a plain and a streamed call to its built-in channel,
     reads their events, draws the console once, and verifies the books. Needs no network and leaves nothing behind.
@@ -54,10 +54,10 @@ async def _examine(where: Config) -> None:
                 settled.cancel()
                 raise Quit(f"selftest: {step.name} failed: {step.text}", Exit.FAILED)
             _say(step.name, step.text)
-        _say("its events arrive", f"{await settled} calls were told as they ended")
+        _say("its events arrive", f"{await settled} events arrived")
         verdict = await client.verify()
         if not verdict.equal:
-            raise Quit(f"selftest: the books differ: {verdict.difference}", Exit.STORE)
+            raise Quit(f"selftest: the books do not balance: {verdict.difference}", Exit.STORE)
         _say("the books are right", f"{verdict.checks} comparisons were equal")
 
 
@@ -89,7 +89,7 @@ async def _settled(client: ControlClient) -> int:
                 seen += isinstance(event, CallSettled)
                 if seen >= CALLS:
                     return seen
-    raise Quit(f"selftest: only {seen} of {CALLS} calls were told as they ended", Exit.FAILED)
+    raise Quit(f"selftest: only {seen} of {CALLS} events arrived", Exit.FAILED)
 
 
 def _say(name: str, text: str) -> None:

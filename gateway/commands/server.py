@@ -38,8 +38,8 @@ def serve_here(where: Config) -> int:
 @click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700"])
 @click.option("--host", help="Address to listen on (default: TOLLKEEPER_HOST, else 127.0.0.1).")
 @click.option("--port", type=int, help="Port of /v1 (default: TOLLKEEPER_PORT, else 8655); 0 for any free one.")
-@click.option("--drain", type=Seconds(), help="Seconds that running calls get when it stops.")
-@click.option("--no-token", is_flag=True, help="Make no first token: nobody reads what is printed.")
+@click.option("--drain", type=Seconds(), help="Seconds that running calls may take to finish when it stops.")
+@click.option("--no-token", is_flag=True, help="Do not create a first token, because nobody reads the output.")
 def serve(host: str | None, port: int | None, drain: float | None, *, no_token: bool) -> None:
     """Run the gateway in the foreground, until Ctrl-C or 'tollkeeper stop'."""
     where = load(home=str(config().home), host=host, port=port)
@@ -62,9 +62,11 @@ def status(*, as_json: bool) -> None:
 
 @click.command(cls=Command, examples=["tollkeeper stop", "tollkeeper stop --now"])
 @click.option("--now", "at_once", is_flag=True, help="Do not wait for running calls; they end with an error.")
-@click.option("--wait", type=Seconds(), default=60, show_default=True, help="Seconds to wait for it.")
+@click.option(
+    "--wait", type=Seconds(), default=60, show_default=True, help="Seconds to wait until the server has stopped."
+)
 def stop(wait: float, *, at_once: bool) -> None:
-    """Take no more calls, let the running ones end, then stop the server; waits until it is gone."""
+    """Stop accepting calls, let the running ones finish, then stop the server. Waits until it has stopped."""
     where = config()
 
     async def work() -> Endpoint | None:
@@ -75,22 +77,22 @@ def stop(wait: float, *, at_once: bool) -> None:
             await launch.stop(seen.endpoint, now=at_once, wait_s=wait)
         return seen.endpoint
 
-    words("the server has stopped" if asyncio.run(work()) else NO_SERVER.format(home=where.home))
+    words("Server stopped." if asyncio.run(work()) else NO_SERVER.format(home=where.home))
 
 
 def greet(address: str, home: str, notes: Sequence[str]) -> None:
     """What the person who started the server needs to know."""
-    out(f"tollkeeper serves {address}")
-    out(f"its data is in {plain(home, limit=1_000)}; Ctrl-C stops it")
+    out(f"Tollkeeper is running at {address}")
+    out(f"Data folder: {plain(home, limit=1_000)}. Press Ctrl-C to stop.")
     for note in filter(None, notes):
         words(f"note: {note}")
 
 
 def hand_over(address: str, token: str, key: str, model: str) -> None:
     """The first token's key, this once, and how to use it."""
-    out(f"\nToken '{plain(token)}' was made. Its key is shown this once:\n\n  {key}")
+    out(f"\nToken '{plain(token)}' created. Its key is shown only this once:\n\n  {key}")
     out(f"\nTry it in another terminal:\n\n{connect_card.curl(address, model, key)}")
-    out(f"\nPoint an SDK here:\n\n{connect_card.environment(address, key)}")
+    out(f"\nSettings for SDKs:\n\n{connect_card.environment(address, key)}")
 
 
 def _print(view: Status) -> None:
@@ -103,11 +105,18 @@ def _print(view: Status) -> None:
             ("process", str(view.pid)),
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
             ("running calls", str(view.in_flight)),
-            ("watchers", str(view.watchers)),
+            ("open consoles", str(view.watchers)),
             ("connections", formatting.connections(view)),
-            ("channels", ", ".join(f"{count} {state}" for state, count in sorted(view.channels.items())) or "none"),
-            ("calls on record", f"{view.records:,}"),
+            (
+                "channels",
+                ", ".join(
+                    f"{count} {formatting.CHANNEL_STATES.get(state, state)}"
+                    for state, count in sorted(view.channels.items())
+                )
+                or "none",
+            ),
+            ("recorded calls", f"{view.records:,}"),
             ("durability", view.durability),
-            ("store", f"FAILED: {plain(view.store_error)}; no calls are taken" if view.store_error else "works"),
+            ("store", f"FAILED: {plain(view.store_error)}; calls are rejected" if view.store_error else "works"),
         ]
     )

@@ -12,7 +12,7 @@ from gateway.config import make_home
 
 @click.group(cls=Noun)
 def service() -> None:
-    """The gateway at login, by the system's own means."""
+    """Start the gateway at login, with the operating system's own tools."""
 
 
 @service.command(examples=["tollkeeper service install"])
@@ -21,13 +21,13 @@ def install() -> None:
     where = config()
     make_home(where.home)
     state = service_manager().install(where)
-    words(f"the gateway is started by {state.system} at every login")
+    words(f"{state.system} starts the gateway at every login")
     _print(state)
 
 
 @service.command(examples=["tollkeeper service remove"])
 def remove() -> None:
-    """Stop that service and forget it; the data stays."""
+    """Stop the service and remove it. The data stays."""
     _print(service_manager().remove())
 
 

@@ -16,7 +16,7 @@ from gateway.domain.settings import Settings
 
 @click.group(cls=Noun)
 def settings() -> None:
-    """What you decide for the whole gateway."""
+    """Settings of the whole gateway."""
 
 
 @settings.command("show", examples=["tollkeeper settings show"])

@@ -30,11 +30,13 @@ def prompt() -> str:
     """
     data = whole(PROMPT_LIMIT + 1)
     if len(data) > PROMPT_LIMIT:
-        raise click.UsageError(f"stdin brought more than {PROMPT_LIMIT >> 20} MiB, too much for a prompt")
+        raise click.UsageError(f"stdin has more than {PROMPT_LIMIT >> 20} MiB, too much for a prompt")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        words(f"note: stdin is not UTF-8 (byte {error.start + 1}); what is not goes out as '\N{REPLACEMENT CHARACTER}'")
+        words(
+            f"note: stdin is not UTF-8 (byte {error.start + 1}); invalid bytes are sent as '\N{REPLACEMENT CHARACTER}'"
+        )
         return data.decode(errors="replace")
 
 
@@ -46,10 +48,12 @@ def secret(what: str, otherwise: str) -> str:
         line = b"" if sys.stdin is None else sys.stdin.buffer.readline(SECRET_LIMIT + 1)
         if len(line) > SECRET_LIMIT:
             raise click.BadParameter(
-                f"stdin brought a line of more than {SECRET_LIMIT >> 10} KiB, too long for a {what}",
+                f"stdin has a line of more than {SECRET_LIMIT >> 10} KiB, too long for a {what}",
                 param_hint=f"--{what}",
             )
         found = line.decode(errors="replace")
     if not found.strip():
-        raise click.BadParameter(f"stdin brought no {what}, so nothing was done; {otherwise}", param_hint=f"--{what}")
+        raise click.BadParameter(
+            f"there is no {what} on stdin; nothing was changed; {otherwise}", param_hint=f"--{what}"
+        )
     return found.strip()

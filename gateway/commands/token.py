@@ -93,8 +93,8 @@ def edit_token(ref: str, *, as_json: bool, **given: Any) -> None:
 @yes_option
 @json_option
 def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
-    """Give a token a new key; the old one stops working at once."""
-    confirm(f"Give token '{ref}' a new key? The old one stops working at once.", yes=yes)
+    """Give a token a new key. The old one stops working immediately."""
+    confirm(f"Give token '{ref}' a new key? The old one stops working immediately.", yes=yes)
     demand_stdout()
     rotated = run(lambda client: client.rotate_token(ref))
     _print_key(rotated, f"Token '{rotated.token.name}' has a new key; the old one stopped working", as_json=as_json)
@@ -104,7 +104,7 @@ def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
 @click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @json_option
 def disable_token(ref: str, *, as_json: bool) -> None:
-    """Refuse calls with this token until it is enabled again."""
+    """Reject calls with this token until it is enabled again."""
     _saved(run(lambda client: client.edit_token(ref, {"enabled": False})), "disabled", as_json=as_json)
 
 
@@ -121,7 +121,7 @@ def enable_token(ref: str, *, as_json: bool) -> None:
 @yes_option
 def remove_token(ref: str, *, yes: bool) -> None:
     """Remove a token. Its calls stay in the log."""
-    confirm(f"Remove token '{ref}'? Its key stops working at once; its calls stay in the log.", yes=yes)
+    confirm(f"Remove token '{ref}'? Its key stops working immediately; its calls stay in the log.", yes=yes)
     run(lambda client: client.remove_token(ref))
     words(f"Token '{ref}' removed.")
 

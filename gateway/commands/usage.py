@@ -38,7 +38,7 @@ SUMMARY_COLUMNS = (
     (">In", lambda r: brief_count(r.input_tokens)),
     (">Cached", lambda r: brief_count(r.cached_tokens)),
     (">Out", lambda r: brief_count(r.output_tokens)),
-    (">Took", lambda r: brief_span(r.duration_ms // r.calls) if r.calls else ""),
+    (">Duration", lambda r: brief_span(r.duration_ms // r.calls) if r.calls else ""),
     (">Cost", lambda r: brief_dollars(r.cost_nanos)),
 )
 
@@ -51,14 +51,12 @@ SUMMARY_COLUMNS = (
         "tollkeeper usage summary --by token --json",
     ],
 )
-@click.option(
-    "--by", type=click.Choice(DIMENSIONS), default="model", show_default=True, help="A line for each of these."
-)
+@click.option("--by", type=click.Choice(DIMENSIONS), default="model", show_default=True, help="Group by this.")
 @click.option("--since", type=SINCE, help="From when: 1h, 7d, 2026-11-01 (default: 30d).")
 @click.option("--until", type=UNTIL, help="Until when; a date counts to its end.")
 @json_option
 def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> None:
-    """Sum up calls, tokens and cost, with a total. 'Took' is the mean."""
+    """Sum up calls, tokens and cost. 'Duration' is the mean."""
     start = now() - MONTH_MS if since is None else since
     over_time = by in STEPS
     view = run(
@@ -105,11 +103,15 @@ FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 )
 @filter_options
 @click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A new file (mode 0600), not stdout.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this new file (mode 0600) instead of stdout.",
+)
 def export(form: str, output: Path | None, **given: Any) -> None:
     """Write calls that have ended, newest first, to stdout or to a new file.
 
-    In CSV, control characters are replaced, and text that a spreadsheet would take for a formula gets an apostrophe
+    In CSV, control characters are replaced, and text that a spreadsheet would read as a formula is prefixed
     before it; JSON lines are exact.
     """
     wanted = wanted_of(given)
@@ -180,7 +182,7 @@ COLUMNS = [
     ("Model", lambda c: c.model),
     ("Channel", lambda c: c.channel),
     ("Status", formatting.status),
-    (">Took", lambda c: formatting.span(c.duration_ms)),
+    (">Duration", lambda c: formatting.span(c.duration_ms)),
     (">First", lambda c: formatting.span(c.first_byte_ms)),
     (">In", lambda c: brief_count(c.input_tokens)),
     (">Out", lambda c: brief_count(c.output_tokens)),
@@ -190,7 +192,7 @@ COLUMNS = [
 
 @click.group(cls=Noun)
 def usage() -> None:
-    """The calls and what they cost."""
+    """Calls and what they cost."""
 
 
 usage.add_command(tail)
@@ -206,7 +208,7 @@ usage.add_command(export)
     ],
 )
 @filter_options
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most this many.")
 @json_option
 def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
     """List calls, newest first. WORDS narrow the list, as in the console's filter.
@@ -220,7 +222,7 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
         with ProgressLine(shown=not as_json) as progress:
             return [call async for call in found(client, wanted, limit, progress)]
 
-    out_list(run(work), COLUMNS, as_json=as_json, empty="no such calls")
+    out_list(run(work), COLUMNS, as_json=as_json, empty="no matching calls")
 
 
 @usage.command("show", examples=["tollkeeper usage show req_019aa0c3d2f15b8e3c5e4d6a7b"])
@@ -238,14 +240,14 @@ def show_call(call_id: str, *, as_json: bool) -> None:
 @usage.command("cancel", examples=["tollkeeper usage cancel req_019aa0c3d2f15b8e3c5e4d6a7b"])
 @click.argument("call_id", metavar="ID")
 def cancel_call(call_id: str) -> None:
-    """End a running call; what came so far is charged. 'usage list st:running' shows those there are."""
+    """Cancel a running call. What it used so far is charged. 'usage list st:running' lists running calls."""
     run(lambda client: client.cancel(call_id), running=True)
-    words(f"call {call_id} was cancelled")
+    words(f"Call {call_id} cancelled.")
 
 
 def _print(call: CallView) -> None:
     first = "" if call.first_byte_ms is None else f", first byte after {formatting.span(call.first_byte_ms)}"
-    overhead = f"{call.overhead_us / 1000:.2f}ms before the upstream was asked"
+    overhead = f"{call.overhead_us / 1000:.2f}ms before the upstream request"
     out_pairs(
         [
             ("id", call.id),
@@ -259,13 +261,13 @@ def _print(call: CallView) -> None:
             ("channel", call.channel or "none"),
             ("status", f"{call.status} {call.outcome or call.state} {call.finish_reason}".rstrip()),
             ("error", f"{call.code}: {call.error}" if call.code else call.error),
-            ("took", f"{formatting.span(call.duration_ms)}{first}{', streamed' if call.stream else ''}"),
+            ("duration", f"{formatting.span(call.duration_ms)}{first}{', streamed' if call.stream else ''}"),
             ("in the gateway", overhead if call.attempts else ""),
             ("usage", f"{_usage(call)} ({call.usage_source})"),
             *(("", line) for line in formatting.receipt(call)),
             ("cost", formatting.UNPRICED if formatting.cost(call) == formatting.UNPRICED else dollars(call.cost_nanos)),
             ("held", dollars(call.held_nanos) if call.held_nanos else ""),
-            ("balance", f"{dollars(call.balance_nanos)} after it" if call.balance_nanos is not None else ""),
+            ("balance", f"{dollars(call.balance_nanos)} after the call" if call.balance_nanos is not None else ""),
             ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
             ("upstream id", call.upstream_id),
             ("marks", ", ".join(call.marks)),
@@ -283,9 +285,9 @@ def _print(call: CallView) -> None:
 def _usage(call: CallView) -> str:
     said = (
         (call.input_tokens, "input"),
-        (call.cached_tokens, "of it cached"),
+        (call.cached_tokens, "of them cached"),
         (call.cache_write_tokens, "written to the cache"),
         (call.output_tokens, "output"),
-        (call.reasoning_tokens, "of it reasoning"),
+        (call.reasoning_tokens, "of them reasoning"),
     )
     return ", ".join(f"{count:,} {what}" for count, what in said if count) or "no tokens"

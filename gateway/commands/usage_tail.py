@@ -45,10 +45,16 @@ WIDTHS = (8, 17, 24, 12, 12, -6, -6, -10, -6)
     examples=["tollkeeper usage tail st:err", "tollkeeper usage tail --token laptop --json | jq .cost_nanos"],
 )
 @filter_options
-@click.option("--recent", type=click.IntRange(0, CATCH_UP), default=10, show_default=True, help="Earlier calls first.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; field names are stable.")
+@click.option(
+    "--recent",
+    type=click.IntRange(0, CATCH_UP),
+    default=10,
+    show_default=True,
+    help="Number of earlier calls to print first.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line; field names are stable.")
 def tail(recent: int, *, as_json: bool, **given: Any) -> None:
-    """Follow the calls: a line for each as it ends, until Ctrl-C. Needs a running server."""
+    """Follow calls: print a line for each as it ends, until Ctrl-C. Needs a running server."""
     wanted = wanted_of(given)
 
     async def work(client: ControlClient) -> None:
@@ -66,7 +72,7 @@ def tail(recent: int, *, as_json: bool, **given: Any) -> None:
                 _print(feed.fresh(event), as_json=as_json)
                 if isinstance(event, Stopping):
                     words("the server is stopping")
-        raise Quit("the server has stopped", Exit.UNREACHABLE)
+        raise Quit("the server stopped", Exit.UNREACHABLE)
 
     run(work, running=True)
 
@@ -108,7 +114,7 @@ async def caught_up(feed: "EventFeed", page: Page, newest: int) -> AsyncIterator
             break
     else:
         if newest > MOST_MISSED:
-            words(f"note: more than {MOST_MISSED} calls behind; what was before is in: tollkeeper usage list")
+            words(f"note: more than {MOST_MISSED} calls behind; 'tollkeeper usage list' shows the skipped ones")
     for at in reversed(tops):
         yield feed.unseen(reversed(list(await page(at, PAGE))))
 

@@ -21,22 +21,22 @@ CACHE = "marked for the vendor's cache where the client sets no marks: reading i
 
 
 def _state(route: RouteView) -> str:
-    left = f" {max(0, route.until_ms - now()) / 1000:.0f} s" if route.until_ms else ""
-    return f"{route.state}{left}"
+    left = f" for {max(0, route.until_ms - now()) / 1000:.0f} s" if route.until_ms else ""
+    return f"{formatting.CHANNEL_STATES.get(route.state, route.state)}{left}"
 
 
 COLUMNS = [
     ("Channel", lambda r: r.channel),
-    ("Place", lambda r: r.place),
+    ("Order", lambda r: r.place),
     (">Weight", lambda r: str(r.weight)),
-    (">Asked first", lambda r: f"{r.chance:.0%}" if r.chance else ""),
+    (">First choice", lambda r: f"{r.chance:.0%}" if r.chance else ""),
     ("State", _state),
     (">Running", lambda r: str(r.in_flight)),
     (
-        "Asked for",
+        "Model",
         lambda r: r.upstream_model if r.upstream_model in ("", r.model) else f"{r.model} = {r.upstream_model}",
     ),
-    ("Passed over because", lambda r: r.passed),
+    ("Skipped because", lambda r: r.passed),
 ]
 
 
@@ -49,18 +49,18 @@ COLUMNS = [
 )
 @click.argument("token", shell_complete=TOKENS)
 @click.argument("model", shell_complete=MODELS)
-@click.option("--prompt-tokens", type=click.IntRange(1), help="How long the call's input is (default: 1000).")
-@click.option("--max-tokens", type=click.IntRange(1), help="The limit of its output (default: it sets none).")
-@click.option("--stream", is_flag=True, help="The call asks for a stream.")
+@click.option("--prompt-tokens", type=click.IntRange(1), help="Input tokens of the call (default: 1000).")
+@click.option("--max-tokens", type=click.IntRange(1), help="Its limit of output tokens (default: none).")
+@click.option("--stream", is_flag=True, help="Explain a streamed call.")
 @json_option
 def why(
     token: str, model: str, prompt_tokens: int | None, max_tokens: int | None, *, stream: bool, as_json: bool
 ) -> None:
-    """Explain what a call of TOKEN (a name or a key) for MODEL would get, without making it.
+    """Explain what would happen to a call with TOKEN (a name or a key) to MODEL, without making it.
 
-    By which rule the model is visible, its price and the hold, what is left of budgets and limits, and the channels in
-    the order they would be asked, each with the reason against it. If it would be refused, it ends as the call
-    would: with the same exit code.
+    Shows the rule that makes the model visible, its price and the hold, what is left of budgets and limits, and the
+    channels in the order they would be tried, with the reasons for skipping some. If the call would be rejected, the
+    exit code is that of the call.
     """
     size = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens}
     found = run(lambda client: client.why(token, model, stream=stream, **size))
@@ -71,7 +71,7 @@ def why(
         if found.routes:
             out("\n" + table(found.routes, COLUMNS))
     if not found.works:
-        refused = f"a call would be refused with {found.status} {found.code}: {found.fix or found.message}"
+        refused = f"a call would be rejected with {found.status} {found.code}: {found.fix or found.message}"
         raise Quit(refused, exit_for(error_class(found.status, found.code), found.code))
 
 
@@ -79,7 +79,7 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
     yield "result", f"{found.status} {found.code}".strip() + f": {found.message}"
     yield "what to do", found.fix
     if found.then is not None:
-        yield "after that", f"{found.then.status} {found.then.code}: {found.then.message}"
+        yield "next problem", f"{found.then.status} {found.then.code}: {found.then.message}"
         yield "what to do", found.then.fix
     yield "token", f"{found.token} (group {found.group})"
     yield "model", f"{found.model}: {'visible' if found.visible else 'hidden'}: {found.rule}"

@@ -23,7 +23,7 @@ async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
     """PATCH /account."""
     account = patched(edits.registry.account, await request.read(), AccountFields.__struct_fields__)
     validation.account(account)
-    edits.commit("changed the account", Change("account", "", account))
+    edits.commit("changed the account", "the account is as before", Change("account", "", account))
     return account_view(edits.engine)
 
 
@@ -38,7 +38,11 @@ async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
     required(body, "nanos")
     grant = Grant(id=new_id("grant"), time=edits.now, **fields(body, Grant, ("nanos", "note")))
     if grant.nanos == 0:
-        raise BadRequest("nanos: a grant of nothing changes nothing", param="nanos")
+        raise BadRequest("nanos: must not be 0", param="nanos")
     validation.note(grant.note)
-    edits.commit(f"granted {dollars(grant.nanos)}", Change("grants", grant.id, grant))
+    edits.commit(
+        f"granted {dollars(grant.nanos)}",
+        f"the grant of {dollars(grant.nanos)} is removed",
+        Change("grants", grant.id, grant),
+    )
     return account_view(edits.engine)

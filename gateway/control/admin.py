@@ -52,5 +52,5 @@ async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     """PATCH /settings."""
     settings = patched(edits.registry.settings, await request.read(), Settings.__struct_fields__)
     validation.settings(settings)
-    edits.commit("changed the settings", Change("settings", "", settings))
+    edits.commit("changed the settings", "the settings are as before", Change("settings", "", settings))
     return edits.registry.settings

@@ -155,8 +155,8 @@ def _border(secret: str) -> Middleware:
         except Exception as exc:
             _log.exception("control: %s %s failed", request.method, plain(request.path))
             if request.writer.output_size:
-                raise ConnectionError("the answer has begun; it can only be broken off") from exc
-            return _refusal(InternalError("a bug of the gateway; server.log has the details"))
+                raise ConnectionError("the response has begun and can only be aborted") from exc
+            return _refusal(InternalError("a bug in the gateway; server.log has the details"))
 
     return border
 
@@ -172,7 +172,7 @@ def _ours(exc: web.HTTPException, request: web.Request) -> GatewayError:
         return TooLarge(f"the body is larger than {BODY_LIMIT} bytes")
     if isinstance(exc, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(exc.allowed_methods))
-        message = f"{request.method} is not for this path; allowed: {allowed}"
+        message = f"{request.method} is not allowed here; use {allowed}"
         return BadRequest(message, code="method_not_allowed", details={"allow": allowed})
     if isinstance(exc, web.HTTPNotFound):
         return NotFound(f"there is no {plain(request.path)}", code="unknown_url")

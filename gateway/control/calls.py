@@ -119,7 +119,7 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
     kept = next((record for record in edits.engine.bus.recent if record.id == call_id), None)
     record = kept or await asyncio.to_thread(edits.engine.store.calls.get, call_id)
     if record is None:
-        raise NotFound(f"there is no call '{plain(call_id, 64)}'; old ones are not kept for ever", param="id")
+        raise NotFound(f"there is no call '{plain(call_id, 64)}'; old records are deleted", param="id")
     return call_view(record)
 
 
@@ -127,7 +127,7 @@ async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str
     """POST /calls/{id}/cancel."""
     call_id = CallId(request.match_info["id"])
     if not edits.engine.cancel(call_id):
-        raise NotFound(f"call '{plain(call_id, 64)}' does not run", code="not_running", param="id")
+        raise NotFound(f"no running call '{plain(call_id, 64)}'", code="not_running", param="id")
     return {"done": f"cancelled call {call_id}"}
 
 
@@ -162,7 +162,7 @@ def _id_of(ref: str, find: Callable[[str], Token | Channel], prefix: str) -> str
     except NotFound as error:
         if ref.startswith(f"{prefix}_"):
             return ref
-        raise NotFound(f"{error.message}; calls of a removed one are found by the word {prefix}:NAME") from error
+        raise NotFound(f"{error.message}; to find the calls of a removed one, write {prefix}:NAME") from error
 
 
 def _running(engine: Engine, where: CallFilter, words: Query, before: str, now: Millis) -> Iterator[CallView]:

@@ -63,7 +63,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     channel = _checked(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
     changes = await model_lists.saved(_dated(channel, None, edits), None, edits)
     channel = _checked(channel, edits)  # others may have come meanwhile
-    edits.commit(f"added channel '{channel.name}'", *changes)
+    edits.commit(f"added channel '{channel.name}'", f"channel '{channel.name}' is removed", *changes)
     return await view(edits, edits.registry.channels[channel.id])
 
 
@@ -75,9 +75,9 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     changes = await model_lists.saved(channel, old, edits)
     if edits.registry.channels.get(old.id) != old:
         raise Conflict(
-            f"channel '{old.name}' was changed meanwhile; look at it and try again", code="changed_meanwhile"
+            f"channel '{old.name}' has changed in the meantime; review it and try again", code="changed_meanwhile"
         )
-    edits.commit(f"changed channel '{old.name}'", *changes)
+    edits.commit(f"changed channel '{old.name}'", f"channel '{old.name}' is as before", *changes)
     edits.engine.health.clear(channel.id)
     return await view(edits, edits.registry.channels[channel.id])
 
@@ -88,7 +88,7 @@ async def remove_channel(edits: ConfigEdits, request: web.Request) -> dict[str, 
     changes = [Change("channels", channel.id, None)]
     if channel.id in edits.registry.lists:
         changes.append(Change("lists", channel.id, None))
-    return edits.commit(f"removed channel '{channel.name}'", *changes)
+    return edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", *changes)
 
 
 async def models(edits: ConfigEdits, request: web.Request) -> list[Served]:
@@ -175,7 +175,7 @@ class KeyBody(msgspec.Struct, frozen=True, kw_only=True):
 async def add_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/keys {key}: one more, the last in number."""
     channel, key = found(edits, request), await _given(request)
-    return await _keep(edits, channel, (*channel.all_keys, key), f"gave channel '{channel.name}' one more key")
+    return await _keep(edits, channel, (*channel.all_keys, key), f"added a key to channel '{channel.name}'")
 
 
 async def replace_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
@@ -204,7 +204,7 @@ async def _given(request: web.Request) -> str:
     required(body, "key")
     key = KeyBody(**fields(body, KeyBody, ("key",))).key
     if not key:
-        raise BadRequest("key: must not be empty; to take a key away, remove it", param="key")
+        raise BadRequest("key: must not be empty; to delete a key, remove it", param="key")
     return key
 
 
@@ -221,5 +221,7 @@ def _place(edits: ConfigEdits, request: web.Request) -> int:
 async def _keep(edits: ConfigEdits, channel: Channel, keys: tuple[str, ...], sentence: str) -> ChannelView:
     changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
     validation.channel(changed, edits.registry)
-    edits.commit(sentence, Change("channels", channel.id, changed))
+    edits.commit(
+        sentence, f"the keys of channel '{channel.name}' are as before", Change("channels", channel.id, changed)
+    )
     return await view(edits, changed)

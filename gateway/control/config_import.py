@@ -169,11 +169,11 @@ def merged(document: Document, registry: Registry) -> Document:
 def _check_head(document: Document) -> None:
     found = document.get("format")
     if found != FORMAT or isinstance(found, bool):
-        raise misfit("format", f"must be {FORMAT}, the only format this program knows")
+        raise misfit("format", f"must be {FORMAT}, the only supported format")
     known = ("format", *(section.name for section in SECTIONS))
     for name in document:
         if name not in known:
-            raise misfit(plain(name, 64), f"is no section; the sections are: {', '.join(known[1:])}")
+            raise misfit(plain(name, 64), f"is not a section; the sections are: {', '.join(known[1:])}")
 
 
 def _table(document: Document, name: str) -> Mapping[str, Any]:
@@ -295,7 +295,9 @@ async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
     if asked.origin is ConfigOrigin.OURS:
         return await _followed(edits, _parsed(asked.text), asked, [])
     if asked.prune:
-        raise BadRequest("only a configuration of Tollkeeper's own names everything: import it without prune")
+        raise BadRequest(
+            "prune needs a complete configuration, and only Tollkeeper's own files are complete: import without it"
+        )
     found = _taken(_loaded(asked.text), asked.origin)
     return await _followed(edits, merged(found.document, edits.registry), asked, found.notes)
 
@@ -305,10 +307,14 @@ async def _followed(edits: ConfigEdits, document: Document, asked: ImportBody, t
     plan = ImportPlan(before, edits.now)
     await asyncio.to_thread(plan.follow, document, prune=asked.prune)
     if asked.apply and edits.registry is not before:
-        msg = "the configuration was changed meanwhile; look at the differences and try again"
+        msg = "the configuration has changed in the meantime; review the differences and try again"
         raise Conflict(msg, code="changed_meanwhile")
     if asked.apply and plan.changes:
-        edits.commit(f"imported a configuration ({len(plan.changes)} changes)", *plan.changes)
+        edits.commit(
+            f"imported a configuration ({len(plan.changes)} changes)",
+            f"{len(plan.changes)} imported changes are reverted",
+            *plan.changes,
+        )
     return ImportView(
         applied=asked.apply,
         differences=plan.differences,
@@ -322,28 +328,32 @@ def _parsed(text: str) -> Document:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as exc:  # a number of thousands of digits is a mere ValueError
-        raise BadRequest(f"the file is no TOML: {plain(str(exc))}", code="bad_configuration", param="text") from exc
+        raise BadRequest(
+            f"the file is not valid TOML: {plain(str(exc))}", code="bad_configuration", param="text"
+        ) from exc
 
 
 def _loaded(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as exc:
-        raise BadRequest(f"the file is no JSON: {plain(str(exc))}", code="bad_configuration", param="text") from exc
+        raise BadRequest(
+            f"the file is not valid JSON: {plain(str(exc))}", code="bad_configuration", param="text"
+        ) from exc
 
 
 def _taken(source: Any, origin: ConfigOrigin) -> ImportedConfig:
     if origin is not ConfigOrigin.LITELLM:
         return oneapi.convert(source, oneapi.ONE_API if origin is ConfigOrigin.ONE_API else oneapi.NEW_API)
     if not isinstance(source, Mapping) or not isinstance(source.get("model_list"), list):
-        raise BadRequest("the file holds no model_list: it is no LiteLLM configuration", code="bad_configuration")
+        raise BadRequest("the file has no model_list, so it is not a LiteLLM configuration", code="bad_configuration")
     return litellm.convert(source)
 
 
 def _to_do(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
     """What the owner has to do for what is new or changed."""
     for name in sorted(plan.keys):
-        yield f"token '{plain(name)}' is new here and gets a key of its own"
+        yield f"token '{plain(name)}' is new and gets its own key"
     for change in plan.changes:
         if isinstance(change.value, Channel):
             yield from _to_do_for(change.value, plan, environ)
@@ -357,4 +367,4 @@ def _to_do_for(channel: Channel, plan: ImportPlan, environ: Mapping[str, str]) -
             yield f"channel '{name}': {variable} is not set where the server runs"
     if channel.patterns and channel.id not in plan.registry.lists:
         command = f"channel models {word(channel.name)} --refresh"
-        yield f"channel '{name}': its list of models has yet to come: 'tollkeeper {command}'"
+        yield f"channel '{name}': its models have not been fetched yet: 'tollkeeper {command}'"

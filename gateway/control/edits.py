@@ -1,4 +1,4 @@
-"""Desk: where the owner's changes are made. Each is one atomic change of the engine, and can be taken back."""
+"""Edits: the owner's changes. Each is one atomic change of the engine, and can be undone."""
 
 import asyncio
 from collections import deque
@@ -10,11 +10,11 @@ from gateway.domain.registry import Change, Registry
 from gateway.domain.units import Millis
 
 UNDO_LIMIT = 50
-"""Changes that can be taken back, in memory only."""
+"""Changes that can be undone, in memory only."""
 
 
 class ConfigEdits:
-    """The engine, and the way back."""
+    """The engine, and how to undo what was changed."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -32,24 +32,29 @@ class ConfigEdits:
         """The wall clock."""
         return self.engine.now()
 
-    def commit(self, sentence: str, *changes: Change) -> dict[str, str]:
-        """Make the changes, all or none, and remember how to undo them under this sentence in the past tense."""
-        self._undo.append((sentence, self.change(*changes)))
-        return {"done": sentence}
+    def commit(self, done: str, undone: str, *changes: Change) -> dict[str, str]:
+        """Make the changes, all or none, and remember how to undo them.
+
+        ``done`` says what was changed, ``undone`` what is so once that is undone.
+        """
+        self._undo.append((undone, self.change(*changes)))
+        return {"done": done}
 
     def change(self, *changes: Change) -> Sequence[Change]:
-        """Make changes that are not worth undoing; the way back. Raises Unavailable if they cannot be written."""
+        """Make changes, and return those that undo them. Raises Unavailable if they cannot be written."""
         try:
             return self.engine.change(changes)
         except OSError as exc:
             reason = exc.strerror or str(exc)
-            raise Unavailable(f"nothing was changed, for it cannot be written: {reason}", code="store_failed") from exc
+            raise Unavailable(
+                f"nothing was changed, because it cannot be written: {reason}", code="store_failed"
+            ) from exc
 
     def undo(self) -> str:
-        """Take the newest change back and say which it was. Raises Conflict when there is none."""
+        """Undo the newest change and say what that did. Raises Conflict if there is none."""
         if not self._undo:
             raise Conflict("there is nothing to undo since the gateway started", code="nothing_to_undo")
-        sentence, inverse = self._undo[-1]
+        undone, inverse = self._undo[-1]
         self.change(*inverse)
         self._undo.pop()
-        return sentence
+        return undone

@@ -32,7 +32,7 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     group = patched(Group(name="", created=edits.now), body, GroupFields.__struct_fields__)
     validation.group(group)
     _check_unused(group.name, edits.registry)
-    edits.commit(f"added group '{group.name}'", Change("groups", group.name, group))
+    edits.commit(f"added group '{group.name}'", f"group '{group.name}' is removed", Change("groups", group.name, group))
     return group_view(edits.engine, group)
 
 
@@ -45,7 +45,7 @@ async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     if group.name != old.name:
         _check_unused(group.name, edits.registry)
         changes += [Change("groups", old.name, None), *_moves(edits.registry, old.name, group.name)]
-    edits.commit(f"changed group '{old.name}'", *changes)
+    edits.commit(f"changed group '{old.name}'", f"group '{old.name}' is as before", *changes)
     return group_view(edits.engine, group)
 
 
@@ -59,12 +59,14 @@ async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, st
     if users and target in ("", group.name):
         raise Conflict(
             f"group '{group.name}' is used by {', '.join(users)}; change these first, or move them to another group "
-            f"while removing it (--move GROUP)",
+            f"when removing it (--move GROUP)",
             code="group_in_use",
             param="name",
         )
     moves = _moves(registry, group.name, target) if target else ()
-    return edits.commit(f"removed group '{group.name}'", Change("groups", group.name, None), *moves)
+    return edits.commit(
+        f"removed group '{group.name}'", f"group '{group.name}' is back", Change("groups", group.name, None), *moves
+    )
 
 
 def _found(edits: ConfigEdits, request: web.Request) -> Group:

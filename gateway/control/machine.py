@@ -43,10 +43,10 @@ def port(config: Config, address: str) -> Step:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((config.host, config.port))
     except OSError as exc:
-        text = f"no server could listen at {place}: {exc.strerror or exc}"
-        fix = "another program has it: stop that, or 'tollkeeper serve --port 8656'"
+        text = f"cannot listen on {place}: {exc.strerror or exc}"
+        fix = "another program uses it: stop that program, or 'tollkeeper serve --port 8656'"
         return Step(name="the port", result="fail", text=text, fix=fix)
-    return Step(name="the port", result="ok", text=f"{place} is free for a server")
+    return Step(name="the port", result="ok", text=f"{place} is free")
 
 
 def home(folder: Path) -> Step:
@@ -56,10 +56,10 @@ def home(folder: Path) -> Step:
     open_to_others = [path for path in (folder, *_files(folder)) if _rights(path) & 0o077]
     strangers = [path for path in (folder, *_files(folder)) if _owner(path) not in (None, os.getuid())]
     if not open_to_others and not strangers:
-        return Step(name="the home", result="ok", text=f"{folder}: nobody but you may read it")
+        return Step(name="the home", result="ok", text=f"{folder}: only you can read it")
     found = ", ".join(_shown(folder, path) for path in (open_to_others or strangers)[:3])
     if open_to_others:
-        text, fix = f"other users may read {found}", f"chmod -R go-rwx {word(str(folder))}"
+        text, fix = f"other users can read {found}", f"chmod -R go-rwx {word(str(folder))}"
     else:
         text, fix = f"{found} belongs to another user", f"sudo chown -R $(id -u) {word(str(folder))}"
     return Step(name="the home", result="fail", text=plain(text, 500), fix=fix)
@@ -70,7 +70,7 @@ def disk(folder: Path, usage: Callable[[Path], tuple[int, int, int]] = shutil.di
     free = usage(folder)[2]
     text = f"{free / 1e9:.1f} GB are free where {folder} lies"
     if free < LEAST_FREE:
-        fix = "make room: without it no call can be recorded, and none is taken"
+        fix = "free some disk space: calls that cannot be recorded are rejected"
         return Step(name="the disk", result="fail", text=text, fix=fix)
     return Step(name="the disk", result="ok", text=text)
 

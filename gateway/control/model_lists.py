@@ -52,7 +52,7 @@ async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> li
         if (good := _good(listed)) is not None:
             channel = offered_models(channel, good.models, edits.now)
             if chooses and not channel.models:
-                told = f"none of the {len(good.models)} models it lists fits {', '.join(channel.patterns)}"
+                told = f"none of the {len(good.models)} models it lists matches {', '.join(channel.patterns)}"
                 raise _no_list(channel, told)
         if not channel.dialect.info.lists_models and channel.patterns == ALL:
             channel = _frozen(channel)
@@ -231,7 +231,7 @@ def _known_place(channel: Channel) -> bool:
 
 def _no_list(channel: Channel, why: str) -> BadRequest:
     return BadRequest(
-        f"channel '{channel.name}' gave no list of its models: {why}; name the models yourself (--models a,b,c), or "
+        f"channel '{channel.name}' returned no list of models: {why}; name the models yourself (--models a,b,c), or "
         "check its address and its key",
         code="no_model_list",
         param="models",

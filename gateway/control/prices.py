@@ -32,7 +32,7 @@ class PriceBody(msgspec.Struct, frozen=True, kw_only=True):
     channel: str = ""
     """Name of a channel or a preset; empty: all."""
     accept: bool = False
-    """Also steep rises and what looks like another unit."""
+    """Also import steep rises and prices that look like another unit."""
 
 
 EDITABLE = ("input", "output", "cached_input", "cache_write", "per_call", "tiers", "source")
@@ -49,7 +49,7 @@ async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
     required(body, "input", "output")
     price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE))
     validation.price(price)
-    edits.commit(f"set the price of '{model}'", Change("prices", model, price))
+    edits.commit(f"set the price of '{model}'", f"the price of '{model}' is as before", Change("prices", model, price))
     return price_view(price, edits.now)
 
 
@@ -63,14 +63,18 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
     asked = PriceBody(**fields(await request.read(), PriceBody, PriceBody.__struct_fields__))
     channels = [c for c in edits.registry.channels.values() if not asked.channel or _is(c, asked.channel)]
     if asked.channel and not channels:
-        raise NotFound(f"there is no channel or vendor '{plain(asked.channel)}' among the channels", param="channel")
+        raise NotFound(f"there is no channel or vendor '{plain(asked.channel)}'", param="channel")
     found = proposed(channels, edits.registry.lists, await load(), edits.now)
     wanted = [(c, p) for c, p in found if asked.models is None or p.model in asked.models]
     proposals = [_proposal(edits, channel, price, asked) for channel, price in wanted]
     news = {proposal.model for proposal in proposals if proposal.applied}
     changes = [Change("prices", price.model, price) for _, price in wanted if price.model in news]
     if changes:
-        edits.commit(f"took over {len(changes)} prices from {wanted[0][1].source}", *changes)
+        edits.commit(
+            f"imported {len(changes)} prices from {wanted[0][1].source}",
+            f"{len(changes)} imported prices are reverted",
+            *changes,
+        )
     return proposals
 
 
@@ -100,7 +104,9 @@ async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, st
     model = request.match_info["model"]
     if model not in edits.registry.prices:
         raise NotFound(f"there is no price for '{plain(model)}'", param="model")
-    return edits.commit(f"removed the price of '{model}'", Change("prices", model, None))
+    return edits.commit(
+        f"removed the price of '{model}'", f"the price of '{model}' is back", Change("prices", model, None)
+    )
 
 
 async def list_models(edits: ConfigEdits, request: web.Request) -> list[ModelView]:

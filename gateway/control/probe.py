@@ -72,7 +72,7 @@ async def _list(engine: Engine, channel: Channel) -> tuple[bool, str]:
         return False, f"no list of models: {error.message}"
     offered = {model.upstream_name for model in found}
     missing = [m.name for m in channel.models if m.upstream_name not in offered]
-    gone = f"; not among them: {', '.join(missing[:5])}" if missing else ""
+    gone = f"; missing: {', '.join(missing[:5])}" if missing else ""
     return True, f"it lists {len(found)} models{gone}"
 
 
@@ -99,7 +99,7 @@ async def _call(engine: Engine, channel: Channel, served: Served) -> tuple[bool,
     except UpstreamError as error:
         return False, f"the call failed: {error.message}"
     if whole.reported is None:
-        return True, f"'{served.name}' answered and reported no usage"
+        return True, f"'{served.name}' answered, but reported no usage"
     return True, f"'{served.name}' answered with {whole.reported.input} input, {whole.reported.output} output tokens"
 
 
@@ -134,7 +134,7 @@ async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
 async def _examined(engine: Engine, channel: Channel) -> tuple[Step, Millis | None]:
     name = plain(channel.name)
     if not channel.enabled:
-        return Step(name=f"channel {name}", result="skipped", text="switched off"), None
+        return Step(name=f"channel {name}", result="skipped", text="disabled"), None
     contact = await engine.upstreams.check_reachability(channel)
     if contact is not None and contact.failed is not None:
         return _unreached(name, contact), None
@@ -168,7 +168,7 @@ def _unreached(name: str, contact: Reachability) -> Step:
         ),
         Stage.CERTIFICATE: (
             f"no TLS with {place}: {contact.text}",
-            "is this machine's clock right, and is nobody in between who reads along?",
+            "check this machine's clock, and whether something intercepts TLS",
         ),
     }[contact.failed or Stage.NAME]
     code, status = "upstream_unreachable", 502
@@ -185,7 +185,7 @@ def _unlisted(name: str, way: str, error: UpstreamError, key: str) -> Step:
     message = way + plain(error.record_message.removeprefix(f"channel '{name}': "), CHECKUP_TEXT_LIMIT)
     if (status := error.status) in NO_LIST:
         unproven = (
-            f"it lists no models (HTTP {status}), so only a call proves it: "
+            f"it lists no models (HTTP {status}), so only a real call can test it: "
             f"'tollkeeper channel test {word(name)} --model M'"
         )
         return Step(name=f"channel {name}", result="ok", text=way + unproven)

@@ -131,5 +131,5 @@ def _check_numbers(place: str, value: object) -> None:
         for number, item in enumerate(value):
             _check_numbers(f"{place}[{number}]", item)
     elif isinstance(value, int | float) and not -MOST <= value <= MOST:
-        told = f"{place}: the number is out of range, which is from -{MOST} to {MOST}"
+        told = f"{place}: must be from -{MOST} to {MOST}"
         raise BadRequest(told, param=place.partition(".")[0].partition("[")[0])

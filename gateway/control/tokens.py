@@ -41,7 +41,7 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     )
     token = patched(blank, body, TokenFields.__struct_fields__)
     _check(token, edits.registry)
-    edits.commit(f"added token '{token.name}'", Change("tokens", token.id, token))
+    edits.commit(f"added token '{token.name}'", f"token '{token.name}' is removed", Change("tokens", token.id, token))
     return NewToken(key=key, token=token_view(edits.engine, token))
 
 
@@ -50,14 +50,16 @@ async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     old = _found(edits, request)
     token = patched(old, await request.read(), TokenFields.__struct_fields__)
     _check(token, edits.registry)
-    edits.commit(f"changed token '{old.name}'", Change("tokens", token.id, token))
+    edits.commit(f"changed token '{old.name}'", f"token '{old.name}' is as before", Change("tokens", token.id, token))
     return token_view(edits.engine, token)
 
 
 async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /tokens/{ref}; its calls and what they cost stay in the records."""
     token = _found(edits, request)
-    return edits.commit(f"removed token '{token.name}'", Change("tokens", token.id, None))
+    return edits.commit(
+        f"removed token '{token.name}'", f"token '{token.name}' is back", Change("tokens", token.id, None)
+    )
 
 
 async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
@@ -65,7 +67,8 @@ async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     key = new_key()
     old = _found(edits, request)
     token = msgspec.structs.replace(old, digest=digest(key), hint=hint(key))
-    edits.commit(f"rotated the key of token '{token.name}'", Change("tokens", token.id, token))
+    undone = f"token '{token.name}' has its old key again"
+    edits.commit(f"rotated the key of token '{token.name}'", undone, Change("tokens", token.id, token))
     return NewToken(key=key, token=token_view(edits.engine, token))
 
 

@@ -60,10 +60,10 @@ def account(value: Account) -> None:
 def settings(value: Settings) -> None:
     """Host names are bare, origins are whole and have no path, records are kept for a day at least."""
     _demand(value.keep_days >= 1, "keep_days", "at least one day of records must be kept")
-    _demand(0 <= value.refresh_models_h <= 8760, "refresh_models_h", "is in hours, at most a year; 0 is never")
+    _demand(0 <= value.refresh_models_h <= 8760, "refresh_models_h", "must be at most a year, in hours; 0 means never")
     for field in _COUNTS:
         _not_negative(getattr(value, field), field)
-    _demand(value.queue_s <= LONGEST_WAIT_S, "queue_s", f"is at most {LONGEST_WAIT_S} seconds")
+    _demand(value.queue_s <= LONGEST_WAIT_S, "queue_s", f"must be at most {LONGEST_WAIT_S} seconds")
     for host in value.hosts:
         _demand(_HOST_NAME.fullmatch(host), "hosts", f"'{plain(host)}' is not a host name")
     for origin in value.origins:
@@ -77,7 +77,7 @@ def settings(value: Settings) -> None:
 def token(value: Token, registry: Registry) -> None:
     """A token has a good name, a group there is, and sensible amounts."""
     name(value.name)
-    _demand(not value.name.startswith(PREFIX), "name", f"a token's name does not begin with '{PREFIX}': its key does")
+    _demand(not value.name.startswith(PREFIX), "name", f"a token's name must not begin with '{PREFIX}', as keys do")
     group_exists(value.group, registry)
     budgets(value.budgets)
     limits(value.limits)
@@ -91,7 +91,7 @@ def group(value: Group) -> None:
     _demand(
         0 <= value.multiplier <= MULTIPLIER_LIMIT,
         "multiplier",
-        f"is in parts per million, from 0 to {MULTIPLIER_LIMIT}; {MILLION} is times one",
+        f"must be from 0 to {MULTIPLIER_LIMIT}, in parts per million; {MILLION} means times 1",
     )
     budgets(value.budgets)
     limits(value.limits)
@@ -119,17 +119,17 @@ def channel(value: Channel, registry: Registry) -> None:
     if value.dialect.info.needs_url:
         checked_base_url(value.base_url)
     else:
-        _demand(value.base_url == "", "base_url", f"the {value.dialect} dialect answers by itself and has none")
+        _demand(value.base_url == "", "base_url", f"the {value.dialect} dialect has no base URL")
     for group_name in value.groups:
         group_exists(group_name, registry, field="groups")
-    _demand(len(set(value.groups)) == len(value.groups), "groups", "a group is named twice")
+    _demand(len(set(value.groups)) == len(value.groups), "groups", "a group is listed twice")
     served(value.models)
     patterns(value.patterns)
     _demand(value.weight >= 0, "weight", "must not be negative")
     _demand(
         0 <= value.cost_factor <= MULTIPLIER_LIMIT,
         "cost_factor",
-        f"is in parts per million, from 0 to {MULTIPLIER_LIMIT}",
+        f"must be from 0 to {MULTIPLIER_LIMIT}, in parts per million",
     )
     keys((value.key, *value.keys) if value.key or value.keys else ())
     headers(value.headers)
@@ -140,7 +140,7 @@ def channel(value: Channel, registry: Registry) -> None:
     _demand(has_options or not value.options, "options", f"the {value.dialect} dialect has no options, only mock has")
     mock_options.check(value.options)
     limits(value.limits)
-    _demand(value.limits.streams is None, "limits", "streams is a limit of tokens and groups")
+    _demand(value.limits.streams is None, "limits", "only tokens and groups can limit streams")
     timeouts(value.timeouts)
     note(value.note)
 
@@ -151,26 +151,28 @@ def price(value: Price) -> None:
     for field in ("input", "output", "cached_input", "cache_write", "per_call"):
         _not_negative(getattr(value, field), field)
     above = [tier.above for tier in value.tiers]
-    _demand(above == sorted(set(above)), "tiers", "must be in the order of 'above', each once")
+    _demand(above == sorted(set(above)), "tiers", "must be sorted by 'above', without duplicates")
     for tier in value.tiers:
         _check_tier(tier)
 
 
 def name(value: str, field: str = "name") -> None:
     """A name can be shown as it is and typed again: 1 to 64 printable characters, no blank at its ends."""
-    _demand(0 < len(value) <= NAME_LIMIT, field, f"a name has 1 to {NAME_LIMIT} characters")
-    _demand(plain(value) == value and value.isprintable(), field, "a name has no control or invisible characters")
-    _demand(value == value.strip(), field, "a name neither begins nor ends with a blank")
-    _demand(value not in (".", ".."), field, "a name is more than dots: it stands in URLs")
+    _demand(0 < len(value) <= NAME_LIMIT, field, f"a name must have 1 to {NAME_LIMIT} characters")
+    _demand(
+        plain(value) == value and value.isprintable(), field, "a name must not contain control or invisible characters"
+    )
+    _demand(value == value.strip(), field, "a name must not begin or end with a space")
+    _demand(value not in (".", ".."), field, "a name must not consist of dots only, because it is part of URLs")
 
 
 def model_name(value: str, field: str) -> None:
     """Model names may hold slashes and colons, but nothing that cannot be shown."""
-    _demand(0 < len(value) <= MODEL_NAME_LIMIT, field, f"a model's name has 1 to {MODEL_NAME_LIMIT} characters")
+    _demand(0 < len(value) <= MODEL_NAME_LIMIT, field, f"a model's name must have 1 to {MODEL_NAME_LIMIT} characters")
     _demand(
         plain(value) == value and value == value.strip(),
         field,
-        f"the model name '{plain(value)}' has blanks at its ends or characters that cannot be shown",
+        f"the model name '{plain(value)}' begins or ends with a space, or has invisible characters",
     )
 
 
@@ -180,7 +182,7 @@ def patterns(values: Iterable[str]) -> None:
     _demand(len(listed) <= MANY, "models", f"has more than {MANY} patterns")
     for value in listed:
         model_name(value, "models")
-        _demand(value != NOT, "models", f"'{NOT}' is followed by a pattern of names to keep out")
+        _demand(value != NOT, "models", f"'{NOT}' must be followed by a pattern of names to exclude")
 
 
 def served(values: tuple[Served, ...]) -> None:
@@ -213,7 +215,7 @@ def limits(value: Limits) -> None:
         _demand(number is None or number > 0, "limits", f"{field} must be above 0; null means no limit")
     _not_negative(value.queue, "limits")
     _not_negative(value.queue_s, "limits")
-    _demand((value.queue_s or 0) <= LONGEST_WAIT_S, "limits", f"queue_s is at most {LONGEST_WAIT_S} seconds")
+    _demand((value.queue_s or 0) <= LONGEST_WAIT_S, "limits", f"queue_s must be at most {LONGEST_WAIT_S} seconds")
 
 
 def timeouts(value: Timeouts) -> None:
@@ -225,9 +227,9 @@ def timeouts(value: Timeouts) -> None:
 def secret(value: str, field: str = "key") -> None:
     """A key goes into one header line; a reference names a variable of the environment."""
     if value.startswith("env:"):
-        _demand(_ENV_NAME.fullmatch(value[4:]), field, "'env:' is followed by the name of a variable")
+        _demand(_ENV_NAME.fullmatch(value[4:]), field, "'env:' must be followed by the name of a variable")
     printable = value.isascii() and value.isprintable()
-    _demand(printable and value == value.strip(), field, "must be printable ASCII without blanks at its ends")
+    _demand(printable and value == value.strip(), field, "must be printable ASCII, without spaces at its ends")
     _demand(len(value) <= 8192, field, "is longer than 8192 characters")
 
 
@@ -235,19 +237,19 @@ def keys(values: tuple[str, ...]) -> None:
     """Each key is one, and there once."""
     _demand(len(values) <= MANY_KEYS, "keys", f"has more than {MANY_KEYS} keys")
     for value in values:
-        _demand(value, "keys", "a key is empty; the first one is 'key', further ones are 'keys'")
+        _demand(value, "keys", "a key is empty; the first one is 'key', the others are 'keys'")
         secret(value)
-    _demand(len(set(values)) == len(values), "keys", "a key is there twice")
+    _demand(len(set(values)) == len(values), "keys", "a key is given twice")
 
 
 def headers(values: dict[str, str]) -> None:
     """Further headers have HTTP names, each once, are not those that frame a request, and have values of one line."""
     seen: set[str] = set()
     for header, value in values.items():
-        _demand(_HEADER_NAME.fullmatch(header), "headers", f"'{plain(header)}' is not a header's name")
+        _demand(_HEADER_NAME.fullmatch(header), "headers", f"'{plain(header)}' is not a valid header name")
         _demand(header.lower() not in _OWN_HEADERS, "headers", f"'{header}' is set by the gateway itself")
         _demand(header.lower() not in _KEY_HEADERS, "headers", f"'{header}' carries the key; give it with --key")
-        _demand(header.lower() not in seen, "headers", f"'{header}' is given twice; upper and lower case are one")
+        _demand(header.lower() not in seen, "headers", f"'{header}' is given twice; header names ignore case")
         seen.add(header.lower())
         secret(value, "headers")
 
@@ -255,7 +257,7 @@ def headers(values: dict[str, str]) -> None:
 def proxy(value: str, dialect: Dialect) -> None:
     """A proxy is a URL, or a reference to one."""
     if value:
-        _demand(dialect.info.needs_url, "proxy", f"the {dialect} dialect answers by itself and needs none")
+        _demand(dialect.info.needs_url, "proxy", f"the {dialect} dialect needs none")
         secret(value, "proxy")
     if value and not value.startswith("env:"):
         proxy_of(value)

@@ -114,17 +114,17 @@ def _store_error(engine: Engine) -> GatewayError | None:
     """A call tries the disk once more before it gives up; here nothing is written, so this is what is known."""
     if engine.store.books.healthy:
         return None
-    text = f"the store has failed, and no calls are taken: {engine.store.books.trouble.text}"
+    text = f"the store has failed, and calls are rejected: {engine.store.books.trouble.text}"
     return Unavailable(text, code="store_unavailable")
 
 
 def _way(found: DryRun, group: Group) -> str:
     if found.admission is not None and (full := found.admission.full) is not None:
-        return f"it would wait for a place: {plain(full.label)} has {full.limit} {full.name}"
+        return f"it would wait for a free slot: {plain(full.label)} has {full.limit} {full.name}"
     if found.choice is None or found.choice.route is None:
-        return "it would wait for a place: its channels are at their limits of calls in flight"
-    stays = "; a conversation that was answered before stays where it was" if group.sticky else ""
-    return f"channel '{plain(found.choice.route.channel.name)}' would be asked: {found.choice.why}{stays}"
+        return "it would wait for a free slot: its channels are at their limits of calls in flight"
+    stays = "; a conversation stays on the channel that answered it before" if group.sticky else ""
+    return f"channel '{plain(found.choice.route.channel.name)}' would be tried first: {found.choice.why}{stays}"
 
 
 def _fix(error: GatewayError, seen: Visibility, wanted: PlannedCall, routes: list[RouteView]) -> str:
@@ -135,7 +135,7 @@ def _fix(error: GatewayError, seen: Visibility, wanted: PlannedCall, routes: lis
     if isinstance(error, NoChannel) and first:
         test = f"'tollkeeper channel test {word(first)}'"
         if routes[0].state == "attention":
-            return f"mend channel '{plain(first)}', then {test}: if that is good it takes calls again"
+            return f"fix channel '{plain(first)}', then {test}: if that succeeds, it accepts calls again"
         return f"{test} tries it, 'tollkeeper channel models {word(first)}' shows what it has"
     return advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model, channel=first)
 
@@ -210,7 +210,7 @@ def _outside(channel: Channel, offered: str, token: Token) -> str:
     if token.group not in channel.groups:
         return f"not in group '{plain(token.group)}'"
     if not channel.enabled:
-        return "switched off"
+        return "disabled"
     if not offered:
         return "does not offer the model"
     return "the model is hidden from the token"

@@ -70,7 +70,7 @@ def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
     if not key:
         msg = (
             "no API key: send 'Authorization: Bearer <token>' with a token of this gateway "
-            "(make one with 'tollkeeper token add NAME')"
+            "(create one with 'tollkeeper token add NAME')"
         )
         raise InvalidToken(msg, code="missing_api_key")
     token = token_of(key, catalog, passes, now)
@@ -119,6 +119,6 @@ def usable(token: Token, now: Millis) -> Token:
     if state is TokenState.EXPIRED:
         when = zoned_time(token.expires or now)
         edit = f"'tollkeeper token edit {word(token.name)} --expires 30d'"
-        msg = f"token '{plain(token.name)}' expired at {when}; {edit} lets it live on"
+        msg = f"token '{plain(token.name)}' expired at {when}; {edit} renews it"
         raise InvalidToken(msg, code="token_expired")
     return token

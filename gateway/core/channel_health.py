@@ -161,7 +161,7 @@ class ChannelHealth:
         cooling = [state for state in states if state.name == "cooling"]
         halves = [state for state in states if state.name == "half_open"]
         best = halves[0] if halves else min(cooling, key=lambda s: s.left_s) if cooling else states[0]
-        return HealthState(best.name, f"none of its {len(states)} keys is free: {best.reason}", best.left_s)
+        return HealthState(best.name, f"none of its {len(states)} keys is available: {best.reason}", best.left_s)
 
     @property
     def well(self) -> bool:

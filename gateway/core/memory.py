@@ -210,7 +210,7 @@ class AnswerMemory:
         """Count so much more for it when others have given back enough. Raises AnswerMemoryFull."""
         limit = self._settings().answers_mib
         if limit and POCKET + share.counted + size > limit << 20:
-            msg = f"this answer is larger than all answers together may be ({limit} MiB)"
+            msg = f"this answer is larger than the limit of all answers together ({limit} MiB)"
             raise AnswerMemoryFull(f"{msg}; {_ADVICE}")
         turn = _Turn(share, size)
         self._turns.append(turn)

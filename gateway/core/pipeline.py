@@ -159,7 +159,7 @@ class Pipeline:
                 raise
             trace = self._deps.attempts.redaction.trace(error, context.request.fields, context.request.long)
             _log.error("call %s failed by a bug\n%s", context.visit.id, trace)
-            result.error = InternalError(f"the gateway failed by a bug of its own; the call is {context.visit.id}")
+            result.error = InternalError(f"the gateway failed because of a bug; the call is {context.visit.id}")
             result.error.__cause__ = error.with_traceback(None)
         else:
             return

@@ -283,12 +283,15 @@ class _Headroom(msgspec.Struct, frozen=True, kw_only=True):
     """Of a budget: ``account``, ``group`` or ``token``."""
     name: str = ""
     window: str = ""
+    held_nanos: int = 0
+    """What running calls hold of it."""
+    held_tokens: int = 0
 
 
 def plan_hold(books: Purse, account: Account, group: Group, token: Token, need: Need, *, now: Millis) -> HoldPlan:
     """The hold for a call. Raises QuotaExceeded, naming the budget that is too small; changes nothing."""
     if account.status is AccountStatus.SUSPENDED:
-        msg = "the account is suspended; 'tollkeeper account set --status active' lets it spend again"
+        msg = "the account is suspended; 'tollkeeper account set --status active' reactivates it"
         raise QuotaExceeded(msg, code="account_suspended")
     full, free = need.nanos, need.free
     budgets = account.budgets or group.budgets or token.budgets
@@ -350,12 +353,11 @@ def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: M
 
 def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], now: Millis) -> _Headroom:
     name, code = words
-    label = f"{scope[0]} '{name}'" if name else "the account"
+    owner = f"{scope[0]} '{name}'" if name else "the account"
     spent = books.spent(scope, window_start(budget.window, now))
     held = books.held(scope)
-    ever = budget.window.value == "ever"
     return _Headroom(
-        label=f"{label}'s budget" if ever else f"{label}'s budget of the {budget.window.value}",
+        label=f"the {_PERIODS.get(budget.window.value, '')}budget of {owner}",
         code=code,
         nanos=None if budget.nanos is None else budget.nanos - spent.nanos - held.nanos,
         tokens=None if budget.tokens is None else budget.tokens - spent.tokens - held.tokens,
@@ -363,16 +365,27 @@ def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], no
         whose=scope[0],
         name=name,
         window=budget.window.value,
+        held_nanos=held.nanos,
+        held_tokens=held.tokens,
     )
 
 
+_PERIODS = {"day": "daily ", "week": "weekly ", "month": "monthly "}
+
+
 def _exceeded(room: _Headroom, left: str, needs: str, unit: str, *, missing: int = 0) -> QuotaExceeded:
-    back = "" if room.resets is None else f"; it starts afresh at {zoned_time(room.resets)}"
+    back = "" if room.resets is None else f"; it resets at {zoned_time(room.resets)}"
     details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
     if room.whose:
         details |= {"budget_of": room.whose, "budget_window": room.window, "budget_unit": unit}
     else:
         details["missing_nanos"] = missing
     fix = advice(QuotaExceeded("", code=room.code, details=details), token=room.name, group=room.name)
-    msg = f"{room.label} has {left} left and this call may need {needs}{back}; {fix}"
-    return QuotaExceeded(msg, code=room.code, details=details)
+    return QuotaExceeded(f"{_state(room, left, needs, unit)}{back}; {fix}", code=room.code, details=details)
+
+
+def _state(room: _Headroom, left: str, needs: str, unit: str) -> str:
+    free, held = (room.nanos, room.held_nanos) if unit == "dollars" else (room.tokens, room.held_tokens)
+    if not room.whose or (free or 0) > 0:
+        return f"{room.label} has {left} left, and this call may need {needs}"
+    return f"running calls hold the rest of {room.label}" if (free or 0) + held > 0 else f"{room.label} is used up"

@@ -64,7 +64,7 @@ class Over(msgspec.Struct, frozen=True, kw_only=True):
             code, details = "request_too_large_for_limit", {**details, "requested": self.amount}
             return RateLimited(msg, code=code, details=details)
         wait_s = ceil(self.wait_s)
-        msg = f"{self.label} has reached its limit of {self.limit} {self.name}; come back in {wait_s} s"
+        msg = f"{self.label} has reached its limit of {self.limit} {self.name}; try again in {wait_s} s"
         return RateLimited(msg, retry_after_s=max(self.wait_s, 0.001), details={**details, "used": self.used})
 
 

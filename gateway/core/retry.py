@@ -170,7 +170,7 @@ class RetryState:
         if pause is None:
             return None
         wait = pause + draw(PAUSE_MS) / 1000
-        return NextStep(RouteChoice(route, f"once more after {wait:.1f} s", (), None), route, self._entry, wait)
+        return NextStep(RouteChoice(route, f"retried after {wait:.1f} s", (), None), route, self._entry, wait)
 
 
 def fault_of(route: Route, kind: FailureKind) -> ChannelId:

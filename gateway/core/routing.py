@@ -123,7 +123,7 @@ def choose(
     if resting:
         left, route, rests = min(resting, key=lambda one: one[0])
         chosen = pick(route, tried, health, draw) if route.keys else route
-        why = f"last resort, free in {left:.0f} s" if rests else f"busy, but no other: {route.rank.place}"
+        why = f"last resort, free in {left:.0f} s" if rests else f"busy, but the only one: {route.rank.place}"
         return RouteChoice(chosen, why, tuple(passed), left, resting=rests, gates=tuple(gates) if rests else ())
     soon = [one.left_s for one in passed if one.rule in ("full", "limit") and one.left_s is not None]
     return RouteChoice(None, "", tuple(passed), min(soon, default=None), gates=tuple(gates))
@@ -147,15 +147,15 @@ def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -
     if state.name == "attention":
         return SkippedRoute(name, f"needs attention: {reason}", "attention")
     if missing:
-        return SkippedRoute(name, f"does not know the model, asked again in {missing:.0f} s", "missing", missing)
+        return SkippedRoute(name, f"does not have the model, retry in {missing:.0f} s", "missing", missing)
     return (
         _keys_against(route, tried, health)
         or (
-            SkippedRoute(name, f"cooling {state.left_s:.0f} s: {reason}", "cooling", state.left_s)
+            SkippedRoute(name, f"paused for {state.left_s:.0f} s: {reason}", "cooling", state.left_s)
             if state.left_s
             else None
         )
-        or (SkippedRoute(name, f"on trial: {reason}", "trial", 0.0) if _on_trial(route, state, health) else None)
+        or (SkippedRoute(name, f"retrying: {reason}", "trial", 0.0) if _on_trial(route, state, health) else None)
         or (_busy(route, health) if route.rank.spill else None)
     )
 
@@ -178,7 +178,7 @@ def _keys_against(route: Route, tried: frozenset[ChannelId], health: ChannelHeal
     if not waits:
         return SkippedRoute(route.channel.name, "tried", "tried")
     left = min(left for left, _ in waits)
-    return SkippedRoute(route.channel.name, f"its other keys rest, one for {left:.0f} s", "cooling", left)
+    return SkippedRoute(route.channel.name, f"its other keys are paused, one for {left:.0f} s", "cooling", left)
 
 
 def _on_trial(route: Route, state: HealthState, health: ChannelHealth) -> bool:
@@ -199,7 +199,9 @@ def place(route: Route, pace: LatencyStats) -> str:
     if not route.rank.timed:
         return route.rank.place
     seconds = pace.expected_s(route.channel.id, route.served.name)
-    return route.rank.place + (", not measured of late" if seconds is None else f", {TOKENS} tokens in {seconds:.1f} s")
+    return route.rank.place + (
+        ", not measured recently" if seconds is None else f", {TOKENS} tokens in {seconds:.1f} s"
+    )
 
 
 def _draw(tier: Sequence[Route], draw: Draw) -> Route:

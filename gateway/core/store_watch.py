@@ -59,7 +59,7 @@ class StoreWatch:
             return
         if not trouble:
             self._reported = False
-            _log.warning("the store in %s works again, and calls are taken", self._home)
+            _log.warning("the store in %s works again, and calls are accepted", self._home)
         elif now >= self._quiet_until:
             self._reported, self._quiet_until = True, now + QUIET_S
             _log.error(

@@ -45,7 +45,7 @@ def _hidden(model: str, token: Token, group: Group, offering: list[Channel]) -> 
     """The rules in the order in which the catalog applies them."""
     token_name, group_name = plain(token.name), plain(group.name)
     if not offering:
-        fix = "take a name of 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
+        fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
         return Visibility(visible=False, rule=f"no channel offers a model named '{model}'", fix=fix)
     inside = [channel for channel in offering if group.name in channel.groups]
     first = word((inside or offering)[0].name)

@@ -37,7 +37,7 @@ def check_overrides(overrides: Overrides) -> None:
     """Raises BadRequest for names that are none, or that are the gateway's own."""
     for name in (*overrides.set, *overrides.default, *overrides.remove):
         if not name or name != plain(name, 100) or name != name.strip():
-            raise BadRequest(f"overrides: '{plain(name, 100)}' is no parameter's name", param="overrides")
+            raise BadRequest(f"overrides: '{plain(name, 100)}' is not a parameter name", param="overrides")
         if name in OURS:
             raise BadRequest(f"overrides: '{name}' is set by the gateway itself", param="overrides")
     both = ", ".join(sorted(overrides.set.keys() & {*overrides.default, *overrides.remove}))

@@ -127,7 +127,7 @@ def read(
     given = dict(base)
     for name, value in values.items():
         if name not in names:
-            raise misfit(f"{path}.{plain(str(name), 64)}", f"is not known; known are: {', '.join(names) or 'none'}")
+            raise misfit(f"{path}.{plain(str(name), 64)}", f"is unknown; use one of: {', '.join(names) or 'none'}")
         field, hint = names[name]
         spelt = _SPELT.get((kind, field.name))
         where = f"{path}.{name}"
@@ -190,14 +190,14 @@ def _freed(value: Any, path: str) -> Any:
         try:
             return msgspec.json.decode(str(value["json"]))
         except msgspec.DecodeError as exc:
-            raise misfit(f"{path}.json", f"is no JSON: {plain(str(exc))}") from exc
+            raise misfit(f"{path}.json", f"is not valid JSON: {plain(str(exc))}") from exc
     if isinstance(value, Mapping):
         return {name: _freed(item, f"{path}.{name}") for name, item in value.items()}
     if isinstance(value, list):
         return [_freed(item, f"{path}[{number}]") for number, item in enumerate(value)]
     if isinstance(value, str | int | float):
         return value
-    raise misfit(path, "dates and times are written as texts, in quotation marks")
+    raise misfit(path, "dates and times must be strings, in quotation marks")
 
 
 def _plainly(value: object) -> Value:
@@ -205,7 +205,7 @@ def _plainly(value: object) -> Value:
         return str(value.value)
     if isinstance(value, str | int | float):
         return value
-    raise TypeError(f"no configuration file can hold {value!r}")
+    raise TypeError(f"a configuration file cannot contain {value!r}")
 
 
 def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]]) -> Any:
@@ -236,18 +236,18 @@ def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]
 
 def _simple(value: Any, hint: Any, path: str) -> Any:
     if isinstance(value, int | float) and not -MOST <= value <= MOST:
-        raise misfit(path, f"the number is out of range, which is from -{MOST} to {MOST}")
+        raise misfit(path, f"must be from -{MOST} to {MOST}")
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError as exc:
         choices = [str(choice) for choice in hint] if isinstance(hint, type) and issubclass(hint, enum.StrEnum) else []
-        known = f"; known are: {', '.join(choices)}" if choices else ""
+        known = f"; use one of: {', '.join(choices)}" if choices else ""
         raise misfit(path, plain(str(exc)) + known) from exc
 
 
 def _spelt(read_text: Callable[[str], Any], value: object, path: str) -> Any:
     if not isinstance(value, str):
-        raise misfit(path, f"must be a text in quotation marks, not {plain(str(value), 40)}")
+        raise misfit(path, f"must be a string in quotation marks, not {plain(str(value), 40)}")
     try:
         return read_text(value)
     except BadRequest as error:
@@ -272,7 +272,7 @@ def _moment(text: str) -> Millis:
     try:
         return Millis(round(datetime.fromisoformat(text).timestamp() * 1000))
     except (ValueError, OverflowError):
-        raise BadRequest(f"{plain(text, 40)!r} is no moment such as 2026-11-30T14:00:00.000Z") from None
+        raise BadRequest(f"{plain(text, 40)!r} is not a time such as 2026-11-30T14:00:00.000Z") from None
 
 
 _UNITS: dict[Any, tuple[Callable[[Any], str], Callable[[str], Any]]] = {

@@ -5,7 +5,7 @@ GatewayError
 │   ├── TooLarge        … it is too big
 │   └── Refused         … it comes from a place or in a form that is not accepted
 ├── InvalidToken        no token, an unknown one, or one that may not be used now
-├── NotFound            what was named does not exist, or is not visible to who asks
+├── NotFound            something that was named does not exist, or is not visible to who asks
 ├── Conflict            the change does not fit what is there (control surface)
 ├── QuotaExceeded       the money or the token budget is gone
 ├── RateLimited         too fast; carries when to come back

@@ -248,7 +248,7 @@ def _unescaped(found: "re.Match[bytes]") -> bytes:
 def refuse_repeated(keys: int, *texts: bytes | msgspec.Raw) -> None:
     """Raises BadRequest unless these JSON texts have as many keys as were read in all their objects."""
     if keys != sum(map(_written_keys, texts)):
-        msg = "a key stands twice in an object of the body; send each field once"
+        msg = "an object of the body has a key twice; send each field once"
         raise BadRequest(msg, code="duplicate_key")
 
 

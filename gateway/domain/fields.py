@@ -80,7 +80,7 @@ TOKEN: Table = (
         name="color",
         kind=Choice({one: one.value for one in Color}),
         label="Color",
-        help="Of its name in the console, where that shows colors.",
+        help="Color of its name in the console.",
     ),
     _NOTE,
 )
@@ -126,7 +126,7 @@ GROUP: Table = (
         kind=Fallbacks(),
         label="Fallbacks",
         help="Other models that may answer when no channel can serve one: gpt-4o=claude-sonnet,qwen3:8b; patterns too. "
-        "Replaces all present ones.",
+        "Replaces the current ones.",
         option="--fallback",
         placeholder="none, or gpt-*=claude-sonnet-4-5,qwen3:8b",
     ),
@@ -154,7 +154,7 @@ CHANNEL: Table = (
         name="base_url",
         kind=Text(metavar="URL", check=checked_base_url),
         label="Base URL",
-        help="The root under which /chat/completions lies: https://host/v1",
+        help="The address before /chat/completions: https://host/v1",
         placeholder="https://api.openai.com/v1 (mock has none)",
     ),
     Field(
@@ -211,7 +211,7 @@ CHANNEL: Table = (
         name="headers",
         kind=Headers(),
         label="Headers",
-        help="An additional request header; replaces all present ones. May be repeated.",
+        help="An additional request header; replaces the current ones. May be repeated.",
         option="--header",
         placeholder=f"none, or {HEADERS_EXAMPLE}",
     ),
@@ -234,7 +234,7 @@ CHANNEL: Table = (
         name="token_limit_field",
         kind=Choice({None: "", **{one: one.value for one in TokenLimitField}}),
         label="Output limit",
-        help="What it calls the limit of output tokens.",
+        help="Its name for the limit of output tokens.",
     ),
     Field(
         name="strict",
@@ -247,7 +247,7 @@ CHANNEL: Table = (
         name="finish_abandoned",
         kind=Flag("finish and record it", "cancel it"),
         label="If the client leaves",
-        help="Whether a plain call goes on when its client leaves.",
+        help="Whether a call without streaming continues when its client disconnects.",
         option="--finish-abandoned/--cancel-abandoned",
     ),
     Field(
@@ -289,13 +289,13 @@ SETTINGS: Table = (
         name="durability",
         kind=Choice({one: one.value for one in Durability}),
         label="Durability",
-        help="interval: synced every 100 ms (the default); call: an answer's end waits for its own sync.",
+        help="interval: synced every 100 ms (the default); call: each answer ends only after its own sync.",
     ),
     Field(
         name="refuse_unpriced",
         kind=_YES,
         label="Refuse unpriced",
-        help="Whether calls to models without a price are refused.",
+        help="Whether calls to models without a price are rejected.",
         option="--refuse-unpriced/--allow-unpriced",
     ),
     Field(
@@ -308,13 +308,13 @@ SETTINGS: Table = (
         name="origins",
         kind=Names(none="none"),
         label="Origins",
-        help="Web pages that may call it: https://app.example.com; '' for none.",
+        help="Web pages that may call the gateway: https://app.example.com; '' for none.",
     ),
     Field(
         name="keep_days",
         kind=Number(1, unit="days"),
         label="Keep records",
-        help="Days that call records are kept; their sums stay.",
+        help="Days to keep call records; their sums are kept.",
     ),
     Field(
         name="refresh_models_h",
@@ -335,18 +335,25 @@ SETTINGS: Table = (
     _count(
         "channel_calls", "Calls of a channel", "Calls of a channel at once unless it has its own limit; 0: no limit."
     ),
-    _count("queue", "Waiting calls", "Calls that may wait for a place at one such limit.", zero="none"),
-    _count("queue_s", "Longest wait", "Seconds they may wait; 0: they are refused at once.", unit="s", zero="none"),
+    _count("queue", "Waiting calls", "Calls that may wait for a free slot at one such limit.", zero="none"),
+    _count(
+        "queue_s", "Longest wait", "Seconds they may wait; 0: they are rejected immediately.", unit="s", zero="none"
+    ),
     _count("connections", "Connections", "Open connections of clients; 0: no limit."),
     _count("address_connections", "From one address", "Connections from one address of another machine; 0: no limit."),
-    _count("bodies_mib", "Request bodies", "MiB of all request bodies together; 0: no limit.", unit="MiB together"),
+    _count(
+        "bodies_mib",
+        "Request bodies",
+        "MiB of memory for all request bodies together; 0: no limit.",
+        unit="MiB together",
+    ),
     _count(
         "answers_mib",
         "Answers",
-        "MiB of all answers together that are held in memory; 0: no limit.",
+        "MiB of memory for all answers together; 0: no limit.",
         unit="MiB together",
     ),
-    _count("memory_mib", "Memory", "MiB above which no more calls are accepted; 0: no limit.", unit="MiB"),
+    _count("memory_mib", "Memory", "MiB of memory above which new calls are rejected; 0: no limit.", unit="MiB"),
 )
 
 

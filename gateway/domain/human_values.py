@@ -59,7 +59,7 @@ def future_of(text: str, now: Millis) -> Millis:
     """A moment to come: a span from now, or a date (to its end) or time. Raises BadRequest for one that is past."""
     moment = Millis(now + span_of(text)) if _SPAN.fullmatch(text.strip()) else calendar_of(text, end=True)
     if moment <= now:
-        raise BadRequest(f"{text!r} is past; write a moment to come, such as 30d")
+        raise BadRequest(f"{text!r} is in the past; use a future time such as 30d")
     return moment
 
 
@@ -128,7 +128,7 @@ def tier_of(text: str) -> Tier:
     above, equals, rest = text.strip().partition("=")
     amounts = rest.split("/")
     if not equals or len(amounts) not in AMOUNTS:
-        raise BadRequest(f"{text!r} is no price for longer inputs such as 200k=6/22.50, which is input/output")
+        raise BadRequest(f"{text!r} is not a price for longer inputs such as 200k=6/22.50, which is input/output")
     input_, output, *more = map(_amount, amounts)
     cached, write = [*more, None, None][:2]
     return Tier(above=count_of(above), input=input_, output=output, cached_input=cached, cache_write=write)

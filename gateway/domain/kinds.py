@@ -300,7 +300,7 @@ class Names(Kind[tuple[str, ...]]):
     def _read_option(self, text: str, now: Millis) -> str:
         """At least one name: an empty list, such as a variable that was not set, would mean all or none."""
         if self._none_option and not listed_names([text]):
-            raise BadRequest(f"{text!r} names nothing; use {self._none_option} for none")
+            raise BadRequest(f"{text!r} contains no names; use {self._none_option} for none")
         return text
 
     def change(self, field: Field, given: Mapping[str, Any], before: tuple[str, ...]) -> Any:
@@ -335,7 +335,7 @@ class Patterns(Names):
 
     def _read_option(self, text: str, now: Millis) -> str:
         if not listed_names([text]):
-            raise BadRequest(f"{text!r} names nothing; leave the option out, or use '*' for all")
+            raise BadRequest(f"{text!r} contains no names; leave the option out, or use '*' for all")
         return text
 
     def change(self, field: Field, given: Mapping[str, Any], before: tuple[str, ...]) -> Any:

@@ -29,7 +29,7 @@ _OPTION_HELP = {
     "tpd": "Tokens a day.",
     "concurrent": "Calls running at once.",
     "queue": "Calls that may wait at once. See 'settings show'.",
-    "queue_s": "Seconds a call may wait for a place; 0: not at all. See 'settings show'.",
+    "queue_s": "Seconds a call may wait for a free slot; 0: not at all. See 'settings show'.",
     "streams": "Streams running at once. See 'settings show'.",
 }
 _SHOWN = {

@@ -386,7 +386,7 @@ def _parameters(text: str) -> Overrides:
 
 def _removed(text: str, _now: Millis) -> str:
     if not listed_names([text]):
-        raise BadRequest(f"{text!r} names nothing; --no-overrides removes all that is set here")
+        raise BadRequest(f"{text!r} contains no names; --no-overrides removes all that is set here")
     return text
 
 

@@ -199,7 +199,7 @@ def _status_condition(value: str) -> Condition:
 def _status_of(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,3}", text, re.ASCII):
         raise BadRequest(
-            f"st:{text} is no status; write st:err, st:ok, st:4xx, st:429, st:>=400 or one of {', '.join(_STATES)}"
+            f"st:{text} is not a status; write st:err, st:ok, st:4xx, st:429, st:>=400 or one of {', '.join(_STATES)}"
         )
     return int(text)
 

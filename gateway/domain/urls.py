@@ -26,14 +26,14 @@ def checked_base_url(url: str) -> str:
     clouds serve machine credentials. So are hosts that only some resolvers take for an IPv4 address (``127.1``).
     """
     if url != plain(url, 2000) or " " in url or "\\" in url:
-        raise _bad(url, "has characters that a URL cannot have")
+        raise _bad(url, "has characters that are not allowed in a URL")
     parts = _split(url)
     if parts.scheme not in ("http", "https"):
         raise _bad(url, "must begin with http:// or https://")
     if "@" in parts.netloc:
         raise _bad(url, "must not hold a user or a password; give the key with --key")
     if "?" in url or "#" in url:
-        raise _bad(url, "must not have a query or a fragment; further headers can be set on the channel")
+        raise _bad(url, "must not have a query or a fragment; use --header for additional headers")
     _check_host(url, parts.hostname or "")
     return url.rstrip("/")
 
@@ -42,7 +42,9 @@ def base_url_warning(url: str) -> str:
     """What the owner should know of a URL that is allowed; empty if nothing."""
     parts = urlsplit(url)
     if parts.scheme == "http" and not _is_near(parts.hostname or ""):
-        return f"{plain(url)} is not encrypted: everyone on the way can read the key, the prompts and the answers"
+        return (
+            f"{plain(url)} is not encrypted: everyone on the network path can read the key, the prompts and the answers"
+        )
     return ""
 
 
@@ -121,13 +123,13 @@ def proxy_of(text: str) -> Proxy:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as exc:
-        raise _bad_proxy("its port is none") from exc
+        raise _bad_proxy("its port is not valid") from exc
     if parts.scheme != "http":
         raise _bad_proxy(
             "it must begin with http:// (what goes through it is still encrypted as the channel's URL says)"
         )
     if not parts.hostname or text != plain(text, 2000) or not text.isascii() or " " in text:
-        raise _bad_proxy("it has no host, or characters that a URL cannot have")
+        raise _bad_proxy("it has no host, or characters that are not allowed in a URL")
     if parts.path.strip("/") or "?" in text or "#" in text:
         raise _bad_proxy("it must have neither path nor query")
     if not port:

@@ -97,7 +97,7 @@ def parse(body: bytes) -> Fields:
 def check_unique(fields: Fields, keys: int) -> None:
     """Raises BadRequest if fewer fields were read than there are keys."""
     if len(fields) != keys:
-        msg = "a key stands twice at the top level of the body; send each field once"
+        msg = "the body has a key twice at its top level; send each field once"
         raise BadRequest(msg, code="duplicate_key")
 
 

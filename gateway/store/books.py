@@ -79,7 +79,7 @@ class Books:
     def open(self, call: Running) -> None:
         """Hold what a call may cost: one line on disk, then in memory. Raises Unavailable if it cannot be written."""
         if call.id in self.running or not is_id(call.id):
-            raise InternalError(f"call {call.id!r} is open already, or that is no id of a call")
+            raise InternalError(f"call {call.id!r} is already open, or its id is not valid")
         try:
             self._recorder.begin(call)
         except OSError as exc:

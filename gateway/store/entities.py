@@ -122,9 +122,11 @@ def _format(path: Path, tables: Tables) -> int:
     except (KeyError, TypeError):
         found = None
     if not isinstance(found, int) or found < 1:
-        raise _damaged(path, "it does not tell its format")
+        raise _damaged(path, "it has no format number")
     if found > NEWEST:
-        raise StoreTooNew(f"{path} has format {found}, this program knows formats up to {NEWEST}; use a newer version")
+        raise StoreTooNew(
+            f"{path} has format {found}, this program supports formats up to {NEWEST}; use a newer version"
+        )
     return found
 
 
@@ -133,7 +135,7 @@ def _understand(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str
     ids: dict[Table, dict[str, int]] = {}
     for name, documents in tables.items():
         if documents and name != "meta" and name not in _KINDS:  # the next change would drop what may be all the grants
-            raise _damaged(path, f"its table {name!r} is none that this program knows")
+            raise _damaged(path, f"its table {name!r} is unknown")
     for table, (kind, field) in _KINDS.items():
         rows[table], ids[table] = {}, {}
         for number, document in tables.get(table, {}).items():
@@ -188,6 +190,6 @@ def _damaged(path: Path, why: str) -> StoreDamaged:
     fix = (
         f"{old.name} is the version before the last change: copy it to {path.name}"
         if old.exists()
-        else (f"bring {path.name} back from a backup")
+        else (f"restore {path.name} from a backup")
     )
     return StoreDamaged(f"{path} cannot be used: {why}. It is left as it is; {fix}", details={"file": str(path)})

@@ -60,7 +60,7 @@ class Trouble:
 def unavailable(exc: OSError) -> Unavailable:
     """What the disk said, for somebody who wanted something written."""
     return Unavailable(
-        f"the gateway cannot write to its store: {reason(exc)}. It goes on by itself as soon as the disk does",
+        f"the gateway cannot write to its store: {reason(exc)}. It recovers as soon as the disk does",
         code="store_unavailable",
         retry_after_s=RETRY_AFTER_S,
     )

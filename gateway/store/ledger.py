@@ -83,7 +83,7 @@ class Ledger:
             found = format_of(first[:100])
             if found is not None and found > FORMAT:
                 raise StoreTooNew(
-                    f"{path} has format {found}, this program knows formats up to {FORMAT}; use a newer version of it"
+                    f"{path} has format {found}, this program supports formats up to {FORMAT}; use a newer version"
                 )
             held = b"" if first == HEAD + b"\n" else first
             self.damaged = self.damaged or bool(held)
@@ -115,8 +115,8 @@ def check_complete(path: Path, segments: Iterable[Segment]) -> None:
         if segment.n and segment.first > expected and not before_is_there and not _repaired(segment):
             raise StoreDamaged(
                 f"{path} is damaged or missing, and so is its former version: the sums of calls {expected} to "
-                f"{segment.first - 1} are lost and their records are deleted, so balances cannot be known. Bring "
-                f"{path.name} back from a backup",
+                f"{segment.first - 1} are lost and their records are deleted, so balances cannot be known. "
+                f"Restore {path.name} from a backup",
                 details={"file": str(path)},
             )
         expected, before_is_there = segment.last + 1, not segment.gone

@@ -315,7 +315,7 @@ class Log:
                     self.ledger.put()
             if self.ledger.damaged:
                 kept = self.ledger.restore(self._moment)
-                self.notes.append(f"{self.ledger.path} was damaged and is made anew; the original is {kept.name}")
+                self.notes.append(f"{self.ledger.path} was damaged and has been rebuilt; the original is {kept.name}")
             self._retain()
 
     def _found(self, name: str) -> Segment:
@@ -336,8 +336,8 @@ class Log:
 def _missing(folder: Path, first: int, last: int) -> str:
     which = f"record {last} is" if first == last else f"records {first} to {last} are"
     return (
-        f"{which} missing from the end of {folder}: the newest call file was deleted or cut. What was charged there is "
-        "in no sum. Bring the file back from a backup if there is one"
+        f"{which} missing from the end of {folder}: the newest call file was deleted or truncated. What those "
+        "calls cost is missing from all sums. Restore the file from a backup if there is one"
     )
 
 

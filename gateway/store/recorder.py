@@ -316,7 +316,7 @@ class Backlog:
         if self._refused:
             with suppress(OSError):
                 self._append(in_new_file=True)
-                self._calls.log.tell(f"a call file cannot be written ({reason(first)}); calls go on in a new one")
+                self._calls.log.tell(f"a call file cannot be written ({reason(first)}); calls continue in a new one")
         if self._refused:
             self._trouble.say(write=f"the disk refuses to write: {reason(first)}")
             raise first

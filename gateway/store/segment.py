@@ -99,7 +99,7 @@ class Segment:
         found = format_of(start)
         if found is not None and found > FORMAT:
             raise StoreTooNew(
-                f"{self.path} has format {found}, this program knows formats up to {FORMAT}; use a newer version of it"
+                f"{self.path} has format {found}, this program supports formats up to {FORMAT}; use a newer version"
             )
 
     def seal(self) -> Sealed:

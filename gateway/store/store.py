@@ -128,7 +128,7 @@ class Store:
             self.notes.append(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")
         if self.entities.edited:
             kept = f", the file as it was found is {self.entities.kept.name}" if self.entities.kept else ""
-            text = f"{self._home / 'config.json'} was changed by something else; the changes are taken over{kept}"
+            text = f"{self._home / 'config.json'} was changed by another program; the changes are used{kept}"
             self.notes.append(text)
 
 

@@ -125,7 +125,7 @@ def _entry(body: bytes) -> Any:
     try:
         return decode_entry(body)
     except msgspec.ValidationError as exc:
-        raise StoreError(f"this is no call: {exc}") from exc
+        raise StoreError(f"this is not a call: {exc}") from exc
 
 
 def _document(line: bytes) -> Document:
@@ -135,4 +135,4 @@ def _document(line: bytes) -> Document:
 
 
 def _refuse() -> NoReturn:
-    raise StoreError("calls are only ever added; old ones go when their time is over (setting keep_days)")
+    raise StoreError("calls can only be added; old ones expire (setting keep_days)")

@@ -220,7 +220,7 @@ def restore(segment: Segment, last: int, moment: int) -> str:
     files.replace(segment.path, body + TAIL)
     segment.end, segment.foreign = len(body), False
     original = f"the original is {kept.name}" if kept else "not a byte was left"
-    return f"{segment.path} was not as it was written; {len(lines)} calls of it are good, {original}"
+    return f"{segment.path} was damaged; {len(lines)} of its calls are intact, {original}"
 
 
 def reseal(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:

@@ -126,7 +126,7 @@ class _Audit:
             self.damage += gaps
         self._next = max(self._next, part.last + 1)
         if part.segment.damaged:
-            yield f"{name}: it holds something else than what was written; its sums stay as they were"
+            yield f"{name}: its content differs from what was written; its sums stay as they were"
         yield from self._same(f"{name}: number of calls", part.n, count)
         for by in DIMENSIONS:
             yield from self._same(f"{name}: totals by {by}", part.sums.totals(by), fresh.totals(by))
@@ -152,14 +152,14 @@ class _Audit:
         begin, end, self._next = self._next, first - 1, max(self._next, last + 1)
         if begin <= end:
             missing = f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
-            yield f"{name}: {missing} missing before {first}, and what was charged there is in no sum"
+            yield f"{name}: {missing} missing before {first}, and what they cost is in no sum"
 
     def _end(self) -> None:
         """What is missing behind the last document."""
         begin, end = self._next, self._snapshot.last
         if begin <= end:
             missing = f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
-            self.damage.append(f"{missing} missing from the end, and what was charged there is in no sum")
+            self.damage.append(f"{missing} missing from the end, and what they cost is in no sum")
 
     def _believe(self, part: VerifiedPart) -> None:
         """The sums of a segment, without its calls."""
@@ -168,7 +168,7 @@ class _Audit:
         if segment.partial and not segment.gone:
             self.damage.append(
                 f"{segment.name}: damage left it {part.n} of its calls, and its sums stay as they were; "
-                "bring it back from a backup, or delete it"
+                "restore it from a backup, or delete it"
             )
         groups = total(part.sums.totals("group").values())
         self.calls += groups.calls
@@ -191,4 +191,4 @@ def _difference(kept: object, found: object) -> str:
     if isinstance(kept, dict) and isinstance(found, dict):
         key = next(key for key in {**kept, **found} if kept.get(key) != found.get(key))
         return f" {key or '(none)'}{_difference(kept.get(key), found.get(key))}"
-    return f": the gateway goes by {kept}, the call log gives {found}"
+    return f": the gateway has {kept}, the call log has {found}"

@@ -135,7 +135,7 @@ def _words(status: int, error: ErrorBody) -> str:
 
 def _server_words(status: int, error: ErrorBody) -> str:
     if 300 <= status < 400:
-        return f"redirect refused (HTTP {status}). Set the base URL to where the upstream really is."
+        return f"redirect refused (HTTP {status}). Set the base URL to the upstream's real address."
     if status == 404:
         return f"the upstream does not know this path (HTTP 404: {error.message}). Check the channel's base URL."
     return f"the upstream failed: {_words(status, error)}"

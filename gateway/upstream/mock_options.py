@@ -61,7 +61,7 @@ OPTIONS: Mapping[str, tuple[str, Callable[[Value], bool]]] = {
     "speed": (f"words a second of a stream, from 0 (all at once) to {MOST}", _number(MOST)),
     "status": ("a status to answer with: 200, or 300 to 599", _status),
     "auth": ("true or false: whether the key is refused", _switch),
-    "retry_after": ("what the header Retry-After says: seconds, or a text", _wait),
+    "retry_after": ("the Retry-After header: seconds, or a text", _wait),
     "cut": (f"after how many events a stream breaks off, from 0 to {MOST}", _whole),
     "silence": (f"after how many events a stream falls silent, from 0 to {MOST}", _whole),
     "no_usage": ("true or false: whether usage is left out", _switch),

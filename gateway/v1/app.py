@@ -64,7 +64,7 @@ class Surface:
             raise
         except Exception as error:  # noqa: BLE001 - the outermost frame of a request: nobody may see a traceback
             _log.exception("request %s failed by a bug", call, exc_info=error)
-            response = _failed(InternalError(f"the gateway failed by a bug of its own; the call is {call}"), call, api)
+            response = _failed(InternalError(f"the gateway failed because of a bug; the call is {call}"), call, api)
         if isinstance(response, Response) and not response.sent:
             for name in api.id_headers:
                 response.headers[name] = call

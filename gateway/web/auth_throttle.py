@@ -38,7 +38,7 @@ class AuthThrottle:
             del self.heard[address]
         elif len(failures) >= MOST:
             wait_s = ceil(failures[0] + SPAN_S - now)
-            msg = f"{MOST} requests of your address had no valid token; come back in {wait_s} s with one"
+            msg = f"{MOST} requests of your address had no valid token; try again in {wait_s} s with a valid one"
             raise RateLimited(msg, retry_after_s=float(wait_s))
 
     def failed(self, address: str) -> None:

@@ -220,9 +220,9 @@ class Connection(RequestHandler):
     ) -> web.StreamResponse:
         """Broken HTTP gets the same JSON error object as everything else."""
         call = self._new_id()
-        error: GatewayError = InternalError(f"the gateway failed by a bug of its own; the call is {call}")
+        error: GatewayError = InternalError(f"the gateway failed because of a bug; the call is {call}")
         if status < 500:
-            error = BadRequest(f"this is not a request that can be read: {fault(exc)}", code="bad_http")
+            error = BadRequest(f"the request cannot be read: {fault(exc)}", code="bad_http")
         status, headers, body = answer(error, call)
         response = Response(body, status=status, headers={**headers, "x-request-id": call})
         response.keep_alive = False

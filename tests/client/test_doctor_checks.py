@@ -50,7 +50,7 @@ PATH_FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
     "all disabled": (lambda g, o: o.edit_token("laptop", {"enabled": False}), {}, "the token is accepted", "token add"),
     "no models": (lambda g, o: o.remove_channel("up"), {}, "the model exists", "channel add"),
     "unknown model": (lambda g, o: o.models(), {"model": "mm"}, "the model exists", "model list"),
-    "switched off": (
+    "disabled": (
         lambda g, o: o.edit_channel("up", {"enabled": False}),
         {"model": "m"},
         "the model exists",
@@ -91,7 +91,7 @@ async def test_a_model_that_others_answer_for_exists(owner: ControlClient) -> No
     await owner.edit_group("default", {"fallbacks": [{"model": "old", "to": ["m"]}]})
     found = await steps(owner, model="old")
     assert {step.result for step in found.values()} == {"ok"}
-    assert found["the model exists"].text == "no channel serves 'old', other models answer for it"
+    assert found["the model exists"].text == "no channel serves 'old', but other models answer instead"
 
 
 async def test_a_server_that_does_not_listen(owner: ControlClient, gateway: Gateway) -> None:
@@ -116,24 +116,24 @@ async def _unpriced(owner: ControlClient) -> None:
 
 
 CALL_FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
-    "suspended": (lambda g, o: o.set_account({"status": "suspended"}), {}, "the quota suffices", "account set"),
-    "no money": (lambda g, o: o.grant(-(10**11)), {}, "the quota suffices", "account grant"),
+    "suspended": (lambda g, o: o.set_account({"status": "suspended"}), {}, "the quota is sufficient", "account set"),
+    "no money": (lambda g, o: o.grant(-(10**11)), {}, "the quota is sufficient", "account grant"),
     "token budget": (
         lambda g, o: o.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 0}]}),
         {},
-        "the quota suffices",
+        "the quota is sufficient",
         "token edit laptop",
     ),
     "group budget": (
         lambda g, o: o.edit_group("default", {"budgets": [{"tokens": 0}]}),
         {},
-        "the quota suffices",
+        "the quota is sufficient",
         "group edit default",
     ),
     "unpriced": (
         lambda g, o: _unpriced(o),
         {},
-        "the quota suffices",
+        "the quota is sufficient",
         "price set m",
     ),
 }
@@ -179,7 +179,7 @@ async def test_a_limit_that_no_call_can_keep_is_not_to_be_waited_for(owner: Cont
 async def test_a_limit_that_one_call_uses_up_is_no_ill(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_token("laptop", {"limits": {"rpm": 1}})
     step = (await steps(owner))["a real call works"]
-    assert (step.result, "after it a limit lets no second one pass yet" in step.text) == ("ok", True)
+    assert (step.result, "a limit does not allow a second call yet" in step.text) == ("ok", True)
     assert [record.status for record in await gateway.settled(2)] == [200, 429]
 
 
@@ -204,7 +204,7 @@ async def test_a_channel_that_nobody_may_ask_is_told_with_its_reason(
     provider.on("m", fail(401))
     await gateway.client.chat()
     step = await failure(owner)
-    assert (step.name, step.code) == ("a channel takes calls", "no_channel_available")
+    assert (step.name, step.code) == ("a channel accepts calls", "no_channel_available")
     assert "the upstream refused the channel's key" in step.text
     assert "channel test up" in step.fix
 
@@ -217,7 +217,7 @@ async def test_the_only_channel_is_asked_though_it_rests(
     assert {channel.state for channel in await owner.channels()} == {"cooling"}
     found = await steps(owner)
     assert {step.result for step in found.values()} == {"ok"}
-    assert found["a channel takes calls"].text.startswith("channel 'up' would be asked: last resort")
+    assert found["a channel accepts calls"].text.startswith("channel 'up' would be tried first: last resort")
 
 
 @pytest.mark.parametrize("script", [fail(401), fail(500), slam])
@@ -248,7 +248,7 @@ async def test_a_key_that_is_nowhere_was_refused_by_nobody(owner: ControlClient,
 
 async def test_no_price_is_no_ill(owner: ControlClient) -> None:
     await owner.remove_price("m")
-    assert "no price" in (await steps(owner))["the quota suffices"].text
+    assert "no price" in (await steps(owner))["the quota is sufficient"].text
 
 
 @pytest.mark.parametrize("price", [None, {"input": 0, "output": 0}])
@@ -274,7 +274,7 @@ async def test_no_money_is_told_before_a_limit_that_is_reached(owner: ControlCli
     await owner.edit_token("laptop", {"limits": {"tpm": 1}})
     await owner.grant(-(10**11))
     step = await failure(owner)
-    assert (step.name, step.code) == ("the quota suffices", "insufficient_quota")
+    assert (step.name, step.code) == ("the quota is sufficient", "insufficient_quota")
 
 
 async def test_a_group_that_pays_nothing_needs_no_money(owner: ControlClient) -> None:
@@ -282,13 +282,13 @@ async def test_a_group_that_pays_nothing_needs_no_money(owner: ControlClient) ->
     await owner.grant(-(10**11))
     found = await steps(owner)
     assert {step.result for step in found.values()} == {"ok"}
-    assert found["the quota suffices"].text == "'m' is free in group 'default'"
+    assert found["the quota is sufficient"].text == "'m' is free in group 'default'"
 
 
 async def test_a_free_model_needs_no_money(owner: ControlClient) -> None:
     await owner.set_price("m", {"input": 0, "output": 0})
     await owner.grant(-(10**11))
-    assert (await steps(owner))["the quota suffices"].result == "ok"
+    assert (await steps(owner))["the quota is sufficient"].result == "ok"
 
 
 async def test_a_second_channel_stands_in(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
@@ -344,7 +344,7 @@ async def test_a_store_that_has_failed(owner: ControlClient, gateway: Gateway) -
     step = (await made(owner))["the store"]
     gateway.engine.store.books.trouble.say(write="")
     assert (step.result, step.code, step.status) == ("fail", "store_unavailable", 503)
-    assert (step.text, bool(step.fix)) == ("it has failed, and no calls are taken: the disk is full", True)
+    assert (step.text, bool(step.fix)) == ("it has failed, and calls are rejected: the disk is full", True)
 
 
 async def test_a_damaged_log(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,11 +379,11 @@ async def test_without_a_server_there_is_nothing_to_look_at(owner: ControlClient
 @pytest.mark.parametrize(
     ("ahead", "result", "text"),
     [
-        ({}, "skipped", "no upstream told its time"),
-        ({"a": 900}, "ok", "within 1 s of that of channel a"),
-        ({"a": 7_200_000, "b": -3_000}, "ok", "within 3 s of that of channel b"),
-        ({"a": 7_200_000}, "fail", "7,200 s ahead of that of channel a"),
-        ({"a": -61_000}, "fail", "61 s behind that of channel a"),
+        ({}, "skipped", "no upstream sent its time"),
+        ({"a": 900}, "ok", "within 1 s of the clock of channel a"),
+        ({"a": 7_200_000, "b": -3_000}, "ok", "within 3 s of the clock of channel b"),
+        ({"a": 7_200_000}, "fail", "7,200 s ahead of the clock of channel a"),
+        ({"a": -61_000}, "fail", "61 s behind the clock of channel a"),
     ],
 )
 def test_the_clock_is_judged_by_the_nearest_upstream(ahead: dict[str, int], result: str, text: str) -> None:

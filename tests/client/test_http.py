@@ -169,7 +169,7 @@ async def test_headers_cannot_be_smuggled_in() -> None:
 
 async def test_what_breaks_off_is_said_plainly() -> None:
     async with saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") as place:
-        with pytest.raises(Unavailable, match="is gone: it broke the connection off"):
+        with pytest.raises(Unavailable, match="is gone: the connection was lost"):
             await request(place, GET)
 
 

@@ -80,7 +80,7 @@ def test_a_terminal_is_told_how_far_a_long_search_came(
     monkeypatch.setattr("gateway.commands.output.errors_on_terminal", lambda: True)
     pages = iter([CallPage(calls=[], cursor="9", left=800_000, back_to_ms=NOW), CallPage(calls=[CALL])])
     ran = run("usage", "list", *arguments, control=Control({"GET /calls": pages}))
-    assert ("searched back to 20" in ran.err) == ("800,000 calls left" in ran.err) == shown
+    assert ("searched back to 20" in ran.err) == ("800,000 calls to go" in ran.err) == shown
     assert ran.err.endswith(" \r" if shown else "")
 
 

@@ -71,10 +71,10 @@ def test_a_dry_run_shows_what_would_change(file: Path) -> None:
         "+ group work",
         "~ channel up",
         "    priority = 1 → 2",
-        '    note = "x" → as it comes',
+        '    note = "x" → (default)',
         "    weight = 5",
     ]
-    assert ran.err == "note: set THIS\n2 changes to make; 1 not named in the file and left alone\n"
+    assert ran.err == "note: set THIS\n2 changes to make; 1 not in the file, left unchanged\n"
     assert control.bodies == [{"text": TEXT, "apply": False, "prune": False, "origin": "tollkeeper"}]
 
 
@@ -83,7 +83,7 @@ def test_an_import_is_looked_at_and_then_made(file: Path) -> None:
     ran = run("config", "import", str(file), control=control)
     assert [body["apply"] for body in control.bodies] == [False, True]
     assert ran.out.endswith("phone  sk-tk-new\n")
-    assert "shown this once" in ran.err
+    assert "shown only this once" in ran.err
     assert "2 changes made" in ran.err
 
 
@@ -108,9 +108,9 @@ def test_a_text_from_stdin(file: Path) -> None:
 
 
 def test_a_refusal_says_where(file: Path) -> None:
-    control = Control({"POST /config": BadRequest("channels.up.prio: is not known")})
+    control = Control({"POST /config": BadRequest("channels.up.prio: is unknown")})
     ran = run("config", "import", str(file), control=control)
-    assert (ran.code, "channels.up.prio: is not known" in ran.err) == (Exit.USAGE, True)
+    assert (ran.code, "channels.up.prio: is unknown" in ran.err) == (Exit.USAGE, True)
 
 
 def test_a_file_that_is_no_text(file: Path) -> None:

@@ -47,7 +47,7 @@ def test_those_named_are_added_with_what_is_known_of_them() -> None:
     ran = run("discover", "--add", "groq", "--add", "groq", control=control)
     expected = {"name": "groq", "dialect": "openai", "preset": "groq", "base_url": VENDOR.base_url, "key": VENDOR.key}
     assert (ran.code, control.bodies) == (0, [expected])
-    assert f"channel '{CHANNEL.name}' was made" in ran.err
+    assert f"Channel '{CHANNEL.name}' created" in ran.err
 
 
 def test_all_are_added_and_a_name_in_use_gets_a_number() -> None:
@@ -88,7 +88,7 @@ def test_on_a_terminal_it_asks_for_each(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_key_that_the_server_does_not_see_is_told_by_its_name_alone() -> None:
     ran = run("discover", control=found(), env={"GROQ_API_KEY": "gsk-canary", "OPENAI_API_KEY": "sk-tk-ours"})
-    assert "GROQ_API_KEY is set here, but not where the server runs" in ran.err
+    assert "GROQ_API_KEY is set here, but not in the server's environment" in ran.err
     assert "OPENAI_API_KEY" not in ran.err
     assert "canary" not in ran.err
     used = replace(CHANNEL, key="env:GROQ_API_KEY")

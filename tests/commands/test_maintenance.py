@@ -35,8 +35,8 @@ def test_damage_is_a_failure_though_the_sums_are_right() -> None:
 
 
 def test_undo_says_what_was_taken_back() -> None:
-    ran = run("undo", control=Control({"POST /undo": {"undone": "removed token 'laptop'"}}))
-    assert ran.out == "taken back: removed token 'laptop'\n"
+    ran = run("undo", control=Control({"POST /undo": {"undone": "token 'laptop' is back"}}))
+    assert ran.out == "Undone: token 'laptop' is back\n"
 
 
 def test_undo_needs_the_server_that_made_the_change() -> None:

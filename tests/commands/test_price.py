@@ -26,18 +26,18 @@ def answers() -> Control:
 def test_what_changes_is_shown_with_what_becomes_of_it() -> None:
     ran = run("price", "import", control=answers())
     rows = {line.split()[0]: line for line in ran.out.splitlines()[1:]}
-    assert "taken over" in rows["o3"]
-    assert "yours stays" in rows["gpt-4o"]
+    assert "imported" in rows["o3"]
+    assert "set by you, kept" in rows["gpt-4o"]
     assert "rises steeply" in rows["gpt-5"]
     assert "same" in rows["gpt-6"]
-    assert "taken over: 1 price\nleft as they are: 1 price; look at the notes, --accept" in ran.err
+    assert "imported: 1 price\nnot imported: 1 price; see the notes (--accept" in ran.err
 
 
 def test_nothing_changes_in_a_dry_run() -> None:
     control = answers()
     ran = run("price", "import", "--dry-run", "--provider", "openai", "--model", "o3,gpt-5", control=control)
     assert control.bodies == [{"apply": False, "accept": False, "channel": "openai", "models": ["o3", "gpt-5"]}]
-    assert "would be taken over: 1 price" in ran.err
+    assert "would import: 1 price" in ran.err
 
 
 def test_leaps_can_be_accepted() -> None:
@@ -45,7 +45,7 @@ def test_leaps_can_be_accepted() -> None:
     ran = run("price", "import", "--accept", "--json", control=control)
     assert control.bodies == [{"apply": True, "accept": True, "channel": ""}]
     assert [row["change"] for row in ran.json] == ["new", "up", "up", "same"]
-    assert "left as they are" not in ran.err
+    assert "not imported" not in ran.err
 
 
 def test_an_old_list_says_so() -> None:

@@ -29,14 +29,14 @@ def test_the_status_of_a_server(served: Served) -> None:
 
 def test_the_status_is_printed() -> None:
     ran = run("status", control=Control({"GET /status": STATUS}))
-    assert "address          http://127.0.0.1:8655/v1\n" in ran.out
+    assert "address         http://127.0.0.1:8655/v1\n" in ran.out
 
 
 def test_the_status_says_whether_the_store_works_and_why_not() -> None:
     failed = replace(STATUS, state="store_failed", store_error="the disk is full: No space left on device")
     outs = [run("status", control=Control({"GET /status": status})).out for status in (STATUS, failed)]
-    assert "store            works\n" in outs[0]
-    assert "store            FAILED: the disk is full: No space left on device; no calls are taken\n" in outs[1]
+    assert "store           works\n" in outs[0]
+    assert "store           FAILED: the disk is full: No space left on device; calls are rejected\n" in outs[1]
 
 
 def test_without_a_server(home: Path) -> None:

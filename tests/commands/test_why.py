@@ -31,7 +31,7 @@ FOUND = Why(
     works=True,
     status=200,
     code="",
-    message="channel 'demo' would be asked: priority 5",
+    message="channel 'demo' would be tried first: priority 5",
     fix="",
     retry_after_s=None,
     then=None,
@@ -54,7 +54,7 @@ FOUND = Why(
         ),
     ],
     fallbacks=["small", "tiny"],
-    routes=[ROUTE, replace(ROUTE, channel="slow", chance=0.0, state="cooling", passed="cooling 30 s: 429")],
+    routes=[ROUTE, replace(ROUTE, channel="slow", chance=0.0, state="cooling", passed="paused for 30 s: 429")],
 )
 REFUSED = replace(
     FOUND, works=False, status=404, code="model_not_found", message="no", fix="'tollkeeper model list'", hold_nanos=None
@@ -69,7 +69,7 @@ def test_the_decision_and_its_reasons() -> None:
     ran = run("why", "laptop", "gpt-4o", control=asked(FOUND))
     assert ran.code == 0
     lines = ran.out.splitlines()
-    assert lines[0] == "result         200: channel 'demo' would be asked: priority 5"
+    assert lines[0] == "result         200: channel 'demo' would be tried first: priority 5"
     assert "price          unpriced x1.5" in lines
     assert "hold           $0.0017384, 5,096 tokens (1,000 input tokens, no limit of output)" in lines
     assert "fallbacks      small, tiny" in lines
@@ -78,8 +78,8 @@ def test_the_decision_and_its_reasons() -> None:
     (token,) = [line for line in lines if line.startswith("token laptop")]
     assert "day: $3.80 of $5.00 and 987,655 of 1,000,000 tokens left until" in token
     assert token.endswith("; requests: 3 of 60 left, all in 20 s")
-    assert lines[-1].split()[:9] == ["slow", "priority", "5", "1", "-", "cooling", "2", "gpt-4o", "="]
-    assert lines[-1].endswith("echo  cooling 30 s: 429")
+    assert lines[-1].split()[:9] == ["slow", "priority", "5", "1", "-", "paused", "2", "gpt-4o", "="]
+    assert lines[-1].endswith("echo  paused for 30 s: 429")
 
 
 def test_cache_marks_are_told_with_the_command_that_stops_them() -> None:
@@ -96,7 +96,7 @@ def test_a_refusal_is_a_failure_and_says_what_to_do() -> None:
     ran = run("why", "laptop", "gpt-4o", control=asked(REFUSED))
     assert ran.code == Exit.NOT_FOUND
     assert "what to do     'tollkeeper model list'" in ran.out
-    assert ran.err == "tollkeeper: a call would be refused with 404 model_not_found: 'tollkeeper model list'\n"
+    assert ran.err == "tollkeeper: a call would be rejected with 404 model_not_found: 'tollkeeper model list'\n"
 
 
 def test_json_has_every_field_and_the_same_exit_code() -> None:

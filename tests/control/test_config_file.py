@@ -28,7 +28,7 @@ async def test_it_is_shown_first_done_at_once_and_taken_back(owner: ControlClien
     assert done.applied
     assert (await owner.token("phone")).group == "work"
     assert done.keys["phone"].startswith("sk-tk-")
-    assert await owner.undo() == "imported a configuration (2 changes)"
+    assert await owner.undo() == "2 imported changes are reverted"
     assert [token.name for token in await owner.tokens()] == ["laptop"]
 
 
@@ -59,7 +59,7 @@ async def test_what_changes_meanwhile_is_not_overrun(owner: ControlClient, gatew
     while not importing.done():
         gateway.group("other", note=str(gateway.engine.now()))
         await asyncio.sleep(0)
-    with pytest.raises(Conflict, match="changed meanwhile"):
+    with pytest.raises(Conflict, match="changed in the meantime"):
         await importing
     assert "g0" not in gateway.engine.catalog.registry.groups
 
@@ -129,11 +129,11 @@ async def test_what_the_owner_added_to_an_imported_channel_stays(owner: ControlC
 @pytest.mark.parametrize(
     ("text", "origin", "said"),
     [
-        ("{", ConfigOrigin.LITELLM, "no JSON"),
+        ("{", ConfigOrigin.LITELLM, "not valid JSON"),
         ("[]", ConfigOrigin.LITELLM, "no model_list"),
         ('{"model_list": 5}', ConfigOrigin.LITELLM, "no model_list"),
         ("{}", ConfigOrigin.ONE_API, "no list of channels"),
-        ("[" * 100_000, ConfigOrigin.NEW_API, "no JSON"),
+        ("[" * 100_000, ConfigOrigin.NEW_API, "not valid JSON"),
         ('[{"type": 1, "name": "x", "base_url": "ftp://h"}]', ConfigOrigin.ONE_API, "channels.x.base_url"),
         ('[{"type": 1, "name": "x", "models": "a", "key": "\\u0007x"}]', ConfigOrigin.ONE_API, "channels.x.key"),
     ],
@@ -148,5 +148,5 @@ async def test_a_stranger_s_text_that_makes_no_sense(
 
 
 async def test_a_stranger_s_text_never_removes(owner: ControlClient) -> None:
-    with pytest.raises(BadRequest, match="without prune"):
+    with pytest.raises(BadRequest, match="import without it"):
         await owner.import_config(json.dumps(LITELLM), prune=True, origin=ConfigOrigin.LITELLM)

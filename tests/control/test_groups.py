@@ -114,7 +114,7 @@ async def test_a_group_has_fallbacks(owner: ControlClient) -> None:
     [
         ([{"model": "m", "to": []}], "1 to 10"),
         ([{"model": "m", "to": ["n"]}, {"model": "m", "to": ["o"]}], "twice"),
-        ([{"model": "m", "to": [" n"]}], "blanks"),
+        ([{"model": "m", "to": [" n"]}], "a space"),
         ([{"model": "m", "to": ["n"], "x": 1}], "unknown field"),
     ],
 )

@@ -40,7 +40,7 @@ def test_files_that_others_may_read_are_named(tmp_path: Path) -> None:
     assert machine.home(tmp_path).result == "ok"
     inner.chmod(0o644)
     step = machine.home(tmp_path)
-    assert (step.result, step.text) == ("fail", "other users may read usage/calls.json")
+    assert (step.result, step.text) == ("fail", "other users can read usage/calls.json")
     assert step.fix == f"chmod -R go-rwx {tmp_path}"
 
 

@@ -71,7 +71,7 @@ async def test_list_prices_are_taken_over_in_one_change(owner: ControlClient) ->
     assert set(prices) == {"m", "gpt-4.1", "gpt-4.1-mini"}
     assert prices["gpt-4.1"].source.startswith("genai-prices")
     assert not any(proposal.differs for proposal in await owner.import_prices())
-    assert (await owner.undo()).startswith("took over 2 prices")
+    assert (await owner.undo()).startswith("2 imported prices")
     assert [price.model for price in await owner.prices()] == ["m"]
 
 
@@ -139,7 +139,7 @@ async def test_what_is_in_no_list_costs_what_its_upstream_tells(owner: ControlCl
 
 
 async def test_a_model_name_of_two_lines_is_refused_as_a_name(owner: ControlClient) -> None:
-    with pytest.raises(BadRequest, match="characters that cannot be shown"):
+    with pytest.raises(BadRequest, match="invisible characters"):
         await owner.set_price("a\nb", {"input": 1, "output": 1})
 
 

@@ -27,7 +27,7 @@ async def test_a_call_that_would_work(owner: ControlClient, provider: Provider) 
     assert (found.works, found.status, found.fix) == (True, 200, "")
     assert (found.hold_nanos, found.hold_tokens) == ((200 * INPUT + 50 * OUTPUT) // 10**6, 250)
     assert found.rule == "group 'default' has it from up"
-    assert found.message == "channel 'up' would be asked: priority 0"
+    assert found.message == "channel 'up' would be tried first: priority 0"
     assert [(r.channel, r.upstream_model, r.chance, r.passed) for r in found.routes] == [("up", "m", 1.0, "")]
     assert provider.exchanges == []
 
@@ -54,9 +54,9 @@ async def test_channels_and_the_reasons_against_them(owner: ControlClient, gatew
     found = await owner.why("laptop", "m")
     assert against(found) == {
         "elsewhere": "not in group 'default'",
-        "off": "switched off",
+        "off": "disabled",
         "other": "does not offer the model",
-        "resting": "cooling 30 s: 429",
+        "resting": "paused for 30 s: 429",
         "up": "",
     }
     assert found.routes[0].until_ms is not None
@@ -67,7 +67,7 @@ async def test_no_channel_left_says_what_to_do_with_the_first(owner: ControlClie
     gateway.engine.health.failed(UP, FailureKind.AUTH, "invalid key")
     found = await owner.why("laptop", "m")
     assert (found.status, found.code) == (503, "no_channel_available")
-    assert found.fix.startswith("mend channel 'up', then 'tollkeeper channel test up'")
+    assert found.fix.startswith("fix channel 'up', then 'tollkeeper channel test up'")
 
 
 async def test_a_model_that_no_channel_has(owner: ControlClient) -> None:
@@ -131,7 +131,7 @@ async def test_fallbacks_stand_behind_and_take_over_when_nobody_else_can(
         ("up", "m", "m", 1.0),
         ("spare", "small", "tiny", 0.0),
     ]
-    assert found.message.endswith("a conversation that was answered before stays where it was")
+    assert found.message.endswith("a conversation stays on the channel that answered it before")
     gateway.engine.health.failed(UP, FailureKind.AUTH, "invalid key")
     found = await owner.why("laptop", "m")
     assert found.works
@@ -170,7 +170,7 @@ async def test_a_busy_gateway(
     await provider.asked(1)
     if where != "memory":
         waiting = await owner.why("laptop", "m")
-        assert (waiting.works, "it would wait for a place" in waiting.message) == (True, True)
+        assert (waiting.works, "it would wait for a free slot" in waiting.message) == (True, True)
         gateway.settings(queue_s=0)
     found, answer = await owner.why("laptop", "m"), await client.chat()
     assert (answer.status, answer.error["code"]) == (found.status, found.code)

@@ -153,7 +153,7 @@ async def test_the_only_channel_is_asked_once_more_after_a_pause(rig: Rig) -> No
     answer = await rig.call()
     assert (rig.upstreams.order, rig.watch.slept, kinds(rig)) == (["a", "a"], [0.5], ["server", ""])
     assert answer.headers["x-gateway-attempts"] == "2"
-    assert answer.headers["x-gateway-route"] == "once more after 0.5 s"
+    assert answer.headers["x-gateway-route"] == "retried after 0.5 s"
 
 
 async def test_a_client_that_left_while_its_call_paused_is_not_answered(rig: Rig) -> None:
@@ -224,7 +224,7 @@ async def test_a_missing_model_rests_alone(rig: Rig) -> None:
     error = await failure(rig)
     assert (error.code, error.param) == ("model_not_found", "model")
     assert (await rig.call("n")).body
-    with pytest.raises(NoChannel, match="does not know the model"):
+    with pytest.raises(NoChannel, match="does not have the model"):
         await rig.call("m")
 
 

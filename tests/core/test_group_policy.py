@@ -150,7 +150,7 @@ def test_the_fastest_is_first_and_what_is_not_measured_is_tried() -> None:
     house = House(Policy.FASTEST, up("a", priority=9), up("b"))
     pace = house.health.pace
     pace.note(ChannelId("ch_a"), "m", first_s=1.0, whole_s=3.0, tokens=100)
-    assert (house.first, house.choose().why) == ("b", "fastest, not measured of late")
+    assert (house.first, house.choose().why) == ("b", "fastest, not measured recently")
     pace.note(ChannelId("ch_b"), "m", first_s=0.1, whole_s=1.1, tokens=100)
     assert house.first == "b"
     for _ in range(9):

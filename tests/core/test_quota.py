@@ -182,10 +182,10 @@ def test_a_refusal_names_the_budget_its_rest_the_need_and_the_way_out() -> None:
     found = refusal(Purse(), need(), token=Budget(window=Window.DAY, nanos=Nanos(600)))
     for part in (
         "token 'laptop'",
-        "of the day",
+        "the daily budget of",
         "$0.0000006 left",
         "$0.0000007",
-        "starts afresh at",
+        "resets at",
         "'tollkeeper token edit laptop --budget day=AMOUNT' raises it",
     ):
         assert part in found.message
@@ -205,7 +205,7 @@ def test_an_empty_purse_is_no_budget() -> None:
 def test_the_day_of_return_is_told_in_local_time_and_to_programs_in_utc() -> None:
     found = refusal(Purse(), need(), token=Budget(window=Window.DAY, nanos=Nanos(600)))
     resets = datetime.fromisoformat(str(found.details["resets_at"]))
-    assert f"starts afresh at {resets.astimezone().isoformat(' ')};" in found.message
+    assert f"resets at {resets.astimezone().isoformat(' ')};" in found.message
 
 
 def test_a_suspended_account_refuses_all() -> None:

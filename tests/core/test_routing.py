@@ -92,7 +92,7 @@ def test_tried_keys_are_not_tried_again(health: ChannelHealth) -> None:
     assert choose([made], two, health, lambda _: 0).route == made.keys[2]
     limit(health, made.keys[2], 15)
     assert choose([made], two, health, lambda _: 0).passed == (
-        SkippedRoute("a", "its other keys rest, one for 15 s", "cooling", 15),
+        SkippedRoute("a", "its other keys are paused, one for 15 s", "cooling", 15),
     )
     all_three = frozenset(one.key_id for one in made.keys)
     assert choose([made], all_three, health, lambda _: 0).passed == (SkippedRoute("a", "tried", "tried"),)
@@ -219,7 +219,7 @@ def test_a_resting_channel_is_passed_over_with_its_reason(health: ChannelHealth)
     a, b = route("a", priority=9), route("b")
     rest(health, a, 30)
     found = choose([a, b], NONE, health, first)
-    assert (found.route, found.passed) == (b, (SkippedRoute("a", "cooling 30 s: 429", "cooling", 30),))
+    assert (found.route, found.passed) == (b, (SkippedRoute("a", "paused for 30 s: 429", "cooling", 30),))
 
 
 def test_if_all_rest_the_one_that_is_free_soonest_is_the_last_resort(health: ChannelHealth) -> None:
@@ -244,7 +244,7 @@ def test_a_missing_model_is_no_last_resort(health: ChannelHealth) -> None:
     one = route()
     health.lacks(one.channel.id, "m")
     assert choose([one], NONE, health, first).passed == (
-        SkippedRoute("up", "does not know the model, asked again in 600 s", "missing", 600),
+        SkippedRoute("up", "does not have the model, retry in 600 s", "missing", 600),
     )
     assert choose([route(model="n")], NONE, health, first).route == route(model="n")
 
@@ -268,7 +268,7 @@ def test_after_a_good_trial_the_channel_is_back(health: ChannelHealth, mono: Mon
     rest(health, a, 10)
     mono.now += 10
     with health.trying(a.channel.id):
-        assert choose([a, b], NONE, health, first).passed == (SkippedRoute("a", "on trial: 429", "trial", 0),)
+        assert choose([a, b], NONE, health, first).passed == (SkippedRoute("a", "retrying: 429", "trial", 0),)
         health.succeeded(a.channel.id)
     assert choose([a, b], NONE, health, first).route == a
 

@@ -47,7 +47,7 @@ async def test_a_failure_and_its_end_are_a_line_each(store: Store, caplog: pytes
     store.becomes("")
     first, second = lines(caplog)
     assert first.startswith(f"the store in /home/me has failed: {ERROR}. Calls are refused until it works again")
-    assert second == "the store in /home/me works again, and calls are taken"
+    assert second == "the store in /home/me works again, and calls are accepted"
     assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.WARNING]
     assert store.changes == 3
 
@@ -61,7 +61,7 @@ async def test_a_store_that_fails_again_and_again_is_no_flood(
         store.becomes("")
     assert [line.partition(":")[0] for line in lines(caplog)] == [
         "the store in /home/me has failed",
-        "the store in /home/me works again, and calls are taken",
+        "the store in /home/me works again, and calls are accepted",
     ]
     assert store.changes == 200
 

@@ -37,7 +37,7 @@ from tests.store.samples import segments, stock, store_of
 SAMPLE = 120
 """Lives in the ordinary run; with TOLLKEEPER_FULL=1 all there are."""
 SHARDS = 8
-REPAIRED = "was not as it was written"
+REPAIRED = "was damaged; "
 """The first start after a disk that did not let go of a torn line says so; the second has nothing more to say."""
 
 

@@ -1,4 +1,4 @@
-"""Samples: for every field of a struct a value that is not as it comes, made by its type alone."""
+"""Samples: for every field of a struct a value that is not its default, made by its type alone."""
 
 import enum
 import types
@@ -38,6 +38,6 @@ def _simple(kind: Any) -> Any:
 
 
 def whole(kind: type[msgspec.Struct]) -> Any:
-    """An entity with no field as it comes."""
+    """An entity with every field set."""
     hints = get_type_hints(kind)
     return kind(**{field.name: sample(hints[field.name], field.default) for field in msgspec.structs.fields(kind)})

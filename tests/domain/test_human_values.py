@@ -68,7 +68,7 @@ def test_a_span_goes_back_for_the_past_and_ahead_for_the_future() -> None:
 
 @pytest.mark.parametrize("text", ["0s", "2020-01-01", "2025-11-18T00:00"])
 def test_what_is_past_is_not_to_come(text: str) -> None:
-    with pytest.raises(BadRequest, match="is past"):
+    with pytest.raises(BadRequest, match="is in the past"):
         future_of(text, NOW)
 
 

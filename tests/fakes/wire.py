@@ -110,7 +110,7 @@ class Socket(asyncio.Protocol):
         return b"".join([piece async for piece in self.pieces(head, answer=answer)])
 
     async def pieces(self, head: Head, *, answer: bool = False) -> AsyncIterator[bytes]:
-        """The body as it comes. Raises Gone if the peer left before its end."""
+        """The body as it arrives. Raises Gone if the peer left before its end."""
         if head.get("transfer-encoding").lower() == "chunked":
             async for piece in self._chunks():
                 yield piece

@@ -56,7 +56,7 @@ ENDS: dict[str, Script] = {
     "refused": fail(400, "no"),
     "failed": fail(500),
     "limited": fail(429),
-    "no JSON": reply(b"{no"),
+    "not valid JSON": reply(b"{no"),
     "a page": reply(b"<html>", kind="text/html"),
     "no events": reply(b"{no", kind=EVENTS),
     "an error within": stream(chunk(delta("Hel")), {"error": {"message": "it broke"}}),

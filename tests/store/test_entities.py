@@ -192,7 +192,7 @@ def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
 )
 def test_a_damaged_configuration_is_refused_and_left_alone(path: Path, text: str) -> None:
     path.write_text(text)
-    with pytest.raises(StoreDamaged, match=r"cannot be used.*bring config\.json back from a backup"):
+    with pytest.raises(StoreDamaged, match=r"cannot be used.*restore config\.json from a backup"):
         Entities(path)
     assert path.read_text() == text
 

@@ -358,7 +358,7 @@ def test_a_call_that_something_else_changed_in_a_sealed_segment_is_found(tmp_pat
 
 
 def test_damaged_lines_hide_no_others(tmp_path: Path) -> None:
-    """Also one that has the id of a good one now, and one that is no JSON any more."""
+    """Also one that has the id of a good one now, and one that is no longer valid JSON."""
     log = log_of(tmp_path, 30)
     (path,) = segments(tmp_path)
     data = path.read_bytes()

@@ -257,7 +257,7 @@ def test_a_whole_segment_is_left_alone(segment: Segment) -> None:
 def test_a_damaged_call_is_left_out_and_the_original_kept(segment: Segment) -> None:
     broken = segment.path.read_bytes().replace(b'"cost":1004', b'"cost":9004')
     segment.path.write_bytes(broken)
-    assert "9 calls of it are good" in restore(segment, 0, 7)
+    assert "9 of its calls are intact" in restore(segment, 0, 7)
     assert damaged(segment) == [broken]
     assert [call["cost"] for call in stock(segment.path)] == [1000, 1001, 1002, 1003, 1005, 1006, 1007, 1008, 1009]
     assert Segment(segment.path).scan()
@@ -274,7 +274,7 @@ def test_every_damaged_original_has_a_name_of_its_own(segment: Segment) -> None:
 def test_no_segment_is_ever_without_its_head_and_end_so_that_is_damage(segment: Segment, end: int) -> None:
     segment.path.write_bytes(EMPTY[:end])
     original = "the original is calls-" if end else "not a byte was left"
-    assert f"0 calls of it are good, {original}" in restore(segment, 4, 7)
+    assert f"0 of its calls are intact, {original}" in restore(segment, 4, 7)
     assert segment.path.read_bytes() == EMPTY
     assert (segment.n, segment.end, damaged(segment)) == (0, len(HEAD), [EMPTY[:end]] if end else [])
 
@@ -289,7 +289,7 @@ def test_an_altered_call_is_not_accepted_though_it_is_the_only_one(tmp_path: Pat
     alone = Segment(segments(tmp_path)[0])
     broken = alone.path.read_bytes().replace(b'"cost":1000', b'"cost":9000')
     alone.path.write_bytes(broken)
-    assert "0 calls of it are good" in restore(alone, 0, 7)
+    assert "0 of its calls are intact" in restore(alone, 0, 7)
     assert damaged(alone) == [broken]
 
 

@@ -93,14 +93,14 @@ def test_damage_that_was_repaired_is_told_by_the_process_that_found_it(store: St
         again = store_of(home, segment_bytes=8000)
         damages.append((verify(again).equal, verify(again).damage, again.notes[:1]))
         again.close()
-    told = f"{path} was not as it was written; 0 calls of it are good, not a byte was left"
+    told = f"{path} was damaged; 0 of its calls are intact, not a byte was left"
     last = store.calls.log.segments[-1]
     missing = f"{last.first} to {last.last} are missing from the end"
-    later = f"records {missing} of {home / 'usage'}: the newest call file was deleted or cut. What was charged there"
-    damage = f"documents {missing}, and what was charged there is in no sum"
+    later = f"records {missing} of {home / 'usage'}: the newest call file was deleted or truncated. What those calls cost"
+    damage = f"documents {missing}, and what they cost is in no sum"
     assert damages == [
         (True, [told, damage], [told]),
-        (True, [damage], [f"{later} is in no sum. Bring the file back from a backup if there is one"]),
+        (True, [damage], [f"{later} is missing from all sums. Restore the file from a backup if there is one"]),
     ]
 
 
@@ -119,14 +119,14 @@ def test_a_missing_call_is_found(store: Store, home: Path) -> None:
     path = segments(home / "usage")[0]
     path.write_bytes(path.read_bytes().replace(b'"cost":1003', b'"cost":1004'))
     verdict = verify(store)
-    assert "something else than what was written" in verdict.difference
+    assert "differs from what was written" in verdict.difference
     assert (verdict.calls, verdict.damage) == (59, [])
 
 
 def test_a_wrong_number_of_calls_is_found(store: Store) -> None:
     snapshot = take(store)
     parts = [part._replace(n=part.n + 1) for part in snapshot.parts]
-    assert "number of calls: the gateway goes by" in check(snapshot._replace(parts=parts)).difference
+    assert "number of calls: the gateway has" in check(snapshot._replace(parts=parts)).difference
 
 
 def test_wrong_sums_are_found(store: Store) -> None:
@@ -135,7 +135,7 @@ def test_wrong_sums_are_found(store: Store) -> None:
     wrong = sealed.sums.totals("app")
     wrong["curl"].ttft += 1
     sealed.sums.all["app"] = msgspec.Raw(msgspec.json.encode(wrong))
-    assert "totals by app curl: the gateway goes by Counts" in verify(store).difference
+    assert "totals by app curl: the gateway has Counts" in verify(store).difference
 
 
 def test_wrong_sums_of_the_open_segment_are_found(store: Store) -> None:

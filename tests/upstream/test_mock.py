@@ -159,7 +159,7 @@ async def test_it_hides_its_usage(sleep: Sleeper) -> None:
 
 async def test_it_garbles(sleep: Sleeper) -> None:
     reply = await _reply(sleep, "!bad-json")
-    with attempt_fails("no JSON"):
+    with attempt_fails("not valid JSON"):
         DIALECT.whole(await reply.read(10_000, Unlimited()), order(), channel())
     stream, _ = await _stream(sleep, "!bad-json")
     assert (stream.failure and stream.failure.code) == "upstream_bad_response"

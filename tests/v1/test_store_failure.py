@@ -124,7 +124,7 @@ async def test_a_failure_is_reported_with_its_reason_and_so_is_its_end(
     assert (well.status, well.json["store"], well.json["store_error"]) == (200, "ok", "")
     assert [record.getMessage().partition(". Calls")[0] for record in caplog.records] == [
         f"the store in {home} has failed: {reason}",
-        f"the store in {home} works again, and calls are taken",
+        f"the store in {home} works again, and calls are accepted",
     ]
 
 
@@ -140,5 +140,5 @@ async def test_what_the_store_does_to_keep_its_calls_is_reported(
     assert gateway.engine.store.books.healthy
     await asyncio.sleep(0)
     assert [record.getMessage() for record in caplog.records] == [
-        f"the store in {home}: a call file cannot be written (File too large); calls go on in a new one"
+        f"the store in {home}: a call file cannot be written (File too large); calls continue in a new one"
     ]

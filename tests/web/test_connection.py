@@ -254,7 +254,7 @@ async def test_every_kind_of_broken_http_has_its_words(sent: bytes, told: str) -
 
     async with opened(hello) as (client, _):
         message = (await client.raw(sent)).error["message"]
-    assert message == f"this is not a request that can be read: {message.partition(': ')[2]}"
+    assert message == f"the request cannot be read: {message.partition(': ')[2]}"
     assert told in message
 
 

@@ -1,4 +1,4 @@
-"""Groups page: what ties tokens to channels, at which price factor and within which limits.
+"""Groups page: which tokens use which channels, and at what price, at which price factor and within which limits.
 
 Deleting a group names what uses it first, and moves that to another group.
 """

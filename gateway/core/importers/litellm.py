@@ -191,7 +191,9 @@ def _offer(
     if "*" in public:
         channel.setdefault("patterns", []).append(upstream if "*" in upstream else public)
         if public not in ("*", upstream):
-            out.left(f"clients ask for the names behind '{plain(public, 60)}' as the upstream lists them, without more")
+            out.left(
+                f"models matched by '{plain(public, 60)}' are offered by the upstream's own names, without a prefix"
+            )
         return
     model: dict[str, Any] = {"name": public}
     if upstream != public:

@@ -90,7 +90,7 @@ def convert(source: Any, kinds: Mapping[int, Kind]) -> ImportedConfig:
     for number, channel in enumerate(_channels(source)):
         _take(out, channel, f"channel {plain(str(channel.get('name') or number), 60)}", kinds)
     if out.channels:
-        out.left("ids, dates, balances and counts stay where they were counted")
+        out.left("not imported: ids, dates, balances and counters")
     return out
 
 
@@ -101,7 +101,7 @@ def _channels(source: Any) -> list[Mapping[str, Any]]:
             source = source[name]
     found = [source] if isinstance(source, Mapping) and "type" in source else source
     if not isinstance(found, list) or not all(isinstance(one, Mapping) and "type" in one for one in found):
-        raise BadRequest("the file holds no list of channels: [{ type, name, key, ... }]", code="bad_configuration")
+        raise BadRequest("the file has no list of channels: [{ type, name, key, ... }]", code="bad_configuration")
     return found
 
 
@@ -155,7 +155,7 @@ def _keys(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterat
     keys = [key.strip() for key in str(channel.get("key") or "").split("\n")]
     usable = [key for number, key in enumerate(keys) if key and states.get(str(number), 1) == 1]
     if len(usable) < sum(map(bool, keys)):
-        out.left("not imported: keys that were switched off", where)
+        out.left("not imported: disabled keys", where)
     if usable:
         yield "key", usable[0]
         yield "keys", usable[1:]
@@ -173,7 +173,7 @@ def _order(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Itera
     if status != 1:
         yield "enabled", False
     if status not in (1, 2):
-        out.left("it had been switched off by the machine: 'tollkeeper channel enable NAME' uses it again", where)
+        out.left("it had been disabled automatically: 'tollkeeper channel enable NAME' enables it", where)
     note = " ".join(str(channel[name]) for name in ("tag", "remark") if channel.get(name))
     if note:
         yield "note", plain(note, 500)

@@ -60,7 +60,7 @@ def _media_block(media: Media) -> Block:
     elif media.type == "text/plain":
         kind, source = "document", {"type": "text", "media_type": media.type, "data": _plain_text(media)}
     else:
-        raise unsupported(media.where, f"{media.type} is neither an image nor a document that Anthropic takes")
+        raise unsupported(media.where, f"{media.type} is neither an image nor a document that Anthropic accepts")
     return _cached({"type": kind, "source": source}, media.cache)
 
 

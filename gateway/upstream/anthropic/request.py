@@ -207,9 +207,9 @@ def _body(
 def _refuse(request: ChatFields) -> None:
     """What cannot be left out without giving another answer than the requested one."""
     if request.n is not None and request.n > 1:
-        raise unsupported("n", "Anthropic gives one answer a call")
+        raise unsupported("n", "Anthropic returns one choice per call")
     if "audio" in (request.modalities or ()):
-        raise unsupported("modalities", "Anthropic's models do not speak")
+        raise unsupported("modalities", "Anthropic has no audio output")
     if request.logprobs:
         raise unsupported("logprobs", "Anthropic does not return probabilities")
 

@@ -157,7 +157,7 @@ def _media(media: Media, row: GeminiModel) -> Part:
     if not media.url:
         return {"inlineData": {"mimeType": media.type, "data": media.data}}
     if not row.urls:
-        raise unsupported(media.where, "this model fetches nothing from the web; send a base64 data: URL")
+        raise unsupported(media.where, "this model does not fetch URLs; send a base64 data: URL")
     kind = _TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower())
     return {"fileData": {**({"mimeType": kind} if kind else {}), "fileUri": media.url}}
 
@@ -354,7 +354,7 @@ def _body(
     request: ChatFields, row: GeminiModel, cap: int | None, signatures: Signatures, dropped: list[str]
 ) -> dict[str, Any]:
     if "audio" in (request.modalities or ()):
-        raise unsupported("modalities", "chat models of Gemini do not speak")
+        raise unsupported("modalities", "Gemini's chat models have no audio output")
     conversation = talk(read_turns(request.messages), signatures, row)
     body: dict[str, Any] = {"contents": conversation.contents}
     if conversation.system:

@@ -278,5 +278,5 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
 
 def _loss(answer: WireAnswer, exc: Exception | None, *, spoke: bool) -> ConnectionBroken:
-    text = "it broke off" if answer.status else "it closed the connection without an answer"
+    text = "the connection was lost" if answer.status else "it closed the connection without an answer"
     return ConnectionBroken(text if exc is None else text_of(exc), spoke=spoke)

@@ -56,7 +56,7 @@ class NameLookups:
 
     def _start(self, asked: _Asked) -> asyncio.Future[_Found]:
         if self._running >= STUCK_LIMIT:
-            raise OSError(None, f"{self._running} look-ups of names are stuck already")
+            raise OSError(None, f"{self._running} name look-ups are already stuck")
         loop = asyncio.get_running_loop()
         found: asyncio.Future[_Found] = loop.create_future()
         self._running += 1
@@ -130,11 +130,11 @@ def _check(head: bytes, proxy: Proxy) -> None:
     if status == 407:
         raise OSError(None, f"the proxy {name} does not accept the user and password it was given")
     if not status or b"\r\n\r\n" not in head:
-        raise OSError(None, f"the proxy {name} gave no answer that makes sense")
+        raise OSError(None, f"the proxy {name} sent an answer that is not valid")
     if not 200 <= status < 300:
-        raise OSError(None, f"the proxy {name} does not lead there (HTTP {status})")
+        raise OSError(None, f"the proxy {name} refuses to connect there (HTTP {status})")
     if not head.endswith(b"\r\n\r\n"):
-        raise OSError(None, f"the proxy {name} sent bytes that nobody asked for")
+        raise OSError(None, f"the proxy {name} sent unexpected data")
 
 
 def _name(host: str, port: int) -> str:

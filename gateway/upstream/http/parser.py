@@ -194,10 +194,10 @@ class Parser:
         try:
             self._http.feed_data(data)
         except httptools.HttpParserUpgrade as exc:
-            raise _malformed("it wants to speak another protocol") from exc
+            raise _malformed("it switches to another protocol") from exc
         except httptools.HttpParserError as exc:
             ours = exc.__context__ if isinstance(exc.__context__, ValueError) else None
-            raise _malformed(str(ours or f"no valid HTTP: {exc}")) from exc
+            raise _malformed(str(ours or f"not valid HTTP: {exc}")) from exc
         finally:
             self._pass_on()
         if self._no_body > HEAD_LIMIT and self._answer is not None:
@@ -236,12 +236,12 @@ class Parser:
         if status < 200:
             self._informed += 1
             if self._informed > INFORMATION_LIMIT:
-                raise ValueError("it has nothing to say but 1xx")
+                raise ValueError("it sends only 1xx responses")
             self._headers = {}
         elif self._answer is not None:
             coding = self._headers.get("transfer-encoding", "chunked")
             if coding.lower() != "chunked":
-                raise ValueError(f"it comes with the transfer coding '{coding[:20]}', which was not asked for")
+                raise ValueError(f"it comes with the transfer coding '{coding[:20]}', which was not requested")
             self._answer.take_head(status, self._headers)
 
     def on_message_complete(self) -> None:
@@ -283,7 +283,7 @@ class Inflater:
     def __init__(self, coding: str) -> None:
         """Raises ValueError for a coding that was never asked for."""
         if coding not in ("gzip", "x-gzip", "deflate"):
-            msg = f"it is packed as '{coding[:20]}', which was not asked for"
+            msg = f"it is packed as '{coding[:20]}', which was not requested"
             raise ValueError(msg)
         self._gzip = coding != "deflate"
         self._packed = b""

@@ -60,7 +60,9 @@ class TotalSlots:
             return True
         if self._open - self._closing >= most:
             if not any(pool.close_one() for pool in self.pools):
-                raise self.used_up(f"all {most} connections to upstreams that the system has open files for are in use")
+                raise self.used_up(
+                    f"all {most} upstream connections that the system's limit of open files allows are in use"
+                )
             self._closing += 1
         return False
 

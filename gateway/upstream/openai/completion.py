@@ -277,5 +277,5 @@ def _finished(answer: Fields, finish: str, order: Order, tally: OutputCounter) -
 
 def _no_completion(body: bytes, channel: Channel) -> Failure:
     said = read_error(body[:65536])
-    what = "no chat completion" if said.json else "no JSON"
+    what = "not a chat completion" if said.json else "not valid JSON"
     return bad_response(channel, f"it is {what}: {said.message or excerpt(body) or 'an empty body'}")

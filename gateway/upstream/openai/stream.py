@@ -176,7 +176,7 @@ class ChatStream(FramedStream):
             )
         else:
             missing = "finish_reason" if self._chunks.begun else "choice"
-            self.failure = truncated(self._channel, f"no {missing} came")
+            self.failure = truncated(self._channel, f"it has no {missing}")
 
 
 def _chunks_in(body: bytes, order: Order, channel: Channel) -> tuple[Iterator[Fields], tuple[str, ...]]:

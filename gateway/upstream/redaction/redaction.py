@@ -286,7 +286,7 @@ def _repeats(failure: Failure) -> bool:
 def _quoteless(message: str, quotes: Quotes, failure: Failure, channel: Channel) -> str | None:
     if not quotes.comparable:
         answered = f"HTTP {failure.status}" if failure.status else "a bad answer"
-        why = "its words are not kept, for the request is too long to look for quotes of it"
+        why = "its text is not kept, because the request is too long to search for quotes of it"
         return f"channel '{channel.name}': the upstream sent {answered} ({why})"
     spans = quotes.spans(message)
     return blanked(message, spans) if spans else None

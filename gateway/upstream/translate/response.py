@@ -285,5 +285,5 @@ def _completed(whole: Whole) -> Whole:
 def no_answer(body: bytes, channel: Channel) -> AttemptFailed:
     """The failure of a body that is not an answer of the dialect."""
     fields = read_error(body[:65536])
-    what = "no answer" if fields.json else "no JSON"
+    what = "not an answer" if fields.json else "not valid JSON"
     return AttemptFailed(bad_response(channel, f"it is {what}: {fields.message or 'an empty body'}"))

@@ -108,7 +108,7 @@ def test_prices_are_of_the_public_name_and_a_million_tokens() -> None:
 def test_names_for_many_become_patterns() -> None:
     found = of(deployment("*", "groq/*"), deployment("gpt-*", "openai/gpt-*"), deployment("xai/*", "xai/*"))
     assert [channel["patterns"] for channel in found.channels.values()] == [["*"], ["gpt-*"], ["*"]]
-    assert found.notes == ["clients ask for the names behind 'xai/*' as the upstream lists them, without more"]
+    assert found.notes == ["models matched by 'xai/*' are offered by the upstream's own names, without a prefix"]
 
 
 def test_fallbacks_aliases_and_strategies_hold_for_the_group() -> None:

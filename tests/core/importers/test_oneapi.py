@@ -10,7 +10,7 @@ from gateway.core.importers.oneapi import NEW_API, ONE_API, Kind, convert
 from gateway.domain.errors import BadRequest
 from gateway.upstream.vendors import PRESETS
 
-COUNTS = "ids, dates, balances and counts stay where they were counted"
+COUNTS = "not imported: ids, dates, balances and counters"
 
 
 def channel(number: int = 1, **fields: Any) -> dict[str, Any]:
@@ -118,13 +118,13 @@ def test_several_keys_and_those_that_are_off(wrapped: Any) -> None:
     found = of(channel(key="a\nb\n c \n", channel_info=wrapped(info)))
     one = found.channels["main"]
     assert (one["key"], one["keys"]) == ("a", ["c"])
-    assert found.notes[0] == "not imported: keys that were switched off (channel main)"
+    assert found.notes[0] == "not imported: disabled keys (channel main)"
 
 
 def test_what_was_switched_off_stays_off_and_who_did_it_is_told() -> None:
     found = of(channel(status=2), channel(status=3))
     assert [one["enabled"] for one in found.channels.values()] == [False, False]
-    assert [note for note in found.notes if "switched off by the machine" in note] != []
+    assert [note for note in found.notes if "disabled automatically" in note] != []
     assert list(found.channels) == ["main", "main-2"]
 
 

@@ -206,7 +206,7 @@ class TestTogether:
         await first.places.take()
         await second.places.take()
         for _ in range(3):
-            with pytest.raises(Unavailable, match="all 2 connections to upstreams"):
+            with pytest.raises(Unavailable, match="all 2 upstream connections"):
                 await second.places.take()
         assert len(caplog.records) == 1
         first.places.give_back()

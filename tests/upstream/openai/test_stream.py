@@ -259,7 +259,7 @@ def test_pieces_of_a_whole_answer_become_chunks() -> None:
 def test_a_body_that_is_no_answer_fails() -> None:
     stream, out = _fed(b"<html>", 10)
     assert stream.failure is not None
-    assert (out, "no JSON" in error_of(stream.failure).message) == (b"", True)
+    assert (out, "not valid JSON" in error_of(stream.failure).message) == (b"", True)
 
 
 @pytest.mark.parametrize("case", [case for case in STREAMS if not case.error], ids=lambda case: case.name)

@@ -187,8 +187,8 @@ def test_an_event_of_a_plain_answer_may_not_be_endless(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b'{"message":"hm"}', "it is no answer: hm"),
-        (b"<title>Oops</title>", "it is no JSON: Oops"),
+        (b'{"message":"hm"}', "it is not an answer: hm"),
+        (b"<title>Oops</title>", "it is not valid JSON: Oops"),
         (b"", "an empty body"),
     ],
 )
