@@ -48,9 +48,8 @@ format: $(VENV)/.stamp-dev ## format, and fix what ruff can fix
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-references: $(VENV)/.stamp-dev ## rewrite docs/reference from the code, shorten the wording backlog
+references: $(VENV)/.stamp-dev ## rewrite docs/reference from the code
 	@$(BIN)/python -m docs.generate
-	@$(BIN)/python -m tests.test_wording
 
 lock: $(BIN)/python ## pin the requirements of pyproject.toml (UPGRADE=--upgrade for newer ones)
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \

@@ -1,8 +1,7 @@
 """Plain English: phrases that a native engineer would not write, in documents and in the code.
 
-Documents have none. What the code still has is listed in ``wording_backlog.txt`` (texts that users may read) and
-counted in ``COMMENTS_LEFT`` (docstrings and comments). Both only shrink: ``make references`` removes from the backlog
-what is gone, and prints the counts.
+Documents and texts that users may read have none. What docstrings and comments still have is counted in
+``COMMENTS_LEFT``, which only shrinks: ``python -m tests.test_wording`` prints the counts.
 """
 
 import ast
@@ -11,7 +10,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -74,9 +72,7 @@ FINDER = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES), re.IGNORECA
 
 DOCUMENTS = ("README.md", "CHANGELOG.md", "CONVENTIONS.md", "Makefile", "pyproject.toml")
 
-BACKLOG = Path(__file__).with_name("wording_backlog.txt")
-
-COMMENTS_LEFT = {"gateway": 213, "tui": 6}
+COMMENTS_LEFT = {"gateway": 201, "tui": 6}
 """Findings that docstrings and comments may still have, by folder."""
 
 
@@ -86,12 +82,9 @@ def test_documents_are_plain_english(path: str) -> None:
     assert [f"{number}: {line}" for number, line in enumerate(lines, 1) if FINDER.search(line)] == [], advice()
 
 
-def test_no_new_text_has_these_phrases() -> None:
-    assert sorted(_texts_found() - _backlog()) == [], advice()
-
-
-def test_the_backlog_lists_only_what_is_left() -> None:
-    assert sorted(_backlog() - _texts_found()) == [], "run 'make references'"
+def test_texts_are_plain_english() -> None:
+    found = [f"{source.path}: {text}" for source in sources() for text in _texts(source) if FINDER.search(text)]
+    assert found == [], advice()
 
 
 def test_comments_have_no_more_of_them() -> None:
@@ -107,15 +100,6 @@ def test_no_allowance_is_left_that_is_not_needed() -> None:
 def advice() -> str:
     """What to write instead."""
     return "\n".join(f"{phrase}  ->  {better}" for phrase, better in PHRASES.items())
-
-
-def _backlog() -> set[str]:
-    return set(BACKLOG.read_text(encoding="utf-8").splitlines())
-
-
-@cache
-def _texts_found() -> set[str]:
-    return {text for source in sources() for text in _texts(source) if FINDER.search(text)}
 
 
 def _texts(source: Source) -> Iterator[str]:
@@ -148,11 +132,5 @@ def _comments_found() -> Counter[str]:
     return found
 
 
-def main() -> None:
-    """Take from the backlog what is gone from the code, and print what the comments have; nothing is added."""
-    BACKLOG.write_text("".join(f"{text}\n" for text in sorted(_backlog() & _texts_found())), encoding="utf-8")
-    sys.stdout.write(f"COMMENTS_LEFT = {dict(+_comments_found())}\n")
-
-
 if __name__ == "__main__":
-    main()
+    sys.stdout.write(f"COMMENTS_LEFT = {dict(+_comments_found())}\n")

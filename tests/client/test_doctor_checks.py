@@ -50,7 +50,7 @@ PATH_FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
     "all disabled": (lambda g, o: o.edit_token("laptop", {"enabled": False}), {}, "the token is accepted", "token add"),
     "no models": (lambda g, o: o.remove_channel("up"), {}, "the model exists", "channel add"),
     "unknown model": (lambda g, o: o.models(), {"model": "mm"}, "the model exists", "model list"),
-    "disabled": (
+    "disabled channel": (
         lambda g, o: o.edit_channel("up", {"enabled": False}),
         {"model": "m"},
         "the model exists",

@@ -96,7 +96,9 @@ def test_damage_that_was_repaired_is_told_by_the_process_that_found_it(store: St
     told = f"{path} was damaged; 0 of its calls are intact, not a byte was left"
     last = store.calls.log.segments[-1]
     missing = f"{last.first} to {last.last} are missing from the end"
-    later = f"records {missing} of {home / 'usage'}: the newest call file was deleted or truncated. What those calls cost"
+    later = (
+        f"records {missing} of {home / 'usage'}: the newest call file was deleted or truncated. What those calls cost"
+    )
     damage = f"documents {missing}, and what they cost is in no sum"
     assert damages == [
         (True, [told, damage], [told]),

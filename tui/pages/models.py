@@ -26,7 +26,7 @@ from tui.widgets.dialogs import Busy, toast
 from tui.widgets.form import Field, Form, FormPlan, Values, optional
 from tui.widgets.why import WhyScreen
 
-CHANGE_NAMES = {"new": "new", "up": "dearer", "down": "cheaper"}
+CHANGE_NAMES = {"new": "new", "up": "higher", "down": "lower"}
 ORDER = ("new", "up", "down")
 
 

@@ -12,7 +12,7 @@ def test_only_what_changes_is_offered_and_what_is_new_comes_first() -> None:
     rows = price_changes(Owner().proposals)
     assert [text for _, text in price_options(rows)] == [
         "new     my-finetune-7   no price > 1 / 5   openai-main",
-        "dearer  gpt-5-mini   0.25 / 2 > 1 / 5   openai-main   ! five times as much",
+        "higher  gpt-5-mini   0.25 / 2 > 1 / 5   openai-main   ! five times as much",
     ]
 
 
