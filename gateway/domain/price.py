@@ -75,7 +75,8 @@ def rates(price: Price, input_tokens: int, multiplier: int) -> Rates:
 def highest_cost(price: Price, input_tokens: int, output_tokens: int, multiplier: int) -> Nanos:
     """The most that a call of at most so many tokens can cost, for a hold.
 
-    Any part of the input may be read from a cache or written to one, and a shorter input may fall into a more expensive tier.
+    Any part of the input may be read from a cache or written to one, and a shorter input may fall into a more
+    expensive tier.
     """
     starts = sorted({tier.above for tier in price.tiers if tier.above < input_tokens}) if price.tiers else []
     most = _at_most(price, starts[0] if starts else input_tokens, output_tokens)
