@@ -1,8 +1,8 @@
 """Which channels rest, why and until when; and of channels with several keys, which of those.
 
 States: ``ok``; ``cooling`` until a moment; ``half_open``, the moment has come and one call may try; ``attention``,
-until the owner edits, tests or clears it; ``off`` is the owner's own switch and never touched here. Rules of
-``features.md`` 2.7. Times are monotonic seconds.
+the key is refused: until the owner edits, tests or clears it, and one call may try now and then; ``off`` is the owner's
+own switch and never touched here. Rules of ``features.md`` 2.7. Times are monotonic seconds.
 
 A key has its states like a channel: failures of a key alone (refused, limited, out of credit) leaves its
 channel in use with the others. A channel without a usable key is paused until the first of its keys is back.
@@ -27,6 +27,8 @@ STEPS_S = (10.0, 30.0, 60.0, 120.0)
 """How long it is paused the first, second, third time, and from then on."""
 QUICK_S = 30.0
 """The longest rest after a failure that shows at once and harms nobody who can go elsewhere: its end is seen soon."""
+REFUSED_S = (60.0, 300.0, 900.0, 3600.0)
+"""How long a refused key is not tried the first, second, third time, and from then on. Vendors err, too."""
 OUT_OF_CREDIT_S = 3600.0
 MODEL_MISSING_S = 600.0
 LONGEST_S = 600.0
@@ -85,6 +87,17 @@ class _ChannelState:
         step = STEPS_S[min(self.steps, len(STEPS_S) - 1)]
         self.steps += 1
         return step
+
+    def refused(self, reason: str, now: float) -> None:
+        """Its key was refused."""
+        self.attention, self.reason = True, reason
+        self.until = max(self.until, now + REFUSED_S[min(self.steps, len(REFUSED_S) - 1)])
+        self.steps += 1
+
+    def accepted(self, now: float) -> None:
+        """Its key was not refused this time; calls that began before the refusal do not count."""
+        if self.until <= now:
+            self.attention = False
 
     def rest(self, reason: str, seconds: float, now: float) -> None:
         """The later deadline always stays: a short rest never ends a long one."""
@@ -146,11 +159,9 @@ class ChannelHealth:
         patient = self._patients.get(one)
         if patient is None:
             return OK
-        if patient.attention:
-            return HealthState("attention", patient.reason)
         left = patient.until - self._mono()
         if left > 0:
-            return HealthState("cooling", patient.reason, left)
+            return HealthState("attention" if patient.attention else "cooling", patient.reason, left)
         return HealthState("half_open", patient.reason) if patient.reason else OK
 
     def _with_keys(self, own: HealthState, channel: Channel) -> HealthState:
@@ -160,7 +171,7 @@ class ChannelHealth:
             return own
         cooling = [state for state in states if state.name == "cooling"]
         halves = [state for state in states if state.name == "half_open"]
-        best = halves[0] if halves else min(cooling, key=lambda s: s.left_s) if cooling else states[0]
+        best = min(halves[:1] or cooling or states, key=lambda state: state.left_s)
         return HealthState(best.name, f"none of its {len(states)} keys is available: {best.reason}", best.left_s)
 
     @property
@@ -212,10 +223,12 @@ class ChannelHealth:
             return
         patient, now = self._patients.setdefault(channel, _ChannelState()), self._mono()
         if kind is FailureKind.AUTH:
-            patient.attention, patient.reason = True, reason
+            patient.refused(reason, now)
         elif kind is FailureKind.QUOTA:
+            patient.accepted(now)
             patient.rest(reason, retry_after_s or OUT_OF_CREDIT_S, now)
         elif kind is FailureKind.RATE:
+            patient.accepted(now)
             patient.rest(reason, patient.step() if retry_after_s is None else retry_after_s, now)
         elif kind in _BREAKER_KINDS and patient.trips(now):
             step = patient.step()

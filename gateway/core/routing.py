@@ -13,6 +13,7 @@ from gateway.core.catalog import Route
 from gateway.core.channel_health import ChannelHealth, HealthState
 from gateway.core.latency import TOKENS, LatencyStats
 from gateway.core.rate_scopes import ConcurrencyGate
+from gateway.domain.human_values import brief_span
 from gateway.domain.units import ChannelId
 
 
@@ -145,7 +146,8 @@ def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -
         return None
     name, reason = route.channel.name, state.reason
     if state.name == "attention":
-        return SkippedRoute(name, f"needs attention: {reason}", "attention")
+        again = f"tried again in {brief_span(round(state.left_s * 1000))}"
+        return SkippedRoute(name, f"needs attention, {again}: {reason}", "attention")
     if missing:
         return SkippedRoute(name, f"does not have the model, retry in {missing:.0f} s", "missing", missing)
     return (

@@ -202,6 +202,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Ours. ``upstream_rejected``: the upstream's own, if it has one that can be passed on."""
     text: UpstreamText
     """What happened, and at which channel."""
+    for_owner: UpstreamText | None = None
+    """The same with words that are none of the client's business; None: there are none."""
     status: int = 0
     """What the upstream answered; 0: nothing."""
     param: str | None = None

@@ -18,6 +18,9 @@ from gateway.upstream.error_body import ErrorBody
 
 RETRY_AFTER_LIMIT_S = 600.0
 
+WORDS_LIMIT = 300
+"""Characters of what an upstream says about a channel's own account."""
+
 REJECTED = "upstream_rejected"
 """The code of a refusal for which the upstream gave none."""
 TIMEOUT = "upstream_timeout"
@@ -39,6 +42,12 @@ _NO_MODEL = re.compile(
     r"model_not_found|not a valid model|unknown model|no such model"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
 )
+_DENIED = re.compile(
+    r"(?:access to|(?:allowed|authorized|permitted|entitled) to (?:use|access|call|invoke))"
+    r" (?:the |this |that |requested |specified )*models?\b"
+    r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied|not enabled|not (?:allowed|authorized|permitted))"
+)
+"""The key is good, and this model is not for it."""
 _NO_PATH = re.compile(r"invalid url|unknown_url")
 _REQUEST = re.compile(r"invalid_request_error")
 _FLAGGED = re.compile(r"content_filter|moderation|flagged|safety")
@@ -47,6 +56,8 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.QUOTA, frozenset({402}), None),
     (FailureKind.QUOTA, frozenset({400, 403, 429}), _MONEY),
     (FailureKind.CLIENT, frozenset({400, 403}), _FLAGGED),
+    (FailureKind.MISSING, frozenset({401, 403}), _DENIED),
+    (FailureKind.MISSING, frozenset({403}), _NO_MODEL),
     (FailureKind.AUTH, frozenset({401, 403}), None),
     (FailureKind.AUTH, frozenset({400}), _KEY),
     (FailureKind.MISSING, frozenset({400, 404}), _NO_MODEL),
@@ -84,6 +95,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
         kind=kind,
         code=code,
         text=UpstreamText(text),
+        for_owner=_for_owner(text, error) if kind in (FailureKind.AUTH, FailureKind.QUOTA) else None,
         status=status,
         param="model" if kind is FailureKind.MISSING and not error.param else None,
         origin=OrderOrigin(
@@ -125,6 +137,13 @@ def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: Erro
     elif status in _OVERLOADED:
         code, text = "upstream_overloaded", f"the upstream is overloaded: {_words(status, error)}"
     return code, f"channel '{channel.name}': {text}"
+
+
+def _for_owner(text: str, error: ErrorBody) -> UpstreamText | None:
+    """Whoever has to act reads the upstream's own words."""
+    if not (error.json and error.message):
+        return None
+    return UpstreamText(f"{text.partition('. ')[0].rstrip('.')}: {plain(error.message, WORDS_LIMIT)}")
 
 
 def _words(status: int, error: ErrorBody) -> str:

@@ -219,6 +219,8 @@ class MockBody:
         status = self._plan.status
         kind, code = _SHAPES.get(status, ("server_error", None))
         text = f"The demo upstream was asked to answer {status}."
+        if status in {401, 403}:
+            text += f" Its key has no access to model '{self._asked.model}'."
         if self._plan.too_long:
             code, text = "context_length_exceeded", f"The demo upstream reads requests of up to {LARGEST >> 20} MiB."
         return msgspec.json.encode({"error": {"message": text, "type": kind, "param": None, "code": code}})

@@ -177,11 +177,23 @@ def test_the_later_deadline_stays(health: ChannelHealth, mono: Mono, first: Fail
     assert health.state(UP).left_s == 200.0
 
 
-def test_a_refused_key_needs_attention_without_end(health: ChannelHealth, mono: Mono) -> None:
+def test_a_refused_key_is_tried_again_ever_more_rarely_and_heals_by_itself(health: ChannelHealth, mono: Mono) -> None:
+    for seconds in (60.0, 300.0, 900.0, 3600.0, 3600.0):
+        fail(health, FailureKind.AUTH)
+        assert (health.state(UP).name, health.state(UP).left_s) == ("attention", seconds)
+        mono.now += seconds
+        assert health.state(UP).name == "half_open"
+    health.succeeded(UP.id)
+    assert health.state(UP) == HealthState("ok")
+
+
+def test_a_refused_key_needs_attention_until_it_is_cleared_or_accepted(health: ChannelHealth, mono: Mono) -> None:
     fail(health, FailureKind.AUTH)
-    mono.now += 10**6
-    fail(health, FailureKind.RATE, retry_after_s=1.0)
-    assert health.state(UP).name == "attention"
+    fail(health, FailureKind.RATE, retry_after_s=100.0)
+    assert (health.state(UP).name, health.state(UP).left_s) == ("attention", 100.0)
+    mono.now += 100
+    fail(health, FailureKind.RATE, retry_after_s=5.0)
+    assert health.state(UP).name == "cooling"
     health.clear(UP.id)
     assert health.state(UP) == HealthState("ok")
 

@@ -27,7 +27,7 @@ async def test_without_a_channel_every_reason_is_told(rig: Rig) -> None:
         rig.channel(name)
     rig.health.failed(ChannelId("ch_a"), FailureKind.AUTH, "refused")
     rig.health.lacks(ChannelId("ch_b"), "m")
-    with pytest.raises(NoChannel, match="a: needs attention: refused; b: does not have the model") as caught:
+    with pytest.raises(NoChannel, match=r"a: needs attention, .*: refused; b: does not have the model") as caught:
         await rig.call()
     assert (rig.upstreams.order, caught.value.code) == ([], "no_channel_available")
 

@@ -392,7 +392,7 @@ async def test_if_nothing_can_answer_all_reasons_are_told(rig: Rig) -> None:
     pair(rig, good)
     for name in ("ch_a", "ch_b"):
         rig.health.failed(ChannelId(name), FailureKind.AUTH, "refused")
-    with pytest.raises(NoChannel, match="a: needs attention: refused; b for n: needs attention: refused"):
+    with pytest.raises(NoChannel, match=r"a: needs attention, .*: refused; b for n: needs attention, .*: refused"):
         await rig.call()
 
 

@@ -236,7 +236,7 @@ def test_a_channel_that_needs_attention_is_no_last_resort(health: ChannelHealth,
     one = route()
     health.failed(one.channel.id, FailureKind.AUTH, "key refused", seconds)
     assert choose([one], NONE, health, first) == RouteChoice(
-        None, "", (SkippedRoute("up", "needs attention: key refused", "attention"),), None
+        None, "", (SkippedRoute("up", "needs attention, tried again in 1m00s: key refused", "attention"),), None
     )
 
 

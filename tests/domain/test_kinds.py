@@ -33,7 +33,7 @@ def test_patterns_stand_between_commas_or_spaces() -> None:
 
 
 def test_budgets_have_windows_and_are_in_dollars_and_tokens() -> None:
-    assert read("budgets", "day=5 month=50.5 10", "week=1M day=7") == (
+    assert read("budgets", "day=5 month=50.5 ever=10", "week=1M day=7") == (
         Budget(window=Window.DAY, nanos=Nanos(5_000_000_000), tokens=7),
         Budget(window=Window.WEEK, tokens=1_000_000),
         Budget(window=Window.MONTH, nanos=Nanos(50_500_000_000)),

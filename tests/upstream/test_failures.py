@@ -33,6 +33,17 @@ CLASSES = [
     (400, {"message": "Your credit balance is too low"}, K.QUOTA, "upstream_out_of_credit"),
     (400, {"message": "x/y is not a valid model ID"}, K.MISSING, "model_not_found"),
     (401, None, K.AUTH, "upstream_auth_failed"),
+    (401, {"message": "Missing scopes: model.request", "code": "x"}, K.AUTH, "upstream_auth_failed"),
+    (401, {"message": "This key has no access to model 'm'."}, K.MISSING, "model_not_found"),
+    (403, {"message": "Project `p` does not have access to model `m`"}, K.MISSING, "model_not_found"),
+    (403, {"message": "You don't have access to the model with the specified model ID."}, K.MISSING, "model_not_found"),
+    (403, {"message": "The model m is not enabled for your account"}, K.MISSING, "model_not_found"),
+    (
+        403,
+        {"message": "You are not allowed to sample from this model", "code": "model_not_found"},
+        K.MISSING,
+        "model_not_found",
+    ),
     (402, None, K.QUOTA, "upstream_out_of_credit"),
     (403, None, K.AUTH, "upstream_auth_failed"),
     (403, {"message": "requires moderation and your input was flagged"}, K.CLIENT, "upstream_rejected"),
@@ -82,7 +93,8 @@ def test_the_upstreams_words_reach_the_client() -> None:
 
 @pytest.mark.parametrize("status", [401, 402, 403])
 def test_words_about_our_account_do_not(status: int) -> None:
-    assert "it broke" not in error_of(_failure(status)).message
+    error = error_of(_failure(status))
+    assert ("it broke" in error.message, "it broke" in error.record_message) == (False, True)
 
 
 def test_a_channel_without_a_key_is_told_apart() -> None:

@@ -115,8 +115,10 @@ async def test_it_says_when_to_come_back(sleep: Sleeper) -> None:
     assert (failure.kind, failure.retry_after_s) == (FailureKind.RATE, 2)
 
 
-async def test_it_refuses_the_key(sleep: Sleeper) -> None:
-    assert (await _reply(sleep, "!auth")).status == 401
+async def test_it_refuses_the_key_for_the_model(sleep: Sleeper) -> None:
+    reply = await _reply(sleep, "!auth")
+    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, Unlimited()))
+    assert (reply.status, failure.kind) == (401, FailureKind.MISSING)
 
 
 async def test_it_breaks_off(sleep: Sleeper) -> None:

@@ -249,10 +249,8 @@ def _error(
     failure: Failure, channel: Channel, fields: Fields, long: LongStrings, search: Sequence[Needles]
 ) -> UpstreamError:
     quotes = Quotes(fields, long) if _repeats(failure) else Quotes(_NOTHING)
-    message = failure.text.cleared(partial(_cleared, search))
-    if channel.overrides:
-        message = blanked(message, Quotes(_added(channel)).spans(message))
-    message = plain(message, MESSAGE_LIMIT)
+    message = _message(failure.text, channel, search)
+    kept = message if failure.for_owner is None else _message(failure.for_owner, channel, search)
     make = UpstreamTimeout if failure.code == TIMEOUT else UpstreamError
     origin = _identifiers(failure.origin or OrderOrigin(), search, quotes)
     param = origin.pop("param")
@@ -264,7 +262,7 @@ def _error(
         retry_after_s=failure.retry_after_s,
         details=dict(failure.details),
         status=failure.status,
-        quoteless=_quoteless(message, quotes, failure, channel),
+        quoteless=_quoteless(kept, quotes, failure, channel) or (kept if kept != message else None),
     )
     if failure.origin is not None:
         status = failure.origin.status
@@ -276,10 +274,17 @@ def _error(
     return error
 
 
+def _message(text: UpstreamText, channel: Channel, search: Sequence[Needles]) -> str:
+    message = text.cleared(partial(_cleared, search))
+    if channel.overrides:
+        message = blanked(message, Quotes(_added(channel)).spans(message))
+    return plain(message, MESSAGE_LIMIT)
+
+
 def _repeats(failure: Failure) -> bool:
     """Whether its message may repeat the request; else it has only words of our own."""
     if failure.kind in (FailureKind.AUTH, FailureKind.QUOTA):
-        return False
+        return failure.for_owner is not None
     return bool(failure.status) or failure.code == BAD_RESPONSE
 
 

@@ -50,9 +50,11 @@ def test_a_spend_limit_is_a_matter_of_money() -> None:
     assert (found.kind, error_of(found).code) == (FailureKind.QUOTA, "upstream_out_of_credit")
 
 
-def test_what_concerns_the_account_is_not_passed_on() -> None:
+def test_what_concerns_the_account_is_for_the_owner_without_the_key() -> None:
     told = error_of(_failure(401, "authentication_error", "invalid x-api-key sk-ant-api03-secret")).message
     assert ("invalid x-api-key" in told, "secret" in told) == (False, False)
+    kept = error_of(_failure(401, "authentication_error", "invalid x-api-key sk-ant-api03-secret")).record_message
+    assert ("invalid x-api-key" in kept, "secret" in kept) == (True, False)
 
 
 def test_the_upstreams_own_words_are_kept_beside() -> None:

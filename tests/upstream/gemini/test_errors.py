@@ -51,10 +51,12 @@ def test_an_error_in_an_array_keeps_its_words() -> None:
     assert "Bad field." in error_of(found).message
 
 
-def test_what_concerns_the_account_is_not_passed_on() -> None:
+def test_what_concerns_the_account_is_for_the_owner_without_the_key() -> None:
     body = _body(400, "INVALID_ARGUMENT", "API key not valid: AIzaSecretSecret", INVALID_KEY)
     told = error_of(failure(WITH_KEY, 400, {}, body)).message
     assert ("not valid:" in told, "Secret" in told) == (False, False)
+    kept = error_of(failure(WITH_KEY, 400, {}, body)).record_message
+    assert ("API key not valid:" in kept, "Secret" in kept) == (True, False)
 
 
 @pytest.mark.parametrize(
