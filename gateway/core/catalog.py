@@ -80,6 +80,11 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     told: UpstreamPrices | None = None
     """What the first channel whose upstream tells it is said to cost there."""
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a channel, also one of a fallback, may get back in a request what its vendor wants to see again."""
+        return self.effects.remembers or any(other.effects.remembers for other in self.fallbacks)
+
 
 WILD = frozenset("*?")
 """What makes a pattern of a name."""

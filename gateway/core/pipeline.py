@@ -179,6 +179,8 @@ class Pipeline:
         if not context.request.stream:
             call.delivery.deadline = visit.began + admission.entry.total_s
         order = visit.api.order(context.request, visit.id, visit.ts)
+        if admission.entry.remembers:
+            order = msgspec.structs.replace(order, owner=context.token.id)
         try:
             answer = await self._deps.attempts.answer(call, admission.entry, order, first)
         except BudgetExhausted:

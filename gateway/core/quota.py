@@ -38,7 +38,7 @@ from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import iso
 from gateway.inbound.api import InboundRequest
-from gateway.upstream.dialects import model_limit, output_limit
+from gateway.upstream.dialects import model_limit, output_limit, remembers
 from gateway.upstream.output_limit import STANDARD_FIELDS
 from gateway.upstream.overrides import with_parameters
 
@@ -105,7 +105,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     names_results: bool = False
     """A dialect puts a function's name beside each of its results: Gemini's."""
     remembers: bool = False
-    """A dialect may put back into a request what its vendor wants to see again with calls of tools."""
+    """Some channel may get back in a request what its vendor wants to see again with calls of tools."""
 
 
 NO_EFFECTS = ChannelEffects()
@@ -129,7 +129,7 @@ def effects_of(offers: Iterable[tuple[Channel, Served]]) -> ChannelEffects:
         effort_counts=any(info.effort_counts for info in dialects),
         made_tools=any(info.adds_tools for info in dialects),
         names_results=any(info.names_results for info in dialects),
-        remembers=any(info.remembers for info in dialects),
+        remembers=any(remembers(channel) for channel, _ in found),
     )
 
 

@@ -108,6 +108,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     output_budget: int | None = None
     """Output tokens, of all choices together, that the hold pays for; None: all that may be needed. It bounds what the
     gateway chooses itself, not what the client or the channel's owner asks for."""
+    owner: str = ""
+    """The id of the client's token, if one of the channels may put back what it has seen before; else empty."""
     screen: Screen = NO_SCREEN
     """What the answer passes on its way to the client: it belongs to the channel that is called."""
     seals: bool = False

@@ -29,17 +29,22 @@ class DialectParts(msgspec.Struct, frozen=True, kw_only=True):
     """The most output that a request allows as it goes out to a channel, with the owner's parameters in it."""
     model_limit: Callable[[str], int | None] = lambda _: None
     """The largest output of a model, if the vendor's models are in a table here; None: unknown."""
+    remembers: Callable[[Channel], bool] = lambda _: False
+    """Whether requests may get back what the vendor wants to see again with calls of tools."""
     marks_cache: Callable[[Channel], bool] = lambda _: False
     """Whether requests get marks for the vendor's prompt cache."""
     listing: Callable[[], ModelListing] = PlainModelListing
 
 
 _PARTS = {
-    Dialect.OPENAI: DialectParts(adapter=OpenAIDialect, output_limit=openai.output_limit),
+    Dialect.OPENAI: DialectParts(
+        adapter=OpenAIDialect, output_limit=openai.output_limit, remembers=openai.wants_reasoning
+    ),
     Dialect.ANTHROPIC: DialectParts(
         adapter=lambda: AnthropicDialect(Signatures()),
         output_limit=lambda fields, _, served: anthropic.output_limit(fields, served),
         model_limit=lambda model: anthropic_row(model).max_output,
+        remembers=lambda _: True,
         marks_cache=anthropic.marks_cache,
         listing=AnthropicListing,
     ),
@@ -47,6 +52,7 @@ _PARTS = {
         adapter=lambda: GeminiDialect(Signatures()),
         output_limit=lambda fields, _, served: gemini.output_limit(fields, served),
         model_limit=lambda model: gemini_row(model).max_output,
+        remembers=lambda _: True,
         listing=GeminiListing,
     ),
     Dialect.MOCK: DialectParts(adapter=OpenAIDialect, output_limit=openai.output_limit),
@@ -71,6 +77,11 @@ def output_limit(fields: Fields, channel: Channel, served: Served) -> OutputLimi
 def model_limit(dialect: Dialect, upstream_model: str) -> int | None:
     """See ``DialectParts``."""
     return _PARTS[dialect].model_limit(upstream_model)
+
+
+def remembers(channel: Channel) -> bool:
+    """Whether requests to a channel may get back what the vendor wants to see again with calls of tools."""
+    return _PARTS[channel.dialect].remembers(channel)
 
 
 def marks_cache(channel: Channel) -> bool:

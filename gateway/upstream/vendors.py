@@ -72,13 +72,15 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Null fields of assistant messages must be left out."""
     short_tool_ids: bool = False
     """Ids of tool calls must be nine letters and digits."""
+    reasoning_back: bool = False
+    """It refuses tool calls that come back without the ``reasoning_content`` that came before them."""
     cache_marks: bool = False
     """In Anthropic's dialect: it caches prompts where they are marked, and only there."""
 
     @property
     def quiet(self) -> bool:
         """Whether a request goes out unchanged, except for its model, its output limit and what streams need."""
-        return not (self.allow or self.deny or self.rename or self.swaps or self.edits_messages)
+        return not (self.allow or self.deny or self.rename or self.swaps or self.edits_messages or self.reasoning_back)
 
     @property
     def edits_messages(self) -> bool:
@@ -153,6 +155,7 @@ DEEPSEEK = Vendor(
     key_variable="DEEPSEEK_API_KEY",
     hosts=("api.deepseek.com",),
     token_limit_field=TokenLimitField.MAX_TOKENS,
+    reasoning_back=True,
 )
 
 GROQ = Vendor(
@@ -246,6 +249,7 @@ MOONSHOT = Vendor(
     base_url="https://api.moonshot.ai/v1",
     key_variable="MOONSHOT_API_KEY",
     hosts=("api.moonshot.ai", "api.moonshot.cn"),
+    reasoning_back=True,
 )
 
 DEEPINFRA = Vendor(

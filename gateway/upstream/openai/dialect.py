@@ -17,6 +17,7 @@ from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
 from gateway.upstream.error_body import read_error
 from gateway.upstream.framing import is_stream
 from gateway.upstream.openai.completion import read_whole
+from gateway.upstream.openai.reasoning import ReasoningMemory, ReasoningStream, put_back, remembered
 from gateway.upstream.openai.stream import ChatStream, assemble
 from gateway.upstream.output_limit import CAPS, OutputLimit, read_limit
 from gateway.upstream.rawjson import Fields
@@ -31,7 +32,9 @@ _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _NOTHING_LEARNED = Learned()
 
 
-def prepare(order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+def prepare(
+    order: Order, channel: Channel, served: Served, learned: Learned, memory: ReasoningMemory | None = None
+) -> Prepared:
     """The request. Dropped are named those parameters of the client that are missing in it."""
     traits = vendor_of(channel.preset, channel.base_url)
     if _fits(order, traits, channel, served, learned):
@@ -44,6 +47,8 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned) ->
     dropped = _fit_parameters(fields, traits, learned)
     if traits.edits_messages and "messages" in fields:
         dropped += _edit_messages(fields, traits)
+    if traits.reasoning_back and memory is not None:
+        put_back(fields, order.owner, memory)
     return Prepared(
         url=endpoint(channel.base_url, "/chat/completions"),
         headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
@@ -219,24 +224,33 @@ def _shortened(value: msgspec.Raw) -> msgspec.Raw:
     return rawjson.raw(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:9])
 
 
+def wants_reasoning(channel: Channel) -> bool:
+    """Whether the reasoning before tool calls is to be put back into requests to this channel."""
+    return vendor_of(channel.preset, channel.base_url).reasoning_back
+
+
 class OpenAIDialect:
     """Implements ``adapter.Adapter``; also for ``mock``, which answers in the same form."""
 
+    def __init__(self) -> None:
+        self._memory = ReasoningMemory()
+
     def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
         """See ``adapter.Adapter``."""
-        return prepare(order, channel, served, learned)
+        return prepare(order, channel, served, learned, self._memory)
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``adapter.Adapter``: nothing is remembered."""
-        return 0
+        """See ``adapter.Adapter``."""
+        return self._memory.tokens_for(fields)
 
     def stream(self, order: Order, channel: Channel) -> ChatStream:
         """See ``adapter.Adapter``."""
-        return ChatStream(order, channel)
+        return ReasoningStream(order, channel, self._memory) if wants_reasoning(channel) else ChatStream(order, channel)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
         """See ``adapter.Adapter``."""
-        return assemble(body, order, channel) if is_stream(body) else read_whole(body, order, channel)
+        answer = assemble(body, order, channel) if is_stream(body) else read_whole(body, order, channel)
+        return remembered(answer, order, self._memory) if wants_reasoning(channel) else answer
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``."""

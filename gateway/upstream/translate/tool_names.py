@@ -105,6 +105,11 @@ class Signatures:
         self._size = 0
         self._kept: OrderedDict[str, bytes] = OrderedDict()
 
+    @property
+    def size(self) -> int:
+        """Bytes of all that is kept."""
+        return self._size
+
     def remember(self, call_id: str, signature: bytes) -> None:
         """Keep it; what is larger than all the room there is, is not kept."""
         self._forget(call_id)
