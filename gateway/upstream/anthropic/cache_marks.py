@@ -1,7 +1,7 @@
 """Cache marks: where Anthropic's prompt cache ends, for clients that know nothing of it.
 
 The vendor caches a prompt only up to blocks that are marked with ``cache_control``, four at most. Clients of chat
-completions set none, so they would pay the full price for all that was said before, in every turn. The marks go
+completions set none, so they would pay the full price for the whole conversation in every turn. The marks go
 
 - after the tools and after the system's words, which other conversations begin with as well;
 - after the user's last message, so that the next turn finds all that was sent in this one;

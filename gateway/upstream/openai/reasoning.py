@@ -89,7 +89,7 @@ class ReasoningMemory:
             self._owners.popitem(last=False)
 
     def recall(self, owner: str, call: str) -> bytes:
-        """The JSON string; empty if nothing is known."""
+        """The JSON string; empty if it is unknown."""
         kept = self._owners.get(owner)
         return b"" if kept is None else kept.recall(call)
 
