@@ -152,7 +152,7 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw], long: LongStrings = NOTHING
         + IMAGE_TOKENS * heap.images
         + heap.media_bytes // MEDIA_BYTES_PER_TOKEN
         + MESSAGE_TOKENS * heap.messages
-        + (CALL_TOKENS if heap.messages else 0)
+        + (CALL_TOKENS if "messages" in fields else 0)
         + heap.tokens
     )
 
