@@ -21,7 +21,7 @@ PUBLIC = ("core", "domain", "inbound", "store", "upstream", "v1", "web")
 ONLY_FOR_THE_OWNER = {"bad_configuration", "conflict", "store_busy", "store_damaged", "store_too_new"}
 """Codes of those packages that only commands and the console meet."""
 
-NOT_CODES = {"upstream_cut", "upstream_id", "upstream_model", "upstream_rejected"}
+NOT_CODES = {"upstream_cut", "upstream_extra", "upstream_id", "upstream_model", "upstream_rejected"}
 """Literals that look like codes: an outcome, two fields, and a marker that stands for the upstream's own code."""
 
 

@@ -16,7 +16,11 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.commands.output import json_text
 from gateway.config import Config
+from gateway.domain.price import cost
+from gateway.domain.units import Millis
 from gateway.server import embedded
+from gateway.store.store import Store
+from gateway.store.verify import verify
 
 OLDER = Path(__file__).parent / "cases" / "older_home"
 
@@ -65,3 +69,19 @@ def _like(value: Any, older: Any) -> Any:
     if isinstance(value, list) and isinstance(older, list) and len(value) == len(older):
         return [_like(*pair) for pair in zip(value, older, strict=True)]
     return value
+
+
+def test_its_ledger_opens_unchanged_and_verifies(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(OLDER, home, ignore=shutil.ignore_patterns("export.toml", "views.json"))
+    before = {path: path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
+    store = Store.open(Config(home=home), writer=False, now=lambda: Millis(0))
+    try:
+        (record,) = store.calls.newest(10)
+        assert verify(store).equal
+    finally:
+        store.close()
+    assert record.rates is not None
+    assert (record.cache_write_long, record.rates.long_write) == (0, record.rates.cache_write)
+    assert cost(record.usage, record.rates) == record.cost
+    assert {path: path.read_bytes() for path in before} == before

@@ -70,7 +70,8 @@ def arithmetic(call: CallView, rates: Rates, glyphs: Glyphs) -> str:
     kinds = (
         (fresh, rates.input, ""),
         (call.cached_tokens, rates.cached_input, " cached"),
-        (call.cache_write_tokens, rates.cache_write, " written to cache"),
+        (call.cache_write_tokens - call.cache_write_long_tokens, rates.cache_write, " written to cache"),
+        (call.cache_write_long_tokens, rates.long_write, " written to cache for long"),
         (call.output_tokens, rates.output, ""),
     )
     parts = [f"{n:,}{what} {glyphs.times} ${fmt.price(rate)}/M" for n, rate, what in kinds if n]
@@ -116,7 +117,8 @@ def _tokens(call: CallView) -> Iterator[Part]:
     yield f"in {call.input_tokens:,}", ""
     if call.cached_tokens or call.cache_write_tokens:
         written = f", {call.cache_write_tokens:,} written to cache" if call.cache_write_tokens else ""
-        yield f" ({call.cached_tokens:,} cached{written})", ""
+        long = f", {call.cache_write_long_tokens:,} of it for long" if call.cache_write_long_tokens else ""
+        yield f" ({call.cached_tokens:,} cached{written}{long})", ""
     yield f"   out {call.output_tokens:,}", ""
     if call.reasoning_tokens:
         yield f" ({call.reasoning_tokens:,} reasoning)", ""

@@ -114,7 +114,8 @@ def receipt(call: CallView) -> list[str]:
         for count, rate, what in (
             (fresh, rates.input, "input"),
             (call.cached_tokens, rates.cached_input, "cached input"),
-            (call.cache_write_tokens, rates.cache_write, "cache write"),
+            (call.cache_write_tokens - call.cache_write_long_tokens, rates.cache_write, "cache write"),
+            (call.cache_write_long_tokens, rates.long_write, "long cache write"),
             (call.output_tokens, rates.output, "output"),
         )
         if count

@@ -93,6 +93,7 @@ COLUMNS = [
     (">Input", lambda p: dollars(p.input_nanos)),
     (">Cached", lambda p: _optional(p.cached_input_nanos)),
     (">Cache write", lambda p: _optional(p.cache_write_nanos)),
+    (">Long write", lambda p: _optional(p.cache_write_long_nanos)),
     (">Output", lambda p: dollars(p.output_nanos)),
     (">A call", lambda p: _optional(p.per_call_nanos or None)),
     ("Source", lambda p: "free" if p.free and p.source == "manual" else formatting.source(p)),
@@ -142,6 +143,11 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
 @click.option(
     "--cache-write", type=DOLLARS, help="Dollars per million tokens written to the cache (default: as input)."
 )
+@click.option(
+    "--cache-write-long",
+    type=DOLLARS,
+    help="Dollars per million tokens that stay in the cache for an hour or more (default: as --cache-write).",
+)
 @click.option("--per-call", type=DOLLARS, help="Dollars added for each call.")
 @click.option(
     "--tier",
@@ -149,31 +155,34 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
     type=TIER,
     multiple=True,
     metavar="ABOVE=INPUT/OUTPUT",
-    help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE]]; may be given again. Without CACHED, cached "
-    "tokens of such inputs cost what INPUT says there, not what --cached says.",
+    help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE[/LONG CACHE WRITE]]]; may be given again. "
+    "Without CACHED, cached tokens of such inputs cost what INPUT says there, not what --cached says.",
 )
 @click.option("--free", is_flag=True, help="It costs nothing.")
 @json_option
 def set_price(
     model: str,
+    *,
     input_: int | None,
     output: int | None,
     cached: int | None,
     cache_write: int | None,
+    cache_write_long: int | None,
     per_call: int | None,
-    *,
     tiers: tuple[Tier, ...],
     free: bool,
     as_json: bool,
 ) -> None:
     """Set the price of a model. It replaces the whole price."""
-    amounts = (input_, output, cached, cache_write, per_call, tiers)
+    amounts = (input_, output, cached, cache_write, cache_write_long, per_call, tiers)
     if free and any(amounts):
         raise click.UsageError("--free cannot be combined with amounts", click.get_current_context())
     if not free and per_call is None and (input_ is None or output is None):
         raise click.UsageError("give --input and --output, or --free", click.get_current_context())
     body: options.Patch = {"input": input_ or 0, "output": output or 0}
-    body |= options.given(cached_input=cached, cache_write=cache_write, per_call=per_call)
+    body |= options.given(
+        cached_input=cached, cache_write=cache_write, cache_write_long=cache_write_long, per_call=per_call
+    )
     if tiers:
         body["tiers"] = msgspec.to_builtins(sorted(tiers, key=lambda tier: tier.above))
     view = run(lambda client: client.set_price(model, body), create=True)

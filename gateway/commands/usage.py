@@ -287,6 +287,7 @@ def _usage(call: CallView) -> str:
         (call.input_tokens, "input"),
         (call.cached_tokens, "of them cached"),
         (call.cache_write_tokens, "written to the cache"),
+        (call.cache_write_long_tokens, "of it for an hour or more"),
         (call.output_tokens, "output"),
         (call.reasoning_tokens, "of them reasoning"),
     )

@@ -35,7 +35,7 @@ class PriceBody(msgspec.Struct, frozen=True, kw_only=True):
     """Also import steep rises and prices that look like another unit."""
 
 
-EDITABLE = ("input", "output", "cached_input", "cache_write", "per_call", "tiers", "source")
+EDITABLE = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call", "tiers", "source")
 
 
 async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:

@@ -148,7 +148,7 @@ def channel(value: Channel, registry: Registry) -> None:
 def price(value: Price) -> None:
     """Prices are not negative and tiers grow."""
     model_name(value.model, "model")
-    for field in ("input", "output", "cached_input", "cache_write", "per_call"):
+    for field in ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call"):
         _not_negative(getattr(value, field), field)
     above = [tier.above for tier in value.tiers]
     _demand(above == sorted(set(above)), "tiers", "must be sorted by 'above', without duplicates")
@@ -278,7 +278,7 @@ def group_exists(group_name: str, registry: Registry, field: str = "group") -> N
 
 
 def _check_tier(tier: Tier) -> None:
-    for field in ("above", "input", "output", "cached_input", "cache_write"):
+    for field in ("above", "input", "output", "cached_input", "cache_write", "cache_write_long"):
         _not_negative(getattr(tier, field), "tiers")
 
 

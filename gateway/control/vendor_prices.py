@@ -121,6 +121,7 @@ def price_of(model: str, listed: "ModelPrice", source: str, now: Millis, upstrea
         output=base["output"],
         cached_input=base["cached_input"],
         cache_write=base["cache_write"],
+        cache_write_long=base["cache_write_long"],
         tiers=tuple(tiers),
         source=source,
         updated=now,
@@ -132,6 +133,7 @@ _FIELDS = {
     "output": "output_mtok",
     "cached_input": "cache_read_mtok",
     "cache_write": "cache_write_mtok",
+    "cache_write_long": "cache_write_1h_mtok",
 }
 
 

@@ -175,6 +175,7 @@ def price_view(price: Price, now: Millis) -> PriceView:
         input_nanos=price.input,
         cached_input_nanos=price.cached_input,
         cache_write_nanos=price.cache_write,
+        cache_write_long_nanos=price.cache_write_long,
         output_nanos=price.output,
         per_call_nanos=price.per_call,
         free=price.free,

@@ -18,6 +18,8 @@ OLD_MS = 90 * 86_400_000
 """A list older than this is reported as old."""
 
 _NAMES = {"input": "input", "output": "output", "cached_input": "cached input", "cache_write": "cache write"}
+"""Rates by their fields, with the words for them."""
+_LONG = "long cache write"
 
 
 def change_of(now: Price | None, new: Price) -> str:
@@ -37,9 +39,10 @@ def differs(now: Price | None, new: Price) -> bool:
 
 def guard_of(now: Price | None, new: Price) -> str:
     """Why the new price should not be imported without a look; empty: it may be."""
-    for name, amount in ((name, getattr(new, name)) for name in _NAMES):
+    names = {**_NAMES, "cache_write_long": _LONG}
+    for name, amount in ((name, getattr(new, name)) for name in names):
         if amount and not LEAST <= amount <= MOST:
-            return f"{_NAMES[name]} at {dollars(amount)} a million tokens looks like another unit"
+            return f"{names[name]} at {dollars(amount)} a million tokens looks like another unit"
     for name, before, after in _pairs(now, new) if now is not None else ():
         if why := _leap(before, after):
             return f"{name} {why}: from {dollars(before)} to {dollars(after)} a million tokens"
@@ -68,6 +71,7 @@ def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:
         where = f" above {above} tokens" if above else ""
         for name, said in _NAMES.items():
             yield said + where, getattr(before, name), getattr(after, name)
+        yield _LONG + where, before.long_write, after.long_write
     yield "the call itself", now.per_call, new.per_call
 
 

@@ -102,6 +102,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     input: int = 0
     cached: int = 0
     cache_write: int = 0
+    cache_write_long: int = 0
     output: int = 0
     reasoning: int = 0
     source: UsageSource = UsageSource.NONE
@@ -127,6 +128,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
             input=self.input,
             cached=self.cached,
             cache_write=self.cache_write,
+            cache_write_long=self.cache_write_long,
             output=self.output,
             reasoning=self.reasoning,
             source=self.source,

@@ -119,7 +119,7 @@ def zoned_time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "seconds")
 
 
-AMOUNTS = (2, 3, 4)
+AMOUNTS = (2, 3, 4, 5)
 """How many a tier may have."""
 
 
@@ -130,8 +130,15 @@ def tier_of(text: str) -> Tier:
     if not equals or len(amounts) not in AMOUNTS:
         raise BadRequest(f"{text!r} is not a price for longer inputs such as 200k=6/22.50, which is input/output")
     input_, output, *more = map(_amount, amounts)
-    cached, write = [*more, None, None][:2]
-    return Tier(above=count_of(above), input=input_, output=output, cached_input=cached, cache_write=write)
+    cached, write, long = [*more, None, None, None][:3]
+    return Tier(
+        above=count_of(above),
+        input=input_,
+        output=output,
+        cached_input=cached,
+        cache_write=write,
+        cache_write_long=long,
+    )
 
 
 def tiers_of(text: str) -> list[Tier]:
@@ -144,10 +151,10 @@ def written_tier(tier: Tier) -> str:
     brief = brief_count(tier.above)
     above = brief if count_of(brief) == tier.above else str(tier.above)
     given = [tier.input, tier.output]
-    if tier.cached_input is not None or tier.cache_write is not None:
-        given.append(tier.input if tier.cached_input is None else tier.cached_input)
-    if tier.cache_write is not None:
-        given.append(tier.cache_write)
+    further = [tier.cached_input, tier.cache_write, tier.cache_write_long]
+    while further and further[-1] is None:
+        further.pop()
+    given += [tier.input if amount is None else amount for amount in further]
     return f"{above}={'/'.join(map(_plain, given))}"
 
 

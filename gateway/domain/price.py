@@ -14,6 +14,7 @@ class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output: Nanos
     cached_input: Nanos | None = None
     cache_write: Nanos | None = None
+    cache_write_long: Nanos | None = None
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -29,6 +30,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None: the input price applies; a discount is never guessed."""
     cache_write: Nanos | None = None
     """None: the input price applies."""
+    cache_write_long: Nanos | None = None
+    """Of what the upstream's cache keeps for an hour or more. None: the price of ``cache_write`` applies."""
     per_call: Nanos = Nanos(0)
     tiers: tuple[Tier, ...] = ()
     source: str = "manual"
@@ -45,7 +48,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.input or self.output or self.per_call:
             return False
         tiers: tuple[Price | Tier, ...] = (self, *self.tiers)
-        return not any(t.input or t.output or t.cached_input or t.cache_write for t in tiers)
+        return not any(t.input or t.output or t.cached_input or t.cache_write or t.cache_write_long for t in tiers)
 
 
 class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -58,6 +61,13 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
     per_call: int
     multiplier: int
     """The group's multiplier in parts per million."""
+    cache_write_long: int | None = None
+    """None: the rate of ``cache_write``, as in all records from before there was this one."""
+
+    @property
+    def long_write(self) -> int:
+        """What long-lived tokens in the cache cost."""
+        return self.cache_write if self.cache_write_long is None else self.cache_write_long
 
 
 def rates(price: Price, input_tokens: int, multiplier: int) -> Rates:
@@ -69,7 +79,7 @@ def rates(price: Price, input_tokens: int, multiplier: int) -> Rates:
             best, floor = tier, tier.above
     cached = best.input if best.cached_input is None else best.cached_input
     write = best.input if best.cache_write is None else best.cache_write
-    return Rates(best.input, cached, write, best.output, price.per_call, multiplier)
+    return Rates(best.input, cached, write, best.output, price.per_call, multiplier, best.cache_write_long)
 
 
 def highest_cost(price: Price, input_tokens: int, output_tokens: int, multiplier: int) -> Nanos:
@@ -89,7 +99,8 @@ def highest_cost(price: Price, input_tokens: int, output_tokens: int, multiplier
 
 def _at_most(at: Price | Tier, input_tokens: int, output_tokens: int) -> int:
     """Millionths of nano-dollars, if all of the input is of the dearest kind."""
-    return input_tokens * max(at.input, at.cached_input or 0, at.cache_write or 0) + output_tokens * at.output
+    highest = max(at.input, at.cached_input or 0, at.cache_write or 0, at.cache_write_long or 0)
+    return input_tokens * highest + output_tokens * at.output
 
 
 def cost(usage: Usage, at: Rates) -> Nanos:
@@ -98,7 +109,8 @@ def cost(usage: Usage, at: Rates) -> Nanos:
     micro = (
         fresh * at.input
         + usage.cached * at.cached_input
-        + usage.cache_write * at.cache_write
+        + (usage.cache_write - usage.cache_write_long) * at.cache_write
+        + usage.cache_write_long * at.long_write
         + usage.output * at.output
         + at.per_call * MILLION
     )

@@ -19,7 +19,8 @@ class UsageSource(StrEnum):
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Token counts of one call, all >= 0.
 
-    ``cached + cache_write <= input`` and ``reasoning <= output`` hold by construction of ``canonical``.
+    ``cached + cache_write <= input``, ``cache_write_long <= cache_write`` and ``reasoning <= output`` hold by
+    construction of ``canonical``.
     """
 
     input: int = 0
@@ -27,7 +28,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     cached: int = 0
     """Input tokens read from the upstream's prompt cache."""
     cache_write: int = 0
-    """Input tokens written to the upstream's prompt cache."""
+    """Input tokens written to the upstream's prompt cache, long-lived ones included."""
+    cache_write_long: int = 0
+    """Those of them that are kept there for an hour or more: vendors charge more for these."""
     output: int = 0
     """All output tokens, reasoning included."""
     reasoning: int = 0
@@ -46,10 +49,12 @@ def canonical(usage: Usage) -> Usage:
     """The same usage with its invariants enforced by clamping; negative counts become 0."""
     inputs, outputs = max(0, usage.input), max(0, usage.output)
     cached = min(max(0, usage.cached), inputs)
+    write = min(max(0, usage.cache_write), inputs - cached)
     return Usage(
         input=inputs,
         cached=cached,
-        cache_write=min(max(0, usage.cache_write), inputs - cached),
+        cache_write=write,
+        cache_write_long=min(max(0, usage.cache_write_long), write),
         output=outputs,
         reasoning=min(max(0, usage.reasoning), outputs),
         source=usage.source,

@@ -157,6 +157,7 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     updated_ms: Millis
     tiers: int
+    cache_write_long_nanos: Nanos | None = None
     tier_prices: list[Tier] = []
     """What replaces the rates above for longer inputs, shortest first."""
     as_of_ms: Millis | None = None
@@ -220,6 +221,8 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     upstream_id: str
     retry: int
     marks: list[str]
+    cache_write_long_tokens: int = 0
+    """Of the tokens written to the upstream's cache, those that stay there for an hour or more."""
 
 
 class CallPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -364,6 +367,7 @@ def call_view(record: Record) -> CallView:
         input_tokens=record.input,
         cached_tokens=record.cached,
         cache_write_tokens=record.cache_write,
+        cache_write_long_tokens=record.cache_write_long,
         output_tokens=record.output,
         reasoning_tokens=record.reasoning,
         usage_source=record.source.value,
@@ -405,6 +409,7 @@ def running_view(call: Running, now: Millis) -> CallView:
         input_tokens=call.input,
         cached_tokens=0,
         cache_write_tokens=0,
+        cache_write_long_tokens=0,
         output_tokens=call.output,
         reasoning_tokens=0,
         usage_source=UsageSource.ESTIMATED.value,

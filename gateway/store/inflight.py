@@ -230,6 +230,7 @@ def withheld(record: Record, reason: str) -> Record:
         input=0,
         cached=0,
         cache_write=0,
+        cache_write_long=0,
         output=0,
         reasoning=0,
         source=UsageSource.NONE,

@@ -314,11 +314,14 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def as_object(usage: Usage, *, estimated: bool = False) -> dict[str, object]:
     """The usage as clients read it: OpenAI's names, the details always present."""
+    details = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write}
+    if usage.cache_write_long:
+        details["cache_write_long_tokens"] = usage.cache_write_long
     out: dict[str, object] = {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "total_tokens": usage.total,
-        "prompt_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write},
+        "prompt_tokens_details": details,
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }
     if estimated:

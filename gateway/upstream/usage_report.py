@@ -28,6 +28,7 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.output_limit import read_limit
 from gateway.upstream.rawjson import Fields
+from gateway.upstream.usage_marks import EXTRA_SIGNS, PRICED_TIERS, SUSPECT, marks_of
 
 PLAUSIBLE = 20_000_000
 """Tokens: ten times the largest context on offer. No call has more."""
@@ -49,8 +50,16 @@ CACHE_WRITE = (
     ("prompt_tokens_details", "cache_write_tokens"),
     ("prompt_tokens_details", "cache_creation_tokens"),
     ("prompt_tokens_details", "created_cache_tokens"),  # vLLM
+    ("input_tokens_details", "cache_write_tokens"),
     ("cache_creation_input_tokens",),  # Anthropic
 )
+CACHE_WRITE_LONG = (
+    ("prompt_tokens_details", "cache_write_long_tokens"),
+    ("cache_creation", "ephemeral_1h_input_tokens"),  # Anthropic
+    ("prompt_tokens_details", "cache_write_tokens_details", "ttl_12h_tokens"),  # OpenAI
+    ("input_tokens_details", "cache_write_tokens_details", "ttl_12h_tokens"),
+)
+"""What stays in the cache for an hour or more; part of the above."""
 REASONING = (
     ("completion_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "reasoning_tokens"),
@@ -83,6 +92,7 @@ class UsageReading(msgspec.Struct, frozen=True, gc=False):
 class _Input(msgspec.Struct, forbid_unknown_fields=True):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_write_long_tokens: int | None = None
     audio_tokens: int | None = None
 
 
@@ -118,19 +128,21 @@ def read_regular(report: msgspec.Raw) -> UsageReading | None:
 def reading_of(found: RegularUsage) -> UsageReading | None:
     """What a report in OpenAI's own form says; None if its numbers do not fit each other."""
     inputs, outputs = found.prompt_tokens, found.completion_tokens
-    cached = write = reasoning = 0
+    cached = write = long = reasoning = 0
     if (details := found.prompt_tokens_details) is not None:
         cached, write = details.cached_tokens or 0, details.cache_write_tokens or 0
+        long = details.cache_write_long_tokens or 0
     if (more := found.completion_tokens_details) is not None:
         reasoning = more.reasoning_tokens or 0
     fits = inputs + outputs == found.total_tokens <= PLAUSIBLE and cached + write <= inputs and reasoning <= outputs
-    if not fits or min(inputs, outputs, cached, write, reasoning) < 0:
+    if not fits or min(inputs, outputs, cached, long, reasoning) < 0 or long > write:
         return None
     return UsageReading(
         Usage(  # canonical as it is
             input=inputs,
             cached=cached,
             cache_write=write,
+            cache_write_long=long,
             output=outputs,
             reasoning=reasoning,
             source=UsageSource.REPORTED,
@@ -167,7 +179,7 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
             outputs, reasoning = outputs + gap, gap
         figures.suspect = figures.suspect or not thoughts
     figures.suspect = figures.suspect or (outputs is not None and reasoning > outputs)
-    usage = _usage(inputs, cached, write, outputs, reasoning)
+    usage = _usage(inputs, cached, write, outputs, reasoning, long=figures.deep(CACHE_WRITE_LONG))
     shown = _shown(report) == (usage.input, usage.output, usage.total)
     return UsageReading(usage, figures.suspect, corrected=figures.suspect or not shown)
 
@@ -216,12 +228,13 @@ def read_timings(timings: Mapping[str, Any]) -> UsageReading | None:
     return UsageReading(_usage(cached + fresh, cached, 0, outputs, 0), figures.suspect, corrected=True)
 
 
-def _usage(inputs: int, cached: int, write: int, outputs: int | None, reasoning: int) -> Usage:
+def _usage(inputs: int, cached: int, write: int, outputs: int | None, reasoning: int, *, long: int = 0) -> Usage:
     return canonical(
         Usage(
             input=inputs,
             cached=cached,
             cache_write=write,
+            cache_write_long=long,
             output=outputs or 0,
             reasoning=reasoning,
             source=UsageSource.PARTIAL if outputs is None else UsageSource.REPORTED,
@@ -255,8 +268,8 @@ class _Figures:
             found = self._report.get(top)
             if found is None:
                 continue
-            if below:
-                found = found.get(below[0]) if isinstance(found, dict) else None
+            for name in below:
+                found = found.get(name) if isinstance(found, dict) else None
             number = self._number(found)
             if number is not None:
                 return number
@@ -281,9 +294,6 @@ def _whole(value: Any) -> int:
     return int(value) if value == int(value) else -1
 
 
-SUSPECT = "suspect_usage"
-"""Mark of a record whose report could not be true as it stood; see ``usage``."""
-
 COST_LIMIT = 1_000_000
 """Dollars; no call costs more."""
 
@@ -291,7 +301,7 @@ COST_LIMIT = 1_000_000
 class UsageReports:
     """Sees every chunk of an answer, and says at its end what was used."""
 
-    __slots__ = ("_choices", "_fields", "_last", "_output_sum", "_reading", "_timed", "suspect")
+    __slots__ = ("_choices", "_fields", "_last", "_output_sum", "_reading", "_tier", "_timed", "suspect")
 
     def __init__(self, request: Fields) -> None:
         """``request``: the top level of the request."""
@@ -302,6 +312,8 @@ class UsageReports:
         self._reading: UsageReading | None = None
         self._timed: UsageReading | None = None
         self._output_sum = 0
+        self._tier = ""
+        """The service tier of the answer, if tokens have another price in it."""
         self.suspect = False
         """One of the reports cannot be true as it stands."""
 
@@ -310,6 +322,8 @@ class UsageReports:
         report = chunk.get("usage")
         if report is None or rawjson.is_null(report):
             report = _elsewhere(chunk)
+        if "service_tier" in chunk:
+            self._tier = _tier_of(chunk["service_tier"])
         if report is not None:
             self._take(report, summed=self._choices > 1 and "timings" in chunk)
         if "timings" in chunk and isinstance(timings := rawjson.maybe(chunk["timings"]), dict):
@@ -377,13 +391,24 @@ class UsageReports:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """For the record: doubt, and the cost if the upstream named one (OpenRouter does)."""
-        doubt = (SUSPECT,) if self.suspect else ()
-        if self._last is None or b'"cost"' not in bytes(self._last):
+        """For the record: doubt, extras, and the cost if the upstream named one (OpenRouter does)."""
+        doubt: tuple[str, ...] = (SUSPECT,) if self.suspect else ()
+        last = b"" if self._last is None else bytes(self._last)
+        if self._tier or any(sign in last for sign in EXTRA_SIGNS):
+            found = rawjson.maybe(last)
+            doubt = marks_of(
+                {"service_tier": self._tier, **(found if isinstance(found, dict) else {})}, suspect=self.suspect
+            )
+        if self._last is None or b'"cost"' not in last:
             return doubt
         cost = rawjson.value(self._last).get("cost")
         named = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < COST_LIMIT
         return (*doubt, f"upstream_cost={cost:.12g}") if named else doubt
+
+
+def _tier_of(raw: msgspec.Raw) -> str:
+    found = rawjson.maybe(raw)
+    return found if isinstance(found, str) and found in PRICED_TIERS else ""
 
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:

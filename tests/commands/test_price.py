@@ -55,7 +55,7 @@ def test_an_old_list_says_so() -> None:
 
 def test_prices_are_listed_in_dollars() -> None:
     ran = run("price", "list", control=Control({"GET /prices": [PRICE]}))
-    assert ran.out.splitlines()[1].split()[:5] == ["gpt-4o", "$2.50", "$1.25", "-", "$10.00"]
+    assert ran.out.splitlines()[1].split()[:6] == ["gpt-4o", "$2.50", "$1.25", "-", "-", "$10.00"]
 
 
 def test_a_list_price_tells_its_day_and_whether_it_is_old() -> None:

@@ -70,7 +70,9 @@ def _records(records: list[Record]) -> Iterator[str]:
         yield from _differ(f"cost of {record.id}", record.cost, _cost(record))
         if min(record.input, record.cached, record.cache_write, record.output, record.reasoning) < 0:
             yield f"{record.id} has a negative count"
-        if record.cached + record.cache_write > record.input or record.reasoning > record.output:
+        whole = (record.input, record.cache_write, record.output)
+        parts = (record.cached + record.cache_write, record.cache_write_long, record.reasoning)
+        if any(part > all_of_it for part, all_of_it in zip(parts, whole, strict=True)):
             yield f"{record.id} has parts larger than their whole"
 
 
@@ -80,7 +82,12 @@ def _cost(record: Record) -> int:
         return 0
     at = record.rates
     fresh = record.input - record.cached - record.cache_write
-    parts = ((fresh, at.input), (record.cached, at.cached_input), (record.cache_write, at.cache_write))
+    long_rate = at.cache_write if at.cache_write_long is None else at.cache_write_long
+    written = record.cache_write - record.cache_write_long
+    parts = (
+        *((fresh, at.input), (record.cached, at.cached_input)),
+        *((written, at.cache_write), (record.cache_write_long, long_rate)),
+    )
     nanos_millionths = sum(n * rate for n, rate in parts) + record.output * at.output + at.per_call * 10**6
     whole, rest = divmod(nanos_millionths * at.multiplier, 10**12)
     return whole + (2 * rest >= 10**12)

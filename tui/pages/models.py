@@ -82,6 +82,7 @@ RATES = (
     ("output", "Output, $ per M", "dollars per million tokens"),
     ("cached_input", "Cached input", "same as input, or $ per M cached tokens"),
     ("cache_write", "Cache write", "same as input, or $ per M written tokens"),
+    ("cache_write_long", "Long cache write", "same as cache write, or $ per M tokens kept for an hour or more"),
     ("per_call", "Per call", "none, or dollars added to every call"),
 )
 
@@ -164,6 +165,7 @@ def price_command(model: str, values: Mapping[str, str]) -> str:
         output=given["output"],
         cached=given["cached_input"],
         cache_write=given["cache_write"],
+        cache_write_long=given["cache_write_long"],
         per_call=given["per_call"],
     )
     return text + "".join(f" --tier {shlex.quote(tier)}" for tier in values["tiers"].split())
@@ -194,6 +196,7 @@ def _price_of(values: Values) -> PriceView:
         input_nanos=values["input"],
         cached_input_nanos=values["cached_input"],
         cache_write_nanos=values["cache_write"],
+        cache_write_long_nanos=values["cache_write_long"],
         output_nanos=values["output"],
         per_call_nanos=values["per_call"] or Nanos(0),
         free=False,

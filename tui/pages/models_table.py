@@ -147,6 +147,7 @@ def example(price: PriceView, multiplier: int = MILLION) -> Nanos:
         output=price.output_nanos,
         per_call=price.per_call_nanos,
         multiplier=multiplier,
+        cache_write_long=price.cache_write_long_nanos,
     )
     return cost(EXAMPLE_TOKENS, at)
 
@@ -160,7 +161,11 @@ def price_text(price: PriceView | None) -> Iterator[tuple[str, str]]:
         yield f"free   ({safe(price.source)})", "ok"
         return
     yield f"in {fmt.price(price.input_nanos)}   out {fmt.price(price.output_nanos)}", ""
-    for nanos, what in ((price.cached_input_nanos, "cached"), (price.cache_write_nanos, "cache write")):
+    for nanos, what in (
+        (price.cached_input_nanos, "cached"),
+        (price.cache_write_nanos, "cache write"),
+        (price.cache_write_long_nanos, "long cache write"),
+    ):
         if nanos is not None:
             yield f"   {what} {fmt.price(nanos)}", ""
     if price.per_call_nanos:

@@ -48,6 +48,7 @@ RATES = {
     "output_cost_per_token": "output",
     "cache_read_input_token_cost": "cached_input",
     "cache_creation_input_token_cost": "cache_write",
+    "cache_creation_input_token_cost_above_1hr": "cache_write_long",
 }
 LIMITS = {"rpm": "rpm", "tpm": "tpm", "max_parallel_requests": "concurrent"}
 TIMEOUTS = {"timeout": "total", "stream_timeout": "head"}

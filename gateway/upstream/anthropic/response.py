@@ -19,6 +19,7 @@ from gateway.upstream.anthropic.tools import JSON_TOOL, answers_by_tool
 from gateway.upstream.translate.request import read_request
 from gateway.upstream.translate.response import Completion, Json, completion, message, no_answer, tool_call
 from gateway.upstream.translate.tool_names import Signatures, ToolNames
+from gateway.upstream.usage_marks import marks_of
 
 
 class AnswerToolCalls:
@@ -70,6 +71,8 @@ def finish_of(reason: object, *, tools: bool) -> str:
 
 _SUMMED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
+_LONG_WRITE = "ephemeral_1h_input_tokens"
+
 
 class Report:
     """What was reported so far. Later numbers replace earlier ones; they are never added up."""
@@ -90,6 +93,11 @@ class Report:
         self.suspect = self.suspect or reading.suspect
         return reading.usage
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What is odd about it; see ``usage_marks``."""
+        return marks_of(self._told, suspect=self.suspect)
+
 
 def _summed(usage: dict[str, Any]) -> dict[str, Any]:
     """With ``iterations`` the sum over these is what was used: the total leaves out that of a compaction."""
@@ -97,7 +105,10 @@ def _summed(usage: dict[str, Any]) -> dict[str, Any]:
     steps = [step for step in found if isinstance(step, dict)] if isinstance(found, list) else []
     if not steps:
         return usage
-    sums = {name: _sum(step.get(name) for step in steps) for name in _SUMMED}
+    sums: dict[str, Any] = {name: _sum(step.get(name) for step in steps) for name in _SUMMED}
+    made = [step["cache_creation"] for step in steps if isinstance(step.get("cache_creation"), dict)]
+    if made:
+        sums["cache_creation"] = {_LONG_WRITE: _sum(one.get(_LONG_WRITE) for one in made)}
     return usage | {name: total for name, total in sums.items() if total is not None}
 
 
@@ -126,7 +137,7 @@ def read_answer(body: bytes, channel: Channel, calls: AnswerToolCalls) -> Comple
     report = Report()
     usage = report.see(rawjson.raw(found.get("usage")))
     finish = finish_of(found.get("stop_reason"), tools=bool(calls.count))
-    return Completion(rawjson.encode(completion(_string(found, "id"), [(said, finish)], usage)), report.suspect)
+    return Completion(rawjson.encode(completion(_string(found, "id"), [(said, finish)], usage)), report.marks)
 
 
 def _message(blocks: list[dict[str, Any]], calls: AnswerToolCalls) -> Json:

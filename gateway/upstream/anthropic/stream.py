@@ -46,9 +46,9 @@ class MessageDecoder:
         self.complete = False
 
     @property
-    def suspect(self) -> bool:
-        """Whether a usage report had numbers that cannot be true."""
-        return self._report.suspect
+    def marks(self) -> tuple[str, ...]:
+        """See ``chat.decoder.Decoder``."""
+        return self._report.marks
 
     def take(self, event: SSEEvent) -> list[Json]:
         """See ``chat.decoder.Decoder``."""

@@ -19,6 +19,7 @@ from gateway.upstream.openai.tool_calls import made_id
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.response import Completion, Json, completion, message, no_answer, tool_call
 from gateway.upstream.translate.tool_names import Signatures, ToolNames
+from gateway.upstream.usage_marks import marks_of
 
 BROKEN = frozenset(
     {
@@ -250,7 +251,7 @@ def read_answer(body: bytes, order: Order, channel: Channel, signatures: Signatu
     for choice, (index, _) in zip(answer["choices"], endings, strict=True):
         probable = [more.logprobs for more in news.get(index, []) if more.logprobs is not None]
         choice["logprobs"] = probable[-1] if probable else None
-    return Completion(rawjson.encode(answer), responses.suspect)
+    return Completion(rawjson.encode(answer), marks_of({}, suspect=responses.suspect))
 
 
 def _message(news: list[News]) -> Json:

@@ -6,6 +6,7 @@ from gateway.upstream.framing import SSEEvent
 from gateway.upstream.gemini.response import News, Responses, split
 from gateway.upstream.translate.response import Json, chunk, delta
 from gateway.upstream.translate.tool_names import Signatures
+from gateway.upstream.usage_marks import marks_of
 
 
 class ResponseDecoder:
@@ -17,9 +18,9 @@ class ResponseDecoder:
         self.complete = False
 
     @property
-    def suspect(self) -> bool:
-        """Whether a usage report had numbers that cannot be true."""
-        return self._responses.suspect
+    def marks(self) -> tuple[str, ...]:
+        """See ``chat.decoder.Decoder``."""
+        return marks_of({}, suspect=self._responses.suspect)
 
     def take(self, event: SSEEvent) -> list[Json]:
         """See ``chat.decoder.Decoder``."""

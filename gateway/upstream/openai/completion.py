@@ -21,6 +21,7 @@ from gateway.upstream.openai.inband_errors import failure_in, failure_word, is_e
 from gateway.upstream.openai.tool_calls import made_id, spoken
 from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.redaction.answers import Screen
+from gateway.upstream.usage_marks import marks_of
 from gateway.upstream.usage_report import RegularUsage, UsageReports, reading_of
 
 _ASSISTANT = msgspec.Raw(b'"assistant"')
@@ -162,7 +163,8 @@ def whole_of_regular(body: bytes, order: Order) -> Whole | None:
     reading = reading_of(found.usage)
     if not finish or reading is None or not (reading.usage.total or tally.empty):
         return None
-    return Whole(body=body, reported=reading.usage, finish=finish, upstream_id=name, tally=tally)
+    marks = marks_of({"service_tier": found.service_tier}, suspect=False) if found.service_tier else ()
+    return Whole(body=body, reported=reading.usage, finish=finish, upstream_id=name, tally=tally, marks=marks)
 
 
 def finish_of_regular(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> str:

@@ -29,7 +29,6 @@ from gateway.upstream.framing import (
 from gateway.upstream.openai.completion import read_whole
 from gateway.upstream.openai.stream import DONE, ChatStream, assemble
 from gateway.upstream.rawjson import TooManyElements, refuse_many_elements
-from gateway.upstream.usage_report import SUSPECT
 
 Json = dict[str, Any]
 
@@ -39,8 +38,8 @@ class Completion(msgspec.Struct, frozen=True):
 
     body: bytes
     """JSON."""
-    suspect: bool
-    """Its usage cannot be true as it was reported."""
+    marks: tuple[str, ...]
+    """What is odd about its usage; see ``usage_marks``."""
 
 
 def chunk(id: str, *choices: Json, usage: Usage | None = None) -> Json:
@@ -108,8 +107,8 @@ class Decoder(Protocol):
     """The answer's end was seen."""
 
     @property
-    def suspect(self) -> bool:
-        """Whether a usage report had numbers that cannot be true."""
+    def marks(self) -> tuple[str, ...]:
+        """What is odd about the usage that was reported; see ``usage_marks``."""
 
     def take(self, event: SSEEvent) -> Iterable[Json]:
         """The chunks of chat completions that an event means. Raises ValueError if it makes no sense."""
@@ -158,8 +157,8 @@ class TranslatedStream(FramedStream):
         self._decoder = decoder
         self._whole = whole
         self._chat = ChatStream(order, channel)
-        self._suspect = False
-        """A whole answer came, and its usage cannot be true."""
+        self._marks: tuple[str, ...] = ()
+        """Of a whole answer, if that came."""
         self.tally = self._chat.tally
 
     @property
@@ -179,9 +178,9 @@ class TranslatedStream(FramedStream):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """For the record: garbled events, a missing end, doubtful usage."""
-        doubted = self._decoder.suspect or self._suspect
-        return tuple(dict.fromkeys((*self._chat.marks, SUSPECT))) if doubted else self._chat.marks
+        """For the record: garbled events, a missing end, odd usage."""
+        more = self._decoder.marks or self._marks
+        return tuple(dict.fromkeys((*self._chat.marks, *more))) if more else self._chat.marks
 
     def cut_short(self) -> bytes:
         """See ``adapter.AnswerStream``."""
@@ -219,7 +218,7 @@ class TranslatedStream(FramedStream):
         """A whole answer, as the stream that was requested."""
         try:
             completion = _read(self._whole, body.take(), self._channel)
-            self._suspect = completion.suspect
+            self._marks = completion.marks
             out = self._pass(completion.body)
         except AttemptFailed as exc:
             self.failure = exc.failure
@@ -251,7 +250,7 @@ def read_translated(body: bytes, order: Order, channel: Channel, decoder: Decode
     if not is_stream(body):
         found = _read(whole, body, channel)
         answer = read_whole(found.body, order, channel)
-        return _doubted(answer) if found.suspect else answer
+        return _marked(answer, found.marks)
     framer = Framer()
     try:
         blocks = (framer.feed(body) + framer.end()).split(BLANK)
@@ -262,11 +261,11 @@ def read_translated(body: bytes, order: Order, channel: Channel, decoder: Decode
     if decoder.failure is not None:
         raise AttemptFailed(decoder.failure)
     answer = _completed(assemble(chat, order, channel))
-    return _doubted(answer) if decoder.suspect else answer
+    return _marked(answer, decoder.marks)
 
 
-def _doubted(answer: Whole) -> Whole:
-    return msgspec.structs.replace(answer, marks=tuple(dict.fromkeys((*answer.marks, SUSPECT))))
+def _marked(answer: Whole, marks: tuple[str, ...]) -> Whole:
+    return msgspec.structs.replace(answer, marks=tuple(dict.fromkeys((*answer.marks, *marks)))) if marks else answer
 
 
 def _completed(whole: Whole) -> Whole:

@@ -19,7 +19,7 @@ class Sayings:
         """Its end is that of the bytes."""
         self.failure: Failure | None = None
         self.complete = False
-        self.suspect = False
+        self.marks: tuple[str, ...] = ()
 
     def take(self, event: SSEEvent) -> list[Json]:
         word = json.loads(event.data)
@@ -42,7 +42,7 @@ class Sayings:
         if not isinstance(words, list):
             raise AttemptFailed(bad_response(self._channel, "no array"))
         answer = completion("s1", [(message("".join(words)), "stop")], None)
-        return Completion(rawjson.encode(answer), self.suspect)
+        return Completion(rawjson.encode(answer), self.marks)
 
 
 def said(*words: str) -> bytes:

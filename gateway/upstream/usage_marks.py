@@ -1,0 +1,62 @@
+"""Marks of a usage report for the record: that it cannot be true, and what it says costs something beside tokens.
+
+Such extras (searches that a vendor makes, a faster tier) are not in the cost of a call: only tokens have prices here.
+The record shows them, so that a bill that is higher than the ledger can be explained.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gateway.domain.text import plain
+
+SUSPECT = "suspect_usage"
+"""Mark of a record whose report could not be true as it stood; see ``usage_report``."""
+EXTRA = "upstream_extra"
+"""Mark of a record of a call that costs something at the upstream beside its tokens."""
+MARK_LIMIT = 120
+"""Characters of what follows it."""
+
+PRICED_TIERS = frozenset({"priority", "fast"})
+"""Service tiers in which tokens have another price."""
+_COUNTED = ("server_tool_use", "tool_usage")
+"""Objects that count the uses of tools that the vendor runs."""
+_USUAL_PLACES = frozenset({"", "global", "not_available", "unknown"})
+_MOST_USES = 1_000_000
+_OTHER_STEPS = ("advisor", "fallback")
+"""Types of iterations that another model made."""
+
+EXTRA_SIGNS = tuple(
+    f'"{name}"'.encode() for name in (*_COUNTED, "speed", "service_tier", "inference_geo", "iterations")
+)
+"""A report with none of these has no extras."""
+
+
+def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
+    """The marks of one report."""
+    extras = ",".join([*_tool_uses(report), *_other_prices(report)])
+    marks = (SUSPECT,) if suspect else ()
+    return (*marks, f"{EXTRA}={extras[:MARK_LIMIT]}") if extras else marks
+
+
+def _tool_uses(report: Mapping[str, Any]) -> Iterator[str]:
+    for holder in _COUNTED:
+        found = report.get(holder)
+        for name, value in found.items() if isinstance(found, dict) else ():
+            number = next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
+            if type(number) is int and 0 < number <= _MOST_USES:
+                yield f"{plain(name, 40)}:{number}"
+
+
+def _other_prices(report: Mapping[str, Any]) -> Iterator[str]:
+    if report.get("speed") == "fast":
+        yield "speed:fast"
+    tier, place = report.get("service_tier"), report.get("inference_geo")
+    if isinstance(tier, str) and tier in PRICED_TIERS:
+        yield f"service_tier:{tier}"
+    if isinstance(place, str) and place not in _USUAL_PLACES:
+        yield f"inference_geo:{plain(place, 40)}"
+    steps = report.get("iterations")
+    for step in steps if isinstance(steps, list) else ():
+        kind = step.get("type") if isinstance(step, dict) else None
+        if isinstance(kind, str) and kind.startswith(_OTHER_STEPS):
+            yield f"iteration:{plain(kind, 40)}"

@@ -1,0 +1,158 @@
+"""Tokens that stay in an upstream's cache for an hour or more have a price of their own, from report to ledger."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.commands.formatting import receipt
+from gateway.commands.usage import FIELDS, json_line
+from gateway.domain.channel import Dialect
+from gateway.domain.price import Price, Rates, cost, highest_cost, rates
+from gateway.domain.units import MILLION, Nanos
+from gateway.domain.usage import Usage, UsageSource, canonical
+from gateway.domain.views import call_view
+from gateway.store.verify import verify
+from gateway.upstream import rawjson, usage_report
+from gateway.upstream.anthropic.response import Report
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import Doc, dumps, reply, stream_bytes, whole
+
+IN, READ, SHORT, LONG = 3_000, 300, 3_750, 6_000
+"""Nano-dollars a token."""
+REPORT: Doc = {
+    "input_tokens": 400,
+    "cache_read_input_tokens": 100,
+    "cache_creation_input_tokens": 500,
+    "cache_creation": {"ephemeral_5m_input_tokens": 200, "ephemeral_1h_input_tokens": 300},
+    "output_tokens": 10,
+    "server_tool_use": {"web_search_requests": 2},
+}
+MESSAGE: Doc = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude",
+    "content": [{"type": "text", "text": "Hi"}],
+    "stop_reason": "end_turn",
+    "usage": REPORT,
+}
+OPENAI: Doc = {
+    "prompt_tokens": 1_000,
+    "completion_tokens": 10,
+    "total_tokens": 1_010,
+    "prompt_tokens_details": {
+        "cached_tokens": 100,
+        "cache_write_tokens": 500,
+        "cache_write_tokens_details": {"ttl_30m_tokens": 200, "ttl_12h_tokens": 300},
+    },
+}
+
+
+def nanos(a_token: int) -> Nanos:
+    return Nanos(a_token * MILLION)
+
+
+def priced(**more: Any) -> Price:
+    return Price(
+        model="m", input=nanos(IN), output=nanos(0), cached_input=nanos(READ), cache_write=nanos(SHORT), **more
+    )
+
+
+@pytest.fixture
+def claude(gateway: Gateway, provider: Provider) -> Gateway:
+    gateway.channel(f"http://127.0.0.1:{provider.port}", "m", dialect=Dialect.ANTHROPIC)
+    gateway.change("prices", "m", priced(cache_write_long=nanos(LONG)))
+    return gateway
+
+
+def events() -> bytes:
+    """The message as a stream."""
+    start = {"type": "message_start", "message": {**MESSAGE, "content": [], "stop_reason": None}}
+    docs: list[Doc] = [
+        start,
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 10}},
+        {"type": "message_stop"},
+    ]
+    return b"".join(f"event: {doc['type']}\n".encode() + b"data: " + dumps(doc) + b"\n\n" for doc in docs)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_in12_each_kind_of_input_has_its_price(claude: Gateway, provider: Provider, *, stream: bool) -> None:
+    provider.other = stream_bytes(events()) if stream else reply(dumps(MESSAGE))
+    assert (await claude.client.chat(stream=stream)).status == 200
+    record = claude.record
+    assert (record.input, record.cached, record.cache_write, record.cache_write_long) == (1_000, 100, 500, 300)
+    assert record.cost == 400 * IN + 200 * SHORT + 300 * LONG + 100 * READ
+    assert record.marks == ("upstream_extra=web_search_requests:2",)
+    assert record.source is UsageSource.REPORTED
+
+
+async def test_in12_the_same_at_openai(gateway: Gateway, provider: Provider) -> None:
+    gateway.change("prices", "m", priced(cache_write_long=nanos(LONG)))
+    provider.on("m", reply(whole("m", spent=OPENAI, service_tier="priority")))
+    await gateway.client.chat()
+    assert gateway.record.cost == 400 * IN + 200 * SHORT + 300 * LONG + 100 * READ
+    assert gateway.record.marks == ("upstream_extra=service_tier:priority",)
+
+
+async def test_in12_without_a_price_of_their_own_they_cost_what_others_do(claude: Gateway, provider: Provider) -> None:
+    claude.change("prices", "m", priced())
+    provider.other = reply(dumps(MESSAGE))
+    await claude.client.chat()
+    assert claude.record.cost == 400 * IN + 500 * SHORT + 100 * READ
+
+
+async def test_in12_one_rounding(claude: Gateway, provider: Provider) -> None:
+    claude.group("default", multiplier=333_333)
+    provider.other = reply(dumps(MESSAGE))
+    await claude.client.chat()
+    micro = (400 * IN + 200 * SHORT + 300 * LONG + 100 * READ) * 333_333
+    assert claude.record.cost == (2 * micro + MILLION) // (2 * MILLION)
+
+
+async def test_the_hold_reckons_with_the_dearest_kind(claude: Gateway) -> None:
+    price = priced(cache_write_long=nanos(LONG))
+    assert highest_cost(price, 1_000, 0, MILLION) == 1_000 * LONG
+    assert (
+        cost(Usage(input=1_000, cache_write=1_000, cache_write_long=1_000), rates(price, 1_000, MILLION))
+        == 1_000 * LONG
+    )
+
+
+def test_the_iterations_of_an_answer_are_added_up() -> None:
+    steps = [REPORT, REPORT]
+    usage = Report().see(rawjson.raw({**REPORT, "iterations": steps}))
+    assert usage is not None
+    assert (usage.input, usage.cache_write, usage.cache_write_long) == (2_000, 1_000, 600)
+
+
+def test_long_tokens_are_part_of_those_written() -> None:
+    assert canonical(Usage(input=10, cache_write=4, cache_write_long=9)).cache_write_long == 4
+    reading = usage_report.read({**OPENAI, "prompt_tokens_details": {"cache_write_long_tokens": 7}})
+    assert reading is not None
+    assert reading.usage.cache_write_long == 0
+
+
+async def test_the_ledger_shows_them_and_verifies(claude: Gateway, provider: Provider) -> None:
+    provider.other = reply(dumps(MESSAGE))
+    await claude.client.chat()
+    exported = json.loads(json_line(call_view(claude.record)))
+    assert (exported["cache_write_tokens"], exported["cache_write_long_tokens"]) == (500, 300)
+    assert "cache_write_long_tokens" in FIELDS
+    assert receipt(call_view(claude.record))[2:4] == [
+        "200 cache write at $3.75 per million",
+        "300 long cache write at $6.00 per million",
+    ]
+    assert verify(claude.engine.store).equal
+
+
+def test_a_rate_from_before_there_was_one_for_long_writes() -> None:
+    line = b"[1,2,3,4,5,6]"
+    assert msgspec.json.decode(line, type=Rates) == Rates(1, 2, 3, 4, 5, 6)
+    assert Rates(1, 2, 3, 4, 5, 6).long_write == 3

@@ -1,0 +1,31 @@
+"""What a usage report shows besides tokens is marked in the record."""
+
+from typing import Any
+
+import pytest
+
+from gateway.upstream.usage_marks import marks_of
+
+
+@pytest.mark.parametrize(
+    ("report", "marks"),
+    [
+        ({"prompt_tokens": 3}, ()),
+        ({"server_tool_use": {"web_search_requests": 0}, "service_tier": "standard", "inference_geo": "global"}, ()),
+        (
+            {"server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 1}},
+            ("upstream_extra=web_search_requests:2,web_fetch_requests:1",),
+        ),
+        ({"tool_usage": {"web_search": {"num_requests": 3}}}, ("upstream_extra=web_search:3",)),
+        ({"speed": "fast", "service_tier": "priority"}, ("upstream_extra=speed:fast,service_tier:priority",)),
+        ({"inference_geo": "us"}, ("upstream_extra=inference_geo:us",)),
+        (
+            {"iterations": [{"type": "message"}, {"type": "advisor_message"}]},
+            ("upstream_extra=iteration:advisor_message",),
+        ),
+        ({"server_tool_use": "x", "iterations": [3], "speed": 4}, ()),
+    ],
+)
+def test_extras_are_named(report: dict[str, Any], marks: tuple[str, ...]) -> None:
+    assert marks_of(report, suspect=False) == marks
+    assert marks_of(report, suspect=True) == ("suspect_usage", *marks)
