@@ -15,42 +15,20 @@ from gateway.inbound.events import AnswerEvent, ChatReader, Renderer
 from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Learned, Order, OutputCounter, Prepared, Whole
 
 
-class _StreamFacts:
-    """What is known of a rendered stream: all that is known of the stream it is made of."""
+class RenderedStream:
+    """A streamed answer of any adapter in the form of an API. Implements ``adapter.AnswerStream``."""
 
-    def __init__(self, chat: AnswerStream) -> None:
+    def __init__(self, chat: AnswerStream, order: Order, renderer: Renderer) -> None:
         self._chat = chat
+        self._reader = ChatReader(order)
+        self._renderer = renderer
         self.tally: OutputCounter = chat.tally
-
-    @property
-    def started(self) -> bool:
-        """See ``adapter.AnswerStream``."""
-        return self._chat.started
-
-    @property
-    def finished(self) -> bool:
-        """See ``adapter.AnswerStream``."""
-        return self._chat.finished
-
-    @property
-    def failure(self) -> Failure | None:
-        """See ``adapter.AnswerStream``."""
-        return self._chat.failure
-
-    @property
-    def held(self) -> int:
-        """See ``adapter.AnswerStream``."""
-        return self._chat.held
-
-    @property
-    def events(self) -> int:
-        """See ``adapter.Signs``."""
-        return self._chat.events
-
-    @property
-    def comments(self) -> int:
-        """See ``adapter.Signs``."""
-        return self._chat.comments
+        self.started = False
+        self.finished = False
+        self.failure: Failure | None = None
+        self.events = 0
+        self.comments = 0
+        self.held = 0
 
     @property
     def reported(self) -> Usage | None:
@@ -72,15 +50,6 @@ class _StreamFacts:
         """See ``adapter.AnswerStream``."""
         return self._chat.marks
 
-
-class RenderedStream(_StreamFacts):
-    """A streamed answer of any adapter in the form of an API. Implements ``adapter.AnswerStream``."""
-
-    def __init__(self, chat: AnswerStream, order: Order, renderer: Renderer) -> None:
-        super().__init__(chat)
-        self._reader = ChatReader(order)
-        self._renderer = renderer
-
     def feed(self, data: bytes) -> bytes:
         """See ``adapter.AnswerStream``."""
         return self._render(self._chat.feed(data))
@@ -98,10 +67,13 @@ class RenderedStream(_StreamFacts):
         return self._renderer.tail(usage, estimated=estimated)
 
     def _render(self, chat: bytes) -> bytes:
+        stream = self._chat
+        self.started, self.finished, self.failure = stream.started, stream.finished, stream.failure
+        self.events, self.comments, self.held = stream.events, stream.comments, stream.held
         if not chat:
             return b""
         take = self._renderer.take
-        return b"".join([take(event) for event in self._reader.read(chat, self._chat.reported)])
+        return b"".join([take(event) for event in self._reader.read(chat, stream.reported)])
 
 
 class RenderedWhole(Whole, frozen=True, kw_only=True, gc=False):

@@ -64,6 +64,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     message_allow: frozenset[str] = frozenset()
     """If not empty: only these fields of a message are accepted there."""
     message_deny: frozenset[str] = frozenset()
+    completions_root: str = ""
+    """What follows the host for ``/completions``; empty: they are below the base URL like everything else."""
     stream_options: bool = True
     """It can be asked for the usage of a stream."""
     empty_content: bool = False
@@ -154,6 +156,7 @@ DEEPSEEK = Vendor(
     base_url="https://api.deepseek.com",
     key_variable="DEEPSEEK_API_KEY",
     hosts=("api.deepseek.com",),
+    completions_root="/beta",
     token_limit_field=TokenLimitField.MAX_TOKENS,
     reasoning_back=True,
 )

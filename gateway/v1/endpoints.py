@@ -16,6 +16,7 @@ from gateway.core.call import Visit
 from gateway.core.engine import Engine
 from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
+from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.v1.call import answer_call
 from gateway.v1.health import answer_front_page, answer_health
@@ -46,6 +47,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(path="/v1/models", handlers={"GET": answer_models}),
     Endpoint(path="/v1/models/", handlers={"GET": answer_model}, label="/v1/models/{id}"),
     Endpoint(path="/v1/chat/completions", handlers={"POST": answer_call}, api=CHAT),
+    Endpoint(path="/v1/completions", handlers={"POST": answer_call}, api=COMPLETIONS),
     Endpoint(path="/v1/embeddings", handlers={"POST": answer_call}, api=EMBEDDINGS),
     Endpoint(path="/v1/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
     Endpoint(path="/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),

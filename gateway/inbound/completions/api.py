@@ -1,0 +1,190 @@
+"""Completions (``POST /v1/completions``), OpenAI's older API, which editors use for what stands at the cursor.
+
+Channels of dialect openai get the request as it came. Where a channel lacks the API, a plain prompt becomes the one
+message of a chat; what chats cannot express (``suffix``, ``echo``, ``logprobs``, several answers) is refused there.
+
+By OpenAI's rule an answer has 16 tokens at most, unless ``max_tokens`` says something else. Some servers have other
+rules, so the limit is always sent: it is what the hold pays for.
+"""
+
+import re
+from functools import partial
+
+import msgspec
+
+from gateway.domain.channel import Channel, Dialect
+from gateway.domain.errors import BadRequest
+from gateway.domain.estimate import BOUND_LEAST, count_tokens, prompt_bound, prompt_tokens
+from gateway.domain.long_strings import NOTHING_LONG, LongStrings
+from gateway.domain.units import CallId, Millis
+from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundRequest
+from gateway.inbound.chat.api import MAX_CHOICES, MAX_OUTPUT, ChatCompletions, read_field, read_model, read_number
+from gateway.inbound.completions.answers import CompletionRenderer, CompletionsRelay, whole_renderer
+from gateway.inbound.json_body import BodyLimits, Fields, fields_of
+from gateway.inbound.large_body import read_large
+from gateway.inbound.relay import edit_request
+from gateway.inbound.rendering import RenderingAdapter
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.output_limit import MOST_CHOICES, OutputLimit, read_limit
+
+USUAL_OUTPUT = 16
+"""Tokens of an answer by default."""
+LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
+"""Prompts may be given as their tokens."""
+NATIVE = frozenset({Dialect.OPENAI})
+
+_CHAT_ONLY = (
+    *("messages", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "response_format"),
+    *("reasoning_effort", "verbosity", "modalities", "audio", "store", "metadata", "service_tier", "top_logprobs"),
+    *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "web_search_options", "moderation"),
+)
+_WORDS: dict[str, str | None] = {
+    **dict.fromkeys(_CHAT_ONLY),
+    "logprobs": None,  # there it is a flag, here a number
+    "max_completion_tokens": "max_tokens",
+}
+"""The owner's parameters, which are named as for chats."""
+_REQUIRED = frozenset({"model", "prompt", "suffix", "stream"})
+_TO_CHAT = frozenset(
+    {
+        *("model", "max_tokens", "temperature", "top_p", "stop", "seed", "stream", "stream_options", "user"),
+        *("presence_penalty", "frequency_penalty", "logit_bias"),
+    }
+)
+"""Fields that mean the same in a chat."""
+_MEANINGLESS = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
+"""Fields that a chat does without if they say nothing; see ``_beyond_chat``."""
+
+_PROMPT = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
+_PROMPT_WANTS = "a string, an array of strings, an array of tokens or an array of such arrays"
+_FLAG = msgspec.json.Decoder(bool | None)
+_OPTIONS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_ONE_TEXT = re.compile(rb'\s*(?:"|\[\s*"(?:[^"\\]|\\.)*"\s*\]\s*\Z)', re.DOTALL)
+
+
+class Completions(ChatCompletions):
+    """Completions as an ``InboundApi``. Errors and streams look like those of chat completions."""
+
+    name = "completions"
+    selective = True
+
+    def parse(self, request: HttpRequest) -> InboundRequest:
+        """See ``InboundApi``."""
+        return parse_completions_request(request.body)
+
+    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
+        """See ``InboundApi``."""
+        order = super().order(request, call, ts)
+        return msgspec.structs.replace(order, answer_id="cmpl-" + call[-24:])
+
+    def obstacle(self, request: InboundRequest, channel: Channel) -> str:
+        """See ``InboundApi``."""
+        beyond = "" if channel.dialect in NATIVE else _beyond_chat(request.fields)
+        return f"speaks {channel.dialect}: {_as_chat(beyond)}" if beyond else ""
+
+    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+        """See ``InboundApi``."""
+        if channel.dialect in NATIVE and not lacking:
+            order = edit_request(order, channel.overrides, _WORDS, _REQUIRED)
+            return AttemptPlan(CompletionsRelay(), order, native=True)
+        if beyond := _beyond_chat(order.fields):
+            msg = f"it has no completions: {_as_chat(beyond)}"
+            raise BadRequest(msg, code="unsupported_parameter", param=beyond)
+        order = _chat_order(order)
+        if channel.overrides is not None:
+            order = self.override(order, channel.overrides)
+        return AttemptPlan(RenderingAdapter(chat, CompletionRenderer, whole_renderer), order, native=False)
+
+
+COMPLETIONS = Completions()
+
+
+def parse_completions_request(body: bytes) -> InboundRequest:
+    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
+    if len(body) <= LARGE:
+        fields, mask = fields_of(body, LIMITS)
+        return _request(b"" if mask else body, fields, mask, NOTHING_LONG)
+    read = read_large(body, LIMITS)
+    request = _request(b"" if read.mask else body, read.fields, read.mask, read.long)
+    return msgspec.structs.replace(request, prompt=prompt_tokens(read.fields, read.long))
+
+
+def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
+    model = read_model(fields)
+    given = read_field(fields, "prompt", _PROMPT, _PROMPT_WANTS)
+    if isinstance(given, list) and (not given or len({type(item) for item in given}) > 1):
+        raise BadRequest(f"prompt must be {_PROMPT_WANTS}", code="invalid_type", param="prompt")
+    stream = bool(read_field(fields, "stream", _FLAG, "true, false or null"))
+    options = read_field(fields, "stream_options", _OPTIONS, "an object or null")
+    if options is not None and not stream:
+        raise BadRequest("stream_options is only allowed when stream is true", param="stream_options")
+    choices = max(read_number(fields, name, MAX_CHOICES) or 1 for name in ("n", "best_of"))
+    cap = read_number(fields, "max_tokens", MAX_OUTPUT)
+    prompts = prompt_count(fields)
+    tokens = count_tokens(given)
+    texts = [name for name in ("prompt", "suffix") if name in fields and not (tokens and name == "prompt")]
+    others = fields.keys() - {*_TO_CHAT, *_MEANINGLESS}
+    return InboundRequest(
+        body=body,
+        fields=fields,
+        mask=mask,
+        model=model,
+        stream=stream,
+        include_usage=options is not None and rawjson.maybe(options.get("include_usage")) is True,
+        choices=choices * prompts,
+        output_cap=cap or USUAL_OUTPUT,
+        plain=False,
+        input_bound=max(BOUND_LEAST, tokens + prompt_bound(fields, {*texts, *others}, long)),
+        long=long,
+        output_rule=partial(completions_limit, prompts=prompts),
+    )
+
+
+def prompt_count(fields: Fields) -> int:
+    """How many prompts there are: each has answers of its own."""
+    try:
+        items = rawjson.items(fields.get("prompt", rawjson.NULL))
+    except ValueError:  # one text, or none
+        return 1
+    return max(1, len(items)) if items and bytes(memoryview(items[0])[:1]) in (b'"', b"[") else 1
+
+
+def completions_limit(fields: Fields, *_: object, prompts: int) -> OutputLimit:
+    """The most output that a request allows: at every channel the limit that is sent is the same."""
+    found = read_limit({name: value for name, value in fields.items() if name not in ("prompt", "suffix")})
+    if found.capped:
+        return msgspec.structs.replace(found, choices=min(found.choices * prompts, MOST_CHOICES * prompts))
+    return OutputLimit(capped=USUAL_OUTPUT, choices=found.choices * prompts)
+
+
+def _beyond_chat(fields: Fields) -> str:
+    """The first field that a chat cannot express; empty if it can express them all."""
+    prompt = fields.get("prompt")
+    if prompt is None or not _ONE_TEXT.match(bytes(prompt)):
+        return "prompt"
+    if not rawjson.is_null(fields.get("suffix")) and rawjson.maybe(fields["suffix"]) != "":
+        return "suffix"
+    if rawjson.maybe(fields.get("echo")):
+        return "echo"
+    if not rawjson.is_null(fields.get("logprobs")):
+        return "logprobs"
+    return next((name for name in ("n", "best_of") if rawjson.maybe(fields.get(name)) not in (None, 1)), "")
+
+
+def _as_chat(beyond: str) -> str:
+    what = "a prompt that is not one text" if beyond == "prompt" else f"'{beyond}'"
+    return f"the prompt would become a chat, which has no {what}; use POST /v1/chat/completions, or an OpenAI channel"
+
+
+def _chat_order(order: Order) -> Order:
+    """The prompt as the one message of a chat."""
+    prompt = order.fields["prompt"]
+    if bytes(memoryview(prompt)[:1]) == b"[":
+        (prompt,) = rawjson.items(prompt)
+    fields = {name: value for name, value in order.fields.items() if name in _TO_CHAT}
+    if rawjson.is_null(fields.get("max_tokens")):
+        fields["max_tokens"] = rawjson.raw(USUAL_OUTPUT)
+    fields["messages"] = rawjson.raw([{"role": "user", "content": prompt}])
+    left_out = tuple(name for name in order.fields if name not in _TO_CHAT and name not in _MEANINGLESS)
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *left_out))

@@ -1,0 +1,99 @@
+"""Requests for completions, checked before anything is sent; how they are bounded; and streams at every split."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.domain.channel import Served
+from gateway.domain.errors import BadRequest
+from gateway.domain.estimate import BOUND_LEAST
+from gateway.domain.usage import Usage, UsageSource
+from gateway.inbound.completions.answers import CompletionsRelay
+from gateway.inbound.completions.api import parse_completions_request
+from tests.upstream.makers import channel, order
+
+SERVED = Served(name="m")
+USAGE = Usage(input=2, output=3, source=UsageSource.REPORTED)
+STREAM = b"".join(
+    b"data: "
+    + json.dumps({"id": "c1", "object": "text_completion", "created": 5, "model": "other", **doc}).encode()
+    + end
+    for doc, end in (
+        ({"choices": [{"index": 0, "text": "a\u00e9", "logprobs": None, "finish_reason": None}]}, b"\n\n"),
+        ({"choices": [{"index": 0, "text": "", "logprobs": None, "finish_reason": "stop"}]}, b"\r\n\r\n"),
+        ({"choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}}, b"\n\n"),
+    )
+)
+
+
+def parsed(**fields: Any) -> Any:
+    return parse_completions_request(json.dumps({"model": "m", "prompt": "p", **fields}).encode())
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"prompt": []}, "prompt"),
+        ({"prompt": ["a", 1]}, "prompt"),
+        ({"prompt": 5}, "prompt"),
+        ({"model": None}, "model"),
+        ({"n": 0}, "n"),
+        ({"best_of": "2"}, "best_of"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"stream": 1}, "stream"),
+        ({"stream_options": {}}, "stream_options"),
+    ],
+)
+def test_the_error_names_the_field_at_fault(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parsed(**fields)
+    assert (caught.value.param or "").partition("[")[0] == param
+
+
+@pytest.mark.parametrize(
+    ("fields", "most"),
+    [
+        ({}, 16),
+        ({"max_tokens": None}, 16),
+        ({"max_tokens": 100}, 100),
+        ({"n": 2}, 32),
+        ({"n": 2, "best_of": 5}, 80),
+        ({"prompt": ["a", "b", "c"], "n": 2, "max_tokens": 10}, 60),
+        ({"prompt": [[1], [2]], "max_tokens": 10}, 20),
+        ({"prompt": [1, 2]}, 16),
+    ],
+)
+def test_every_prompt_has_its_answers(fields: dict[str, Any], most: int) -> None:
+    request = parsed(**fields)
+    assert request.output_rule(request.fields, channel(), SERVED).total == most
+
+
+def test_prompt_and_suffix_are_the_input() -> None:
+    assert parsed().input_bound == BOUND_LEAST
+    assert parsed(prompt="x" * 298, suffix="y" * 298).input_bound == 200
+    assert parsed(prompt=[7] * 90).input_bound == 90 + BOUND_LEAST
+
+
+@pytest.mark.parametrize("done", [b"", b"data: [DONE]\n\n"])
+def test_a_stream_is_the_same_at_every_split(done: bytes) -> None:
+    found = set()
+    for size in (1, 2, 3, 7, 64, 10_000):
+        stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
+        data = STREAM + done
+        out = b"".join(stream.feed(data[start : start + size]) for start in range(0, len(data), size)) + stream.end()
+        assert (stream.finished, stream.failure, stream.finish, stream.upstream_id) == (True, None, "stop", "c1")
+        assert stream.reported == USAGE
+        found.add(out + stream.tail(USAGE, estimated=False))
+    (out,) = found
+    docs = [json.loads(part.removeprefix(b"data: ")) for part in out.split(b"\n\n")[:-2]]
+    assert [(doc["model"], doc["choices"][0]["text"]) for doc in docs] == [("m", "a\u00e9"), ("m", "")]
+    assert out.endswith(b"data: [DONE]\n\n")
+
+
+def test_an_answer_that_is_cut_short_ends_at_its_limit() -> None:
+    stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
+    stream.feed(STREAM.split(b"\n\n")[0] + b"\n\n")
+    last = stream.cut_short() + stream.tail(USAGE, estimated=True)
+    assert b'"finish_reason":"length"' in last
+    assert last.endswith(b"data: [DONE]\n\n")
