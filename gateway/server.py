@@ -51,6 +51,7 @@ from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.redaction.redaction import LogFilter
 from gateway.upstream.upstreams import Upstreams
 from gateway.v1.app import Surface
+from gateway.v1.endpoints import APIS
 from gateway.web.connection import ConnectionLimits
 from gateway.web.listener import Acceptor, Listener, listening
 
@@ -185,6 +186,7 @@ async def open_engine(
             worker=worker,
             wire=_pipeline,
         )
+        engine.apis = APIS
         with engine.store_watched():
             yield engine
         bus.close()

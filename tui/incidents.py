@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from textual.content import Content
 
-from gateway.domain.call import Attempt, FailureKind
+from gateway.domain.call import CHAT_API, Attempt, FailureKind
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, ChannelView
 from tui import format as fmt
@@ -60,6 +60,8 @@ class Incident(msgspec.Struct, kw_only=True):
     """Attempts that failed."""
     unanswered: int = 0
     """Calls that no channel answered."""
+    apis: Counter[str] = msgspec.field(default_factory=Counter)
+    """Failed attempts by the inbound API of their calls."""
     moved: Counter[str] = msgspec.field(default_factory=Counter)
     """Calls that other channels answered, by their names."""
     until: Millis | None = None
@@ -102,6 +104,7 @@ class Incidents:
             found.kind, found.reason = found.kind or attempt.kind, found.reason or attempt.reason
             found.last = max(found.last, at)
             found.failures += 1
+            found.apis[call.api] += 1
             if attempt.channel not in seen and call.channel != attempt.channel and answered:
                 found.moved[call.channel] += 1
             elif attempt.channel not in seen and not answered:
@@ -185,6 +188,8 @@ def what_failed(one: Incident, now: int) -> str:
         text += f" {fmt.countdown(0, rested)}"
     if one.failures > 1:
         text += f", {one.failures:,} failures until {fmt.moment(one.last, now).strip()}"
+    if set(one.apis) - {CHAT_API}:
+        text += f" ({', '.join(f'{count:,} {safe(api)}' for api, count in one.apis.most_common())})"
     if not one.paused:
         return text
     if one.until is None:

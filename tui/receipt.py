@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
+from gateway.domain.call import CHAT_API
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates
@@ -89,6 +90,8 @@ def _route(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     to = f" {glyphs.right} {safe(call.channel)}" if call.channel else ""
     upstream = f" as {safe(call.upstream_model)}" if call.upstream_model not in ("", call.model) else ""
     parts = [f"token {call.token or 'none'}", f"group {call.group or 'none'}", "stream" if call.stream else "plain"]
+    if call.api != CHAT_API:
+        parts.append(f"{call.api} {call.conversion}".rstrip())
     if call.app:
         parts.append(f"app {call.app}")
     who = f"   {f' {glyphs.dot} '.join(map(safe, parts))}"

@@ -228,9 +228,10 @@ class PriceRequests(Caller):
         prompt_tokens: int | None = None,
         max_tokens: int | None = None,
         stream: bool = False,
+        api: str | None = None,
     ) -> Why:
-        """What a call would get, without making it."""
-        asked = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens, "stream": stream or None}
+        """What a call would get, without making it. ``api`` is the name of an inbound API; None: chat completions."""
+        asked = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens, "stream": stream or None, "api": api}
         return await self.get("/why", Why, token=token, model=model, **asked)
 
 

@@ -104,8 +104,7 @@ async def check_model(case: Case) -> str:
 async def check_group(case: Case) -> str:
     """Whether the token's group leads there, and how: what the gateway itself says of the call."""
     who = case.token.id if case.token is not None else case.key
-    size = {"prompt_tokens": INPUT_BOUND, "max_tokens": OUTPUT_CAP}
-    case.why = await case.client.why(who, case.model, stream=True, **size)
+    case.why = await case.client.why(who, case.model, stream=True, prompt_tokens=INPUT_BOUND, max_tokens=OUTPUT_CAP)
     if not case.why.visible:
         raise _missing(case.why.rule, case.why.fix)
     way = " or ".join(f"channel '{plain(route.channel)}'" for route in case.why.routes if route.place)

@@ -33,6 +33,8 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     channel: str | None = None
     app: str | None = None
+    api: str | None = None
+    """Name of the inbound API."""
     status: int | None = None
     failed: bool | None = None
     query: Query = Query()
@@ -51,6 +53,7 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
             (self.model, call.model),
             (self.channel, call.channel),
             (self.app, call.app),
+            (self.api, call.api),
             (self.status, call.status),
             (self.failed, not 200 <= call.status < 300),
         )
@@ -105,6 +108,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--model", type=SOME, shell_complete=MODELS, help="Calls for this model."),
     click.option("--channel", type=SOME, shell_complete=CHANNELS, help="Calls answered by this channel."),
     click.option("--app", type=SOME, help="Calls by this client program."),
+    click.option("--api", type=SOME, help="Calls of this API: chat, messages, responses, embeddings, ..."),
     click.option("--status", type=click.IntRange(0, 599), help="Calls that ended with this HTTP status."),
     click.option("--errors", is_flag=True, help="Calls that failed."),
     click.option("--since", type=SINCE, help="1h, 7d, 2026-11-01, 2026-11-01T14:00 (local time)."),

@@ -30,7 +30,7 @@ from gateway.domain.views import CallView, Summary, SumRow
 MONTH_MS = 30 * 86_400_000
 
 STEPS = ("day", "hour")
-DIMENSIONS = ("token", "model", "channel", "group", "app", *STEPS)
+DIMENSIONS = ("token", "model", "channel", "group", "app", "api", *STEPS)
 
 SUMMARY_COLUMNS = (
     (">Calls", lambda r: f"{r.calls:,}"),
@@ -180,6 +180,7 @@ COLUMNS = [
     ("Id", lambda c: c.id),
     ("Token", lambda c: c.token),
     ("Model", lambda c: c.model),
+    ("API", lambda c: c.api),
     ("Channel", lambda c: c.channel),
     ("Status", formatting.status),
     (">Duration", lambda c: formatting.span(c.duration_ms)),
@@ -213,7 +214,7 @@ usage.add_command(export)
 def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
     """List calls, newest first. WORDS narrow the list, as in the console's filter.
 
-    Words: any text; tok: grp: ch: model: app: id: with * and ?; st:err st:ok st:4xx st:>=400;
+    Words: any text; tok: grp: ch: model: app: api: id: with * and ?; st:err st:ok st:4xx st:>=400;
     dur: and ttft: as >5s; in: and out: as >10k; cost: as >0.01; since: and until:; ! negates.
     """
     wanted = wanted_of(given)
@@ -254,6 +255,7 @@ def _print(call: CallView) -> None:
             ("time", formatting.moment(call.time_ms)),
             ("token", f"{call.token} in group {call.group}" if call.token else "none recognised"),
             ("app", call.app),
+            ("api", f"{call.api} {call.conversion}".rstrip()),
             (
                 "model",
                 call.model if call.upstream_model in ("", call.model) else f"{call.model} ({call.upstream_model})",

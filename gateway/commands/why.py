@@ -1,6 +1,7 @@
 """``why``: what a call would get and by which rules, without making it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -8,9 +9,10 @@ from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Quit, exit_for
-from gateway.commands.options import json_option, now
+from gateway.commands.options import SOME, json_option, now
 from gateway.commands.output import out, out_json, out_pairs, table
 from gateway.commands.session import run
+from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import error_class
 from gateway.domain.money import brief_dollars, dollars
@@ -25,6 +27,9 @@ def _state(route: RouteView) -> str:
     return f"{formatting.CHANNEL_STATES.get(route.state, route.state)}{left}"
 
 
+REQUEST = ("Request", lambda r: r.conversion)
+"""Empty for chat completions."""
+
 COLUMNS = [
     ("Channel", lambda r: r.channel),
     ("Order", lambda r: r.place),
@@ -36,6 +41,7 @@ COLUMNS = [
         "Model",
         lambda r: r.upstream_model if r.upstream_model in ("", r.model) else f"{r.model} = {r.upstream_model}",
     ),
+    REQUEST,
     ("Skipped because", lambda r: r.passed),
 ]
 
@@ -52,24 +58,23 @@ COLUMNS = [
 @click.option("--prompt-tokens", type=click.IntRange(1), help="Input tokens of the call (default: 1000).")
 @click.option("--max-tokens", type=click.IntRange(1), help="Its limit of output tokens (default: none).")
 @click.option("--stream", is_flag=True, help="Explain a streamed call.")
+@click.option("--api", type=SOME, help="The call's API: messages, responses, ... (default: chat).")
 @json_option
-def why(
-    token: str, model: str, prompt_tokens: int | None, max_tokens: int | None, *, stream: bool, as_json: bool
-) -> None:
+def why(token: str, model: str, *, as_json: bool, **given: Any) -> None:
     """Explain what would happen to a call with TOKEN (a name or a key) to MODEL, without making it.
 
     Shows the rule that makes the model visible, its price and the hold, what is left of budgets and limits, and the
     channels in the order they would be tried, with the reasons for skipping some. If the call would be rejected, the
     exit code is that of the call.
     """
-    size = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens}
-    found = run(lambda client: client.why(token, model, stream=stream, **size))
+    found = run(lambda client: client.why(token, model, **given))
     if as_json:
         out_json(found)
     else:
         out_pairs(_pairs(found))
         if found.routes:
-            out("\n" + table(found.routes, COLUMNS))
+            columns = COLUMNS if found.api != CHAT_API else [c for c in COLUMNS if c != REQUEST]
+            out("\n" + table(found.routes, columns))
     if not found.works:
         refused = f"a call would be rejected with {found.status} {found.code}: {found.fix or found.message}"
         raise Quit(refused, exit_for(error_class(found.status, found.code), found.code))
@@ -81,6 +86,7 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
     if found.then is not None:
         yield "next problem", f"{found.then.status} {found.then.code}: {found.then.message}"
         yield "what to do", found.then.fix
+    yield "api", found.api if found.api != CHAT_API else ""
     yield "token", f"{found.token} (group {found.group})"
     yield "model", f"{found.model}: {'visible' if found.visible else 'hidden'}: {found.rule}"
     yield "fallbacks", ", ".join(found.fallbacks)

@@ -39,6 +39,7 @@ _PARAMETERS: dict[str, type] = {
     "model": str,
     "channel": str,
     "app": str,
+    "api": str,
     "status": int,
     "outcome": str,
     "failed": bool,
@@ -188,5 +189,6 @@ def _fits(call: Running, where: CallFilter) -> bool:
         (where.model, call.model),
         (where.channel, call.channel),
         (where.app, call.app),
+        (where.api, call.api),
     )
     return all(value is None or value == have for value, have in wanted)

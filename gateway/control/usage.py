@@ -19,7 +19,7 @@ from gateway.store.rollup import Counts
 from gateway.store.search import CallFilter
 from gateway.store.sums import FOREVER, Sums
 
-By = Literal["token", "model", "channel", "group", "app"]
+By = Literal["token", "model", "channel", "group", "app", "api"]
 Step = Literal["", "hour", "day"]
 
 _NO_COUNTS = Counts()

@@ -13,12 +13,13 @@ from gateway.core.admission import group_of
 from gateway.core.auth import digest
 from gateway.core.catalog import ModelEntry
 from gateway.core.chooser import ChannelTickets
-from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, needed
+from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, native_channels, needed
 from gateway.core.engine import Engine
 from gateway.core.rate_scopes import RateScope
 from gateway.core.routing import Draw, RouteChoice, choose, place
 from gateway.core.visibility import Visibility, visibility_of
 from gateway.domain.advice import advice
+from gateway.domain.call import CHAT_API
 from gateway.domain.channel import Channel
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable
@@ -27,6 +28,7 @@ from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
+from gateway.domain.views import conversion
 from gateway.inbound.chat.api import MAX_OUTPUT
 from gateway.upstream.dialects import marks_cache
 
@@ -35,8 +37,8 @@ PROMPT_TOKENS = 1000
 
 
 async def explain(edits: ConfigEdits, request: web.Request) -> Why:
-    """GET /why?token&model[&prompt_tokens][&max_tokens][&stream]: the token by id, name or key, the model by name."""
-    types = {"token": str, "model": str, "prompt_tokens": int, "max_tokens": int, "stream": bool}
+    """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]: the token by id, name or key."""
+    types = {"token": str, "model": str, "api": str, "prompt_tokens": int, "max_tokens": int, "stream": bool}
     asked = query(request.query, types)
     for name in ("token", "model"):
         if not asked.get(name):
@@ -44,12 +46,16 @@ async def explain(edits: ConfigEdits, request: web.Request) -> Why:
     for name in ("prompt_tokens", "max_tokens"):
         if not 0 < asked.get(name, 1) <= MAX_OUTPUT:
             raise BadRequest(f"'{name}' must be from 1 to {MAX_OUTPUT}", param=name)
+    apis = edits.engine.apis
+    if (api := asked.get("api", CHAT_API)) not in apis:
+        raise BadRequest(f"unknown API '{plain(api, 40)}'; use {', '.join(apis)}", param="api")
     wanted = PlannedCall(
         token=_token(edits.engine, asked["token"]),
         model=asked["model"],
         prompt_tokens=asked.get("prompt_tokens", PROMPT_TOKENS),
         max_tokens=asked.get("max_tokens"),
         stream=asked.get("stream", False),
+        api=apis[api],
     )
     return _why(edits.engine, wanted)
 
@@ -77,11 +83,12 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
     token, group = wanted.token, group_of(wanted.token, catalog)
     seen, price = visibility_of(wanted.model, token, group, catalog), catalog.price(wanted.model)
     admitted = found.admission.hold_plan if found.admission is not None else None
-    entry = catalog.visible(token).get(wanted.model)
+    entry = found.admission.entry if found.admission is not None else catalog.visible(token).get(wanted.model)
     need = needed(wanted, catalog, now)
     room = ChannelTickets(engine.limiter, *((need.rate_tokens, need.input) if need is not None else (0, 0)))
     routes = list(_routes(engine, entry, found, room)) if entry is not None else []
-    routes += _others(engine, wanted.model, token, {route.channel for route in routes})
+    routes += _others(engine, wanted, {route.channel for route in routes})
+    routes = _with_conversion(engine, wanted, routes)
     return Why(
         token=token.name,
         group=group.name,
@@ -89,6 +96,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         prompt_tokens=wanted.prompt_tokens,
         max_tokens=wanted.max_tokens,
         stream=wanted.stream,
+        api=wanted.api.name,
         works=error is None,
         status=200 if error is None else error.http_status,
         code=error.code if error is not None else "",
@@ -108,6 +116,15 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         fallbacks=[other.name for other in entry.fallbacks] if entry is not None else [],
         routes=routes,
     )
+
+
+def _with_conversion(engine: Engine, wanted: PlannedCall, routes: list[RouteView]) -> list[RouteView]:
+    """The routes, with whether the API's requests are translated there."""
+    native = native_channels(wanted, engine.catalog, engine.now(), engine.pipeline.attempts.is_native)
+    return [
+        msgspec.structs.replace(route, conversion=conversion(wanted.api.name, native=route.channel in native))
+        for route in routes
+    ]
 
 
 def _store_error(engine: Engine) -> GatewayError | None:
@@ -197,23 +214,24 @@ def _choice(engine: Engine, entry: ModelEntry, room: ChannelTickets, draw: Draw)
     return choose(entry.routes, frozenset(), engine.health, draw, room)
 
 
-def _others(engine: Engine, model: str, token: Token, told: set[str]) -> Iterator[RouteView]:
+def _others(engine: Engine, wanted: PlannedCall, told: set[str]) -> Iterator[RouteView]:
     """The other channels of the group, and those that offer the model to other groups."""
+    model, token = wanted.model, wanted.token
     for channel in sorted(engine.catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
         offered = next((served.upstream_name for served in channel.models if served.name == model), "")
         if channel.name not in told and (offered or token.group in channel.groups):
-            yield _route(engine, channel, model, offered, _outside(channel, offered, token))
+            yield _route(engine, channel, model, offered, _outside(channel, offered, wanted))
 
 
-def _outside(channel: Channel, offered: str, token: Token) -> str:
+def _outside(channel: Channel, offered: str, wanted: PlannedCall) -> str:
     """Why a channel is not among the model's routes at all."""
-    if token.group not in channel.groups:
-        return f"not in group '{plain(token.group)}'"
+    if wanted.token.group not in channel.groups:
+        return f"not in group '{plain(wanted.token.group)}'"
     if not channel.enabled:
         return "disabled"
     if not offered:
         return "does not offer the model"
-    return "the model is hidden from the token"
+    return f"cannot answer {wanted.api.name}" if wanted.api.selective else "the model is hidden from the token"
 
 
 def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: str) -> RouteView:
@@ -232,4 +250,5 @@ def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: s
         in_flight=engine.health.in_flight(channel.id),
         passed=passed,
         cache_marks=marks_cache(channel),
+        conversion="",
     )

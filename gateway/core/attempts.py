@@ -94,6 +94,10 @@ class Attempts:
         self.first = chooser.first
         """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit."""
         self.look = chooser.look
+        self.is_native: Callable[[Call, Channel], bool] = lambda call, channel: preparer.is_native(
+            call, adapter_of(channel.dialect), channel, clock.wall()
+        )
+        """Whether a channel speaks the call's API itself, as far as is known."""
         self._rooms = rooms
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
@@ -203,7 +207,8 @@ class Attempts:
 
     async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> Whole | AnswerStream:
         channel, adapter, order = route.channel, plan.adapter, plan.order
-        call.attempt.native = plan.native
+        if call.note_native(native=plan.native):
+            self._progress.routed(call)
         prepared = await self._preparer.prepare(call, adapter, order, route, self._clock.wall())
         call.attempt.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped
         call.attempt.lowered = prepared.lowered

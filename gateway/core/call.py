@@ -17,7 +17,7 @@ from gateway.core.memory import AnswerShare
 from gateway.core.quota import Need
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Ticket
-from gateway.domain.call import Attempt, Outcome, Running
+from gateway.domain.call import CHAT_API, Attempt, Outcome, Running
 from gateway.domain.errors import GatewayError
 from gateway.domain.group import Group
 from gateway.domain.long_strings import Buffer
@@ -235,6 +235,7 @@ class Call:
             group=context.group.name,
             model=context.request.model,
             app=context.visit.app,
+            api=context.visit.api.name,
             stream=context.request.stream,
             held=self.held,
             held_tokens=self.held_tokens,
@@ -243,6 +244,19 @@ class Call:
             upstream_model=route.served.upstream_name,
             attempt=number,
         )
+
+    def note_native(self, *, native: bool) -> bool:
+        """Whether the attempt that runs passes request and answer on as they are; whether watchers should know it."""
+        self.attempt.native = native
+        if self.native is self.running.native:
+            return False
+        self.running = msgspec.structs.replace(self.running, native=self.native)
+        return True
+
+    @property
+    def native(self) -> bool:
+        """What its record says of that, see ``Record.native``."""
+        return self.attempt.native and self.context.visit.api.name != CHAT_API
 
     def headers(self) -> dict[str, str]:
         """The answer's headers, as far as they are known now (``features.md`` 2.10, ``wire.md`` X8)."""

@@ -9,21 +9,25 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.core.admission import Admission, admit, demand, group_of, visible_entry
+from gateway.core.admission import Admission, admit, demand, entry_for, group_of
 from gateway.core.auth import still, usable
 from gateway.core.call import Call, CallContext, Visit
 from gateway.core.catalog import Catalog, ModelEntry, Route
 from gateway.core.quota import Need, Purse, plan_hold
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import Draw, RouteChoice
+from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
 from gateway.domain.long_strings import Buffer
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, ChannelId, Millis
-from gateway.inbound.chat.api import CHAT, parse_chat_request
+from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.inbound.chat.api import CHAT
 
 TICKETS = 240
 """Draws by which the chances of the channels are counted, if there are more tickets than that."""
+USUAL_OUTPUT = 4096
+"""The limit of the output in a request of an API that asks for one, if none is given."""
 LOOKS = 20_000
 """Channels that are looked at for it, all draws together: calls wait meanwhile."""
 
@@ -37,6 +41,7 @@ class PlannedCall(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None
     """None: the request sets no limit of its own."""
     stream: bool = False
+    api: InboundApi = CHAT
 
 
 class RouteLookup(Protocol):
@@ -96,7 +101,7 @@ def _poor(wanted: PlannedCall, ways: DryRunState, now: Millis) -> QuotaExceeded 
     """Whether there is too little money, for a call that fails before that is checked."""
     try:
         call = _call(wanted, ways.catalog, now)
-        entry = visible_entry(wanted.model, call.context.token, ways.catalog)
+        entry = entry_for(call)
         call.attempt.price = ways.catalog.price(wanted.model)
         plan_hold(
             ways.books,
@@ -128,9 +133,20 @@ def needed(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Need | None:
     """What the call may use at most; None if it does not come so far that this is known."""
     try:
         call = _call(wanted, catalog, now)
-        return demand(call, visible_entry(wanted.model, call.context.token, catalog))
+        return demand(call, entry_for(call))
     except GatewayError:
         return None
+
+
+def native_channels(
+    wanted: PlannedCall, catalog: Catalog, now: Millis, is_native: Callable[[Call, Channel], bool]
+) -> frozenset[str]:
+    """Names of the channels that speak the call's API themselves, as far as is known."""
+    try:
+        call = _call(wanted, catalog, now)
+    except GatewayError:
+        return frozenset()
+    return frozenset(channel.name for channel in catalog.registry.channels.values() if is_native(call, channel))
 
 
 def chances(routes: Sequence[Route], choose: Callable[[Draw], RouteChoice]) -> dict[ChannelId, float]:
@@ -158,12 +174,20 @@ def chances(routes: Sequence[Route], choose: Callable[[Draw], RouteChoice]) -> d
 
 def _call(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Call:
     """The call as the pipeline would make it of a request. Raises GatewayError."""
-    message = {"role": "user", "content": ""}
-    body = {"model": wanted.model, "messages": [message], "max_tokens": wanted.max_tokens, "stream": wanted.stream}
-    request = msgspec.structs.replace(parse_chat_request(msgspec.json.encode(body)), input_bound=wanted.prompt_tokens)
+    received = HttpRequest(body=msgspec.json.encode(_body(wanted)), target="", headers={})
+    request = msgspec.structs.replace(wanted.api.parse(received), input_bound=wanted.prompt_tokens)
     token = still(wanted.token, catalog, now)
-    visit = Visit(id=CallId("req_why"), api=CHAT, key="", app="", retry=0, ts=now, began=0.0)
+    visit = Visit(id=CallId("req_why"), api=wanted.api, key="", app="", retry=0, ts=now, began=0.0)
     return Call(CallContext(visit, request, _Nobody(), catalog, token, group_of(token, catalog)))
+
+
+def _body(wanted: PlannedCall) -> dict[str, object]:
+    """The least that a request says, in the words of every API: each reads its own and passes over the others."""
+    body: dict[str, object] = {"model": wanted.model, "messages": [{"role": "user", "content": "Hi"}]}
+    if wanted.api is CHAT:
+        return {**body, "max_tokens": wanted.max_tokens, "stream": wanted.stream}
+    body |= {"input": "Hi", "prompt": "Hi", "max_tokens": wanted.max_tokens or USUAL_OUTPUT, "stream": wanted.stream}
+    return body if wanted.max_tokens is None else {**body, "max_output_tokens": wanted.max_tokens}
 
 
 class _Nobody:

@@ -7,7 +7,7 @@ new lookups made, health of what was edited forgotten, watchers told.
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import zip_longest
@@ -34,6 +34,7 @@ from gateway.domain.errors import Unavailable
 from gateway.domain.registry import Change
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.domain.views import Status
+from gateway.inbound.api import InboundApi
 from gateway.store.store import Store
 from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.upstreams import Upstreams
@@ -80,6 +81,8 @@ class Engine:
         self.started = clock.wall()
         self._began = clock.mono()
         self.instance = secrets.token_hex(8)
+        self.apis: Mapping[str, InboundApi] = {}
+        """The inbound APIs that /v1 serves, by name; set by the server."""
         self.address = ""
         """Base URL of /v1 once it listens."""
         self.stop_asked: Callable[[bool], None] = lambda _now: None

@@ -18,6 +18,7 @@ import msgspec
 from gateway.core.call import Call
 from gateway.core.catalog import Route
 from gateway.core.quota import affordable_output
+from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
@@ -71,6 +72,18 @@ class Preparer:
             return await self.run(call, partial(api.plan, order, channel, adapter, lacking=lacking))
         except BadRequest as fault:
             raise refused(channel, fault) from fault
+
+    def is_native(self, call: Call, adapter: Adapter, channel: Channel, now: Millis) -> bool:
+        """Whether this channel speaks the client's API itself, as far as is known. Not for large requests."""
+        visit, request = call.context.visit, call.context.request
+        if visit.api.selective and visit.api.obstacle(request, channel):
+            return False
+        order = visit.api.order(request, visit.id, visit.ts)
+        lacking = self._lessons.lacks(channel.id, visit.api.name, now)
+        try:
+            return visit.api.plan(order, channel, adapter, lacking=lacking).native
+        except BadRequest:
+            return False
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """The result of work that takes the longer the larger the call's request is."""

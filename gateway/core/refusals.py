@@ -74,6 +74,7 @@ class Refusals:
             group=token.group if token is not None else "",
             model=_known(self._models, name) if error.code == "model_not_found" else name,
             app=_known(self._apps, visit.app),
+            api=visit.api.name,
             status=visit.api.status(error),
             outcome=Outcome.REFUSED,
             code=error.code,

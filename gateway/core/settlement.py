@@ -121,6 +121,8 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         channel=route.channel.id if route is not None else "",
         channel_name=route.channel.name if route is not None else "",
         app=visit.app,
+        api=visit.api.name,
+        native=call.native,
         status=status,
         outcome=result.outcome,
         code=error.code if error is not None else "",

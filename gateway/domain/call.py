@@ -8,6 +8,9 @@ from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import Usage, UsageSource
 
+CHAT_API = "chat"
+"""Name of the inbound API of chat completions, the default of a call."""
+
 
 class Outcome(StrEnum):
     """How a call ended."""
@@ -83,6 +86,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     channel_name: str = ""
     app: str = ""
     """Name of the client program, from its User-Agent."""
+    api: str = CHAT_API
+    """Name of the inbound API."""
+    native: bool = False
+    """The channel of the last attempt speaks that API itself, so request and answer were passed on as they came. Never
+    set for chat completions, which would make every line of the log longer."""
     status: int = 0
     """HTTP status of the answer; 499 if the client was gone, 0 if lost."""
     outcome: Outcome = Outcome.DONE
@@ -150,6 +158,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     group: str = ""
     model: str = ""
     app: str = ""
+    api: str = CHAT_API
+    native: bool = False
     stream: bool = False
     held: Nanos = Nanos(0)
     held_tokens: int = 0

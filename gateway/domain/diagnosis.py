@@ -51,6 +51,8 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     """Why it would be passed over; empty: it may be asked."""
     cache_marks: bool
     """Prompts get marks for its vendor's cache where the client sets none."""
+    conversion: str
+    """``native``: it speaks the call's API itself, ``translated``: it does not; empty for chat completions."""
 
 
 class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +75,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int
     max_tokens: int | None
     stream: bool
+    api: str
+    """Name of the call's inbound API."""
     works: bool
     status: int
     """HTTP status of the refusal; 200 if a channel would be asked."""

@@ -3,14 +3,14 @@
 Words are separated by spaces and all must hold; ``!`` before a word negates it; double quotes keep spaces together.
 A bare word is looked for in every text field. ``field:value`` looks in one:
 
-=====================================  ================================================================
-``tok: grp: ch: model: app: id:``      a pattern with ``*`` and ``?``, compared without case
-``st:``                                ``err``, ``ok``, ``running``, an outcome, ``4xx``, ``429``, ``>=400``
-``dur: ttft:``                         a span: ``>5s``, ``<=250ms``
-``in: out:``                           a count of tokens: ``>10k``
-``cost:``                              dollars: ``>0.01``
-``since: until:``                      a moment: ``10m``, ``2026-11-30``
-=====================================  ================================================================
+======================================  ================================================================
+``tok: grp: ch: model: app: api: id:``  a pattern with ``*`` and ``?``, compared without case
+``st:``                                 ``err``, ``ok``, ``running``, an outcome, ``4xx``, ``429``, ``>=400``
+``dur: ttft:``                          a span: ``>5s``, ``<=250ms``
+``in: out:``                            a count of tokens: ``>10k``
+``cost:``                               dollars: ``>0.01``
+``since: until:``                       a moment: ``10m``, ``2026-11-30``
+======================================  ================================================================
 
 A parsed word is a condition: a value, so that the store can derive from it what to search the bytes of its files for.
 """
@@ -45,7 +45,7 @@ _NUMBERS: dict[str, tuple[str, Callable[[str], int]]] = {
     "out": ("output_tokens", count_of),
     "cost": ("cost_nanos", nanos_of),
 }
-_PATTERNS = {"tok": "token", "grp": "group", "ch": "channel", "model": "model", "app": "app", "id": "id"}
+_PATTERNS = {"tok": "token", "grp": "group", "ch": "channel", "model": "model", "app": "app", "api": "api", "id": "id"}
 _STATES = ("running", "settled", *Outcome)
 
 _SEPARATOR = "\0"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from gateway.domain.account import AccountFields
-from gateway.domain.call import Attempt, Record, Running
+from gateway.domain.call import CHAT_API, Attempt, Outcome, Record, Running
 from gateway.domain.channel import ChannelFields, Check, Dialect, Served, UpstreamPrices
 from gateway.domain.group import GroupFields
 from gateway.domain.limits import Budget
@@ -223,6 +223,20 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     marks: list[str]
     cache_write_long_tokens: int = 0
     """Of the tokens written to the upstream's cache, those that stay there for an hour or more."""
+    api: str = CHAT_API
+    """Name of the inbound API."""
+    native: bool = False
+    """It was passed on as it came: the channel speaks that API itself. Never set for chat completions."""
+
+    @property
+    def conversion(self) -> str:
+        """``native`` or ``translated``; empty for chat completions, and if no channel was called or none is known."""
+        return conversion(self.api, native=self.native) if self.channel and self.outcome != Outcome.LOST else ""
+
+
+def conversion(api: str, *, native: bool) -> str:
+    """``native`` or ``translated``; empty for chat completions, whose form is that of the gateway itself."""
+    return "" if api == CHAT_API else "native" if native else "translated"
 
 
 class CallPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -380,6 +394,8 @@ def call_view(record: Record) -> CallView:
         upstream_id=record.upstream_id,
         retry=record.retry,
         marks=list(record.marks),
+        api=record.api,
+        native=record.native,
     )
 
 
@@ -422,4 +438,6 @@ def running_view(call: Running, now: Millis) -> CallView:
         upstream_id="",
         retry=0,
         marks=[],
+        api=call.api,
+        native=call.native,
     )

@@ -206,6 +206,8 @@ def lost(call: Running) -> Record:
         channel=call.channel,
         channel_name=call.channel_name,
         app=call.app,
+        api=call.api,
+        native=call.native,
         outcome=Outcome.LOST,
         code="gateway_stopped",
         error="the gateway stopped while this call was running",

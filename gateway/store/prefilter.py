@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.call import Outcome
+from gateway.domain.call import CHAT_API, Outcome
 from gateway.domain.query import (
     INFINITE,
     SUCCESS,
@@ -48,6 +48,7 @@ FIELDS: dict[str, tuple[str, Any, object]] = {
     "channel": ("channel_name", str, ""),
     "channel_id": ("channel", str, ""),
     "app": ("app", str, ""),
+    "api": ("api", str, CHAT_API),
     "status": ("status", int, 0),
     "outcome": ("outcome", str, Outcome.DONE.value),
     "code": ("code", str, ""),
@@ -69,6 +70,7 @@ _SUMMED: dict[str, Dimension] = {
     "group": "group",
     "model": "model",
     "app": "app",
+    "api": "api",
 }
 """Fields whose values the sums of a segment tell."""
 
@@ -260,6 +262,8 @@ def _number_needle(condition: Wanted) -> NumberNeedle | None:
 
 def _pattern_needle(condition: PatternCondition) -> TextNeedle | None:
     """The longest piece without a wildcard, with the quotes of the value if it begins or ends it."""
+    if condition.matches(str(FIELDS[condition.field][2])):
+        return None
     runs = re.split(r"[*?]", condition.pattern)
     longest = max(range(len(runs)), key=lambda i: len(runs[i]))
     if not runs[longest]:

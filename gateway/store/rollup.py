@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
-from gateway.domain.call import Outcome
+from gateway.domain.call import CHAT_API, Outcome
 
 _K = TypeVar("_K")
 
@@ -18,7 +18,7 @@ HOUR = 3_600_000
 """Milliseconds. Hours and days in this file are those of UTC."""
 DAY = 24 * HOUR
 
-Dimension = Literal["token", "model", "channel", "group", "app", "token|model"]
+Dimension = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
 """Of the last one, the values are ``token|model``, and it is kept by day only."""
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
@@ -34,6 +34,7 @@ class RollupEntry(msgspec.Struct, gc=False):
     channel: str = ""
     group: str = ""
     app: str = ""
+    api: str = CHAT_API
     status: int = 0
     outcome: str = "done"
     input: int = 0
@@ -45,11 +46,9 @@ class RollupEntry(msgspec.Struct, gc=False):
     ttft: int | None = None
 
 
-class Countable(Protocol):
-    """Record or Entry."""
+class Dimensions(Protocol):
+    """What sums are made by."""
 
-    @property
-    def ts(self) -> int: ...
     @property
     def token(self) -> str: ...
     @property
@@ -60,6 +59,15 @@ class Countable(Protocol):
     def group(self) -> str: ...
     @property
     def app(self) -> str: ...
+    @property
+    def api(self) -> str: ...
+
+
+class Countable(Dimensions, Protocol):
+    """Record or Entry."""
+
+    @property
+    def ts(self) -> int: ...
     @property
     def status(self) -> int: ...
     @property
@@ -158,8 +166,12 @@ class Summed(Protocol):
         """Token id to the start of its latest call."""
 
 
-_Key = tuple[int, str, str, str, str, str]
-_PLACE: dict[str, int] = {"token": 1, "model": 2, "channel": 3, "group": 4, "app": 5}
+_Key = tuple[int, str, str, str, str, str, str]
+_PLACE: dict[str, int] = {"token": 1, "model": 2, "channel": 3, "group": 4, "app": 5, "api": 6}
+
+
+def _key(call: Countable) -> _Key:
+    return call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app, call.api
 
 
 class Rollup:
@@ -170,19 +182,19 @@ class Rollup:
         self._used: dict[str, int] = {}
 
     def add(self, call: Countable) -> None:
-        key = (call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app)
+        key = _key(call)
         counts = self._cube.get(key)
         if counts is None:
             hour, *names = key
-            token, model, channel, group, app = map(intern, names)  # the same few names stand in thousands of keys
-            counts = self._cube[hour, token, model, channel, group, app] = Counts()
+            token, model, channel, group, app, api = map(intern, names)  # thousands of keys have the same names
+            counts = self._cube[hour, token, model, channel, group, app, api] = Counts()
         counts.book(call)
         if call.ts > self._used.get(call.token, 0):
             self._used[call.token] = call.ts
 
     def replace(self, old: Countable, new: Countable) -> None:
         """Another record of the same call takes the place of one that was added."""
-        key = (old.ts // HOUR * HOUR, old.token, old.model, old.channel, old.group, old.app)
+        key = _key(old)
         self._cube[key].take_out(old)
         self._cube[key].book(new)
 
@@ -249,13 +261,27 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return HOUR if self.hourly and by != "token|model" else DAY
 
     def table(self, by: Dimension) -> Table:
+        if by == "api" and by not in self.tables:
+            return _all_chat(self.table("group"))
         return _decode_table(self.tables[by])
 
     def totals(self, by: Dimension) -> Totals:
+        if by == "api" and by not in self.all:
+            table = _all_chat({name: {0: counts} for name, counts in self.totals("group").items()})
+            return {api: rows[0] for api, rows in table.items()}
         return _decode_totals(self.all[by])
 
     def used(self) -> dict[str, int]:
         return self.latest
+
+
+def _all_chat(groups: Table) -> Table:
+    """The table by API of a segment that was sealed when chat completions were the only one, from that by group."""
+    rows: dict[int, Counts] = {}
+    for group in groups.values():
+        for start, counts in group.items():
+            _sum(rows, start, counts)
+    return {CHAT_API: rows} if rows else {}
 
 
 def totals_of(sums: Summed) -> dict[Dimension, msgspec.Raw]:

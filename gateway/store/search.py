@@ -52,6 +52,8 @@ class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
     channel: str | None = None
     """Channel id."""
     app: str | None = None
+    api: str | None = None
+    """Name of the inbound API."""
     status: int | None = None
     outcome: Outcome | None = None
     failed: bool | None = None
@@ -207,6 +209,7 @@ def _conditions(where: CallFilter) -> Iterator[Wanted]:
         ("group", where.group),
         ("model", where.model),
         ("app", where.app),
+        ("api", where.api),
     )
     yield from (ExactCondition(field, value) for field, value in exact if value is not None)
     if where.status is not None:

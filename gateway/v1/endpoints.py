@@ -61,6 +61,8 @@ PREFIXES: tuple[Endpoint, ...] = tuple(
     sorted((row for row in ENDPOINTS if row.path.endswith("/") and row.path != "/"), key=lambda row: -len(row.path))
 )
 """The longest first."""
+APIS: dict[str, InboundApi] = {row.api.name: row.api for row in ENDPOINTS if row.api is not None}
+"""All of them by name, chat completions first."""
 EXACT: dict[str, Endpoint] = {row.path: row for row in ENDPOINTS if row not in PREFIXES}
 
 _SLASHES = re.compile("//+")

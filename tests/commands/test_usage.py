@@ -102,6 +102,24 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert (ran.code, ran.err.count("\n")) == (Exit.FAILED, 1)
 
 
+def test_the_api_is_the_last_column_and_a_filter() -> None:
+    control = Control(CONTROL)
+    row = next(csv.DictReader(io.StringIO(run("usage", "export", "--api", "messages", control=control).out)))
+    assert list(row)[-2:] == ["api", "native"]
+    assert "api=messages" in control.asked[0][0]
+
+
+def test_a_call_is_shown_with_its_api() -> None:
+    for call, told in (
+        (CALL, "chat"),
+        (replace(CALL, api="messages", native=True), "messages native"),
+        (replace(CALL, api="responses"), "responses translated"),
+        (replace(CALL, api="responses", channel=""), "responses"),
+    ):
+        lines = run("usage", "show", call.id, control=Control({URL: call})).out.splitlines()
+        assert [line.split(maxsplit=1)[1] for line in lines if line.startswith("api ")] == [told]
+
+
 URL = f"GET /calls/{CALL.id}"
 
 

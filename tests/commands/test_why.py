@@ -20,6 +20,7 @@ ROUTE = RouteView(
     in_flight=2,
     passed="",
     cache_marks=False,
+    conversion="",
 )
 FOUND = Why(
     token="laptop",
@@ -28,6 +29,7 @@ FOUND = Why(
     prompt_tokens=1000,
     max_tokens=None,
     stream=False,
+    api="chat",
     works=True,
     status=200,
     code="",
@@ -56,6 +58,20 @@ FOUND = Why(
     fallbacks=["small", "tiny"],
     routes=[ROUTE, replace(ROUTE, channel="slow", chance=0.0, state="cooling", passed="paused for 30 s: 429")],
 )
+
+
+def test_the_api_and_what_becomes_of_its_requests_are_told() -> None:
+    routes = [replace(ROUTE, conversion="native"), replace(ROUTE, channel="slow", conversion="translated")]
+    control = Control({"GET /why": replace(FOUND, api="messages", routes=routes)})
+    told = run("why", "laptop", "gpt-4o", "--api", "messages", control=control).out
+    assert "api=messages" in control.asked[0][0]
+    assert "api            messages" in told
+    assert [line.split()[0] for line in told.splitlines() if line.endswith("native      -")] == ["demo"]
+    assert [line.split()[0] for line in told.splitlines() if line.endswith("translated  -")] == ["slow"]
+    usual = run("why", "laptop", "gpt-4o", control=Control({"GET /why": FOUND})).out
+    assert "Request" not in usual
+
+
 REFUSED = replace(
     FOUND, works=False, status=404, code="model_not_found", message="no", fix="'tollkeeper model list'", hold_nanos=None
 )

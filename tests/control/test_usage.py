@@ -27,7 +27,14 @@ async def test_the_total_is_what_was_charged(owner: ControlClient, past: int) ->
 
 @pytest.mark.parametrize(
     ("by", "names"),
-    [("token", ["laptop", "phone"]), ("channel", ["up"]), ("model", ["m"]), ("group", ["default"]), ("app", [""])],
+    [
+        ("token", ["laptop", "phone"]),
+        ("channel", ["up"]),
+        ("model", ["m"]),
+        ("group", ["default"]),
+        ("app", [""]),
+        ("api", ["chat"]),
+    ],
 )
 async def test_rows_add_up_to_the_total(owner: ControlClient, past: int, by: str, names: list[str]) -> None:
     summary = await owner.summary(by=by)

@@ -4,12 +4,13 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, Dialect
 from gateway.domain.diagnosis import Why
 from gateway.domain.errors import BadRequest, InvalidToken, NotFound
 from gateway.domain.group import Fallback
 from gateway.domain.limits import Budget, Limits, Window
 from gateway.domain.units import ChannelId, Nanos
+from gateway.inbound.chat.api import ChatCompletions
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Provider
 from tests.faults.test_races import walled
@@ -112,6 +113,36 @@ async def test_what_is_asked_must_make_sense(owner: ControlClient, gateway: Gate
                 await asked
     with pytest.raises(BadRequest, match="'model' is missing"):
         await owner.why("laptop", "")
+
+
+async def test_which_channels_speak_the_api_is_told(
+    owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Letters(ChatCompletions):
+        name = "letters"
+
+    monkeypatch.setattr(gateway.engine, "apis", {"letters": Letters()})
+    gateway.channel("http://127.0.0.1:9", name="other", dialect=Dialect.GEMINI)
+    found = await owner.why("laptop", "m", api="letters")
+    assert (found.api, found.works) == ("letters", True)
+    assert {r.channel: r.conversion for r in found.routes} == {"up": "native", "other": "translated"}
+    with pytest.raises(BadRequest, match="unknown API 'chat'; use letters"):
+        await owner.why("laptop", "m", api="chat")
+
+
+async def test_channels_that_cannot_answer_an_api_are_told(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9", name="other", dialect=Dialect.ANTHROPIC, priority=9)
+    found = await owner.why("laptop", "m", api="embeddings")
+    assert (found.works, against(found)) == (True, {"up": "", "other": "cannot answer embeddings"})
+    await owner.remove_channel("up")
+    found = await owner.why("laptop", "m", api="embeddings")
+    assert (found.works, found.code) == (False, "unsupported_parameter")
+    assert "speaks anthropic, which has no embeddings" in found.message
+
+
+async def test_of_chat_completions_no_conversion_is_told(owner: ControlClient) -> None:
+    found = await owner.why("laptop", "m")
+    assert (found.api, {route.conversion for route in found.routes}) == ("chat", {""})
 
 
 async def test_nothing_secret_is_told(owner: ControlClient, gateway: Gateway) -> None:

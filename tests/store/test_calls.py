@@ -87,11 +87,13 @@ FILTERS = [
     CallFilter(since=Millis(T0 + HOUR), until=Millis(T0 + 2 * HOUR)),
     CallFilter(since=Millis(T0 + 9 * DAY)),
     CallFilter(token='no"body\n'),
+    CallFilter(api="chat", failed=False),
+    CallFilter(api="messages"),
 ]
 
 
 def fits(call: Record, where: CallFilter) -> bool:
-    exact = ("token", "model", "channel", "group", "app", "status", "outcome", "failed")
+    exact = ("token", "model", "channel", "group", "app", "api", "status", "outcome", "failed")
     return (where.since or 0) <= call.ts < (where.until or FOREVER) and all(
         getattr(where, name) in (None, getattr(call, name)) for name in exact
     )

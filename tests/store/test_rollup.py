@@ -72,6 +72,20 @@ def test_sealing_and_writing_keeps_every_sum(by: Dimension) -> None:
     assert (kept.totals(by), kept.table(by), kept.step(by)) == (sums.totals(by), sums.table(by), sums.step(by))
 
 
+@pytest.mark.parametrize("hourly", [True, False])
+def test_what_was_sealed_when_there_was_one_api_is_all_of_that(hourly: bool) -> None:
+    now = sealed(rollup()) if hourly else coarse(sealed(rollup()))
+    before = msgspec.structs.replace(
+        now,
+        all={by: sums for by, sums in now.all.items() if by != "api"},
+        tables={by: sums for by, sums in now.tables.items() if by != "api"},
+    )
+    assert set(before.totals("api")) == {"chat"}
+    assert (before.totals("api"), before.table("api")) == (now.totals("api"), now.table("api"))
+    nothing = msgspec.structs.replace(before, all={"group": msgspec.Raw(b"{}")}, tables={"group": msgspec.Raw(b"{}")})
+    assert (nothing.totals("api"), nothing.table("api")) == ({}, {})
+
+
 def test_hours_become_days() -> None:
     days = coarse(sealed(rollup()))
     assert days.step("token") == DAY

@@ -71,6 +71,7 @@ def record_lists(draw: st.DrawFn) -> list[Record]:
     fields = st.fixed_dictionaries(
         {
             **names,
+            "api": st.sampled_from(["chat", "chat", "messages", "chatter"]),
             "status": statuses,
             "outcome": st.sampled_from(Outcome),
             "stream": st.booleans(),
@@ -114,6 +115,7 @@ def _words(calls: list[Record]) -> st.SearchStrategy[str]:
     word = st.one_of(
         part,
         st.builds("{}:{}".format, st.sampled_from(["tok", "grp", "ch", "model", "app", "id"]), pattern),
+        st.sampled_from(["chat", "CH?t", "*", "chat*", "messages", "m*s", "", "none"]).map("api:{}".format),
         states.map("st:{}".format),
         st.builds("st:{}{}".format, signs, statuses),
         st.builds("{}:{}{}".format, st.sampled_from(["dur", "ttft"]), signs, spans),

@@ -304,9 +304,9 @@ def proposal(name: str, **changes: Any) -> PriceProposal:
     return PriceProposal(**(fields | changes))
 
 
-def refused(**changes: Any) -> Why:
-    """Why there is nothing to be had: one channel rests, another does not offer it."""
-    rests = RouteView(
+def limited_route() -> RouteView:
+    """A channel that is paused for a rate limit."""
+    return RouteView(
         channel="anthropic",
         model="claude-sonnet-4-5",
         upstream_model="claude-sonnet-4-5",
@@ -320,7 +320,13 @@ def refused(**changes: Any) -> Why:
         in_flight=2,
         passed="it is cooling for 30 s: 429",
         cache_marks=True,
+        conversion="",
     )
+
+
+def refused(**changes: Any) -> Why:
+    """Why there is nothing to be had: one channel rests, another does not offer it."""
+    rests = limited_route()
     other = msgspec.structs.replace(
         rests, channel="ollama", upstream_model="", state="ok", until_ms=None, in_flight=0, passed="does not offer it"
     )
@@ -328,6 +334,7 @@ def refused(**changes: Any) -> Why:
     fields: dict[str, Any] = {
         "token": "laptop",
         "group": "batch",
+        "api": "chat",
         "model": "claude-sonnet-4-5",
         "prompt_tokens": 1000,
         "max_tokens": None,

@@ -31,6 +31,16 @@ def test_calls_that_moved_are_counted_by_where_they_went() -> None:
     assert incident.moved == {"b": 2, "c": 1}
 
 
+def test_the_apis_of_the_failed_calls_are_told_if_there_are_others_than_the_usual_one() -> None:
+    found = Incidents()
+    found.add_call(moved())
+    assert "chat" not in incident_line(found.newest()[0], NOW, UNICODE)
+    found.add_call(moved(NOW + 1_000, api="messages"))
+    found.add_call(moved(NOW + 2_000, api="messages"))
+    assert "3 failures until" in (line := incident_line(found.newest()[0], NOW, UNICODE))
+    assert "(2 messages, 1 chat)" in line
+
+
 def test_a_call_that_nobody_answered_is_lost_once_however_often_it_was_tried() -> None:
     found = Incidents()
     again = Attempt(channel="a", status=500, kind=FailureKind.SERVER)

@@ -64,6 +64,12 @@ def test_the_upstreams_own_words_come_first() -> None:
     assert rows[2].strip() == "error   upstream_error: boom"
 
 
+def test_the_api_is_told_unless_it_is_the_usual_one() -> None:
+    assert "chat" not in text().replace("chatcmpl", "")
+    assert "messages native" in text(api="messages", native=True)
+    assert "responses translated" in text(api="responses")
+
+
 def test_a_running_call_costs_so_far() -> None:
     told = receipt(running_view(running(1, attempt=2), NOW), NOW, UNICODE, 100).plain
     assert "running, streaming" in told

@@ -1,5 +1,6 @@
 """A further inbound API is a class and a path: pipeline, attempts and records handle its calls like all others."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 
@@ -16,7 +17,7 @@ from gateway.v1 import endpoints
 from gateway.v1.call import answer_call
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Provider
+from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import speak
 
 PATH = "/v1/shout"
@@ -74,6 +75,39 @@ async def test_a_call_of_another_api(gateway: Gateway, provider: Provider, monke
     assert provider.exchanges[-1].json["messages"] == [{"role": "user", "content": "hello"}]
     assert answer.head.get("shout-id") == answer.head.get("x-request-id") == gateway.record.id
     assert (gateway.record.status, gateway.record.cost > 0) == (200, True)
+    assert (gateway.record.api, gateway.record.native) == ("shout", True)
+
+
+async def test_a_running_call_tells_its_api(
+    gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(endpoints.EXACT, PATH, SHOUT)
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def patient(exchange: Exchange) -> None:
+        begun.set()
+        await gate.wait()
+        await speak("well")(exchange)
+
+    provider.on("m", patient)
+    asked = asyncio.create_task(shout(gateway, {}))
+    async with asyncio.timeout(5):
+        await begun.wait()
+    running = gateway.engine.store.books.running.values()
+    assert [(call.api, call.native) for call in running] == [("shout", True)]
+    gate.set()
+    assert (await asked).status == 200
+
+
+async def test_a_chat_completion_makes_no_line_longer(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("well"))
+    await gateway.client.chat("m")
+    assert (gateway.record.api, gateway.record.native) == ("chat", False)
+    files = [path for path in gateway.engine.config.home.rglob("*") if path.name.startswith(("calls-", "inflight"))]
+    written = b"".join(path.read_bytes() for path in files)
+    assert gateway.record.id.encode() in written
+    assert b'"api"' not in written
+    assert b'"native"' not in written
 
 
 async def test_an_error_of_another_api(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,4 +115,5 @@ async def test_an_error_of_another_api(gateway: Gateway, monkeypatch: pytest.Mon
     answer = await shout(gateway, {"shout-model": "none"})
     assert (answer.status, answer.body) == (418, b'{"oh": "model_not_found"}')
     assert (gateway.record.status, gateway.record.code) == (418, "model_not_found")
+    assert gateway.record.api == "shout"
     assert answer.head.get("shout-id") == gateway.record.id

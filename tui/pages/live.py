@@ -33,7 +33,7 @@ class LiveListing(PageListing[CallView]):
     """Calls, running and ended."""
 
     noun = "call"
-    hint = "claude  st:err  tok:laptop  ch:openai*  dur:>5s  cost:>0.01  since:10m  !demo"
+    hint = "claude  st:err  tok:laptop  ch:openai*  api:messages  dur:>5s  cost:>0.01  since:10m  !demo"
 
     def columns(self) -> Sequence[Column[CallView]]:
         return columns(self.session.glyphs)
@@ -111,6 +111,7 @@ def _count_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
     yield Column("channel", "Channel", 11, lambda c: safe(c.channel), rank=4, tone=_dim, sort=lambda c: c.channel)
+    yield Column("api", "API", 11, lambda c: safe(c.api), rank=10, tone=_dim, sort=lambda c: c.api)
     yield Column("token", "Token", 7, lambda c: safe(c.token), rank=3, sort=lambda c: c.token)
     yield Column("group", "Group", 8, lambda c: safe(c.group), rank=9, tone=_dim, extra=True)
     yield Column("app", "App", 10, lambda c: safe(c.app), rank=8, tone=_dim, sort=lambda c: c.app, extra=True)

@@ -31,7 +31,7 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 }
 """Step and how many of them."""
 
-DIMENSIONS = ("model", "token", "channel", "group", "app")
+DIMENSIONS = ("model", "token", "channel", "group", "app", "api")
 RANKED = ("token", "model", "channel", "app")
 
 REFRESH_MS = 10_000

@@ -210,5 +210,7 @@ def _route(route: RouteView, model: str, now: int) -> Iterator[Part]:
         yield f"   for {safe(route.model, 60)} instead", "dim"
     if route.upstream_model not in ("", route.model):
         yield f"   as {safe(route.upstream_model, 60)}", "dim"
+    if route.conversion:
+        yield f"   {safe(route.conversion)}", "dim"
     if route.passed:
         yield f"   {safe(route.passed, LONG)}", "warn"
