@@ -85,7 +85,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
     admitted = found.admission.hold_plan if found.admission is not None else None
     entry = found.admission.entry if found.admission is not None else catalog.visible(token).get(wanted.model)
     need = needed(wanted, catalog, now)
-    room = ChannelTickets(engine.limiter, *((need.rate_tokens, need.input) if need is not None else (0, 0)))
+    room = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
     routes = list(_routes(engine, entry, found, room)) if entry is not None else []
     routes += _others(engine, wanted, {route.channel for route in routes})
     routes = _with_conversion(engine, wanted, routes)

@@ -63,7 +63,7 @@ def admit(call: Call, limiter: Limiter, books: Purse, recall: Recall = nothing_r
     terms = catalog.terms(context.token)
     need = call.need = demand(call, entry, recall)
     if terms.bounds:
-        limiter.check(terms.bounds, need.rate_tokens, need.input)
+        limiter.check(terms.bounds, need.rate_tokens)
     plan = plan_hold(books, catalog.registry.account, context.group, context.token, need, now=context.visit.ts)
     gates = terms.stream_gates if context.request.stream else terms.gates
     return Admission(entry, terms.bounds, plan, gates, limiter.lines.full(gates, call.limits.gates))

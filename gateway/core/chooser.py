@@ -36,12 +36,11 @@ SOON_S = 1.0
 class ChannelTickets:
     """Asked for each channel that a call may go to."""
 
-    __slots__ = ("_held", "_least", "_limiter", "_tokens")
+    __slots__ = ("_held", "_limiter", "_tokens")
 
-    def __init__(self, limiter: Limiter, tokens: int, least: int, held: tuple[str, str] | None = None) -> None:
+    def __init__(self, limiter: Limiter, tokens: int, held: tuple[str, str] | None = None) -> None:
         self._limiter = limiter
         self._tokens = tokens
-        self._least = least
         self._held = held
         """The gate at which the call has a place already."""
 
@@ -53,7 +52,7 @@ class ChannelTickets:
         gate = bound.gate
         if gate is not None and not self._limiter.lines.has_room(gate) and gate.key != self._held:
             return SkippedRoute(route.channel.name, f"at its limit of {gate.limit} calls in flight", "full", SOON_S)
-        if bound.rated and (over := self._limiter.against(bound, self._tokens, self._least)) is not None:
+        if bound.rated and (over := self._limiter.against(bound, self._tokens)) is not None:
             return SkippedRoute(route.channel.name, over.reason, "limit", over.wait_s)
         return None
 
@@ -68,7 +67,7 @@ class ChannelLimits:
         """What there is for this call."""
         slot = call.limits.channel_slot
         held = slot.key if slot is not None else None
-        return ChannelTickets(self._limiter, call.need.rate_tokens, call.need.input, held)
+        return ChannelTickets(self._limiter, call.need.rate_tokens, held)
 
     def has_room(self, route: Route) -> bool:
         """Whether a channel without rates takes a call now."""

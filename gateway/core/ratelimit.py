@@ -145,35 +145,33 @@ class Limiter:
         self._tokens: dict[Scope, _Log] = {}
         self.lines = ConcurrencyLimiter()
 
-    def check(self, bounds: Iterable[RateScope], tokens: int, least: int = 0) -> None:
+    def check(self, bounds: Iterable[RateScope], tokens: int) -> None:
         """Raises RateLimited for the limit that needs the longest wait; takes nothing.
 
-        ``least`` of the estimated ``tokens`` are sure to be used; the rest may be clipped to what a window can hold.
+        ``tokens``: what the call may use, output as its caps allow it.
         """
         worst: Over | None = None
         for bound in bounds:
-            over = self.against(bound, tokens, least)
+            over = self.against(bound, tokens)
             if over is not None and (worst is None or _longer(over, worst)):
                 worst = over
         if worst is not None:
             raise worst.error()
 
-    def against(self, bound: RateScope, tokens: int, least: int = 0) -> Over | None:
+    def against(self, bound: RateScope, tokens: int) -> Over | None:
         """Of the limits of one party that do not let the call pass, the one that needs the longest wait."""
         limits, now = bound.limits, self._mono()
         worst: Over | None = None
         if limits.rpm is not None:
             worst = _minute(bound, self._requests, ("requests a minute", limits.rpm, 1), now)
         if limits.tpm is not None:
-            rule = ("tokens a minute", limits.tpm, _clipped(tokens, least, limits.tpm))
-            worst = _worse(worst, _minute(bound, self._tokens, rule, now))
+            worst = _worse(worst, _minute(bound, self._tokens, ("tokens a minute", limits.tpm, tokens), now))
         if bound.daily:
             used = self._today(bound.key)
             if limits.rpd is not None:
                 worst = _worse(worst, _day(bound, ("requests a day", limits.rpd, 1), used.requests, used))
             if limits.tpd is not None:
-                rule = ("tokens a day", limits.tpd, _clipped(tokens, least, limits.tpd))
-                worst = _worse(worst, _day(bound, rule, used.tokens, used))
+                worst = _worse(worst, _day(bound, ("tokens a day", limits.tpd, tokens), used.tokens, used))
         return worst
 
     def take(
@@ -225,11 +223,6 @@ def _log_of(logs: dict[Scope, _Log], key: Scope, now: float) -> _Log:
     else:
         log.expire(now)
     return log
-
-
-def _clipped(tokens: int, least: int, limit: int) -> int:
-    """The tokens that a window must have: no more than it can hold, if what is sure to be used fits."""
-    return tokens if least > limit else min(tokens, limit)
 
 
 def _minute(bound: RateScope, logs: dict[Scope, _Log], rule: tuple[str, int, int], now: float) -> Over | None:

@@ -166,8 +166,8 @@ def test_who_has_a_place_already_needs_no_other(rig: Rig) -> None:
     assert route.bound is not None
     assert route.bound.gate is not None
     rig.limiter.lines.enter([route.bound.gate])
-    found = ChannelTickets(rig.limiter, 1, 1)(route)
+    found = ChannelTickets(rig.limiter, 1)(route)
     assert found is not None
     assert (found.rule, found.left_s) == ("full", 1.0)
-    assert ChannelTickets(rig.limiter, 1, 1, held=route.bound.gate.key)(route) is None
+    assert ChannelTickets(rig.limiter, 1, held=route.bound.gate.key)(route) is None
     rig.limiter.lines.leave([route.bound.gate])

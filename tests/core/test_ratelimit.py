@@ -52,9 +52,9 @@ def spend(limiter: Limiter, *bounds: RateScope, tokens: int = 0, real: int | Non
         ticket.true_up(tokens if real is None else real)
 
 
-def refusal(limiter: Limiter, *bounds: RateScope, tokens: int = 0, least: int = 0) -> RateLimited:
+def refusal(limiter: Limiter, *bounds: RateScope, tokens: int = 0) -> RateLimited:
     with pytest.raises(RateLimited) as caught:
-        limiter.check(bounds, tokens, least)
+        limiter.check(bounds, tokens)
     return caught.value
 
 
@@ -146,17 +146,14 @@ def test_a_call_that_ends_in_an_error_flies_no_more(limiter: Limiter) -> None:
 
 
 def test_a_call_larger_than_the_window_is_told_so(limiter: Limiter) -> None:
-    found = refusal(limiter, bound(tpm=100), tokens=101, least=101)
+    found = refusal(limiter, bound(tpm=100), tokens=101)
     assert (found.code, found.retry_after_s) == ("request_too_large_for_limit", None)
     assert found.details == {"limit": 100, "limit_name": "tokens a minute", "limit_of": "token", "requested": 101}
 
 
-def test_a_large_output_limit_may_have_the_whole_window(limiter: Limiter) -> None:
-    """Clients that always ask for as much output as there can be are not shut out."""
-    one = bound(tpm=100)
-    limiter.check([one], 100_000, 50)
-    spend(limiter, one, tokens=1)
-    assert refusal(limiter, one, tokens=100_000, least=50).code == "rate_limit_exceeded"
+def test_a_large_output_limit_is_told_what_fits(limiter: Limiter) -> None:
+    found = refusal(limiter, bound(tpm=100), tokens=1010)
+    assert "lower its max_tokens, or raise the limit" in found.message
 
 
 def test_a_limit_of_nothing_refuses_everything(limiter: Limiter) -> None:
@@ -170,7 +167,7 @@ def test_a_limit_of_nothing_refuses_everything(limiter: Limiter) -> None:
         ({"rpd": 10}, Used(10, 0, 60.0), 0, False),
         ({"tpd": 100}, Used(0, 90, 60.0), 10, True),
         ({"tpd": 100}, Used(0, 90, 60.0), 11, False),
-        ({"tpd": 100, "tpm": 5}, Used(0, 90, 60.0), 11, False),
+        ({"tpd": 100, "tpm": 50}, Used(0, 90, 60.0), 11, False),
     ],
 )
 def test_days_are_counted_by_the_books(
@@ -186,8 +183,8 @@ def test_days_are_counted_by_the_books(
 
 def test_a_call_larger_than_a_day_is_told_so(limiter: Limiter) -> None:
     one = bound(tpd=100)
-    assert refusal(limiter, one, tokens=101, least=101).code == "request_too_large_for_limit"
-    limiter.check([one], 100_000, 50)
+    assert refusal(limiter, one, tokens=101).code == "request_too_large_for_limit"
+    limiter.check([one], 100)
 
 
 def test_the_tightest_limits_are_read(limiter: Limiter, mono: Mono, days: Days) -> None:
@@ -267,7 +264,7 @@ def test_of_several_limits_the_longest_wait_is_told_and_never_is_longest(limiter
     days[one.key] = Used(5, 0, 900.0)
     spend(limiter, bound(rpm=1))
     assert refusal(limiter, one).details["limit_name"] == "requests a day"
-    assert refusal(limiter, one, tokens=11, least=11).code == "request_too_large_for_limit"
+    assert refusal(limiter, one, tokens=11).code == "request_too_large_for_limit"
 
 
 SCHEDULES = 100_000 if os.environ.get("TOLLKEEPER_FULL") else 10_000
@@ -289,15 +286,15 @@ class Party:
         today = [call for call in self.calls if call.at >= began]
         return Used(len(today), sum(call.tokens for call in today), began + DAY_S - now)
 
-    def admits(self, now: float, tokens: int, least: int) -> bool:
+    def admits(self, now: float, tokens: int) -> bool:
         limits, recent = self.bound.limits, [call for call in self.calls if call.at > now - 60]
         used = self.used(now)
         return (
             sum(call.runs for call in self.calls) < (limits.concurrent or 10**9)
             and len(recent) < (limits.rpm or 10**9)
-            and sum(call.tokens for call in recent) + _asked(tokens, least, limits.tpm) <= (limits.tpm or 10**9)
+            and sum(call.tokens for call in recent) + tokens <= (limits.tpm or 10**9)
             and used.requests < (limits.rpd or 10**9)
-            and used.tokens + _asked(tokens, least, limits.tpd) <= (limits.tpd or 10**9)
+            and used.tokens + tokens <= (limits.tpd or 10**9)
         )
 
 
@@ -308,10 +305,6 @@ class Taken:
     at: float
     tokens: int
     runs: bool = True
-
-
-def _asked(tokens: int, least: int, limit: int | None) -> int:
-    return tokens if limit is None or least > limit else min(tokens, limit)
 
 
 def _party(chance: random.Random, kind: str) -> Party:
@@ -357,10 +350,9 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
             ticket.true_up(call.tokens)
             ticket.__exit__()
             continue
-        least = chance.randint(1, 10)
-        tokens = least + chance.choice((0, 3, 100))
-        admits = _admits(limiter, terms, tokens, least)
-        assert admits == all(party.admits(mono.now, tokens, least) for party in parties)
+        tokens = chance.randint(1, 10) + chance.choice((0, 3, 100))
+        admits = _admits(limiter, terms, tokens)
+        assert admits == all(party.admits(mono.now, tokens) for party in parties)
         counts[not admits] += 1
         if admits:
             call = Taken(mono.now, tokens)
@@ -370,9 +362,9 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
     return counts[0], counts[1]
 
 
-def _admits(limiter: Limiter, terms: CallScopes, tokens: int, least: int) -> bool:
+def _admits(limiter: Limiter, terms: CallScopes, tokens: int) -> bool:
     try:
-        limiter.check(terms.bounds, tokens, least)
+        limiter.check(terms.bounds, tokens)
     except RateLimited:
         return False
     return limiter.lines.full(terms.gates) is None
