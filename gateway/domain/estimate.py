@@ -189,17 +189,19 @@ def prompt_bound(
     Raises BadRequest if there are media and a name comes twice in an object: upstreams may read the one or the other.
     """
     messages = bytes(fields["messages"]) if "messages" in fields else b""
-    read = [name for name in _SCHEMAS if name in fields]
-    size = sum(len(memoryview(fields[name])) + long.hidden(fields[name]) for name in (*read, *others))
+    read = tuple(filter(fields.__contains__, _SCHEMAS))
+    size = len(messages)
+    for name in (*read, *others):
+        size += len(memoryview(fields[name]))
+    if long.mark:
+        size += long.hidden(messages) + sum(long.hidden(fields[name]) for name in (*read, *others))
     media = 0
     if _has_media(messages):
         heap = _gather({"messages": fields["messages"]}, long)
         refuse_repeated(heap.keys, messages)
-        size += len(messages) + long.hidden(messages) - heap.media_bytes - heap.image_bytes + heap.embedded_text
+        size += heap.embedded_text - heap.media_bytes - heap.image_bytes
         media = max(BOUND_MEDIA_TOKENS * heap.media, heap.media_bytes // BOUND_MEDIA_BYTES_PER_TOKEN)
         media += BOUND_MEDIA_TOKENS * heap.images + MESSAGE_TOKENS * heap.messages + CALL_TOKENS
-    else:
-        size += len(messages) + long.hidden(messages)
     tools = BOUND_TOOLS_TOKENS if read else 0
     return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + media + tools)
 

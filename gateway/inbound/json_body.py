@@ -74,15 +74,18 @@ def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
     try:
         if not body.isascii():
             body.decode()
-        fields = parse(body)
+        fields = _decode(body)
     except UnicodeDecodeError as error:
         raise not_utf8(error.start) from error
+    except msgspec.ValidationError as error:
+        raise _no_object() from error
     except msgspec.DecodeError as error:
         masked, digit = mask(body)
         if not digit:
             raise invalid(str(error)) from error
         fields = _parse_masked(masked)
-    check_unique(fields, keys)
+    if len(fields) != keys:
+        raise repeated_key()
     return fields, digit
 
 
@@ -91,14 +94,16 @@ def parse(body: bytes) -> Fields:
     try:
         return _decode(body)
     except msgspec.ValidationError as error:
-        raise BadRequest("the body must be one JSON object", code="invalid_type") from error
+        raise _no_object() from error
 
 
-def check_unique(fields: Fields, keys: int) -> None:
-    """Raises BadRequest if fewer fields were read than there are keys."""
-    if len(fields) != keys:
-        msg = "the body has a key twice at its top level; send each field once"
-        raise BadRequest(msg, code="duplicate_key")
+def _no_object() -> BadRequest:
+    return BadRequest("the body must be one JSON object", code="invalid_type")
+
+
+def repeated_key() -> BadRequest:
+    """The error of a body of which fewer fields were read than it has keys."""
+    return BadRequest("the body has a key twice at its top level; send each field once", code="duplicate_key")
 
 
 def not_utf8(position: int) -> BadRequest:
@@ -119,7 +124,7 @@ def _parse_masked(body: bytes) -> Fields:
 
 
 def _skeleton(body: bytes) -> bytes:
-    parts = without_escapes(body).split(b'"', MAX_QUOTES + 1)
+    parts = (without_escapes(body) if b"\\" in body else body).split(b'"', MAX_QUOTES + 1)
     if len(parts) > MAX_QUOTES + 1:
         raise too_many_strings()
     return b"s".join(parts[0::2])

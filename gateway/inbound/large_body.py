@@ -79,7 +79,8 @@ def read_large(body: bytes, limits: BodyLimits = USUAL, *, long: int = LONG, ste
             fields = small.parse(made.brief)
         except msgspec.DecodeError as error:
             raise small.invalid(made.placed(str(error))) from error
-    small.check_unique(fields, keys)
+    if len(fields) != keys:
+        raise small.repeated_key()
     strings = LongStrings(made.whole, made.mark_char, made.spans)
     for name, raw in fields.items():
         text = bytes(memoryview(raw)[:1]) == b'"'

@@ -10,6 +10,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from gateway.domain.channel import Dialect, TokenLimitField
 
@@ -79,17 +80,17 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     cache_marks: bool = False
     """In Anthropic's dialect: it caches prompts where they are marked, and only there."""
 
-    @property
-    def quiet(self) -> bool:
-        """Whether a request goes out unchanged, except for its model, its output limit and what streams need."""
-        return not (self.allow or self.deny or self.rename or self.swaps or self.edits_messages or self.reasoning_back)
+    edits_messages: bool = False
+    """Whether the messages must be opened. It follows from the rest."""
+    quiet: bool = True
+    """Whether a request goes out unchanged, except for its model, its output limit and what streams need. So does
+    this."""
 
-    @property
-    def edits_messages(self) -> bool:
-        """Whether the messages must be opened."""
-        return bool(
-            self.message_allow or self.message_deny or self.empty_content or self.drop_nulls or self.short_tool_ids
-        )
+    def __post_init__(self) -> None:
+        edits = (self.message_allow, self.message_deny, self.empty_content, self.drop_nulls, self.short_tool_ids)
+        force_setattr(self, "edits_messages", any(edits))
+        edited = (self.allow, self.deny, self.rename, self.swaps, self.reasoning_back, *edits)
+        force_setattr(self, "quiet", not any(edited))
 
     def accepts(self, name: str) -> bool:
         """Whether a top-level field is accepted there."""

@@ -9,7 +9,6 @@ from typing import TypeVar
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.text import plain
 from gateway.domain.usage import UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, Whole, as_object
@@ -154,14 +153,16 @@ def whole_of_regular(body: bytes, order: Order) -> Whole | None:
             return None
     name = found.id
     good = 0 < len(name) < ID_LIMIT and found.created > 0 and found.object == "chat.completion"
-    if not good or found.model != order.model or found.timings is not msgspec.UNSET or plain(name, ID_LIMIT) != name:
+    if not good or found.model != order.model or found.timings is not msgspec.UNSET:
+        return None
+    if not (name.isascii() and name.isprintable()):
         return None
     if screen.shows(name) or screen.shows(found.system_fingerprint or "") or screen.shows(found.service_tier or ""):
         return None
     tally = OutputCounter()
     finish = _finish(found.choices, tally)
     reading = reading_of(found.usage)
-    if not finish or reading is None or not (reading.usage.total or tally.empty):
+    if not finish or reading is None or not (found.usage.total_tokens or tally.empty):
         return None
     marks = marks_of({"service_tier": found.service_tier}, suspect=False) if found.service_tier else ()
     return Whole(body=body, reported=reading.usage, finish=finish, upstream_id=name, tally=tally, marks=marks)
@@ -191,14 +192,14 @@ def _shows_beside(body: bytes, screen: Screen) -> bool:
 
 
 def _finish(found: Sequence[_Choice], tally: OutputCounter) -> str:
-    if not found or not all(_is_regular(choice, i) for i, choice in enumerate(found)):
-        return ""
-    for choice in found:
+    for position, choice in enumerate(found):
+        if not _is_regular(choice, position):
+            return ""
         message = choice.message
         for text in (message.content, message.reasoning_content, message.reasoning, message.refusal):
             if text:
                 tally.add(text)
-    return found[0].finish_reason
+    return found[0].finish_reason if found else ""
 
 
 def _is_regular(choice: _Choice, position: int) -> bool:
@@ -220,12 +221,12 @@ def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
     Blank lines before it are legal: DeepSeek sends them to keep the connection alive.
     """
     body = body.strip().removeprefix(b"\xef\xbb\xbf")
-    tally = OutputCounter()
     try:
         if not body.isascii():
             body.decode()  # what is passed on unopened must be UTF-8, too
         if (regular := whole_of_regular(body, order)) is not None:
             return regular
+        tally = OutputCounter()
         refuse_many_elements(body, opens_logprobs=False)
         answer = rawjson.fields(body)
         finish = finish_of_regular(answer.get("choices", rawjson.NULL), tally, order.screen)

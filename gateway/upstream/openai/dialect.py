@@ -71,7 +71,9 @@ def output_limit(given: Fields, channel: Channel, served: Served) -> OutputLimit
 
 def _fits(order: Order, traits: Vendor, channel: Channel, served: Served, learned: Learned) -> bool:
     """Whether the client's body is what this channel needs, so that it does not have to be built again."""
-    if not order.body or order.stream or served.upstream_name != order.model or not traits.quiet or learned.dropped:
+    if not order.body or order.stream or not traits.quiet or learned.dropped:
+        return False
+    if order.model != (served.upstream or served.name):
         return False
     fields = order.fields
     return (
@@ -249,7 +251,8 @@ class OpenAIDialect:
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
         """See ``adapter.Adapter``."""
-        answer = assemble(body, order, channel) if is_stream(body) else read_whole(body, order, channel)
+        streamed = not body.startswith(b"{") and is_stream(body)
+        answer = assemble(body, order, channel) if streamed else read_whole(body, order, channel)
         return remembered(answer, order, self._memory) if wants_reasoning(channel) else answer
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:

@@ -148,7 +148,10 @@ def kept_id(id: str, body: bytes) -> str:
         blocks = [id[size - LONG : LONG]]  # what all its runs have in common
     else:
         blocks = [id[start : start + LONG // 2] for start in range(0, size - LONG // 2 + 1, LONG // 2)]
-    return "" if any(block.encode() in body for block in blocks) else id
+    for block in blocks:
+        if block.encode() in body:
+            return ""
+    return id
 
 
 def _fits(fields: Fields, long: LongStrings) -> bool:

@@ -147,7 +147,7 @@ class Redaction:
         """What its good answers pass."""
         key = channel.id, channel.key
         made = self._screens.get(key)
-        if made is None or not _alike(made[0], channel):
+        if made is None or (made[0] is not channel and not _alike(made[0], channel)):
             made = self._screens[key] = channel, Screen(self._secrets(channel))
         return made[1]
 
