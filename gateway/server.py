@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -164,7 +165,7 @@ async def open_engine(
     """Everything but the two surfaces, opened in order and closed in reverse."""
     clock, tasks = clock or Clock(), Tasks()
     store = Store.open(config, now=clock.wall)
-    files = OpenFiles(lambda: store.entities.registry.settings)
+    files = OpenFiles(partial(attrgetter("entities.registry.settings"), store))
     upstreams, worker = Upstreams(most=files.upstreams), Worker()
     log_filter = LogFilter(upstreams.redaction)
     log_filter.install()
@@ -220,7 +221,7 @@ def _pipeline(engine: Engine) -> Pipeline:
     return Pipeline(
         Dependencies(
             books=engine.store.books,
-            catalog=lambda: engine.catalog,
+            catalog=partial(getattr, engine, "catalog"),
             passes=engine.passes,
             limiter=engine.limiter,
             attempts=attempts,
@@ -280,7 +281,7 @@ async def _unless(event: asyncio.Event, work: Coroutine[object, object, None], l
 async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
     """Open the public port; at the end it is closed at once. Raises Conflict if it is taken, BadRequest for no host."""
     surface = Surface(engine, config.host)
-    crowd = ConnectionLimits(lambda: engine.catalog.registry.settings, most=engine.files.clients)
+    crowd = ConnectionLimits(partial(attrgetter("catalog.registry.settings"), engine), most=engine.files.clients)
     listener = Listener(surface.handle, crowd, lambda: new_call_id(engine.clock.wall()))
     try:
         acceptor = Acceptor(await listening(config.host, config.port), listener)

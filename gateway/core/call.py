@@ -241,7 +241,7 @@ class Call:
             held_tokens=self.held_tokens,
             channel=route.channel.id,
             channel_name=route.channel.name,
-            upstream_model=route.served.upstream_name,
+            upstream_model=route.served.upstream or route.served.name,
             attempt=number,
         )
 
@@ -263,11 +263,11 @@ class Call:
         attempt, limits = self.attempt, self.limits
         if limits.read_headers is not None:
             limits.read()
-        out = {name: _header(value) for name, value in attempt.reply_headers.items()}
+        out = dict(zip(attempt.reply_headers, map(_header, attempt.reply_headers.values()), strict=True))
         out.update(limits.headers)
         if attempt.route is not None:
             out["x-gateway-channel"] = _header(attempt.route.channel.name)
-            out["x-gateway-model"] = _header(attempt.route.served.upstream_name)
+            out["x-gateway-model"] = _header(attempt.route.served.upstream or attempt.route.served.name)
             out["x-gateway-route"] = _header(attempt.route_reason)
         out["x-gateway-attempts"] = str(max(1, attempt.number))
         out["x-gateway-overhead-ms"] = f"{self.result.overhead_us / 1000:.2f}"

@@ -23,7 +23,6 @@ from gateway.domain.channel import Channel, Served, UpstreamPrices, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches
-from gateway.domain.price import Price
 from gateway.domain.registry import Registry
 from gateway.domain.text import mask
 from gateway.domain.token import Token
@@ -114,14 +113,13 @@ class Catalog:
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self._by_digest = {t.digest: t for t in registry.tokens.values()}
+        self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
+        """Gives the token whose key has this digest; None if there is none."""
+        self.price = registry.prices.get
+        """Gives the price of a model; None if it has none."""
         self._groups = {name: _group_models(group, registry) for name, group in registry.groups.items()}
         self._visible: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
         self._terms: dict[TokenId, CallScopes] = {}
-
-    def token_by_digest(self, digest: str) -> Token | None:
-        """The token whose key has this digest."""
-        return self._by_digest.get(digest)
 
     def token(self, ref: str) -> Token:
         """A token by id or name. Raises NotFound, naming those that exist."""
@@ -136,10 +134,6 @@ class Catalog:
         if (group := self.registry.groups.get(name)) is None:
             raise NotFound(_missing("group", name, list(self.registry.groups)), param="group")
         return group
-
-    def price(self, model: str) -> Price | None:
-        """None: the model is unpriced."""
-        return self.registry.prices.get(model)
 
     def group_models(self, group: str) -> Mapping[str, ModelEntry]:
         """What a group shows, sorted by name; empty if there is no such group."""

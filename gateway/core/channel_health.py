@@ -10,6 +10,7 @@ channel in use with the others. A channel without a usable key is paused until t
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
 import msgspec
@@ -107,7 +108,7 @@ class _ChannelState:
 
 
 class _Trial:
-    """The one trial call of those that are half-open; with none of them it does nothing."""
+    """The one trial call of those that are half-open."""
 
     __slots__ = ("_patients",)
 
@@ -125,7 +126,7 @@ class _Trial:
             patient.trial = False
 
 
-_NO_TRIAL = _Trial(())
+_NO_TRIAL = nullcontext()
 
 
 class ChannelHealth:
@@ -189,7 +190,7 @@ class ChannelHealth:
         patient = self._patients.get(channel)
         return patient is not None and patient.trial
 
-    def trying(self, channel: ChannelId, key: ChannelId | str = "") -> _Trial:
+    def trying(self, channel: ChannelId, key: ChannelId | str = "") -> AbstractContextManager[None]:
         """A call is there while the block runs: if channel or key are half-open without a trial yet, this is it."""
         if not self._patients:
             return _NO_TRIAL

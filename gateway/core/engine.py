@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import zip_longest
+from operator import attrgetter
 
 import msgspec
 
@@ -88,8 +89,9 @@ class Engine:
         self.stop_asked: Callable[[bool], None] = lambda _now: None
         """Set by the server: begin to stop, at once or after draining."""
         map_large_blocks()
-        self.pressure = Pressure(resident, lambda: self.catalog.registry.settings, live, trim)
-        self.answers = AnswerMemory(lambda: self.catalog.registry.settings, live)
+        settings = partial(attrgetter("catalog.registry.settings"), self)
+        self.pressure = Pressure(resident, settings, live.calls, trim)
+        self.answers = AnswerMemory(settings, live.calls)
         upstreams.share = self.answers.share
         live.on_tick = self._relax
         self.pipeline = wire(self)

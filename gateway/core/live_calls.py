@@ -45,7 +45,8 @@ class LiveCalls:
         self._mono = mono
         self._tasks = tasks
         self._patience = patience
-        self._calls: dict[CallId, Call] = {}
+        self.calls: dict[CallId, Call] = {}
+        """Those that run."""
         self._ticking = False
         self._quiet = False
         """No call ran at the last tick. What one used may be free only a little later, so there is one more."""
@@ -55,49 +56,49 @@ class LiveCalls:
         self.empty.set()
 
     def __len__(self) -> int:
-        return len(self._calls)
+        return len(self.calls)
 
     def enter(self, call: Call) -> None:
         """Look after this call, which runs in the current task, until ``leave``."""
         call.task = asyncio.current_task()
-        if not self._calls:
+        if not self.calls:
             self.empty.clear()
-        self._calls[call.context.visit.id] = call
+        self.calls[call.context.visit.id] = call
         if not self._ticking:
             self._ticking, self._quiet = True, False
             asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
 
     def leave(self, call: Call) -> None:
         """The call has ended."""
-        del self._calls[call.context.visit.id]
-        if not self._calls:
+        del self.calls[call.context.visit.id]
+        if not self.calls:
             self.empty.set()
 
     def cancel(self, call: CallId, why: Outcome = Outcome.CANCELLED) -> bool:
         """End one call from outside; False if it is not running."""
-        if (found := self._calls.get(call)) is None:
+        if (found := self.calls.get(call)) is None:
             return False
         found.end(why)
         return True
 
     def cancel_all(self, why: Outcome) -> None:
         """End all of them."""
-        for call in list(self._calls.values()):
+        for call in list(self.calls.values()):
             call.end(why)
 
     def ids(self) -> list[CallId]:
         """Which calls run."""
-        return list(self._calls)
+        return list(self.calls)
 
     def _tick(self) -> None:
-        was_quiet, self._quiet = self._quiet, not self._calls
+        was_quiet, self._quiet = self._quiet, not self.calls
         self._ticking = not (was_quiet and self._quiet)
         self.on_tick(not self._ticking)
         if not self._ticking:
             return
         asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
         now = self._mono()
-        for call in list(self._calls.values()):
+        for call in list(self.calls.values()):
             self._look_after(call, now)
 
     def _look_after(self, call: Call, now: float) -> None:

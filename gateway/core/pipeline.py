@@ -27,7 +27,7 @@ from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.live_calls import BudgetExhausted, LiveCalls
-from gateway.core.memory import POCKET, AnswerMemory
+from gateway.core.memory import POCKET, AnswerMemory, AnswerShare
 from gateway.core.preparation import Worker
 from gateway.core.queueing import CallQueue, until_gone
 from gateway.core.ratelimit import Limiter, Ticket
@@ -118,7 +118,7 @@ class Pipeline:
         except ConnectionError as error:  # the client left while the call waited
             self.refuse(visit, Unavailable(str(error), code="client_closed"), token, model)
             raise
-        call.share = deps.answers.share()
+        call.share = AnswerShare(deps.answers)
         gates = admission.gates, call.limits.gates
         with deps.limiter.take(admission.bounds, call.need.rate_tokens, *gates) as ticket:
             deps.live.enter(call)

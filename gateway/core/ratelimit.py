@@ -68,15 +68,12 @@ class Over(msgspec.Struct, frozen=True, kw_only=True):
         return RateLimited(msg, retry_after_s=max(self.wait_s, 0.001), details={**details, "used": self.used})
 
 
-class Ticket:
-    """What one admitted call has taken: places for as long as its block runs, and tokens, told truly at the end."""
+class Ticket(msgspec.Struct, eq=False):
+    """What one admitted call has taken: places for as long as its block runs, and tokens, corrected at the end."""
 
-    __slots__ = ("_entries", "_gates", "_lines")
-
-    def __init__(self, entries: "list[_Entry]", lines: ConcurrencyLimiter, gates: Iterable[ConcurrencyGate]) -> None:
-        self._entries = entries
-        self._lines = lines
-        self._gates = gates
+    _entries: "list[_Entry]"
+    _lines: ConcurrencyLimiter
+    _gates: Iterable[ConcurrencyGate]
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,8 @@ could use at most, for that is what was held. A call whose upstream may have bil
 carries the held amount as *possible* cost.
 """
 
+from functools import lru_cache
+
 import msgspec
 
 from gateway.core.call import Call
@@ -36,7 +38,7 @@ class Meter:
     def usage(self, call: Call, answer: Whole | AnswerStream) -> Usage:
         """Of an answer that came to its proper end. All zeros beside output count as not reported (``wire.md`` U3)."""
         reported = answer.reported
-        if reported is not None and (reported.total or answer.tally.empty):
+        if reported is not None and (reported.input or reported.output or answer.tally.empty):
             self._learn(call, reported)
             if reported.source is UsageSource.PARTIAL:
                 return canonical(msgspec.structs.replace(reported, output=self._output(call, answer)))
@@ -117,7 +119,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         token_name=context.token.name,
         group=context.group.name,
         model=context.request.model,
-        upstream_model=route.served.upstream_name if route is not None else "",
+        upstream_model=(route.served.upstream or route.served.name) if route is not None else "",
         channel=route.channel.id if route is not None else "",
         channel_name=route.channel.name if route is not None else "",
         app=visit.app,
@@ -127,10 +129,10 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         outcome=result.outcome,
         code=error.code if error is not None else "",
         error=plain(error.record_message, ERROR_TEXT) if error is not None else "",
-        finish=plain(result.finish, 32),
+        finish=_finish(result.finish),
         stream=context.request.stream,
-        ms=_ms(mono - visit.began),
-        ttft=_ms(first_byte - visit.began) if first_byte is not None else None,
+        ms=Millis(max(0, round((mono - visit.began) * 1000))),
+        ttft=Millis(max(0, round((first_byte - visit.began) * 1000))) if first_byte is not None else None,
         overhead=result.overhead_us,
         input=usage.input,
         cached=usage.cached,
@@ -148,6 +150,12 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         retry=visit.retry,
         marks=result.marks + _marks(call),
     )
+
+
+@lru_cache(maxsize=256)
+def _finish(reason: str) -> str:
+    """A finish reason as it is kept. There are few of them."""
+    return plain(reason, 32)
 
 
 def _request_of(call: Call) -> bytes:
@@ -184,7 +192,3 @@ def outcome_of(call: Call) -> Outcome:
 def billed_unseen(kind: FailureKind, *, sent: bool) -> bool:
     """Whether an upstream may have billed an attempt that brought nothing: it had the request and fell silent."""
     return sent and kind in (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT)
-
-
-def _ms(seconds: float) -> Millis:
-    return Millis(max(0, round(seconds * 1000)))

@@ -190,12 +190,11 @@ def prompt_bound(
     """
     messages = bytes(fields["messages"]) if "messages" in fields else b""
     read = tuple(filter(fields.__contains__, _SCHEMAS))
-    size = len(messages)
+    size, media = len(messages), 0
     for name in (*read, *others):
         size += len(memoryview(fields[name]))
     if long.mark:
         size += long.hidden(messages) + sum(long.hidden(fields[name]) for name in (*read, *others))
-    media = 0
     if _has_media(messages):
         heap = _gather({"messages": fields["messages"]}, long)
         refuse_repeated(heap.keys, messages)

@@ -14,7 +14,7 @@ from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound
 from gateway.domain.text import plain
 from gateway.inbound.api import InboundApi
-from gateway.v1.endpoints import Endpoint, api_of, existing, find
+from gateway.v1.endpoints import EXACT, Endpoint, api_of, existing, find
 from gateway.web import error_responses
 from gateway.web.auth_throttle import AuthThrottle
 from gateway.web.request import check_head, check_host, check_origin, keys_of, preflight, readable_by
@@ -38,20 +38,24 @@ class Surface:
         engine = self._engine
         began, ts = engine.clock.mono(), engine.clock.wall()
         call = new_call_id(ts)
-        endpoint, path = find(request.path)
-        api = api_of(endpoint, request.headers)
+        path = request.path
+        endpoint = EXACT.get(path)
+        if endpoint is None:
+            endpoint, path = find(path)
+        api = (endpoint and endpoint.api) or api_of(endpoint, request.headers)
         try:
             check_head(request)
             headers, settings = request.headers, engine.catalog.registry.settings
             check_host(headers.get("Host", ""), self._host, settings.hosts, self.port)
-            check_origin(headers.get("Origin"), settings.origins)
+            if "Origin" in headers:
+                check_origin(headers["Origin"], settings.origins)
             visit = Visit(
                 id=call,
                 api=api,
                 path=path,
                 key=self._key(request) if endpoint is not None and endpoint.keyed else "",
                 app=_app(headers.get("User-Agent", "")),
-                retry=_retry(headers.get("x-stainless-retry-count", "0")),
+                retry=_retry(count) if (count := headers.get("x-stainless-retry-count")) else 0,
                 ts=ts,
                 began=began,
             )

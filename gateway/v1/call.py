@@ -134,7 +134,7 @@ async def answer_call(engine: Engine, request: web.BaseRequest, visit: Visit) ->
         except GatewayError as error:
             pipeline.refuse(visit, error, token)
             raise
-        client = HttpClient(request, visit.id, visit.api, engine.live)
+        client = HttpClient(request, visit.id, visit.api, engine.live.calls)
         try:
             received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
             await pipeline.run(visit, token, received, client)
