@@ -9,7 +9,7 @@ from gateway.core.catalog import Catalog
 from gateway.domain.errors import InvalidToken
 from gateway.domain.human_values import zoned_time
 from gateway.domain.text import plain, word
-from gateway.domain.token import PREFIX, Token, TokenState, state_of
+from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import CallId, Millis, TokenId
 
 _CHANCE = Random(secrets.randbits(128))
@@ -112,12 +112,11 @@ def _unknown() -> InvalidToken:
 
 def usable(token: Token, now: Millis) -> Token:
     """The token, if it is neither disabled nor expired. Raises InvalidToken."""
-    state = state_of(token, now)
-    if state is TokenState.DISABLED:
+    if not token.enabled:
         msg = f"token '{plain(token.name)}' is disabled; 'tollkeeper token enable {word(token.name)}' turns it on"
         raise InvalidToken(msg, code="token_disabled")
-    if state is TokenState.EXPIRED:
-        when = zoned_time(token.expires or now)
+    if token.expires is not None and token.expires <= now:
+        when = zoned_time(token.expires)
         edit = f"'tollkeeper token edit {word(token.name)} --expires 30d'"
         msg = f"token '{plain(token.name)}' expired at {when}; {edit} renews it"
         raise InvalidToken(msg, code="token_expired")

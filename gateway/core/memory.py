@@ -110,9 +110,10 @@ class Pressure:
         self._calls = calls
         self._due = 0.0
         self._high = ""
-        self._most = 0
+        self.most = 0
+        """Bytes that all request bodies may have together; 0: any number."""
         self.bodies = 0
-        """Bytes of all request bodies."""
+        """Bytes that they have."""
 
     def check(self, now: float) -> None:
         """Raises Unavailable when the process has grown too big to take another call. ``now`` is monotonic seconds."""
@@ -121,15 +122,13 @@ class Pressure:
         if self._high and len(self._calls):
             raise Unavailable(self._high, code="out_of_memory", retry_after_s=LOOK_S)
 
-    def grow(self, size: int) -> None:
-        """Bytes of a body have come. Raises Unavailable, and does not count them, when they are too many."""
-        if self._most and self.bodies + size > self._most:
-            msg = (
-                f"the bodies of all requests together would be larger than {self._most // MIB} MiB; try again when "
-                "some have ended, or 'tollkeeper settings set --bodies-mib'"
-            )
-            raise Unavailable(msg, code="out_of_memory", retry_after_s=LOOK_S)
-        self.bodies += size
+    def too_large(self) -> Unavailable:
+        """The error of a request whose body is one too many."""
+        msg = (
+            f"the bodies of all requests together would be larger than {self.most // MIB} MiB; try again when "
+            "some have ended, or 'tollkeeper settings set --bodies-mib'"
+        )
+        return Unavailable(msg, code="out_of_memory", retry_after_s=LOOK_S)
 
     def relax(self, answers: int, *, at_rest: bool) -> None:
         """Give back what is free and not needed. To be called once a second while calls run, and after the last.
@@ -141,7 +140,7 @@ class Pressure:
     def _look(self, now: float) -> None:
         self._due = now + LOOK_S
         settings = self._settings()
-        self._most = settings.bodies_mib * MIB
+        self.most = settings.bodies_mib * MIB
         self._high = ""
         limit = settings.memory_mib * MIB
         size = self._resident() if limit else 0
@@ -169,7 +168,10 @@ class Share(msgspec.Struct, eq=False):
 
     def grow(self, size: int) -> None:
         """Some more of its body has come. Raises Unavailable when all bodies together are too large."""
-        self._pressure.grow(size)
+        pressure = self._pressure
+        if pressure.most and pressure.bodies + size > pressure.most:
+            raise pressure.too_large()
+        pressure.bodies += size
         self._size += size
 
 

@@ -26,7 +26,7 @@ from gateway.inbound.json_body import unmask
 from gateway.inbound.large_body import unmasked
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Adapter, Failure, Learned, Order, Prepared
-from gateway.upstream.learned_params import LearnedParams
+from gateway.upstream.learned_params import NOTHING, LearnedParams
 from gateway.upstream.translate.request import refused
 
 SWITCH_S = 0.0005
@@ -65,7 +65,7 @@ class Preparer:
     async def plan(self, call: Call, adapter: Adapter, order: Order, route: Route, now: Millis) -> AttemptPlan:
         """How the client's API calls this channel. Raises AttemptFailed if the request cannot be translated for it."""
         api, channel = call.context.visit.api, route.channel
-        lacking = self._lessons.lacks(channel.id, api.name, now)
+        lacking = bool(self._lessons.lacking) and self._lessons.lacks(channel.id, api.name, now)
         try:
             if not call.context.request.large:
                 return api.plan(order, channel, adapter, lacking=lacking)
@@ -92,7 +92,7 @@ class Preparer:
     async def prepare(self, call: Call, adapter: Adapter, order: Order, route: Route, now: Millis) -> Prepared:
         """The request as this channel wants it. Raises AttemptFailed or BadRequest if it cannot be put so."""
         channel, mask = route.channel, call.context.request.mask
-        learned = self._lessons.of(channel.id, route.served, now)
+        learned = self._lessons.of(channel.id, route.served, now) if self._lessons.known else NOTHING
         budget = affordable_output(
             call.need, call.held, call.held_tokens, call.attempt.price, call.context.group.multiplier
         )

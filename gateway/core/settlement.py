@@ -18,6 +18,7 @@ from gateway.domain.price import cost, rates
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource, canonical
+from gateway.inbound.api import InboundRequest
 from gateway.upstream.adapter import AnswerStream, Whole
 from gateway.upstream.redaction.quotes import kept_id
 
@@ -107,7 +108,7 @@ ERROR_TEXT = 300
 def record_of(call: Call, status: int, *, mono: float) -> Record:
     """The record of a call that has ended, its cost computed with one rounding."""
     context, attempt, result = call.context, call.attempt, call.result
-    visit, usage, error, route = context.visit, result.usage, result.error, attempt.route
+    visit, request, usage, error, route = context.visit, context.request, result.usage, result.error, attempt.route
     charged, first_byte = usage.source is not UsageSource.NONE, call.delivery.first_byte
     priced = None
     if charged and attempt.price is not None:
@@ -146,7 +147,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         held=call.held,
         possible=call.held if not charged and any(a.billed for a in result.attempts) else Nanos(0),
         attempts=tuple(result.attempts),
-        upstream_id=kept_id(result.upstream_id, _request_of(call)) if result.upstream_id else "",
+        upstream_id=kept_id(result.upstream_id, request.body or _gathered(request)) if result.upstream_id else "",
         retry=visit.retry,
         marks=result.marks + _marks(call),
     )
@@ -158,9 +159,9 @@ def _finish(reason: str) -> str:
     return plain(reason, 32)
 
 
-def _request_of(call: Call) -> bytes:
-    request = call.context.request
-    return request.body or request.long.text or b" ".join(request.fields.values())
+def _gathered(request: InboundRequest) -> bytes:
+    """The text of a request of which there is no body."""
+    return request.long.text or b" ".join(request.fields.values())
 
 
 def _marks(call: Call) -> tuple[str, ...]:

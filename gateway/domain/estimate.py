@@ -195,7 +195,7 @@ def prompt_bound(
         size += len(memoryview(fields[name]))
     if long.mark:
         size += long.hidden(messages) + sum(long.hidden(fields[name]) for name in (*read, *others))
-    if _has_media(messages):
+    if messages.find(b"[", 1) >= 0 and _has_media(messages):  # without an array all are texts
         heap = _gather({"messages": fields["messages"]}, long)
         refuse_repeated(heap.keys, messages)
         size += heap.embedded_text - heap.media_bytes - heap.image_bytes
@@ -274,9 +274,7 @@ def _written_keys(data: bytes | msgspec.Raw) -> int:
 
 
 def _has_media(messages: bytes) -> bool:
-    """Whether a message may have a part that is no text. Where there is no array one look for a bracket tells."""
-    if messages.find(b"[", 1) < 0:
-        return False
+    """Whether a message may have a part that is no text."""
     if len(messages) > STEP:  # a pattern would take a while; whoever speaks of media is taken to have some
         return any(holds(messages, sign) for sign in (*_MEDIA_SIGNS, b"\\u00"))
     text = plain_escapes(messages)

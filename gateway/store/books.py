@@ -116,7 +116,7 @@ class Books:
 
     def kept(self, record: Record) -> Record:
         """The record as ``write`` has left it: the same, or once the one in its place if the answer is withheld."""
-        return self._withheld.pop(record.id, record) if self._withheld else record
+        return self._withheld.pop(record.id, record)
 
     async def confirmed(self, record: Record) -> Record:
         """The record, once it is safe from a power cut. If the disk refuses, the answer is withheld and it says so.
@@ -166,7 +166,7 @@ class Books:
         self.counters.add(record)
         if not soon:
             recorder.write()
-        return self.kept(record)
+        return self.kept(record) if self._withheld else record
 
     def _withhold(self, old: Record, new: Record) -> None:
         self.counters.replace(old, new)

@@ -55,8 +55,10 @@ class CallLog:
 
     def append(self, records: Iterable[Record], *, in_new_file: bool = False) -> None:
         """All or none, by one write. Raises OSError as ``Log.append`` does."""
-        first = self.log.last + 1
-        lines = [LogLine(i, pack(i, _encode(one)), one) for i, one in enumerate(records, first)]
+        lines: list[LogLine] = []
+        for number, record in enumerate(records, self.log.last + 1):
+            line = pack(number, _encode(record))
+            lines.append(LogLine(number, line, record))
         self.log.append(lines, in_new_file=in_new_file)
 
     def amend(self, old: Record, new: Record) -> bool:

@@ -159,7 +159,7 @@ class Recorder:
     def end(self, record: Record) -> None:
         """Take the record of a call that has ended; ``write`` writes it, with others that came. Raises nothing."""
         with self.lock:
-            self._backlog.add(record)
+            self._backlog.fresh[record.id] = record
 
     def write(self) -> None:
         """Write the records that came last. Raises nothing: see ``on_withheld``."""
@@ -265,7 +265,7 @@ class Backlog:
 
     def __init__(self, calls: CallLog, ballast: DiskReserve, trouble: Trouble) -> None:
         self._calls, self._ballast, self._trouble = calls, ballast, trouble
-        self._fresh: dict[CallId, Record] = {}
+        self.fresh: dict[CallId, Record] = {}
         """Records that came last: they are written before anybody is told that their calls have ended."""
         self._refused: dict[CallId, Record] = {}
         """Records that the disk has refused."""
@@ -276,22 +276,18 @@ class Backlog:
         """Whether the disk has refused any."""
         return bool(self._refused)
 
-    def add(self, record: Record) -> None:
-        """A call has ended."""
-        self._fresh[record.id] = record
-
     def waiting(self) -> list[Record]:
         """Records that are not on the disk."""
-        return [*self._refused.values(), *self._fresh.values()]
+        return [*self._refused.values(), *self.fresh.values()]
 
     def write(self) -> Sequence[tuple[Record, Record]]:
         """Write the records that came last. Raises nothing.
 
         Gives the records of answers that are to be withheld, each with the one that is now in its place.
         """
-        if not self._fresh:
+        if not self.fresh:
             return ()
-        fresh, self._fresh = self._fresh, {}
+        fresh, self.fresh = self.fresh, {}
         self._refused.update(fresh)
         if self._trouble.write and all(record.failed for record in fresh.values()):
             return ()  # nobody waits for them: the next hold or sync tries again, not every call

@@ -28,17 +28,19 @@ class LearnedParams:
     """What was learned per channel and upstream model. The clock is a parameter."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[ChannelId, str], tuple[Learned, Millis]] = {}
-        self._lacking: dict[tuple[ChannelId, str], Millis] = {}
+        self.known: dict[tuple[ChannelId, str], tuple[Learned, Millis]] = {}
+        """What ``of`` looks up. Usually there is nothing."""
+        self.lacking: dict[tuple[ChannelId, str], Millis] = {}
+        """What ``lacks`` looks up. Usually there is nothing."""
 
     def of(self, channel: ChannelId, served: Served, now: Millis) -> Learned:
         """What is known now."""
-        found = self._known.get((channel, served.upstream_name)) if self._known else None
+        found = self.known.get((channel, served.upstream_name))
         if found is None:
             return NOTHING
         learned, until = found
         if until <= now:
-            del self._known[channel, served.upstream_name]
+            del self.known[channel, served.upstream_name]
             return NOTHING
         return learned
 
@@ -57,23 +59,23 @@ class LearnedParams:
             after = _with(after, name)
         if after == before:
             return False
-        self._known[channel.id, served.upstream_name] = (after, Millis(now + KEEP_MS))
+        self.known[channel.id, served.upstream_name] = (after, Millis(now + KEEP_MS))
         return True
 
     def learn_lack(self, channel: ChannelId, api: str, now: Millis) -> None:
         """The channel does not have this API."""
-        self._lacking[channel, api] = Millis(now + KEEP_API_MS)
+        self.lacking[channel, api] = Millis(now + KEEP_API_MS)
 
     def lacks(self, channel: ChannelId, api: str, now: Millis) -> bool:
         """Whether the channel was found not to have this API in the last day."""
-        return bool(self._lacking) and self._lacking.get((channel, api), now) > now
+        return self.lacking.get((channel, api), now) > now
 
     def forget(self, channel: ChannelId) -> None:
         """The channel was changed or removed."""
-        for key in [key for key in self._known if key[0] == channel]:
-            del self._known[key]
-        for lack in [lack for lack in self._lacking if lack[0] == channel]:
-            del self._lacking[lack]
+        for key in [key for key in self.known if key[0] == channel]:
+            del self.known[key]
+        for lack in [lack for lack in self.lacking if lack[0] == channel]:
+            del self.lacking[lack]
 
 
 NOTHING = Learned()

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import msgspec
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.errors import AnswerMemoryFull
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
@@ -22,6 +22,7 @@ from gateway.upstream.redaction.redaction import Redaction
 
 MOST_KEYS = 50
 """Of one channel; each has a pool of its own."""
+_ANSWERED_HERE = frozenset(dialect for dialect in Dialect if not dialect.info.needs_url)
 LIST_LIMIT = 16 * 1024 * 1024
 LIST_PAGES = 20
 """Of one list; no vendor has so many models."""
@@ -50,7 +51,7 @@ class Upstreams:
 
     async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
         """The answer's head. Raises AttemptFailed."""
-        if not channel.dialect.info.needs_url:
+        if channel.dialect in _ANSWERED_HERE:
             return await self._mock.answer(channel, prepared)
         if self._retired:
             await self._bury()

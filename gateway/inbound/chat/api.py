@@ -212,7 +212,7 @@ class ChatCompletions(InboundApi):
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
         body = request.body
-        return parse_large_chat_request(body) if len(body) > LARGE else parse_chat_request(body)
+        return parse_large_chat_request(body) if len(body) > LARGE else _request(body, *fields_of(body))
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""

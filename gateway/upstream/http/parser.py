@@ -113,15 +113,15 @@ class WireAnswer(msgspec.Struct, eq=False):
     def finish(self) -> None:
         """The wire's: the body is whole; the wire goes its own way."""
         self.complete = True
-        self._leave()
+        self._line = None
+        if self._dropped is not None:
+            self._dropped.cancel()
+        self._wake()
 
     def lose(self, error: Exception) -> None:
         """The wire's: it broke."""
         if self._error is None:
             self._error = error
-        self._leave()
-
-    def _leave(self) -> None:
         self._line = None
         if self._dropped is not None:
             self._dropped.cancel()

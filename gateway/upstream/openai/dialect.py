@@ -7,6 +7,7 @@ see ``vendors`` for who wants what.
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -85,6 +86,7 @@ def _fits(order: Order, traits: Vendor, channel: Channel, served: Served, learne
     ) and "stream_options" not in fields
 
 
+@lru_cache(maxsize=256)
 def endpoint(base_url: str, path: str) -> str:
     """A path below the base URL, whose query is kept."""
     if "?" not in base_url:
