@@ -14,6 +14,7 @@ import msgspec
 from gateway.client.connect_card import Shell, assign, curl, node, python
 from gateway.domain.errors import NotFound
 from gateway.domain.text import plain, word
+from gateway.domain.views import ModelView
 
 PLACEHOLDER_KEY = "sk-tk-..."
 KEY_VARIABLE = "TOLLKEEPER_TOKEN"
@@ -41,6 +42,12 @@ class AppTarget(msgspec.Struct, frozen=True, kw_only=True):
     def secret(self) -> str:
         """The key or its placeholder."""
         return self.key or PLACEHOLDER_KEY
+
+    @classmethod
+    def of(cls, base_url: str, models: Iterable[ModelView], *, model: str = "", key: str = "") -> "AppTarget":
+        """With these models, of which the best one is chosen if none is named; harmless on any screen."""
+        seen = {plain(view.name, 1_000): view.context for view in models}
+        return cls(base_url=base_url, model=plain(model, 1_000) or best_model(seen), models=seen, key=key)
 
     def like(self, part: str) -> str:
         """The first model with this in its name, else the chosen one."""

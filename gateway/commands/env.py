@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, best_model, find_app
+from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, find_app
 from gateway.client.connect_card import KEY_VARIABLE, Shell, environment
 from gateway.client.control import ControlClient
 from gateway.commands import stdin
@@ -74,12 +74,13 @@ def env(
 
 def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: str | None) -> AppTarget:
     """What a program is pointed at. Raises Quit if the token does not see that model, or none at all."""
-    seen = {view.name: view.context for view in models}
-    if not seen:
+    target = AppTarget.of(base_url, models, model=model or "", key=key)
+    if not target.models:
         raise Quit("the token sees no model; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
-    if model is not None and model not in seen:
-        raise Quit(f"the token does not see model '{plain(model)}'; it sees: {', '.join(seen)}", Exit.NOT_FOUND)
-    return AppTarget(base_url=base_url, key=key, model=model or best_model(seen), models=seen)
+    if target.model not in target.models:
+        known = ", ".join(target.models)
+        raise Quit(f"the token does not see model '{target.model}'; it sees: {known}", Exit.NOT_FOUND)
+    return target
 
 
 def _snippets(app: str, key: str, token: str | None, model: str | None) -> Sequence[Snippet]:

@@ -8,7 +8,7 @@ import pytest
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import NotFound
 from tests.commands.runner import Control, run
-from tests.commands.samples import MODEL, STATUS, TOKEN
+from tests.commands.samples import HOSTILE, MODEL, STATUS, TOKEN
 
 CONTROL = {"GET /status": STATUS, "GET /tokens/laptop": TOKEN}
 KEY = "sk-tk-" + "a" * 43
@@ -124,3 +124,11 @@ def test_as_json_each_part_stands_by_itself() -> None:
 
 def test_what_belongs_to_a_program_needs_one() -> None:
     assert run("env", "--only", "file", control=Control(APPS)).code == Exit.USAGE
+
+
+@pytest.mark.parametrize("app", ["aider", "claude", "codex", "llm", "pydantic-ai"])
+def test_a_model_with_a_hostile_name_is_printed_harmless(app: str) -> None:
+    hostile = msgspec.structs.replace(MODEL, name=HOSTILE)
+    ran = run("env", "--for", app, "--shell", "sh", control=Control({**APPS, "GET /models": [hostile]}))
+    assert ran.code == 0
+    assert not [char for char in ran.out if not char.isprintable() and char != "\n"]

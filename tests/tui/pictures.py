@@ -22,7 +22,7 @@ FONTS = "'DejaVu Sans Mono', Menlo, Consolas, monospace"
 SIZE = (104, 30)
 SCREENS = {
     "live": ("live", ("j", "j", "j", "j", "enter")),
-    "connect": ("tokens", ("j", "c")),
+    "connect": ("tokens", ("j", "c", "a", "a")),
     "usage": ("usage", ()),
 }
 

@@ -4,7 +4,7 @@ import pytest
 from gateway.domain.errors import GatewayError
 from tests.tui.owner import KEY, Owner, press, public, said, screen, shown, until
 from tests.tui.stage import words
-from tui.widgets.connect import APPS, KINDS, Connect, TokenTest, app_guide, make_test_call
+from tui.widgets.connect import APP_NAMES, KINDS, Connect, TokenTest, make_test_call
 
 
 async def test_every_kind_has_its_text() -> None:
@@ -14,7 +14,7 @@ async def test_every_kind_has_its_text() -> None:
         for _ in KINDS:
             found.append(said(app, ".text"))
             await press(app, pilot, "tab")
-        starts = ("export OPENAI_BASE_URL", "set -gx", "$env:", "from openai", "import OpenAI", "curl ", "Open WebUI")
+        starts = ("export OPENAI_BASE_URL", "set -gx", "$env:", "from openai", "import OpenAI", "curl ", "export ANTHR")
         assert [text.startswith(start) for text, start in zip(found, starts, strict=True)] == [True] * 7
         assert said(app, ".text") == found[0]
 
@@ -112,7 +112,48 @@ async def test_a_refusal_is_raised() -> None:
             await make_test_call(app.session, owner.tokens_now[0], "gpt-5-mini")
 
 
-def test_each_program_has_a_line_with_the_address() -> None:
-    lines = app_guide("http://127.0.0.1:8655/v1", "gpt-5-mini").splitlines()
-    assert [line.startswith(name) for line, (name, _) in zip(lines, APPS, strict=True)] == [True] * len(APPS)
-    assert all("http://127.0.0.1:8655/v1" in line for line in lines)
+async def test_each_app_has_its_parts_which_say_where_they_go() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
+        await press(app, pilot, "a")
+        assert "Claude Code   part 1 of 2, n for the next: in the shell that starts it" in said(app, ".where")
+        await press(app, pilot, "n")
+        assert "~/.claude/settings.json" in said(app, ".where")
+        await press(app, pilot, "a")
+        assert said(app, ".text").startswith('model = "')
+        assert "~/.codex/config.toml" in said(app, ".where")
+        assert all(name in said(app, ".apps") for name in APP_NAMES)
+        await press(app, pilot, "A", "A")
+        assert said(app, ".where").startswith("curl")
+
+
+async def test_each_part_is_copied_by_itself() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
+        await press(app, pilot, "a", "a", "y")
+        assert app.clipboard.startswith('model = "')
+        assert KEY not in app.clipboard
+        await press(app, pilot, "n", "y")
+        assert app.clipboard == f"export TOLLKEEPER_TOKEN='{KEY}'"
+        assert words(app) == ["Copied: Codex", "Copied: Codex"]
+
+
+async def test_in_the_texts_the_key_is_masked_until_it_is_asked_for() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
+        await press(app, pilot, "a")
+        assert KEY not in said(app, ".text")
+        await press(app, pilot, "v")
+        assert f"ANTHROPIC_AUTH_TOKEN='{KEY}'" in said(app, ".text")
+        await press(app, pilot, "v")
+        assert KEY not in said(app, ".text")
+
+
+async def test_an_app_is_told_the_models_that_the_token_sees() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
+        await press(app, pilot, "a", "a", "a", "y")
+        models = msgspec.json.decode(app.clipboard)["provider"]["tollkeeper"]["models"]
+        assert {name: model.get("limit", {}).get("context") for name, model in models.items()} == {
+            view.name: view.context for view in owner.models_now
+        }
