@@ -27,7 +27,8 @@ run: $(VENV)/.stamp-run ## start tollkeeper (ARGS="..." for a command)
 test: $(VENV)/.stamp-dev ## run the tests, of the slow kinds a sample (ARGS="..." for pytest)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
-nightly: $(VENV)/.stamp-dev ## run the tests at full width, which takes an hour or more
+nightly: $(VENV)/.stamp-dev ## run the tests at full width and with real client programs, which takes an hour or more
+	-.ci/apps
 	TOLLKEEPER_FULL=1 $(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes, documents, wording

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # Folders of tests that mirror no source folder.
-FREE_FOLDERS = frozenset({"bench", "cases", "conformance", "crash", "e2e", "fakes", "faults"})
+FREE_FOLDERS = frozenset({"apps", "bench", "cases", "conformance", "crash", "e2e", "fakes", "faults"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,150 @@
+"""Scripted agent: an upstream that leads a real program through a task, in any dialect.
+
+It answers by what the request shows: as many tool results as the conversation holds, so many steps are done. A request
+without tools (a title, a summary) gets a line of text, however often and whenever it comes.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.units import ChannelId
+from tests.cases.anthropic import streams as anthropic
+from tests.cases.gemini import streams as gemini
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Bill, Exchange, Provider
+from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, story, tool_call, usage, whole
+
+INPUT, OUTPUT = 900, 12
+"""What every answer bills."""
+MODEL = "agent-1"
+"""The public name that programs ask for."""
+UPSTREAM_MODELS = {
+    Dialect.OPENAI: "gpt-4o",
+    Dialect.ANTHROPIC: "claude-sonnet-4-5",
+    Dialect.GEMINI: "gemini-3.8-flash",
+}
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """A step: the tool that is called, with its arguments."""
+
+    name: str
+    arguments: Json
+
+
+@dataclass
+class ScriptedAgent:
+    """Calls the tools of ``steps`` one after the other, then says ``final``."""
+
+    steps: Sequence[ToolUse]
+    final: str = "All is done."
+    asked: list[int] = field(default_factory=list)
+    """For each request with tools, how many results it showed."""
+
+    def next_step(self, results: int, *, tools: bool) -> ToolUse | str:
+        """What a conversation with so many tool results is answered with."""
+        if not tools:
+            return self.final
+        self.asked.append(results)
+        return self.steps[results] if results < len(self.steps) else self.final
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """A provider's script."""
+        for part, reply in _DIALECTS.items():
+            if part in exchange.path:
+                await reply(self, exchange)
+                exchange.bill = Bill(f"answer-{exchange.number}", INPUT, OUTPUT)
+                return
+        await exchange.answer(b'{"error":{"message":"no such address","type":"invalid_request_error"}}', status=404)
+
+
+def serve(gateway: Gateway, provider: Provider, dialect: Dialect, agent: ScriptedAgent) -> None:
+    """Put the agent behind the gateway's only channel, under the public name ``MODEL``."""
+    root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
+    served = (Served(name=MODEL, upstream=UPSTREAM_MODELS[dialect]),)
+    fields: dict[str, Any] = {"id": ChannelId("ch_up"), "name": "up", "key": "sk-upstream-canary"}
+    gateway.change("channels", "ch_up", Channel(dialect=dialect, base_url=root, models=served, **fields))
+    gateway.price(MODEL)
+    provider.other = agent
+
+
+async def _openai(agent: ScriptedAgent, exchange: Exchange) -> None:
+    asked = exchange.json
+    results = sum(message["role"] in ("tool", "function") for message in asked["messages"])
+    step = agent.next_step(results, tools=bool(asked.get("tools")))
+    id, model, spent = f"answer-{exchange.number}", asked["model"], usage(INPUT, OUTPUT)
+    call = {} if isinstance(step, str) else tool_call(0, f"call_{results}", step.name, json.dumps(step.arguments))
+    if not asked.get("stream"):
+        message = choice(None, finish="tool_calls", tool_calls=[_without_index(call)])
+        message = choice(step) if isinstance(step, str) else message
+        await exchange.answer(dumps(whole(model, message, id=id, spent=spent)))
+        return
+    if isinstance(step, str):
+        docs = story(step, id=id, model=model)
+    else:
+        first = chunk(delta("", role="assistant"), id=id, model=model)
+        docs = [first, chunk(delta(tool_calls=[call]), id=id, model=model)]
+        docs.append(chunk(delta(finish="tool_calls"), id=id, model=model))
+    await _stream(exchange, [event(doc) for doc in [*docs, chunk(id=id, model=model, usage=spent)]], DONE)
+
+
+def _without_index(call: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in call.items() if name != "index"}
+
+
+async def _anthropic(agent: ScriptedAgent, exchange: Exchange) -> None:
+    asked = exchange.json
+    blocks = [block for message in asked["messages"] for block in message["content"] if isinstance(block, dict)]
+    results = sum(block["type"] == "tool_result" for block in blocks)
+    step = agent.next_step(results, tools=bool(asked.get("tools")))
+    id, counts = f"answer-{exchange.number}", {"input_tokens": INPUT, "output_tokens": OUTPUT}
+    if asked.get("stream"):
+        body = anthropic.text(step) if isinstance(step, str) else _anthropic_call(results, step)
+        reason = "end_turn" if isinstance(step, str) else "tool_use"
+        begin = anthropic.start({**counts, "output_tokens": 1}, id=id)
+        await _stream(exchange, [begin, body, anthropic.end(reason, output_tokens=OUTPUT)])
+        return
+    content: dict[str, Any] = {"type": "text", "text": step}
+    if not isinstance(step, str):
+        content = {"type": "tool_use", "id": f"toolu_{results}", "name": step.name, "input": step.arguments}
+    doc = {"id": id, "type": "message", "role": "assistant", "model": asked["model"], "content": [content]}
+    reason = "end_turn" if isinstance(step, str) else "tool_use"
+    await exchange.answer(dumps({**doc, "stop_reason": reason, "stop_sequence": None, "usage": counts}))
+
+
+def _anthropic_call(results: int, step: ToolUse) -> bytes:
+    return anthropic.tool(f"toolu_{results}", step.name, json.dumps(step.arguments), index=0)
+
+
+async def _gemini(agent: ScriptedAgent, exchange: Exchange) -> None:
+    asked = exchange.json
+    results = sum("functionResponse" in part for content in asked["contents"] for part in content["parts"])
+    step = agent.next_step(results, tools=bool(asked.get("tools")))
+    part = gemini.say(step) if isinstance(step, str) else gemini.use(step.name, dict(step.arguments), f"fc_{results}")
+    doc = gemini.response(part, finish="STOP", **gemini.spent(INPUT, OUTPUT))
+    doc["responseId"] = f"answer-{exchange.number}"
+    if "streamGenerateContent" in exchange.path:
+        await _stream(exchange, [gemini.event(doc)])
+    else:
+        await exchange.answer(dumps(doc))
+
+
+async def _stream(exchange: Exchange, events: Sequence[bytes], end: bytes = b"") -> None:
+    await exchange.begin_stream()
+    for data in events:
+        await exchange.piece(data)
+    await exchange.piece(end)
+    await exchange.finish()
+
+
+_DIALECTS: Mapping[str, Callable[..., Any]] = {
+    "/chat/completions": _openai,
+    "/v1/messages": _anthropic,
+    "enerateContent": _gemini,
+}

@@ -1,0 +1,61 @@
+"""Programs for the terminal that ask one thing get its answer, through an upstream of each dialect."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gateway.domain.call import Outcome
+from gateway.domain.channel import Dialect
+from tests.apps.installed import RUN_S, drive, driven, program
+from tests.apps.scripted_agent import INPUT, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, serve
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+
+
+@dataclass(frozen=True)
+class ChatProgram:
+    """A program and how it is asked."""
+
+    app: str
+    executable: str
+    arguments: Sequence[str]
+
+
+QUIET = ("--yes-always", "--no-git", "--no-check-update", "--no-show-release-notes", "--analytics-disable")
+PROGRAMS = [
+    ChatProgram("aider", "aider", (*QUIET, "--no-stream", "--message", "Hello")),
+    ChatProgram("llm", "llm", ("Hello",)),
+    ChatProgram("shell-gpt", "sgpt", ("--no-md", "--no-cache", "Hello")),
+    ChatProgram("gptme", "gptme", ("--non-interactive", "--no-stream", "Hello")),
+]
+
+
+@driven
+@pytest.mark.timeout(RUN_S + 60)
+@pytest.mark.parametrize("dialect", UPSTREAM_MODELS)
+@pytest.mark.parametrize("chat", PROGRAMS, ids=lambda chat: chat.app)
+async def test_an_answer_is_shown(
+    gateway: Gateway, provider: Provider, tmp_path: Path, chat: ChatProgram, dialect: Dialect
+) -> None:
+    executable = program(chat.app, chat.executable)
+    serve(gateway, provider, dialect, ScriptedAgent([], final="The answer is 42."))
+    ended = await drive(chat.app, gateway, [executable, *chat.arguments], tmp_path)
+    assert "The answer is 42." in ended.out
+    assert ended.code == 0, ended.out[-3000:]
+    records = await gateway.settled(1)
+    assert {(record.outcome, record.input, record.output) for record in records} == {(Outcome.DONE, INPUT, OUTPUT)}
+
+
+@driven
+@pytest.mark.timeout(RUN_S + 60)
+@pytest.mark.parametrize("dialect", UPSTREAM_MODELS)
+async def test_aider_edits_a_file(gateway: Gateway, provider: Provider, tmp_path: Path, dialect: Dialect) -> None:
+    executable = program("aider", "aider")
+    (tmp_path / "work").mkdir()
+    file = tmp_path / "work" / "greet.py"
+    file.write_text("print('old')\n")
+    serve(gateway, provider, dialect, ScriptedAgent([], final="greet.py\n```\nprint('new')\n```\n"))
+    ended = await drive("aider", gateway, [executable, *QUIET, "--message", "Say new.", "greet.py"], tmp_path)
+    assert file.read_text() == "print('new')\n", ended.out[-3000:]

@@ -1,0 +1,149 @@
+"""Libraries: the programs that ``tollkeeper env --for`` prints run as they are, and their tool loops end well."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.client.apps import APPS
+from gateway.domain.call import Outcome
+from gateway.domain.channel import Dialect
+from tests.apps.installed import RUN_S, Driven, drive, driven, node_folder, program, target
+from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, ToolUse, serve
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+
+ADD = """
+def add_line(text: str) -> str:
+    'Add a line.'
+    with open("notes.txt", "a") as file:
+        file.write(text + chr(10))
+    return "added"
+"""
+STEPS = [ToolUse("add_line", {"text": f"line {number}"}) for number in range(5)]
+PRINTED = ["pydantic-ai", "langchain", "llama-index", "litellm", "ai-sdk"]
+LOOPS = {
+    "openai-agents": f"""
+from agents import Agent, Runner, function_tool, set_default_openai_api
+
+set_default_openai_api("chat_completions")
+{ADD}
+agent = Agent(name="Writer", model="{MODEL}", tools=[function_tool(add_line)])
+print(Runner.run_sync(agent, "Do it.", max_turns=20).final_output)
+""",
+    "pydantic-ai": f"""
+from pydantic_ai import Agent
+{ADD}
+agent = Agent("openai-chat:{MODEL}", tools=[add_line])
+print(agent.run_sync("Do it.").output)
+""",
+    "langchain": f"""
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+{ADD}
+writer = tool(add_line)
+chat = ChatOpenAI(model="{MODEL}").bind_tools([writer])
+messages = [HumanMessage("Do it.")]
+while True:
+    answer = chat.invoke(messages)
+    messages.append(answer)
+    if not answer.tool_calls:
+        break
+    messages += [writer.invoke(call) for call in answer.tool_calls]
+print(answer.content)
+""",
+    "llama-index": f"""
+import asyncio, os
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.llms.openai_like import OpenAILike
+{ADD}
+llm = OpenAILike(
+    model="{MODEL}",
+    api_base=os.environ["OPENAI_BASE_URL"],
+    api_key=os.environ["OPENAI_API_KEY"],
+    is_chat_model=True,
+    is_function_calling_model=True,
+)
+
+async def main():
+    print(await FunctionAgent(tools=[add_line], llm=llm).run("Do it."))
+
+asyncio.run(main())
+""",
+    "litellm": f"""
+import json
+import litellm
+{ADD}
+schema = {{"type": "object", "properties": {{"text": {{"type": "string"}}}}, "required": ["text"]}}
+tools = [{{"type": "function", "function": {{"name": "add_line", "parameters": schema}}}}]
+messages = [{{"role": "user", "content": "Do it."}}]
+while True:
+    message = litellm.completion(model="openai/{MODEL}", messages=messages, tools=tools).choices[0].message
+    messages.append(message.model_dump())
+    if not message.tool_calls:
+        break
+    for call in message.tool_calls:
+        done = add_line(**json.loads(call.function.arguments))
+        messages.append({{"role": "tool", "tool_call_id": call.id, "content": done}})
+print(message.content)
+""",
+    "ai-sdk": f"""
+import {{ appendFileSync }} from "node:fs";
+import {{ createOpenAICompatible }} from "@ai-sdk/openai-compatible";
+import {{ jsonSchema, stepCountIs, streamText, tool }} from "ai";
+
+const provider = createOpenAICompatible({{
+  name: "tollkeeper", baseURL: process.env.OPENAI_BASE_URL, apiKey: process.env.OPENAI_API_KEY, includeUsage: true,
+}});
+const inputSchema = jsonSchema({{ type: "object", properties: {{ text: {{ type: "string" }} }}, required: ["text"] }});
+const execute = async ({{ text }}) => (appendFileSync("notes.txt", text + "\\n"), "added");
+const answer = streamText({{
+  model: provider("{MODEL}"), prompt: "Do it.", stopWhen: stepCountIs(20),
+  tools: {{ add_line: tool({{ description: "Add a line.", inputSchema, execute }}) }},
+}});
+for await (const text of answer.textStream) process.stdout.write(text);
+""",
+}
+DIALECTS = pytest.mark.parametrize("dialect", UPSTREAM_MODELS)
+
+
+async def run_code(app: str, code: str, gateway: Gateway, folder: Path) -> Driven:
+    """Run a program in the language of the app, beside its installed packages."""
+    work = folder / "work"
+    work.mkdir()
+    if app == "ai-sdk":
+        (work / "node_modules").symlink_to(node_folder(app) / "node_modules")
+        (work / "main.mjs").write_text(code)
+        return await drive(app, gateway, ["node", "main.mjs"], folder)
+    (work / "main.py").write_text(code)
+    return await drive(app, gateway, [program(app, "python"), "main.py"], folder)
+
+
+@driven
+@pytest.mark.timeout(RUN_S + 60)
+@DIALECTS
+@pytest.mark.parametrize("app", PRINTED)
+async def test_what_env_prints_runs_as_it_is(
+    gateway: Gateway, provider: Provider, tmp_path: Path, app: str, dialect: Dialect
+) -> None:
+    serve(gateway, provider, dialect, ScriptedAgent([], final="The answer is 42."))
+    (code,) = [snippet.text for snippet in APPS[app].guide(target(gateway)) if snippet.is_file]
+    ended = await run_code(app, code, gateway, tmp_path)
+    assert (ended.code, "The answer is 42." in ended.out) == (0, True), ended.out[-3000:]
+
+
+@driven
+@pytest.mark.timeout(RUN_S + 60)
+@DIALECTS
+@pytest.mark.parametrize("app", LOOPS)
+async def test_a_tool_loop_ends_well(
+    gateway: Gateway, provider: Provider, tmp_path: Path, app: str, dialect: Dialect
+) -> None:
+    serve(gateway, provider, dialect, ScriptedAgent(STEPS))
+    ended = await run_code(app, LOOPS[app], gateway, tmp_path)
+    assert (ended.code, "All is done." in ended.out) == (0, True), ended.out[-3000:]
+    assert (tmp_path / "work" / "notes.txt").read_text().splitlines() == [f"line {number}" for number in range(5)]
+    records = await gateway.settled(len(STEPS) + 1)
+    assert [(record.outcome, record.input, record.output) for record in records] == [(Outcome.DONE, INPUT, OUTPUT)] * (
+        len(STEPS) + 1
+    )
