@@ -1,14 +1,11 @@
 """Connect: the card that shows how to use a token, as texts to paste, and makes a test call with it.
 
-A new token's key is on the card, this once; in the texts it is masked until it is asked for, and copied as it is. The
-test call is one tiny streamed call through /v1, as clients make it; then its receipt is shown, or why it failed.
+A new token's key is on the card, this once; in the texts it is masked until `v` shows it, and copied in full. The test
+call is one tiny streamed call through /v1, as clients make it; then its receipt is shown, or why it failed.
 """
 
-import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 
-import msgspec
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
@@ -18,21 +15,19 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gateway.client import connect_card
-from gateway.client.apps import APPS, AppTarget, Snippet, best_model
+from gateway.client.apps import APPS, best_model
 from gateway.client.test_call import public_api
 from gateway.domain.errors import GatewayError
-from gateway.domain.text import mask
-from gateway.domain.views import CallView, ModelView, TokenView
+from gateway.domain.views import CallView, TokenView
 from tui.receipt import receipt
 from tui.session import ConsoleSession
 from tui.terminal import copy
 from tui.text import Part, content, lines, safe, safe_lines
+from tui.widgets.app_guide import AppGuide
 from tui.widgets.dialogs import toast
 
 PLACEHOLDER_MODEL = "MODEL"
 KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
-APP_NAMES = tuple(APPS)
-OWN_SHELL: connect_card.Shell = "powershell" if os.name == "nt" else "sh"
 TEXT_LINES = 400
 """A settings file names every model."""
 
@@ -41,8 +36,6 @@ class Connect(ModalScreen[None]):
     """``key`` is known only if the token was just created or rotated."""
 
     DEFAULT_CSS = """
-    Connect .apps { height: auto; margin: 1 0 0 0; }
-    Connect .where { height: auto; margin: 1 0 0 0; }
     Connect .text { height: auto; max-height: 14; background: $panel; padding: 0 1; margin: 1 0 0 0; }
     Connect .kinds { height: 1; margin: 1 0 0 0; }
     Connect .said { height: auto; margin: 1 0 0 0; }
@@ -54,10 +47,6 @@ class Connect(ModalScreen[None]):
         Binding("tab,right,l", "turn(1)", show=False, priority=True),
         Binding("shift+tab,left,h", "turn(-1)", show=False, priority=True),
         Binding("m", "model", show=False),
-        Binding("a", "app(1)", show=False),
-        Binding("A", "app(-1)", show=False),
-        Binding("n", "part", show=False),
-        Binding("v", "show_key", show=False),
         Binding("y,c", "copy", show=False),
         Binding("k", "copy_key", show=False),
         Binding("t,enter", "try", show=False, priority=True),
@@ -72,37 +61,25 @@ class Connect(ModalScreen[None]):
         self._token = token
         self._key = key
         self._at_once = bool(first)
-        self._key_shown = False
         self._kind = 0
-        self._app = 0
-        self._part = 0
-        self._models: Sequence[ModelView] = ()
         self._model = first if first in token.sees else best_model(token.sees)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog big"):
             with VerticalScroll(classes="inside", can_focus=False):
                 yield Static(Content.styled(f"Connect with {safe(self._token.name)}", "bold"))
-                yield Static(self._about_key(), classes="key")
+                yield Static(_about_key(self._token, self._key), classes="key")
                 yield Static(classes="model")
                 yield Static(classes="kinds")
-                yield Static(classes="apps")
-                yield Static(classes="where")
+                yield AppGuide(self._session, self._token, self._key)
                 yield Static(classes="text")
                 yield TokenTest(self._session, self._token, self._key)
             yield Static(_key_hints(known=bool(self._key)), classes="keys")
 
     def on_mount(self) -> None:
         self.draw_text()
-        self.run_worker(self._read_models(), group="models", exit_on_error=True)
         if self._at_once:
             self.action_try()
-
-    async def _read_models(self) -> None:
-        """What the token sees, with each model's context: some programs want to know it."""
-        with suppress(GatewayError):  # the texts are right for the chosen model alone
-            self._models = await self._session.client.models(self._token.id)
-            self.draw_text()
 
     def draw_text(self) -> None:
         """The text of the chosen kind."""
@@ -117,20 +94,13 @@ class Connect(ModalScreen[None]):
             chosen = number == self._kind
             parts += [Content.styled(f" {kind} ", "reverse bold") if chosen else (f" {kind} ", "dim"), " "]
         self.query_one(".kinds", Static).update(content(*parts))
-        apps, where = self.query_one(".apps", Static), self.query_one(".where", Static)
-        apps.display = where.display = self._is_app()
-        if self._is_app():
-            apps.update(self._app_names())
-            where.update(self._about_part())
-        paste = self.text()
-        shown = paste if self._key_shown or not self._key else paste.replace(self._key, mask(self._key))
-        self.query_one(".text", Static).update(Content(safe_lines(shown, lines=TEXT_LINES)))
+        guide = self.query_one(AppGuide)
+        guide.draw(safe(self._model, 200) or PLACEHOLDER_MODEL, shown=KINDS[self._kind] == "Apps")
+        self.query_one(".text", Static).update(Content(safe_lines(guide.masked(self.text()), lines=TEXT_LINES)))
 
     def text(self) -> str:
-        """The text in the box, which is copied; the key stands in it."""
+        """The text in the box, which is copied with the key in full."""
         url, model = self._session.address, safe(self._model, 200) or PLACEHOLDER_MODEL
-        if self._is_app():
-            return self._parts()[self._part].lines(OWN_SHELL)
         card = connect_card.card(url, model, self._key)
         texts: dict[str, Callable[[], str]] = {
             "Shell": lambda: card.environment["sh"],
@@ -139,34 +109,15 @@ class Connect(ModalScreen[None]):
             "Python": lambda: card.python,
             "Node": lambda: card.node,
             "curl": lambda: card.curl,
+            "Apps": self.query_one(AppGuide).text,
         }
         return texts[KINDS[self._kind]]()
 
-    def _is_app(self) -> bool:
-        return KINDS[self._kind] == "Apps"
-
-    def _parts(self) -> Sequence[Snippet]:
-        """What the chosen app needs."""
-        model = self._model or PLACEHOLDER_MODEL
-        target = AppTarget.of(self._session.address, self._models, model=model, key=self._key)
-        if not target.models:
-            target = msgspec.structs.replace(target, models={target.model: None})
-        return APPS[APP_NAMES[self._app]].guide(target)
-
-    def _app_names(self) -> Content:
-        parts: list[Part | Content] = []
-        for number, name in enumerate(APP_NAMES):
-            chosen = number == self._app
-            parts += [Content.styled(name, "reverse bold") if chosen else (name, "dim"), ("  ", "")]
-        return content(*parts)
-
-    def _about_part(self) -> Content:
-        """Which app, which of its parts, and where that goes."""
-        parts = self._parts()
-        count = f"part {self._part + 1} of {len(parts)}, n for the next: " if len(parts) > 1 else ""
-        return content(
-            (APPS[APP_NAMES[self._app]].title, "bold"), ("   ", ""), (count, "dim"), (parts[self._part].where, "")
-        )
+    def on_app_guide_changed(self, event: AppGuide.Changed) -> None:
+        """Another part is shown, or the key is; choosing a program shows the programs."""
+        if event.chosen:
+            self._kind = KINDS.index("Apps")
+        self.draw_text()
 
     def on_click(self, event: object) -> None:
         """The names of the kinds can be clicked."""
@@ -192,27 +143,10 @@ class Connect(ModalScreen[None]):
             self._model = self._token.sees[(at + 1) % len(self._token.sees)]
             self.draw_text()
 
-    def action_app(self, by: int) -> None:
-        """The next app; the first time, the one that is shown."""
-        if self._is_app():
-            self._app, self._part = (self._app + by) % len(APP_NAMES), 0
-        self._kind = KINDS.index("Apps")
-        self.draw_text()
-
-    def action_part(self) -> None:
-        """The next part of what the app needs."""
-        if self._is_app():
-            self._part = (self._part + 1) % len(self._parts())
-            self.draw_text()
-
-    def action_show_key(self) -> None:
-        """Show the key in the texts, or mask it again."""
-        self._key_shown = not self._key_shown
-        self.draw_text()
-
     def action_copy(self) -> None:
         copy(self.app, self.text())
-        toast(self, f"Copied: {APPS[APP_NAMES[self._app]].title if self._is_app() else KINDS[self._kind]}")
+        kind = KINDS[self._kind]
+        toast(self, f"Copied: {APPS[self.query_one(AppGuide).name_now].title if kind == 'Apps' else kind}")
 
     def action_copy_key(self) -> None:
         if self._key:
@@ -234,13 +168,14 @@ class Connect(ModalScreen[None]):
         """The receipt may be longer than the screen; its end shows the cost."""
         self.call_after_refresh(self.query_one(".inside").scroll_end, animate=False)
 
-    def _about_key(self) -> Content:
-        if self._key:
-            return lines(
-                content((safe(self._key), "key")),
-                content(("The key is shown only this once, and is not stored. ", "warn"), ("k copies it.", "")),
-            )
-        return content((f"{safe(self._token.hint)}   the key was shown when it was created; R issues a new one", "dim"))
+
+def _about_key(token: TokenView, key: str) -> Content:
+    if key:
+        return lines(
+            content((safe(key), "key")),
+            content(("The key is shown only this once, and is not stored. ", "warn"), ("k copies it.", "")),
+        )
+    return content((f"{safe(token.hint)}   the key was shown when it was created; R issues a new one", "dim"))
 
 
 def _key_hints(*, known: bool) -> Content:

@@ -4,7 +4,8 @@ import pytest
 from gateway.domain.errors import GatewayError
 from tests.tui.owner import KEY, Owner, press, public, said, screen, shown, until
 from tests.tui.stage import words
-from tui.widgets.connect import APP_NAMES, KINDS, Connect, TokenTest, make_test_call
+from tui.widgets.app_guide import APP_NAMES
+from tui.widgets.connect import KINDS, Connect, TokenTest, make_test_call
 
 
 async def test_every_kind_has_its_text() -> None:
