@@ -183,7 +183,7 @@ def _own_folder() -> Iterator[Path]:
 
 @contextmanager
 def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
-    """Our files in it, and links to what the program's real folder has besides."""
+    """Our files in it, and links to everything else in the program's real folder."""
     for name, text in launch.files.items():
         with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)

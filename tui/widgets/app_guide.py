@@ -1,7 +1,7 @@
 """App guide: what each known program needs to use a token, one part at a time.
 
 It is the part of the connect card with keys of its own: programs and their parts are turned with them, and a key that
-the card knows is masked until it is asked for.
+the card knows is masked until `v` shows it.
 """
 
 import os
@@ -92,7 +92,7 @@ class AppGuide(Vertical, can_focus=True):
         return APP_NAMES[self._app]
 
     def text(self) -> str:
-        """The chosen part, to be copied; the key stands in it."""
+        """The chosen part, to be copied, with the key in full."""
         return self._parts()[self._part].lines(OWN_SHELL)
 
     def masked(self, text: str) -> str:
