@@ -76,7 +76,7 @@ ERRORS = (
     ErrorRow("upstream_auth_failed", UpstreamError, "The upstream rejects the channel's key."),
     ErrorRow("upstream_out_of_credit", UpstreamError, "The upstream account has no credit left."),
     ErrorRow("upstream_unreachable", UpstreamError, "No connection to the upstream, or it broke before an answer."),
-    ErrorRow("upstream_bad_response", UpstreamError, "The upstream's answer makes no sense."),
+    ErrorRow("upstream_bad_response", UpstreamError, "The upstream's answer is not valid."),
     ErrorRow("upstream_stream_truncated", UpstreamError, "The upstream ended a stream before the answer was complete."),
     ErrorRow("no_channel_available", NoChannel, "No channel can serve the model now; the message gives the reasons."),
     ErrorRow("upstream_overloaded", UpstreamError, "The upstream is overloaded."),

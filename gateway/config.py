@@ -34,7 +34,7 @@ HOME_FILES = frozenset(
         "usage",
     }
 )
-"""What a data folder holds. Two of these show whose it is; one beside other files may be anybody's."""
+"""What a data folder holds. Two of these show whose it is; a lone one among other files proves nothing."""
 INCIDENTAL = frozenset({".DS_Store", "lost+found"})
 """What systems put into empty folders."""
 
@@ -50,7 +50,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float = 30.0
     """How long a stopping server waits for running calls."""
     first_token: bool = True
-    """Make a token at the start if there is none; for who starts a server and reads what it prints."""
+    """Create a token at the start if there is none, for somebody who starts a server and reads what it prints."""
 
     @property
     def runfile(self) -> Path:
@@ -80,7 +80,7 @@ def load(
 ) -> Config:
     """Flags win over ``TOLLKEEPER_HOME``, ``_HOST``, ``_PORT`` and ``_DRAIN_S``, these over the defaults.
 
-    Raises BadRequest when a value makes no sense.
+    Raises BadRequest for a value that is not valid.
     """
     env = os.environ if environ is None else environ
     folder = home or env.get(ENV_PREFIX + "HOME") or platformdirs.user_data_dir("tollkeeper", appauthor=False)
@@ -132,7 +132,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _folder(text: str) -> Path:
-    """The whole path; it stands in the runfile and in what the server tells, which are text."""
+    """The whole path; it is part of the runfile and of what the server reports, which are text."""
     home = Path(text).expanduser().absolute()
     try:
         str(home).encode()

@@ -45,7 +45,7 @@ async def parent_gone() -> None:
     if folder() is None:
         await asyncio.Event().wait()
     parent = os.getppid()
-    while os.getppid() == parent:  # noqa: ASYNC110 - no event tells of it
+    while os.getppid() == parent:  # noqa: ASYNC110 - no event reports it
         await asyncio.sleep(WATCH_S)
 
 

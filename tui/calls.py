@@ -59,7 +59,7 @@ class CallRing:
     def begin(self, records: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:
         """Load a snapshot: ``recent`` (newest end first) are the records with the numbers up to ``records``.
 
-        Older rows of the ring stay if nothing is missing between them and ``recent``.
+        Older rows of the ring stay if no call is missing between them and ``recent``.
         """
         below = max(0, records - len(recent))
         top = self.below + len(self._ended)

@@ -182,7 +182,7 @@ FIRST = 3
 
 
 class NameSearch(Provider):
-    """What the palette offers besides actions. Names are ``Content``: a string would be read as markup."""
+    """What the palette offers in addition to actions. Names are ``Content``: a string would be read as markup."""
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)

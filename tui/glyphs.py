@@ -1,4 +1,4 @@
-"""Glyphs: the marks that carry meaning besides colour, in Unicode and ASCII, and the filter for ASCII terminals."""
+"""Glyphs: marks that carry meaning, not by colour alone, in Unicode and ASCII, and the filter for ASCII terminals."""
 
 import os
 from collections.abc import Mapping

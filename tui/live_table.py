@@ -226,7 +226,7 @@ STRIPS = 512
 
 
 class RowState(msgspec.Struct, frozen=True):
-    """What determines the look of a line besides its row."""
+    """What determines the look of a line, apart from its row."""
 
     cursor: bool = False
     focus: bool = False

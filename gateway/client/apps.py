@@ -75,7 +75,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     variables: Mapping[str, str] = {}
     """An empty value removes the variable."""
     arguments: Sequence[str] = ()
-    """Put before those that the user gave. Never the key: everybody on the machine can read them."""
+    """Put before those that the user gave. Never the key: everyone on the machine can read them."""
     files: Mapping[str, str] = {}
     """Files of ours, by their name in the temporary folder."""
     folder_variable: str = ""

@@ -1,4 +1,4 @@
-"""Connect: the card that tells how to use a token, as texts to paste. The key itself stands in none of the programs."""
+"""Connect: the card that tells how to use a token, as texts to paste. None of the programs contains the key itself."""
 
 from typing import Literal
 
@@ -23,7 +23,7 @@ class ConnectCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def card(base_url: str, model: str, key: str = "") -> ConnectCard:
-    """All texts for a base URL that ends in ``/v1``. ``key`` stands in the environment lines only, if it is known."""
+    """All texts for a base URL that ends in ``/v1``. ``key`` appears only in the environment lines, if it is known."""
     shells: tuple[Shell, ...] = ("sh", "fish", "powershell")
     return ConnectCard(
         environment={shell: environment(base_url, key, shell) for shell in shells},

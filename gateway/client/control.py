@@ -81,7 +81,7 @@ class TokenRequests(Caller):
         return await self.get(f"/tokens/{segment(ref)}", TokenView)
 
     async def add_token(self, body: Body) -> NewToken:
-        """The answer tells the key, once."""
+        """The answer contains the key, once."""
         return await self.post("/tokens", NewToken, body)
 
     async def edit_token(self, ref: str, patch: Body) -> TokenView:
@@ -91,7 +91,7 @@ class TokenRequests(Caller):
         await self.delete(f"/tokens/{segment(ref)}")
 
     async def rotate_token(self, ref: str) -> NewToken:
-        """The answer tells the new key, once."""
+        """The answer contains the new key, once."""
         return await self.post(f"/tokens/{segment(ref)}/rotate", NewToken)
 
     async def token_pass(self, ref: str) -> str:
@@ -130,11 +130,11 @@ class ChannelRequests(Caller):
         return await self.get(f"/channels/{segment(ref)}", ChannelView)
 
     async def add_channel(self, body: Body) -> ChannelView:
-        """Without ``models`` the upstream is asked for its list."""
+        """Without ``models`` the upstream's list is fetched."""
         return await self.post("/channels", ChannelView, body, timeout_s=PROBE_S)
 
     async def edit_channel(self, ref: str, patch: Body) -> ChannelView:
-        """May ask the upstream: for its root, and for what new patterns choose of."""
+        """May contact the upstream, to find its root and the models that new patterns select from."""
         answer = await self.send("PATCH", f"/channels/{segment(ref)}", patch, timeout_s=PROBE_S)
         return self.read(answer, ChannelView)
 
@@ -168,7 +168,7 @@ class UpstreamRequests(Caller):
     """What is out there: known and found upstreams, and what a channel's own one says."""
 
     async def offers(self) -> list[Offer]:
-        """Local model servers and vendors' keys that could become channels; only this machine is asked."""
+        """Local model servers and vendors' keys that could become channels; only this machine is searched."""
         return await self.get("/offers", list[Offer])
 
     async def presets(self) -> list[PresetView]:
@@ -180,7 +180,7 @@ class UpstreamRequests(Caller):
         return self.read(await self.send("GET", f"/channels/{segment(ref)}/models", timeout_s=PROBE_S), list[Served])
 
     async def channel_listing(self, ref: str) -> ListingView:
-        """What the upstream listed last; nobody is asked."""
+        """The upstream's last list; nothing is fetched."""
         return await self.get(f"/channels/{segment(ref)}/listing", ListingView)
 
     async def refresh_channel(self, ref: str) -> ListingView:
@@ -207,7 +207,7 @@ class PriceRequests(Caller):
     ) -> list[PriceProposal]:
         """What vendors charge for the models served (or these, or those of a channel or preset).
 
-        With ``apply`` taken over, but for manual prices and, without ``accept``, for those with a ``guard``.
+        With ``apply`` they are imported, except manual prices and, without ``accept``, those with a ``guard``.
         """
         body: dict[str, object] = {"apply": apply, "accept": accept, "channel": channel}
         body |= {} if models is None else {"models": models}
@@ -236,7 +236,7 @@ class PriceRequests(Caller):
 
 
 VERIFY_S = 600.0
-"""Recomputing millions of calls takes its time."""
+"""Recomputing millions of calls takes time."""
 
 
 class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelRequests, PriceRequests, UpstreamRequests):
@@ -260,7 +260,7 @@ class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelReques
                     try:
                         event: AnyEvent = decoder.decode(line)
                     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-                        raise InternalError(f"an event makes no sense here ({exc})", code="version_mismatch") from exc
+                        raise InternalError(f"an event is not understood ({exc})", code="version_mismatch") from exc
                     yield event
 
     async def calls(self, **filters: object) -> CallPage:

@@ -1,7 +1,7 @@
-"""Doctor: why does my call not work? The questions in the order of a call's way, ending in real calls through /v1.
+"""Doctor: why does my call not work? The questions follow the path of a call, ending in real calls through /v1.
 
-The first question that fails is the one to mend; those after it are skipped, for their answers would only mislead.
-Then it makes its rounds: every channel and the machine are looked at, whatever came before.
+The first question that fails is the one to fix; those after it are skipped, because their answers would mislead. Then
+it makes its rounds: every channel and the machine are looked at, whatever came before.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +24,7 @@ async def examine(
 ) -> AsyncIterator[Step]:
     """One Step a question, then one for each thing on the rounds.
 
-    ``one_call``: it is asked about this call alone, so what is found on the rounds is no failure but a warning.
+    ``one_call``: the caller wants to know about this call alone, so problems elsewhere are warnings, not failures.
     """
     async for step in ask(client, key=key, token=token, model=model):
         yield step

@@ -1,8 +1,8 @@
 """The doctor's checks, in the order of a call's path, then every channel and this machine.
 
-Four checks lead from a client's key to the channels that may answer it; the next three ask the gateway what it would
-do with the call that the last one makes, so nothing is judged here. The rest looks at every channel and at the
-machine: one bad result stops nothing. Only upstreams are contacted, for their lists of models, which is free.
+Four checks lead from a client's key to the channels that may answer it; the next three ask the gateway what it would do
+with the call that the last one makes, so nothing is judged here. The rest looks at every channel and at the machine:
+one bad result stops nothing. Only upstreams are contacted, to list their models, which is free.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ async def check_token(case: Case) -> str:
 
 
 async def check_model(case: Case) -> str:
-    """Whether anybody serves that model, or answers for it."""
+    """Whether a channel serves that model, or a fallback answers instead."""
     models = {check_model.name: check_model for check_model in await case.client.models()}
     case.model = case.model or next(iter(case.sees or models), "")
     if not case.model:
@@ -169,7 +169,7 @@ async def check_limits(case: Case) -> str:
 
 
 async def check_channels(case: Case) -> str:
-    """Whether a channel takes calls now."""
+    """Whether a channel accepts calls now."""
     if not case.why.works:
         raise _ill(_obstacles(case.why)[0])
     asked = [route for route in case.why.routes if route.place]
@@ -216,7 +216,7 @@ def _rest(route: RouteView) -> str:
 AT_ONCE = 8
 """Channels that are looked at side by side."""
 CLOCK_MS = 60_000
-"""A clock that is wrong by more is a failure: certificates and budgets go by it."""
+"""A clock that is wrong by more is a failure: certificates and budgets depend on it."""
 TEXT_LIMIT = 500
 
 
@@ -278,7 +278,7 @@ async def _store(client: ControlClient) -> Step:
 
 
 def check_clock(ahead: Mapping[str, int]) -> Step:
-    """Whether this machine's clock agrees with those of the upstreams that told theirs: with the one nearest to it."""
+    """Whether this machine's clock agrees with those of the upstreams that sent theirs: with the one nearest to it."""
     if not ahead:
         return Step(name="the clock", result="skipped", text="no upstream sent its time")
     name = min(ahead, key=lambda name: abs(ahead[name]))

@@ -15,7 +15,7 @@ from gateway.domain.errors import BadRequest, GatewayError, TooLarge, Unavailabl
 
 CONNECT_S = 5.0
 TIMEOUT_S = 30.0
-"""For a whole exchange, if nothing else is said."""
+"""For a whole exchange, by default."""
 
 HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 256 << 20
@@ -72,7 +72,7 @@ class Stream:
         self._reader = reader
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes. Raises Unavailable when it ends early."""
+        """The body as it arrives. Raises Unavailable when it ends early."""
         async with _turned(self._place):
             async for part in self._parts():
                 yield part

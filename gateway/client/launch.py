@@ -31,7 +31,7 @@ TAIL_BYTES = 16 * 1024
 
 
 class Child(subprocess.Popen[bytes]):
-    """A process that is meant to outlive us: letting go of it while it runs is no mistake to be warned of."""
+    """A process that is meant to outlive us: letting go of it while it runs deserves no warning."""
 
     def __del__(self) -> None:
         return
@@ -83,7 +83,7 @@ def command(config: Config) -> list[str]:
 def environment(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     """The child's environment.
 
-    A frozen child unpacks itself anew and into our cache: the parent's folder is deleted when the parent ends, and
+    A frozen child unpacks itself again, and into our cache: the parent's folder is deleted when the parent ends, and
     cleaners of ``/tmp`` know nothing of servers.
     """
     child = dict(environ)
@@ -152,7 +152,7 @@ ONE_FILE_S = 0.3
 """How long a child in one file may take to find that another server was faster."""
 
 BUSY_S = 5.0
-"""How long a home may be in use by something that is no server: a command on its own, or a server that just ends."""
+"""How long a home may be in use by something other than a server: a command on its own, or a server that just ends."""
 
 STORE_FAILED = 8
 """The program's exit status when the home is in use or damaged."""

@@ -15,7 +15,7 @@ Body = msgspec.Struct | dict[str, Any]
 
 
 class Caller:
-    """Who asks: it knows where the server is and what opens it."""
+    """The caller: it knows where the server is and what opens it."""
 
     def __init__(self, endpoint: Endpoint, *, timeout_s: float = TIMEOUT_S) -> None:
         self.endpoint = endpoint

@@ -27,7 +27,7 @@ class Command(click.Command):
         rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
             for param in self.params:
-                if not isinstance(param.type, click.Path):  # files may have names that are no text
+                if not isinstance(param.type, click.Path):  # names of files need not be text
                     _check_text(ctx.params.get(param.name or ""), param, ctx)
         return rest
 
@@ -38,7 +38,7 @@ class Command(click.Command):
 
 
 def _check_text(value: object, param: click.Parameter, ctx: click.Context) -> None:
-    """Raises BadParameter for bytes that are no UTF-8: Python carries them as halves of surrogate pairs."""
+    """Raises BadParameter for bytes that are not UTF-8: Python carries them as halves of surrogate pairs."""
     if isinstance(value, tuple | list):
         for item in value:
             _check_text(item, param, ctx)

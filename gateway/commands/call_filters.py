@@ -1,6 +1,6 @@
 """Call filters: the options and words that pick calls, and the walk through the log that finds them.
 
-The server picks them; only those that ``usage tail`` is told about as they end are picked here.
+The server picks them; only ``usage tail``, which gets them as they end, picks them here.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -70,7 +70,7 @@ def filter_options(command: F) -> F:
 
 
 def wanted_of(given: dict[str, Any]) -> CallQuery:
-    """The options by name as one value; raises BadRequest when a word makes no sense."""
+    """The options by name as one value; raises BadRequest for a word that is not understood."""
     words = parse(" ".join(given.pop("words")), now())
     since = _only(max, given.pop("since"), words.since)
     until = _only(min, given.pop("until"), words.until)

@@ -101,7 +101,7 @@ class BashComplete(shell_completion.BashComplete):
         return line.words[1:], line.word or ""
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """``plain,VALUE``: what bash puts in the place of the part of the word that it replaces."""
+        """``plain,VALUE``: what bash puts instead of the part of the word that it replaces."""
         line = self._line()
         word = line.word or ""
         option, equals, value = word.partition("=")
@@ -131,7 +131,7 @@ class HasName(Protocol):
 
 
 def names_of(ask: Callable[[ControlClient], Awaitable[Sequence[HasName]]]) -> Completer:
-    """Completes the names of what a client is asked for; says nothing when it cannot."""
+    """Completes names that a client can list; completes nothing if it cannot."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         try:

@@ -97,7 +97,7 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
 
 
 def _as_json(text: str) -> str:
-    """YAML as JSON. Its aliases are read as often as they are used, so what comes of it has a limit."""
+    """YAML as JSON. Its aliases are read as often as they are used, so the result has a limit."""
     import yaml  # only LiteLLM's files need it
 
     try:

@@ -39,7 +39,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiscoverResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is, and what became of it."""
+    """What was found, added and not added."""
 
     offers: list[Offer]
     added: list[ChannelView]
@@ -93,7 +93,7 @@ async def _look(client: ControlClient) -> tuple[list[Offer], list[PresetView]]:
 
 
 def _elsewhere(unknown: Sequence[PresetView], environ: Mapping[str, str]) -> Iterator[str]:
-    """Keys that stand in this command's environment but not where the server runs, which is to read them."""
+    """Keys that are in this command's environment but not in that of the server, which has to read them."""
     for preset in unknown:
         value = environ.get(preset.key_variable, "").strip()
         if value and not value.startswith(PREFIX):

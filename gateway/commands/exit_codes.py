@@ -22,7 +22,7 @@ PROGRAM = "tollkeeper"
 
 
 class Exit(IntEnum):
-    """What a script can tell from the exit code."""
+    """What the exit code means for a script."""
 
     OK = 0
     FAILED = 1

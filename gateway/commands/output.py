@@ -1,4 +1,4 @@
-"""Output: results to stdout, words to stderr. Text from outside is made harmless here, before it is written.
+"""Output: results to stdout, words to stderr. Text from outside is escaped here, before it is written.
 
 Tables are plain aligned text. ``--json`` prints the views of ``gateway.domain.views`` with their field names, in ASCII,
 so that no string in them can reach a terminal as a control sequence.
@@ -43,7 +43,7 @@ def out(text: str, *, end: str = "\n") -> None:
 
 
 def out_once(text: str, lost: str) -> None:
-    """Write what cannot be had again, such as a key. Raises Quit, with what to do, also if nobody reads any more."""
+    """Write what cannot be fetched again, such as a key. Raises Quit, with what to do, if nobody reads it."""
     try:
         _write(text + "\n")
     except BrokenPipeError:
@@ -53,7 +53,7 @@ def out_once(text: str, lost: str) -> None:
 
 
 def demand_stdout() -> None:
-    """Raises Quit if stdout is closed: what is about to be made could not be told."""
+    """Raises Quit if stdout is closed: what is about to be created could not be shown."""
     if not heard():
         raise Quit("stdout is closed, and a key is shown only once: nothing was done", Exit.FAILED)
 
@@ -149,7 +149,7 @@ class ProgressLine:
 
 
 def table(rows: Sequence[T], columns: Columns[T]) -> str:
-    """Aligned columns under their headings; every cell is made harmless."""
+    """Aligned columns under their headings; every cell is escaped."""
     heads = [head.lstrip(">") for head, _ in columns]
     lines = [heads, *([plain(cell(row)) or NOTHING for _, cell in columns] for row in rows)]
     widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]

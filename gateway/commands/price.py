@@ -68,7 +68,7 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
 
 
 def _note(proposal: PriceProposal) -> str:
-    """What becomes of it."""
+    """What happens to it."""
     if proposal.kept and proposal.differs:
         return "set by you, kept"
     if proposal.applied:
@@ -155,7 +155,7 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
     type=TIER,
     multiple=True,
     metavar="ABOVE=INPUT/OUTPUT",
-    help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE[/LONG CACHE WRITE]]]; may be given again. "
+    help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE[/LONG CACHE WRITE]]]. May be repeated. "
     "Without CACHED, cached tokens of such inputs cost what INPUT says there, not what --cached says.",
 )
 @click.option("--free", is_flag=True, help="It costs nothing.")

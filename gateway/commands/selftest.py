@@ -81,7 +81,7 @@ async def _server(where: Config) -> AsyncIterator[ControlClient]:
 
 
 async def _settled(client: ControlClient) -> int:
-    """Calls that were told as they ended, as soon as there are enough. Raises Quit when they do not come."""
+    """Calls whose end was reported, as soon as there are enough. Raises Quit if they do not come."""
     seen = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(EVENTS_S):

@@ -1,7 +1,7 @@
 """Session: one command's way to the gateway, the same with and without a running server.
 
-A running server is asked over its control socket. If none runs, its control part is started inside this process on the
-same home, under the same lock, and asked in the same way.
+A running server is reached over its control socket. If none runs, its control part is started inside this process on
+the same home, under the same lock, and asked in the same way.
 """
 
 import asyncio

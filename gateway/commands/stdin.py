@@ -7,7 +7,7 @@ import click
 from gateway.commands.output import words
 
 PROMPT_LIMIT = 32 << 20
-"""Bytes of a prompt: the gateway takes no larger request."""
+"""Bytes of a prompt: the gateway accepts no larger request."""
 
 SECRET_LIMIT = 16 << 10
 """Bytes of a line with a key or an address."""
@@ -24,7 +24,7 @@ def whole(limit: int) -> bytes:
 
 
 def prompt() -> str:
-    """All of it as text. What is not UTF-8, as in a diff of old files, is replaced, and that is said.
+    """All of it as text. What is not UTF-8, as in a diff of old files, is replaced, with a note.
 
     Raises UsageError when it is longer than any prompt.
     """

@@ -73,7 +73,7 @@ def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> 
 
 
 def rows_of(view: Summary, by: str) -> Sequence[SumRow]:
-    """The lines: by value as they come, the dearest first; or by time, the oldest first."""
+    """The lines: by value, the most expensive first; or by time, the oldest first."""
     if by not in STEPS:
         return view.rows
     length = len("2026-11-20") if by == "day" else len("2026-11-20 22:00")

@@ -34,7 +34,7 @@ MOST_MISSED = 100_000
 """Calls read from the log at a time. Who fell further behind wants the list."""
 
 AGAIN_S = 0.5
-"""Until a server that gave this reader up, because it did not read, is asked again."""
+"""Before reconnecting to a server that dropped this reader because it did not read."""
 
 WIDTHS = (8, 17, 24, 12, 12, -6, -6, -10, -6)
 """Of the cells of a line, negative to align them right; longer cells push the rest."""

@@ -36,7 +36,7 @@ BODY_LIMIT = 8 << 20
 """Bytes of a request body; the largest honest one is a configuration with thousands of models and prices."""
 
 LINE_LIMIT = 64 << 10
-"""Bytes of the first line of a request: the words of a filter stand in it."""
+"""Bytes of the first line of a request: it contains the words of a filter."""
 
 _NAME = re.compile(r"\{(\w+)\}")
 """A name in a path may hold all but a slash; the framework's own idea of it has no braces."""
@@ -104,7 +104,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 
 
 def control_app(engine: Engine, secret: str) -> web.Application:
-    """The application; ``secret`` is what the runfile tells the owner's front ends."""
+    """The application; ``secret`` is in the runfile, for the owner's front ends."""
     engine.upstreams.redaction.protect(secret)
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_border(secret)])
     edits = ConfigEdits(engine)

@@ -32,7 +32,7 @@ class TestBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_base_url(dialect: Dialect, preset: str) -> str:
-    """Where an upstream is found if nothing else is said; empty if it has no fixed place."""
+    """Where an upstream is found by default; empty if it has no fixed address."""
     if preset in PRESETS:
         return PRESETS[preset].base_url
     return _HOMES.get(dialect, "")
@@ -68,7 +68,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
 
 
 async def edit_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """PATCH /channels/{ref}; what was held against it is forgotten, for it may be cured."""
+    """PATCH /channels/{ref}; its past failures are forgotten, because they may be fixed."""
     old = found(edits, request)
     asked = patched(old, await request.read(), ChannelFields.__struct_fields__)
     channel = _dated(_checked(fixed(chosen_by_hand(old, asked)), edits), old, edits)
@@ -97,14 +97,14 @@ async def models(edits: ConfigEdits, request: web.Request) -> list[Served]:
 
 
 async def listing(edits: ConfigEdits, request: web.Request) -> ListingView:
-    """GET /channels/{ref}/listing: what the upstream listed last; nobody is asked."""
+    """GET /channels/{ref}/listing: the upstream's last list; nothing is fetched."""
     return model_lists.listing_view(found(edits, request), edits.registry, edits.now)
 
 
 async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
     """POST /channels/{ref}/refresh: what the upstream lists now, and what is new and gone.
 
-    If it cannot be had, the last good list with the reason; without one the failure itself.
+    If it cannot be fetched, the last good list with the reason; without one the failure itself.
     """
     channel = found(edits, request)
     try:
@@ -143,12 +143,12 @@ def found(edits: ConfigEdits, request: web.Request) -> Channel:
 
 
 async def view(edits: ConfigEdits, channel: Channel) -> ChannelView:
-    """The channel as it is told."""
+    """The channel as clients of this API see it."""
     return channel_view(edits.engine, channel, await tallies(edits.engine))
 
 
 def _checked(channel: Channel, edits: ConfigEdits) -> Channel:
-    """The channel with its URL and its knobs in the usual form. Raises BadRequest or Conflict."""
+    """The channel with its URL and its options in the usual form. Raises BadRequest or Conflict."""
     if channel.preset not in ("", *PRESETS):
         raise BadRequest(f"preset: must be one of {', '.join(sorted(PRESETS))}", param="preset")
     validation.channel(channel, edits.registry)
@@ -193,7 +193,7 @@ async def remove_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
 
 
 async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """POST /channels/{ref}/keys/{number}/clear: what is held against it is forgotten."""
+    """POST /channels/{ref}/keys/{number}/clear: its past failures are forgotten."""
     channel, at = found(edits, request), _place(edits, request)
     edits.engine.health.clear(key_id(channel.id, at + 1) if channel.keys else channel.id)
     return await view(edits, channel)

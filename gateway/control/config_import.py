@@ -272,14 +272,14 @@ class ImportBody(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     apply: bool = False
-    """Make the changes; else only tell them."""
+    """Make the changes; else only list them."""
     prune: bool = False
     """Remove what the text does not name."""
     origin: ConfigOrigin = ConfigOrigin.OURS
 
 
 async def export_config(edits: ConfigEdits, _: web.Request) -> ExportView:
-    """GET /config; in a thread, for a large one takes its time."""
+    """GET /config; in a thread, because a large one takes time."""
     registry = edits.registry
     return ExportView(text=await asyncio.to_thread(export_text, registry), notes=notes(registry))
 
@@ -287,7 +287,8 @@ async def export_config(edits: ConfigEdits, _: web.Request) -> ExportView:
 async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
     """POST /config {text, apply?, prune?, origin?}.
 
-    What a stranger's text says is put over what is there: it knows little of a thing's fields, and names no whole home.
+    The text of another gateway is applied over what is there: it knows little of a thing's fields, and names no whole
+    home.
     """
     body = await request.read()
     required(body, "text")

@@ -1,6 +1,6 @@
 """Offers: what could become a channel with one key press: model servers on this machine, keys in the environment.
 
-Nothing outside this machine is asked. A key is offered by the name of its variable and never read out.
+Nothing outside this machine is contacted. A key is offered by the name of its variable and never read out.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from gateway.upstream import vendors
 from gateway.upstream.vendors import PRESETS
 
 LOCAL = tuple((name, PRESETS[name].base_url) for name in vendors.LOCAL)
-"""Model servers and where they listen if nobody told them otherwise."""
+"""Model servers and where they listen by default."""
 
 VENDORS = tuple((row.name, row.dialect, row.key_variable) for row in PRESETS.values() if row.key_variable)
-"""Vendors, how they are spoken to, and the variable that their own documentation names."""
+"""Vendors, their dialects, and the variable that their own documentation names."""
 
 CONNECT_S = 0.5
 ANSWER_S = 2.0
@@ -44,7 +44,7 @@ async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
 
 
 def keys(environ: Mapping[str, str]) -> list[Offer]:
-    """Vendors whose key stands in the environment; a token of our own there is none of theirs."""
+    """Vendors whose key is in the environment; a token of this gateway does not count."""
     return [
         Offer(
             name=name,

@@ -1,8 +1,8 @@
-"""Events: what a watcher is told, as JSON lines: a snapshot, then what happens, a snapshot again after falling behind.
+"""Events: what a watcher gets, as JSON lines: a snapshot, then what happens, a snapshot again after falling behind.
 
-A call's beginning and end are told at once, its progress at most five times a second (the bus sees to that), money at
-most four times, tables a few seconds after the last call changed them. Lines are written in bundles. A reader that is
-slow or stuck costs the calls nothing: its queue is bounded, its connection is given up after a while.
+A call's beginning and end are reported at once, its progress at most five times a second (the bus sees to that), money
+at most four times, tables a few seconds after the last call changed them. Lines are written in bundles. A reader that
+is slow or stuck costs the calls nothing: its queue is bounded, and its connection is closed after a while.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ BUNDLE_S = 0.04
 """What happens within it is written together."""
 
 STUCK_S = 30.0
-"""A reader that takes nothing for so long is given up."""
+"""A reader that takes nothing for so long is disconnected."""
 
 END_S = 1.0
 """How long the last lines may take when the server ends."""
@@ -49,7 +49,7 @@ RECENT_LIMIT = 1000
 
 
 class WatcherStream:
-    """What one watcher is told, line by line. ``clock`` gives monotonic seconds."""
+    """What one watcher gets, line by line. ``clock`` gives monotonic seconds."""
 
     def __init__(self, engine: Engine, recent: int, clock: Callable[[], float]) -> None:
         self._engine = engine
@@ -100,7 +100,7 @@ class WatcherStream:
         return b"".join(lines)
 
     def patience(self) -> float:
-        """Seconds until something must be said even if nothing happens."""
+        """Seconds until something must be sent even if nothing happens."""
         dues = [due for due in (self._balance_due, self._tables_due, self._spoken + BEAT_S) if due is not None]
         return max(0.0, min(dues) - self._clock())
 
@@ -173,7 +173,7 @@ async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse
         await _write(request, answer, await feed.snapshot(), watcher)
         ended = False
         while not ended:
-            ended = watcher.ended.is_set()  # looked at first: what was told before the end is still taken
+            ended = watcher.ended.is_set()  # looked at first: what was reported before the end is still sent
             if data := await feed.tell(await watcher.take(feed.patience())):
                 await _write(request, answer, data, watcher)
                 await asyncio.sleep(BUNDLE_S)

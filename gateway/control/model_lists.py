@@ -1,6 +1,6 @@
 """Lists: what upstreams say they have: asked when a channel is saved, on a schedule, and whenever the owner wants.
 
-Asking is free. The last good list is kept: what it let in is served on while the upstream is down.
+Asking is free. The last good list is kept: its models stay offered while the upstream is down.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ ALL = ("*",)
 LOOK_S = 60.0
 """Between two looks at what is due."""
 RETRY_MS = 600_000
-"""After which an upstream that failed to list is asked again."""
+"""After which a list that could not be fetched is tried again."""
 HOUR_MS = 3_600_000
 SEARCH_S = 5.0
 """For finding the root of an upstream whose models the owner has named."""
@@ -37,7 +37,8 @@ _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
     """The edits that keep a new or changed channel, with the models its patterns let in.
 
-    Raises BadRequest, saying what to do, if there is no list for new patterns, or those of a new place, to choose of.
+    Raises BadRequest, saying what to do, if new patterns, or those of a new address, have no list to select from.
+
     """
     channel = parted(channel)
     if old is None and not channel.models and not channel.patterns:
@@ -65,7 +66,7 @@ async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> li
 
 
 async def refreshed(engine: Engine, channel: Channel) -> None:
-    """Ask anew and offer what the patterns let in now. Raises UpstreamError: then the last list stays and says so."""
+    """Fetch the list and offer what the patterns match now. Raises UpstreamError; then the last list stays, marked."""
     try:
         models = _some(channel, await engine.upstreams.fetch_models(channel))
     except UpstreamError as error:
@@ -96,7 +97,7 @@ async def refresh_due(engine: Engine) -> None:
 
 
 def due(registry: Registry, now: Millis) -> list[Channel]:
-    """Channels with patterns whose list is old, or was asked for in vain some time ago."""
+    """Channels with patterns whose list is old, or could not be fetched some time ago."""
     span = registry.settings.refresh_models_h * HOUR_MS
     found = []
     for channel in registry.channels.values():
@@ -150,7 +151,7 @@ async def _tried(engine: Engine, channel: Channel) -> None:
 
 
 def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
-    """The list says when it could not be had; where patterns wait for a first one, there is one without models."""
+    """The list says if it could not be fetched; where patterns wait for a first one, there is one without models."""
     listed = engine.catalog.registry.lists.get(channel.id)
     if listed is None and channel.patterns:
         listed = UpstreamModels(channel=channel.id, time=Millis(0))
@@ -162,7 +163,7 @@ def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
 async def _asked(
     channel: Channel, before: UpstreamModels | None, edits: ConfigEdits, *, stays: bool
 ) -> tuple[Channel, UpstreamModels]:
-    """The channel at the root that was found, and its list; if it cannot be had now, the last good one.
+    """The channel at the root that was found, and its list; if it cannot be fetched now, the last good one.
 
     A channel that stays where it is, and has no list yet, goes on waiting for its first.
     """
@@ -188,7 +189,7 @@ async def _looked_for(
 
 
 def _some(channel: Channel, found: Iterable[Served]) -> tuple[Served, ...]:
-    """What a stranger lists, once each, under names that can be shown. Raises UpstreamError if nothing is left."""
+    """What another server lists, once each, under names that can be shown. Raises UpstreamError if there are none."""
     usable: dict[str, Served] = {}
     for served in found:
         with suppress(BadRequest):

@@ -56,9 +56,9 @@ async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
 async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceProposal]:
     """POST /prices/import {apply, models?, channel?, accept}: what vendors charge for the models that are served.
 
-    With ``apply`` those that differ are taken over in one change, but for prices that the owner set by hand, and,
-    without ``accept``, for those that leap; with ``models`` and ``channel`` only these. What is answered is what was
-    there before.
+    With ``apply`` those that differ are imported in one change, except prices that the owner set by hand, and, without
+    ``accept``, those that leap; with ``models`` and ``channel`` only these. What is answered is what was there
+    before.
     """
     asked = PriceBody(**fields(await request.read(), PriceBody, PriceBody.__struct_fields__))
     channels = [c for c in edits.registry.channels.values() if not asked.channel or _is(c, asked.channel)]

@@ -118,10 +118,10 @@ async def _exchange(engine: Engine, channel: Channel, served: Served) -> Whole:
 
 
 SOON_S = 7 * 86_400
-"""A certificate that ends within this time is told of."""
+"""A certificate that ends within this time is reported."""
 CHECKUP_TEXT_LIMIT = 400
 NO_LIST = (404, 405, 501)
-"""Answers of upstreams that take calls but list no models."""
+"""Answers of upstreams that accept calls but list no models."""
 
 
 async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
@@ -178,7 +178,7 @@ def _unreached(name: str, contact: Reachability) -> Step:
 
 
 def _unlisted(name: str, way: str, error: UpstreamError, key: str) -> Step:
-    """A refused key is a failure, and so is a server that fails; a server without a list may well take calls.
+    """A refused key is a failure, and so is a server that fails; a server without a list may well accept calls.
 
     ``key`` is the number of the key that was tried, empty if the channel has but one.
     """

@@ -1,4 +1,4 @@
-"""Tokens: made, edited, rotated, removed; their keys are told once."""
+"""Tokens: created, edited, rotated, removed; their keys are shown once."""
 
 import msgspec
 from aiohttp import web

@@ -1,4 +1,4 @@
-"""Usage: sums over calls, for the owner's tables and charts; read in a thread, for a long history takes its time."""
+"""Usage: sums over calls, for the owner's tables and charts; read in a thread, because a long history takes time."""
 
 import asyncio
 from collections.abc import Mapping

@@ -33,7 +33,7 @@ MANY_KEYS = 50
 MULTIPLIER_LIMIT = MOST_TIMES * MILLION
 
 LONGEST_WAIT_S = 600
-"""A call that stands in line for longer is not waited for any more."""
+"""The longest that a call may wait in line."""
 
 _COUNTS = (
     *("token_streams", "channel_calls", "queue", "queue_s"),
@@ -243,7 +243,7 @@ def keys(values: tuple[str, ...]) -> None:
 
 
 def headers(values: dict[str, str]) -> None:
-    """Further headers have HTTP names, each once, are not those that frame a request, and have values of one line."""
+    """Headers have HTTP names, each once, are not those that frame a request, and have values of one line."""
     seen: set[str] = set()
     for header, value in values.items():
         _demand(_HEADER_NAME.fullmatch(header), "headers", f"'{plain(header)}' is not a valid header name")

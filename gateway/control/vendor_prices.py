@@ -95,7 +95,7 @@ def _load() -> Find:
 
 
 def _days(providers: "Sequence[Provider]") -> set[date]:
-    """The days on which its prices begin. The newest that has come is the list's own date: it tells no other."""
+    """The days on which its prices begin. The newest that has come is the list's own date: it has no other."""
     conditions = (p.constraint for v in providers for m in v.models if isinstance(m.prices, list) for p in m.prices)
     return {day for condition in conditions if isinstance(day := getattr(condition, "start_date", None), date)}
 

@@ -36,7 +36,7 @@ from gateway.store.rollup import Counts
 
 
 def account_view(engine: Engine) -> AccountView:
-    """The purse as it is now."""
+    """The account as it is now."""
     registry, books = engine.catalog.registry, engine.store.books
     scope: Scope = ("account", "")
     return AccountView(
@@ -149,7 +149,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
 
 
 def _copied(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str) -> dict[str, Any]:
-    """The fields that the owner edits, but for those that are shown in another way."""
+    """The fields that the owner edits, except those that are shown in another way."""
     return {name: getattr(entity, name) for name in fields.__struct_fields__ if name not in but}
 
 
@@ -233,7 +233,7 @@ def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> tup
 
 
 def _served(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, Served]]]:
-    """By public name: who serves it, in the order they are asked, and as what."""
+    """By public name: who serves it, in the order they are tried, and as what."""
     served: dict[str, list[tuple[Channel, Served]]] = {}
     for channel in sorted(channels, key=lambda c: (-c.priority, c.name)):
         for model in channel.models:

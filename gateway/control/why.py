@@ -1,4 +1,4 @@
-"""Why: what a call of one token for one model would get, and by which rules. Nobody is asked and nothing is held."""
+"""Why: what a call of one token for one model would get, and by which rules. No upstream is contacted."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -33,7 +33,7 @@ from gateway.inbound.chat.api import MAX_OUTPUT
 from gateway.upstream.dialects import marks_cache
 
 PROMPT_TOKENS = 1000
-"""Input tokens of the call that is thought of, if nothing else is said."""
+"""Input tokens of the imagined call, by default."""
 
 
 async def explain(edits: ConfigEdits, request: web.Request) -> Why:

@@ -59,7 +59,7 @@ class AnswerSender(Protocol):
 
 
 class AttemptProgress(Protocol):
-    """Told while an answer comes in."""
+    """Called while an answer comes in."""
 
     def routed(self, call: Call) -> None:
         """A channel is about to be asked."""
@@ -92,7 +92,8 @@ class Attempts:
         self._progress = progress
         self._chooser = chooser
         self.first = chooser.first
-        """The channel to begin with. It is known before the hold is written, so that a crash can tell whom it hit."""
+        """The channel to begin with. It is known before the hold is written, so that after a crash it is known whom it
+        hit."""
         self.look = chooser.look
         self.is_native: Callable[[Call, Channel], bool] = lambda call, channel: preparer.is_native(
             call, adapter_of(channel.dialect), channel, clock.wall()
@@ -148,7 +149,7 @@ class Attempts:
         return not call.context.client.gone and await self._rooms.make(call, step.route)
 
     async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
-        """One attempt, told to the health and noted on the call whatever becomes of it. Raises UpstreamError."""
+        """One attempt, reported to the health and noted on the call whatever happens to it. Raises UpstreamError."""
         began = self._clock.mono()
         self._rooms.enter(call, route)
         with self._health.trying(route.channel.id, route.key_id):
@@ -359,7 +360,7 @@ def _order_of(entry: ModelEntry, order: Order) -> Order:
 
 
 def _worst(call: Call, failures: list[UpstreamError]) -> UpstreamError:
-    """The failure that tells most; if there were several attempts its message lists them."""
+    """The most informative failure; if there were several attempts its message lists them."""
     error = min(failures, key=lambda failure: _TELLING.index(failure.kind))
     attempt = call.result.attempts[failures.index(error) - len(failures)]
     error.details["channel"] = attempt.channel

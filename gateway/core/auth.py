@@ -82,7 +82,7 @@ def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
 def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token | None:
     """The token of a key or of a pass, whatever state it is in; None if there is none.
 
-    The lookup is by SHA-256 digest: what is compared is not the secret, so its timing tells nothing of it.
+    The lookup is by SHA-256 digest: what is compared is not the secret, so its timing reveals nothing.
     """
     fingerprint = digest(key)
     token = catalog.token_by_digest(fingerprint)

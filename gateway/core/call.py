@@ -67,7 +67,7 @@ class Client(Protocol):
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Who asks, by which API, and when."""
+    """Who calls, by which API, and when."""
 
     id: CallId
     api: InboundApi

@@ -77,7 +77,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     effects: ChannelEffects = NO_EFFECTS
     """What its channels, without those of its fallbacks, make of a call's input and output."""
     told: UpstreamPrices | None = None
-    """What the first channel whose upstream tells it is said to cost there."""
+    """The price at the first channel whose upstream publishes one."""
 
     @property
     def remembers(self) -> bool:

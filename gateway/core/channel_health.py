@@ -130,7 +130,7 @@ _NO_TRIAL = nullcontext()
 
 
 class ChannelHealth:
-    """The states of all channels, in memory: a restart gives everybody a fresh start."""
+    """The states of all channels, in memory: a restart gives all of them a fresh start."""
 
     def __init__(
         self,

@@ -164,7 +164,7 @@ def conversation(token: str, model: str, fields: Fields, session: str = "") -> b
 
 
 class StickyRoutes:
-    """The conversations of late."""
+    """The recent conversations."""
 
     def __init__(self, mono: Callable[[], float]) -> None:
         self._mono = mono
@@ -244,7 +244,7 @@ class Chooser:
         return msgspec.structs.replace(choice, route=key, why=f"where the conversation was, {key.rank.place}")
 
     def _fall_back(self, call: Call, entry: ModelEntry, choice: RouteChoice) -> RouteChoice:
-        """A channel that is well for another model, rather than none or one at rest; else the first at rest."""
+        """A channel that is well for another model, rather than none or a paused one; else the first paused one."""
         last_resort = choice if choice.route is not None else None
         passed = list(choice.passed)
         for other in entry.fallbacks:

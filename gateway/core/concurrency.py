@@ -138,7 +138,7 @@ class ConcurrencyLimiter:
 
     @property
     def crowded(self) -> bool:
-        """Whether anybody waits."""
+        """Whether a call waits."""
         return any(line.turns for line in self._lines.values())
 
     def adopt(self, gates: Mapping[tuple[str, str], ConcurrencyGate]) -> None:

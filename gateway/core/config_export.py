@@ -87,7 +87,7 @@ def export_text(registry: Registry) -> str:
 
 
 def notes(registry: Registry) -> list[str]:
-    """What the owner should know of a text that was made of this configuration."""
+    """What the owner should know about a text of this configuration."""
     told = [
         f"channel '{plain(channel.name)}': set {', '.join(variables(channel))} where another home reads this file"
         for channel in sorted(registry.channels.values(), key=lambda c: c.name)

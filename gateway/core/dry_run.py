@@ -1,6 +1,6 @@
 """What a call would get, found out without making it. Pure; it changes nothing.
 
-It cannot lie, for it goes the way of a real call through the same functions: the token as it is now, admission, the
+It is right because it takes the path of a real call through the same functions: the token as it is now, admission, the
 first choice of a channel. Only the hold is not written and no upstream is called.
 """
 

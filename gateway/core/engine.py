@@ -1,7 +1,7 @@
 """Engine: everything that is alive in a running gateway, for the two surfaces to use.
 
 It is put together once by the composition root. The configuration changes only through ``change``: applied all or none,
-new lookups made, health of what was edited forgotten, watchers told.
+new lookups made, health of what was edited forgotten, watchers notified.
 """
 
 import asyncio
@@ -133,7 +133,7 @@ class Engine:
 
     @contextmanager
     def store_watched(self) -> Iterator[None]:
-        """Report what becomes of the store, for the time of the block. It tells from its own thread as well."""
+        """Report the state of the store for as long as the block runs, also from the store's own thread."""
         loop, books = asyncio.get_running_loop(), self.store.books
         watch = StoreWatch(str(self.config.home), lambda: books.trouble.text, self.bus.store_changed, self.clock.mono)
         books.trouble.on_change = lambda: _soon(loop, watch.look)
@@ -150,7 +150,7 @@ class Engine:
         return self.live.cancel(call)
 
     def close_doors(self) -> None:
-        """Take no more calls; running ones go on."""
+        """Reject new calls; running ones continue."""
         msg = "the gateway is stopping; try again when it is back"
         self.pipeline.closed = Unavailable(msg, code="gateway_stopping", retry_after_s=5)
         self.limiter.lines.close(self.pipeline.closed)

@@ -1,8 +1,8 @@
-"""Tells watchers what happens to calls; it never waits for them, and nearly nothing is done while nobody watches.
+"""Informs watchers of what happens to calls; it never waits for them, and nearly nothing is done while nobody watches.
 
 Rules:
 
-- What ends or begins a call is queued in order; progress of a call is superseded by its later progress and told at most
+- What ends or begins a call is queued in order; progress of a call is superseded by its later progress and sent at most
   five times a second.
 - A queue is bounded. A watcher that falls behind loses the queue and gets a notice: it reads the present state again.
 - The end is a state and not a message, so a full queue cannot hide it.
@@ -72,7 +72,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watcher:
-    """One who looks: what it has not taken yet, bounded."""
+    """One watcher: what it has not taken yet, bounded."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -167,7 +167,7 @@ class Watcher:
 
 
 class EventBus:
-    """Where the pipeline tells and watchers listen."""
+    """Where the pipeline reports and watchers listen."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """``clock`` gives monotonic seconds."""

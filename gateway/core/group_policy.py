@@ -60,7 +60,7 @@ def is_local(channel: Channel) -> bool:
 
 
 def _mark(policy: Policy, offer: Offer, registry: Registry) -> tuple[tuple[int, int], str]:
-    """What the order goes by, smaller first, and the same in words."""
+    """The sort key, smaller first, and the same in words."""
     channel, priority = offer[0], f"priority {offer[0].priority}"
     if policy is Policy.FASTEST:
         return (0, 0), "fastest"

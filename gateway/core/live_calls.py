@@ -5,7 +5,8 @@ slow to begin, deadlines, readers that have stopped reading, and memory that can
 and the budget checked, at most a few times a second for a call, however many events its stream has.
 
 The head of a stream waits for the upstream's first event: until then another channel may answer, or none, and the
-status and the ``x-gateway-*`` headers tell which. Clients wait for minutes, some proxies between us give up after one.
+status and the ``x-gateway-*`` headers tell which. Clients wait for minutes, some proxies in between close the
+connection after one.
 """
 
 import asyncio
@@ -143,7 +144,7 @@ class CostLedger(Purse, Protocol):
 
 
 class ProgressReporter:
-    """Tells the books and the bus, and ends what can no longer be paid."""
+    """Informs the books and the bus, and ends what can no longer be paid."""
 
     def __init__(self, bus: EventBus, books: CostLedger, clock: Clock) -> None:
         self._bus = bus

@@ -1,8 +1,8 @@
 """The memory of this machine that calls take: what the process has, what requests and answers may take together.
 
 Request bodies are counted exactly, from their first byte to the end of their call. What the process takes as a whole is
-checked once a second, and only when a call comes; while no other call runs none is refused for it, for nothing would
-be freed by waiting. On Linux only; elsewhere there is nothing to read it from.
+checked once a second, and only when a call comes; while no other call runs none is refused for it, because waiting
+would free nothing. On Linux only; elsewhere there is nothing to read it from.
 
 The C library keeps freed memory for later use: after 200 slow streams or a few large answers that is a hundred
 megabytes in pieces. So it is set once to map large blocks by themselves, each of which goes back as soon as it is
@@ -94,7 +94,7 @@ MIB = 1 << 20
 
 
 class Pressure:
-    """The memory of all calls. ``resident`` tells the bytes of the process, 0 where the system does not."""
+    """The memory of all calls. ``resident`` returns the bytes of the process, 0 where the system does not."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class AnswerMemory:
         self._calls = calls
         self._wait_s = wait_s
         self._turns: deque[_Turn] = deque()
-        """Who waits, in the order in which they came."""
+        """The waiting answers, in the order in which they came."""
         self._first: AnswerShare | None = None
         """Who may take the last part."""
         self.used = 0

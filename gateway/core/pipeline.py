@@ -243,7 +243,8 @@ class Pipeline:
         """Settle a call that did not come to its proper end: what the client got of it is charged.
 
         A plain call that was cancelled because its client left is charged its prompt: its upstream was at work. So is
-        one whose answer was given up for lack of memory before any of it was sent.
+        one whose answer was abandoned for lack of memory before any of it was sent.
+
         """
         context, result, meter = call.context, call.result, self._deps.meter
         result.outcome = outcome_of(call)

@@ -1,4 +1,4 @@
-"""What a call has tried in vain, what it does next, and how many such attempts there may be. Pure.
+"""What a call has tried, what it does next, and how many such attempts there may be. Pure.
 
 The retry line (``features.md`` 2.6, ``reliability.md`` 4.2): what never reached an upstream may be tried elsewhere
 freely; what was sent and brought nothing may be tried once more, elsewhere. The only channel is tried a second time,
@@ -149,7 +149,7 @@ class RetryState:
         return self._step(choice, choice.route)
 
     def _puts_off(self) -> bool:
-        """Whether a channel at rest waits until the other models have been tried; each model's do so once."""
+        """Whether a paused channel waits until the other models have been tried; each model's do so once."""
         if not self._others or self._entry.name in self._put_off:
             return False
         self._put_off.add(self._entry.name)

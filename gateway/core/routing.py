@@ -20,7 +20,7 @@ from gateway.domain.units import ChannelId
 def standing(
     route: Route, tried: frozenset[ChannelId], health: ChannelHealth
 ) -> tuple[list[Route], list[tuple[float, Route]]]:
-    """The keys that are free, and those at rest with the seconds left; tried and refused ones are neither."""
+    """The keys that are free, and those paused, with the seconds left; tried and refused ones are neither."""
     free: list[Route] = []
     resting: list[tuple[float, Route]] = []
     for one in route.keys:
@@ -78,7 +78,7 @@ class RouteChoice(msgspec.Struct, frozen=True):
     retry_s: float | None
     """If there is no route: seconds until one may be free; None if waiting will not help."""
     resting: bool = False
-    """The route is a last resort: its channel is at rest."""
+    """The route is a last resort: its channel is paused."""
     gates: tuple[ConcurrencyGate, ...] = ()
     """There is none or only a last resort, but at these a place may come free."""
 

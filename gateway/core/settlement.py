@@ -2,7 +2,7 @@
 
 What is charged (``reliability.md`` P5): the upstream's usage if it reported one; an estimate of prompt and received
 output if it did not and something was received; nothing if the client got nothing. No estimate exceeds what the call
-could use at most, for that is what was held. A call whose upstream may have billed although the user is not charged
+could use at most, which is what was held. A call whose upstream may have billed although the user is not charged
 carries the held amount as *possible* cost.
 """
 

@@ -16,7 +16,7 @@ QUIET_S = 30.0
 
 
 class StoreWatch:
-    """``trouble`` returns what is wrong now, empty if nothing is; ``changed`` is called when that begins or ends.
+    """``trouble`` returns what is wrong now, empty if all is well; ``changed`` is called when that begins or ends.
 
     All of it runs on the event loop. ``mono`` gives monotonic seconds.
     """

@@ -1,4 +1,4 @@
-"""Account: the one owner's purse. Its balance is derived: granted - spent - held."""
+"""Account: the owner's money. Its balance is derived: granted - spent - held."""
 
 from enum import StrEnum
 
@@ -25,7 +25,7 @@ class AccountFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Account(AccountFields, frozen=True, kw_only=True, omit_defaults=True):
-    """The one purse that every call draws on."""
+    """The one account that every call draws on."""
 
     created: Millis = Millis(0)
 

@@ -16,7 +16,7 @@ _BY_CODE: Final = {
     "invalid_api_key": "'tollkeeper token list' lists the tokens, 'tollkeeper token rotate NAME' gives one a new key",
     "model_not_found": "'tollkeeper model list --token {token}' shows what it sees",
     "model_price_missing": "'tollkeeper price set {model} --input DOLLARS --output DOLLARS' (per million tokens)",
-    "no_channel_available": "'tollkeeper channel list' shows why each one is unavailable",
+    "no_channel_available": "'tollkeeper channel list' shows the state of each",
     "not_found": "'tollkeeper token list' and 'tollkeeper channel list' show the names there are",
     "out_of_memory": "wait until some calls have ended, or raise the limit: 'tollkeeper settings set --memory-mib'",
     "overloaded": "too many calls run at once: try again, or 'tollkeeper channel edit {channel} --concurrent COUNT'",
@@ -103,7 +103,7 @@ def _limit(error: GatewayError) -> str:
 
 
 def _setting(error: GatewayError) -> str:
-    """For a key, a header or a proxy of a channel that cannot be used: nobody was asked."""
+    """For a key, a header or a proxy of a channel that cannot be used: no request was sent."""
     change = {
         "key": "'tollkeeper channel edit {channel} --key KEY'",
         "header": "'tollkeeper channel edit {channel} --header NAME=VALUE' (it replaces all: give each)",

@@ -17,7 +17,7 @@ class Outcome(StrEnum):
 
     DONE = "done"
     REFUSED = "refused"
-    """By the gateway, before any upstream was asked."""
+    """By the gateway, before any upstream request."""
     ERROR = "error"
     """By an upstream, before the client had a byte; or its record could not be kept, so its answer was withheld."""
     TIMEOUT = "timeout"
@@ -62,7 +62,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     key: str = ""
     """Which of several keys was used: its number and its mask."""
     model: str = ""
-    """The model that was asked instead of the one the client named."""
+    """The model that was requested instead of the one the client named."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -106,7 +106,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     ttft: Millis | None = None
     """From acceptance to the first byte of the answer."""
     overhead: int = 0
-    """Microseconds spent in the gateway itself before the upstream was asked."""
+    """Microseconds spent in the gateway itself before the upstream request."""
     input: int = 0
     cached: int = 0
     cache_write: int = 0

@@ -169,14 +169,14 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     key: str = ""
     """The upstream's key, or ``env:NAME``. Never shown, logged or exported."""
     keys: tuple[str, ...] = ()
-    """Further keys of the same upstream, of the same form; each rests by itself when it is limited or refused."""
+    """More keys of the same upstream, in the same form; each is paused on its own when it is limited or rejected."""
     models: tuple[Served, ...] = ()
     patterns: tuple[str, ...] = ()
-    """Which names of the upstream's own list are offered besides: ``gpt-*``, ``!gpt-*-preview``; none: only those of
+    """Which names of the upstream's own list are also offered: ``gpt-*``, ``!gpt-*-preview``; none: only those of
     ``models`` that are named there."""
     groups: tuple[str, ...] = ("default",)
     priority: int = 0
-    """Higher is asked first."""
+    """Higher is tried first."""
     weight: int = 1
     """Share of the draw within one priority; 0 is never drawn unless all members are 0."""
     cost_factor: int = MILLION
@@ -188,7 +188,7 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     limits: Limits = Limits()
     timeouts: Timeouts = Timeouts()
     headers: dict[str, str] = {}
-    """Further request headers. Values may be ``env:NAME``."""
+    """Additional request headers. Values may be ``env:NAME``."""
     overrides: Overrides | None = None
     """What is changed in every request; None: nothing."""
     proxy: str = ""
@@ -203,7 +203,7 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     cache_marks: bool = True
     """Mark prompts for the vendor's cache where the client sets no marks, if the preset says that it wants them."""
     options: dict[str, str | int | float | bool] = {}
-    """Knobs of the ``mock`` dialect."""
+    """Options of the ``mock`` dialect."""
     note: str = ""
 
 
@@ -242,6 +242,6 @@ class UpstreamModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     gone: tuple[str, ...] = ()
     """Upstream names that were in the list before."""
     tried: Millis = Millis(0)
-    """When the upstream was asked in vain since; 0: it was not."""
+    """When fetching the list last failed since then; 0: it did not."""
     error: str = ""
-    """Why that was in vain."""
+    """Why that failed."""

@@ -40,7 +40,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 def table(path: Sequence[str], values: Table) -> str:
     """One table with its header; a value a line, in the order given. A list of several values has one of them a line.
 
-    Inner tables stand on one line, as TOML demands of those that are no sections.
+    Inner tables are on one line, as TOML demands of those that are not sections.
     """
     lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(name)} = {_block(value)}" for name, value in values.items())]
     return "\n".join(lines) + "\n"
@@ -96,7 +96,7 @@ _SPELT = {(Group, "multiplier"): _FACTOR, (Channel, "cost_factor"): _FACTOR}
 def written(
     value: msgspec.Struct, omit: Collection[str] = (), inner: Mapping[type, Collection[str]] = {}
 ) -> dict[str, Value]:
-    """The fields that are not as they come, by the names of the file. ``inner``: what to omit of structs inside."""
+    """Fields that differ from their defaults, by the names of the file; ``inner``: what to omit inside."""
     kind = type(value)
     found: dict[str, Value] = {}
     for field, hint in _fields(kind):
@@ -296,7 +296,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     """The field that names an entity, its heading in the file; empty: there is one entity."""
     omit: tuple[str, ...] = ()
-    """Fields that are this home's own, besides the title: identities, digests, dates, results."""
+    """Fields that are this home's own, apart from the title: identities, digests, dates, results."""
 
 
 SECTIONS: tuple[Section, ...] = (
@@ -307,7 +307,7 @@ SECTIONS: tuple[Section, ...] = (
     Section(name="tokens", noun="token", kind=Token, title="name", omit=("id", "digest", "hint", "created")),
     Section(name="prices", noun="price", kind=Price, title="model", omit=("updated",)),
 )
-"""In the order of the file. What is granted and spent, and what upstreams list, is no configuration: it stays here."""
+"""In the order of the file. What is granted and spent, and what upstreams list, is not configuration: it stays here."""
 
 INNER: Mapping[type, Collection[str]] = {Served: ("created", "told", "live")}
 """What is this home's own of the structs inside."""

@@ -1,4 +1,4 @@
-"""Config file: what is told of the configuration as a text, and of what a text would change. See ``domain.views``."""
+"""Config file: the configuration as a text, and what a text would change. See ``domain.views``."""
 
 from enum import StrEnum
 
@@ -24,7 +24,7 @@ class ExportView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """One field as it is and as it would be, in the spelling of the file; empty: as it comes. Secrets are masked."""
+    """One field as it is and as it would be, in the spelling of the file; empty: the default. Secrets are masked."""
 
     field: str
     before: str
@@ -47,6 +47,6 @@ class ImportView(msgspec.Struct, frozen=True, kw_only=True):
     applied: bool
     differences: list[Difference]
     notes: list[str]
-    """What to do besides, and what of a stranger's file was not taken over."""
+    """What else to do, and what of another gateway's file was not imported."""
     keys: dict[str, str]
-    """Name of a new token to its key, told only once, when it is made."""
+    """Name of a new token to its key, shown only once, when it is created."""

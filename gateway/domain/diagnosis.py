@@ -32,15 +32,15 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
 
     channel: str
     model: str
-    """The model that was asked for, or one of its fallbacks."""
+    """The requested model, or one of its fallbacks."""
     upstream_model: str
     """What the model is called there; empty: it does not offer it."""
     priority: int
     weight: int
     place: str
-    """What its place among the others goes by; empty: it is none of those that could be asked."""
+    """Why it is placed there among the others; empty: it cannot be tried."""
     chance: float
-    """From 0 to 1: how likely it is asked first."""
+    """From 0 to 1: how likely it is tried first."""
     state: str
     reason: str
     """Why it is in that state."""
@@ -67,7 +67,7 @@ class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision. ``message`` is what a real call would be told, word for word."""
+    """The decision. ``message`` is what a real call would get, word for word."""
 
     token: str
     group: str
@@ -104,7 +104,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     fallbacks: list[str]
     """Other models that may answer when no channel can, in their order."""
     routes: list[RouteView]
-    """The channels in the order in which they are asked, those of fallbacks after them; then those of the group that do
+    """The channels in the order in which they are tried, those of fallbacks after them; then those of the group that do
     not offer the model, and others that do."""
 
 

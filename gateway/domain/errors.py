@@ -5,13 +5,13 @@ GatewayError
 │   ├── TooLarge        … it is too big
 │   └── Refused         … it comes from a place or in a form that is not accepted
 ├── InvalidToken        no token, an unknown one, or one that may not be used now
-├── NotFound            something that was named does not exist, or is not visible to who asks
+├── NotFound            something that was named does not exist, or is not visible to the caller
 ├── Conflict            the change does not fit what is there (control surface)
 ├── QuotaExceeded       the money or the token budget is gone
 ├── RateLimited         too fast; carries when to come back
 ├── NoChannel           the model is known, but nothing can serve it now
 ├── Unavailable         the gateway itself cannot take the call: stopping, overloaded, store failed
-├── UpstreamError       a channel failed; carries what the upstream said and how
+├── UpstreamError       a channel failed; carries the upstream's message
 │   └── UpstreamTimeout … by taking too long
 └── InternalError       a bug of ours
 
@@ -89,7 +89,7 @@ class GatewayError(Exception):
         self.readings: Readings = NO_READINGS
         """The limits of who asked, where they are known."""
         self.facts: Mapping[str, str] = {}
-        """What an answer's headers would tell of the call's way, if it went one."""
+        """What an answer's headers would report of the call's path, if it had one."""
 
     @property
     def http_status(self) -> int:
@@ -194,14 +194,14 @@ class NoChannel(GatewayError):
 
 
 class Unavailable(GatewayError):
-    """The gateway cannot take calls at the moment."""
+    """The gateway cannot accept calls at the moment."""
 
     default_code = "overloaded"
     default_status = 503
 
 
 class AnswerMemoryFull(Unavailable):
-    """An answer was given up because all answers together would take too much memory. Its upstream was at work."""
+    """An answer was abandoned because all answers together would take too much memory. Its upstream was at work."""
 
     default_code = "answer_memory_full"
 
@@ -210,7 +210,7 @@ class UpstreamError(GatewayError):
     """A channel failed. ``status`` is what the upstream answered (0: nothing).
 
     The client may read in the message what it sent itself; ``quoteless`` is the same message without quotes of the
-    request, for everybody else (None: it has none).
+    request, for everyone else (None: it has none).
     """
 
     default_code = "upstream_error"

@@ -61,7 +61,7 @@ BOUND_MEDIA_TOKENS = 1500
 BOUND_MEDIA_BYTES_PER_TOKEN = 64
 """Of the base64 text of audio and documents: speech at 16 kbit/s, scanned pages of 150 kB."""
 BOUND_TOOLS_TOKENS = 600
-"""What vendors tell the model about tools as such; Anthropic up to 530, and also where it has to be given a form."""
+"""What vendors add to the prompt about tools as such; Anthropic up to 530, and also where it has to be given a form."""
 BOUND_TOOL_TOKENS = 60
 """Of a tool that is made up: a name, and a schema without arguments."""
 BOUND_NAME_TOKENS = 22
@@ -89,7 +89,7 @@ _LABELS = frozenset({"role", "type", "id", "tool_call_id", "detail", "format"})
 OPENED_AT_ONCE = 256 << 10
 """Bytes of JSON that are decoded by one call."""
 _SHORT = 256
-"""A text under a media key that is no longer than this, or that is no base64, is counted as text."""
+"""A text under a media key that is no longer than this, or is not base64, is counted as text."""
 
 
 def estimate(text: str, *, samples: int = SAMPLES) -> int:
@@ -129,7 +129,7 @@ class Heap(msgspec.Struct):
     image_bytes: int = 0
     """Of their base64 text."""
     media_bytes: int = 0
-    """Of base64 text that is no image."""
+    """Of base64 text that is not an image."""
     media: int = 0
     """Parts that carried ``media_bytes``."""
     embedded_text: int = 0
@@ -179,11 +179,11 @@ def estimate_all(texts: list[str], long: LongStrings) -> int:
 def prompt_bound(
     fields: Mapping[str, msgspec.Raw], others: Iterable[str] = (), long: LongStrings = NOTHING_LONG
 ) -> int:
-    """Tokens to hold for the input of a chat request before it is asked: a third of its bytes, at least 16.
+    """Tokens to hold for the input of a chat request before it is sent: a third of its bytes, at least 16.
 
     The messages are bounded by their JSON text as it came, less the base64 text of media. Images count a flat 1500
     each, audio and documents at least that, texts in base64 what they are decoded. ``others`` are fields that are not
-    OpenAI's: an upstream may show them to the model. Tools and forms of the answer cost a flat amount besides, for
+    OpenAI's: an upstream may show them to the model. Tools and forms of the answer also cost a flat amount, because
     vendors explain them to the model in words of their own.
 
     Raises BadRequest if there are media and a name comes twice in an object: upstreams may read the one or the other.
@@ -221,7 +221,7 @@ def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
 
 
 def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
-    """Tokens to hold for the names of functions that are put beside the results of their calls."""
+    """Tokens to hold for the names of functions that are sent with the results of their calls."""
     messages = plain_escapes(fields.get("messages", b""))
     return BOUND_NAME_TOKENS * sum(messages.count(name) for name in _RESULTS)
 

@@ -1,4 +1,4 @@
-"""Events: what watchers are told, in order. First a snapshot, then changes, and a snapshot again after falling behind.
+"""Events: what watchers get, in order. First a snapshot, then changes, and a snapshot again after falling behind.
 
 One JSON object a line; the tag ``type`` tells which.
 """

@@ -9,13 +9,13 @@ from gateway.domain.units import MILLION, Millis
 
 
 class Policy(StrEnum):
-    """Which of a group's channels is asked first."""
+    """Which of a group's channels is tried first."""
 
     PRIORITY = "priority"
     """The one of the highest priority; weights draw among equals."""
     CHEAPEST = "cheapest"
     FASTEST = "fastest"
-    """As measured of late."""
+    """As measured recently."""
     LOCAL = "local"
     """A server of this machine or network, while it is not busy."""
 

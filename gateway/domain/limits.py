@@ -64,7 +64,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def window_start(window: Window, now: Millis) -> Millis:
     """The moment at which the window that holds ``now`` began, by this machine's local calendar.
 
-    Local midnight is asked of the calendar and not computed as a multiple of 24 hours, so that days with a change of
+    Local midnight is taken from the calendar and not computed as a multiple of 24 hours, so that days with a change of
     clocks are right. EVER began at 0.
     """
     if window is Window.EVER:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 HEAD, TAIL = 512, 64
-"""Bytes of a long string that stay, about so many: media types are told by them, and blanks at the ends."""
+"""Bytes of a long string that stay, about so many: they show media types, and spaces at the ends."""
 
 STEP = 1 << 20
 """Bytes that are looked through at once."""
@@ -77,7 +77,7 @@ class LongStrings(msgspec.Struct, frozen=True, gc=False):
         return pieces
 
     def clipped(self, brief: bytes) -> bytes:
-        """The brief text with an ellipsis in place of every mark."""
+        """The brief text with an ellipsis instead of every mark."""
         return _byte_pattern(self.mark.encode()).sub("…".encode(), brief) if self.mark else brief
 
     def full(self, brief: bytes | msgspec.Raw) -> bytes:

@@ -1,6 +1,6 @@
 """Patterns of model names: ``*`` and ``?`` as in a shell, compared with case; ``!`` before one keeps names out.
 
-And what a name tells: models for embeddings can be told by nothing else in most lists.
+And what a name tells: in most lists nothing else shows which models are for embeddings.
 """
 
 import re

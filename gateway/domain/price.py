@@ -98,7 +98,7 @@ def highest_cost(price: Price, input_tokens: int, output_tokens: int, multiplier
 
 
 def _at_most(at: Price | Tier, input_tokens: int, output_tokens: int) -> int:
-    """Millionths of nano-dollars, if all of the input is of the dearest kind."""
+    """Millionths of nano-dollars, if all of the input is of the most expensive kind."""
     highest = max(at.input, at.cached_input or 0, at.cache_write or 0, at.cache_write_long or 0)
     return input_tokens * highest + output_tokens * at.output
 

@@ -147,7 +147,7 @@ EVERYTHING = Query()
 
 
 def parse(text: str, now: Millis) -> Query:
-    """The query of a line of words; raises BadRequest naming the word that makes no sense."""
+    """The query of a line of words; raises BadRequest naming the word that is not understood."""
     since, until = None, None
     words: list[str] = []
     for word in _WORD.findall(text):

@@ -24,7 +24,7 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
     prices: dict[str, Price]
     grants: dict[str, Grant]
     lists: dict[ChannelId, UpstreamModels] = {}
-    """What the channels' upstreams said they have."""
+    """The models that the channels' upstreams list."""
 
     @property
     def granted(self) -> Nanos:

@@ -27,7 +27,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keep_days: int = 400
     """How long call records are kept; their sums stay for ever."""
     refresh_models_h: int = 24
-    """Hours after which upstreams are asked anew for their models, where patterns choose of them; 0: never."""
+    """Hours between refreshes of the upstreams' model lists that patterns select from; 0: never."""
     stop_on_leave: bool = False
     """Whether leaving the console stops the server, too."""
     token_streams: int = 32
@@ -47,4 +47,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     answers_mib: int = 256
     """All answers together while they are gathered, or wait for their clients; 0: no limit."""
     memory_mib: int = 1024
-    """What the process may take before it takes no further calls; 0: no limit."""
+    """Memory of the process above which new calls are rejected; 0: no limit."""

@@ -1,4 +1,4 @@
-"""Text from outside, made harmless: the one function between strangers' strings and a terminal or a log."""
+"""Text from outside, escaped: the one function between foreign strings and a terminal or a log."""
 
 import shlex
 import unicodedata

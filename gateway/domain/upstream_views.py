@@ -8,7 +8,7 @@ from gateway.domain.views import PriceView
 
 
 class PresetView(msgspec.Struct, frozen=True, kw_only=True):
-    """A known vendor or model server: what a channel needs not be told if it is named as its preset."""
+    """A known vendor or model server: what a channel gets from its preset."""
 
     name: str
     dialect: str
@@ -44,9 +44,9 @@ class ListingView(msgspec.Struct, frozen=True, kw_only=True):
     time_ms: Millis | None
     """When it came; None: there is none."""
     stale: bool
-    """It could not be had anew since, or is old."""
+    """It could not be refreshed since, or is old."""
     error: str
-    """Why it could not be had anew."""
+    """Why it could not be refreshed."""
     models: list[ListedModel]
 
 
@@ -65,6 +65,6 @@ class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
     change: str = ""
     """``new``, ``up`` (any of its rates), ``down`` or ``same``."""
     guard: str = ""
-    """Why it is taken over only if that is accepted: a steep rise, or what looks like another unit. Else empty."""
+    """Why it is imported only if that is accepted: a steep rise, or what looks like another unit. Else empty."""
     applied: bool = False
-    """It was taken over by this very request."""
+    """It was imported by this very request."""

@@ -1,4 +1,4 @@
-"""Views: what the control surface tells front ends. The same values become ``--json`` output: the keys are stable.
+"""Views: what the control surface sends to front ends. The same values become ``--json`` output: the keys are stable.
 
 A view never holds a secret. Money is in nano-dollars (``*_nanos``), moments in milliseconds since the epoch (``*_ms``)
 and durations in milliseconds (``duration_ms``, ``first_byte_ms``).
@@ -63,7 +63,7 @@ class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer to creating or rotating a token: the only time ``key`` is told."""
+    """Answer to creating or rotating a token: the only time ``key`` is shown."""
 
     key: str
     token: TokenView
@@ -128,7 +128,7 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     listed_ms: Millis | None = None
     """When its upstream's list came; None: it was never asked."""
     list_error: str = ""
-    """Why that list could not be had anew."""
+    """Why that list could not be refreshed."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +141,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """An ``env:NAME`` reference, or empty: none is needed."""
     models: list[Served]
-    """What a local server lists; of a vendor nobody was asked."""
+    """What a local server lists; a vendor's list is not fetched."""
 
 
 class PriceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,7 +177,7 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
     spent_nanos: Nanos
     told: UpstreamPrices | None = None
-    """What the upstream that is asked first says it costs there."""
+    """The price published by the upstream that is tried first."""
 
 
 class CallView(msgspec.Struct, frozen=True, kw_only=True):
@@ -341,7 +341,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     result: str
-    """``ok``, ``fail``, ``skipped``, or ``warning``: not well, but not what was asked about."""
+    """``ok``, ``fail``, ``skipped``, or ``warning``: a problem, but not of the call in question."""
     text: str
     fix: str = ""
     code: str = ""

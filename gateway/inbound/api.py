@@ -1,7 +1,7 @@
 """InboundApi: what an API that clients may speak has to provide. Each has its own package beside this file.
 
 The rest of the gateway handles every API alike. It knows a request as an ``InboundRequest`` and an answer as the
-``Whole`` or ``AnswerStream`` of an adapter. What differs from API to API is asked here: how a request is parsed, how a
+``Whole`` or ``AnswerStream`` of an adapter. What differs from API to API is here: how a request is parsed, how a
 channel is called and its answer written, and how errors, keep-alives and facts beside the answer look. An
 implementation is one value without state.
 
@@ -141,7 +141,7 @@ class InboundApi(Protocol):
         """The request as every attempt begins with it: in the words of the API."""
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """Why this channel cannot answer the request; empty if it can. Only a ``selective`` API is asked."""
+        """Why this channel cannot answer the request; empty if it can. Only called for a ``selective`` API."""
         return ""
 
     def override(self, order: Order, overrides: Overrides) -> Order:

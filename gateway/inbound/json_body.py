@@ -20,7 +20,7 @@ MAX_DEPTH = 64
 MAX_STRUCTURE = 200_000
 """Objects, arrays and commas of one body; 8 MiB of ``[],`` would otherwise stop the event loop for a second."""
 MAX_FIELDS = 4096
-"""Fields at the top level; the decoder does not stop for anybody before it has read them all."""
+"""Fields at the top level; the decoder does not stop before it has read them all."""
 MAX_BARE = 2 << 20
 """Bytes outside of strings, blanks not counted."""
 MAX_QUOTES = 4 * MAX_STRUCTURE + 4
@@ -28,7 +28,7 @@ MAX_QUOTES = 4 * MAX_STRUCTURE + 4
 
 
 class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of what is no text a body may have."""
+    """How much a body may have that is not text."""
 
     structure: int = MAX_STRUCTURE
     bare: int = MAX_BARE

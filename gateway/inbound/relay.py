@@ -180,7 +180,7 @@ class NativeReader(Protocol):
     def take(self, event: SSEEvent) -> bytes | None:
         """What the client gets instead of an event; None: the event as it came.
 
-        Of the terminal one, after which ``complete`` is true, the same. Raises ValueError if it makes no sense.
+        Of the terminal one, after which ``complete`` is true, the same. Raises ValueError if it is not valid.
         """
 
     def replay(self, body: bytes) -> bytes:
@@ -206,7 +206,7 @@ class NativeStream:
         self._framer = RawFramer()
         self._body: WholeBody | None = None
         self._recognized = False
-        """The first byte has told events from a body."""
+        """The first byte has shown whether these are events or a body."""
         self._terminal = b""
         """The event that is kept back."""
         self.tally = reader.tally
@@ -305,7 +305,7 @@ class NativeStream:
             refuse_many_elements(event.data)
             replaced = self._reader.take(event)
         except ValueError:
-            self.failure = bad_response(self._channel, "an event of the stream makes no sense")
+            self.failure = bad_response(self._channel, "an event of the stream is not valid")
             return b""
         self.failure = self._reader.failure
         self.started = self.started or self.failure is None

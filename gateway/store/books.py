@@ -2,15 +2,15 @@
 
 Granted is the sum of the grants in the configuration, spent the sum of the call log, held what running calls may cost.
 One line of the log is both the record of a call and its charge, so a crash cannot separate them. A hold is on disk
-before an upstream is asked; the record is on disk before the last byte of the answer goes out.
+before the upstream request; the record is on disk before the last byte of the answer goes out.
 
 What a client was shown and what its record says is the same, whatever the disk does:
 
 - A good answer whose record cannot be written is withheld. Its client gets an error, and the call costs nothing: should
-  the disk take the record later, it tells of that error; should the gateway die before, the call is found as lost.
+  the disk take the record later, it contains that error; should the gateway die before, the call is found as lost.
 - A good answer whose record was written, but cannot be synced although its owner wants that, is withheld as well, and
   the record is replaced where it stands. Where the disk refuses even that, the record stands and the answer goes out.
-- Records of failures, and of clients who have left, may wait in memory: they promise nothing to anybody.
+- Records of failures, and of clients who have left, may wait in memory: nobody relies on them.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ class Books:
         self.running: Mapping[CallId, Running] = self._holds.running
         """The calls that hold something."""
         self._withheld: dict[CallId, Record] = {}
-        """Records in the place of those of withheld answers, until ``kept`` is asked for them."""
+        """Records that replace those of withheld answers, until ``kept`` returns them."""
         self.write: Callable[[], None] = recorder.write if recorder else _nothing
         """Writes the records of the calls that were settled to be written soon, by one write. Raises nothing."""
         self.counters = Counters(calls, recorder.waiting, recorder.lock) if recorder else Counters(calls, list, _FREE)
@@ -101,10 +101,9 @@ class Books:
     def settle(self, record: Record, *, soon: bool = False) -> Record:
         """Charge a call, write its record and end its hold; the record as it is kept, with the balance after it.
 
-        If the disk refuses, a good answer is to be withheld, and the record says so. ``soon``: the record is written
-        by ``write``, to be called before anybody is told that the call has ended; then ``kept`` gives it. A call that
-        was settled before stays as it is, and its first record is returned. Raises InternalError for a call that was
-        never opened.
+        If the disk refuses, a good answer is to be withheld, and the record says so. ``soon``: the record is written by
+        ``write``, to be called before the end of the call is reported; then ``kept`` gives it. A call that was settled
+        before stays as it is, and its first record is returned. Raises InternalError for a call that was never opened.
         """
         if self._holds.remove(record.id):
             return self._book(record, soon=soon)

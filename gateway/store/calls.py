@@ -62,7 +62,7 @@ class CallLog:
         self.log.append(lines, in_new_file=in_new_file)
 
     def amend(self, old: Record, new: Record) -> bool:
-        """Put another record of the same call in the place of one that is not yet safe from a power cut.
+        """Replace a record that is not yet safe from a power cut with another one of the same call.
 
         False if the old one stays: it is safe by now, or the disk refuses.
         """
@@ -74,7 +74,7 @@ class CallLog:
         return self.log.amend(b'"id":"%s"' % old.id.encode(), remake, old, new)
 
     def get(self, call_id: CallId) -> Record | None:
-        """The record with this id; None if there is none or the text is no id."""
+        """The record with this id; None if there is none or the text is not an id."""
         found = self._locate(call_id)
         return _decode(body_of(found)) if found else None
 
@@ -169,7 +169,7 @@ class CallLog:
         return found
 
     def _locate(self, call_id: CallId) -> bytes | None:
-        """The line of a call. Its id tells when it began, so most segments need no look."""
+        """The line of a call. Its id contains the time it began, so most segments need no look."""
         if not is_id(call_id):
             return None
         moment = int(call_id[4:16], 16)

@@ -47,7 +47,7 @@ class HeldSums(msgspec.Struct, gc=False):
     calls: int = 0
 
     def count(self, call: Running, sign: int) -> None:
-        """Add what a running call holds, or take it away."""
+        """Add what a running call holds, or subtract it."""
         self.nanos += sign * call.held
         self.tokens += sign * call.held_tokens
         self.calls += sign
@@ -138,7 +138,7 @@ _NO_MOMENTS: dict[Millis, HeldSums] = {}
 
 
 class Counters:
-    """Counts the log, and the records that still wait for the disk: ``backlog`` tells them, ``lock`` keeps them so."""
+    """Counts the log, and the records that still wait for the disk: ``backlog`` returns them under ``lock``."""
 
     def __init__(
         self, calls: CallLog, backlog: Callable[[], list[Record]], lock: AbstractContextManager[object]

@@ -11,7 +11,7 @@ SIZE = 1 << 20
 
 
 class DiskReserve:
-    """A file of zeros that is given up when space is needed, and taken again before new calls are admitted."""
+    """A file of zeros that is deleted when space is needed, and taken again before new calls are admitted."""
 
     def __init__(self, path: Path, size: int = SIZE) -> None:
         self._path, self._size = path, size

@@ -23,7 +23,7 @@ decode = msgspec.json.Decoder(Tables).decode
 
 
 class AtomicStorage(Storage):
-    """``TinyDB(path, storage=AtomicStorage)``. Raises StoreDamaged if the file is there and is no such document."""
+    """``TinyDB(path, storage=AtomicStorage)``. Raises StoreDamaged if the file is there and is not such a document."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

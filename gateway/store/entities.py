@@ -44,7 +44,7 @@ _Rows = dict[Table, dict[str, Entity]]
 class Entities:
     """``registry`` is replaced by every change.
 
-    Raises StoreTooNew, OSError, and StoreDamaged for a file that makes no sense; also for a missing one if it is
+    Raises StoreTooNew, OSError, and StoreDamaged for a file that is not valid; also for a missing one if it is
     ``expected``, because a store with calls has had a configuration.
     """
 
@@ -62,7 +62,7 @@ class Entities:
         self.edited = tables is not None and _checksum(tables) != tables["meta"]["1"].get("crc", _checksum(tables))
         """Something else than this program changed the file."""
         self.kept: Path | None = None
-        """Where the file lies as that left it: the next change will lay it out anew."""
+        """Where the file lies as that left it: the next change will write it in our layout again."""
         rows, self._ids = _understand(path, tables or {})
         self.registry = _registry(rows)
         self.granted = self.registry.granted
@@ -77,7 +77,7 @@ class Entities:
     def apply(self, changes: Sequence[Change]) -> list[Change]:
         """Make all of the changes or none, in one atomic write; the changes that undo them, in their order.
 
-        Raises Unavailable if the disk refuses, and InternalError for a change that makes no sense in itself.
+        Raises Unavailable if the disk refuses, and InternalError for a change that is not valid in itself.
         """
         rows = _rows(self.registry)
         ids = {table: dict(numbers) for table, numbers in self._ids.items()}

@@ -1,4 +1,4 @@
-"""What can be wrong with a store as a whole, said so that its owner knows what to do."""
+"""What can be wrong with a store as a whole, in words that show its owner what to do."""
 
 from collections.abc import Callable
 
@@ -6,11 +6,11 @@ from gateway.domain.errors import GatewayError, Unavailable
 from gateway.store.files import reason
 
 RETRY_AFTER_S = 5.0
-"""What a client is told to wait when the disk refuses."""
+"""How long a client should wait when the disk refuses."""
 
 
 class StoreError(GatewayError):
-    """The store cannot do what was asked; nothing was changed."""
+    """The store cannot do that; nothing was changed."""
 
     default_code = "store_failed"
 
@@ -28,13 +28,13 @@ class StoreTooNew(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """A file that cannot be replaced by another one is missing or makes no sense."""
+    """A file that cannot be replaced by another one is missing or damaged."""
 
     default_code = "store_damaged"
 
 
 class Trouble:
-    """What the disk said when it refused, in words that name no path; empty while all is well.
+    """The disk's error, in words that name no path; empty while all is well.
 
     ``on_change`` is called when trouble begins and when it ends, from whichever thread.
     """
@@ -45,7 +45,7 @@ class Trouble:
 
     @property
     def text(self) -> str:
-        """What is in the way of new calls; empty if nothing is."""
+        """Why new calls are rejected; empty if they are not."""
         return self.write or self.sync
 
     def say(self, *, write: str | None = None, sync: str | None = None) -> None:
@@ -58,7 +58,7 @@ class Trouble:
 
 
 def unavailable(exc: OSError) -> Unavailable:
-    """What the disk said, for somebody who wanted something written."""
+    """The disk's error, for a caller that wanted something written."""
     return Unavailable(
         f"the gateway cannot write to its store: {reason(exc)}. It recovers as soon as the disk does",
         code="store_unavailable",

@@ -96,7 +96,7 @@ def write_new(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def rename(new: Path, path: Path) -> None:
-    """Put a file in the place of another one."""
+    """Replace one file with another."""
     for left in reversed(range(WINDOWS_TRIES)):
         try:
             os.replace(new, path)  # noqa: PTH105 - the tests of crashes count the system calls of `os`
@@ -109,7 +109,7 @@ def rename(new: Path, path: Path) -> None:
 
 
 def create(path: Path, data: bytes) -> None:
-    """Make a file that must not exist yet: it has all of its content as soon as it has its name. It is not synced."""
+    """Create a file that must not exist yet: it has all of its content as soon as it has its name. It is not synced."""
     if path.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     replace(path, data, durable=False)
@@ -165,12 +165,12 @@ def write_at(fd: int, data: bytes, at: int) -> None:
 
 
 def _full() -> OSError:
-    """A disk that gets full takes a part and says nothing. Asked for the rest it tells why, or takes nothing."""
+    """A disk that gets full takes a part and says nothing. Asked for the rest it gives the reason, or takes nothing."""
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def reason(exc: OSError) -> str:
-    """What the system said, in words and without the path, which concerns the owner alone."""
+    """The system's error, in words and without the path, which concerns the owner alone."""
     return exc.strerror or str(exc)
 
 

@@ -27,7 +27,7 @@ from gateway.store import files
 from gateway.store.errors import RETRY_AFTER_S
 
 LIMIT = 4 << 20
-"""Bytes after which the file is written anew with what still runs."""
+"""Bytes after which the file is rewritten with what still runs."""
 
 PROBE = 8192
 """Bytes; more than what a file may take without asking for new space."""
@@ -41,7 +41,7 @@ _decode = msgspec.json.Decoder(Running | str).decode
 class Inflight:
     """``running`` is what the file says. Every line begins and ends with a newline, so a torn one spoils no other.
 
-    Calls begin in one thread; all else may happen in another one, but for ``sync``, ``compact`` and ``close``, of which
+    Calls begin in one thread; all else may happen in another one, except ``sync``, ``compact`` and ``close``, of which
     only one runs at a time.
     """
 
@@ -49,7 +49,7 @@ class Inflight:
         self.path, self._limit = path, limit
         self.running: dict[CallId, Running] = {}
         self.unreadable = self._load()
-        """Lines that make no sense; a crash leaves at most one."""
+        """Lines that are not valid; a crash leaves at most one."""
         self.kept: Path | None = None
         """Where the file with them lies."""
         self._fd = -1
@@ -73,7 +73,7 @@ class Inflight:
         return self._size > self._limit or self._stale
 
     def begin(self, call: Running) -> None:
-        """Note a call before it starts, or anew. Raises OSError, and then nothing is noted."""
+        """Note a call before it starts, or note it again. Raises OSError, and then nothing is noted."""
         with self._lock:
             self._write(b"\n%s\n" % _encode(call))
             self.running[call.id] = call
@@ -87,7 +87,7 @@ class Inflight:
             self._cut()
 
     def end(self, call_ids: Iterable[CallId]) -> None:
-        """Note that calls have their records. If this cannot be written, the records will tell at the next start."""
+        """Note that calls have their records. If this cannot be written, the records will show it at the next start."""
         with self._lock, suppress(OSError):
             ended = [call_id for call_id in call_ids if self.running.pop(call_id, None)]
             if self.running and ended:
@@ -97,7 +97,7 @@ class Inflight:
                 self._size, self._torn = 0, False
 
     def compact(self) -> None:
-        """Write the file anew with what runs now; calls may begin meanwhile. Raises OSError."""
+        """Rewrite the file with what runs now; calls may begin meanwhile. Raises OSError."""
         new = self.path.with_name(self.path.name + ".tmp")
         with self._lock:
             self._cut()
@@ -110,7 +110,7 @@ class Inflight:
         self._stale = False
 
     def sync(self) -> None:
-        """Make what was noted survive a power cut. Raises OSError, until the file is written anew if a sync fails."""
+        """Make what was noted survive a power cut. Raises OSError, until the file is rewritten, if a sync fails."""
         with self._lock:
             if not (self._dirty or self._stale) or self._fd < 0:
                 return
@@ -244,5 +244,5 @@ def withheld(record: Record, reason: str) -> Record:
 
 
 def refusal(record: Record) -> Unavailable:
-    """What the client is told whose answer is withheld: the record's own words."""
+    """What the client of a withheld answer gets: the record's own words."""
     return Unavailable(record.error or "the answer is withheld", code=record.code, retry_after_s=RETRY_AFTER_S)

@@ -66,7 +66,7 @@ class Ledger:
         self.sealed, self.version, self.there = new, self.stamp(), True
 
     def restore(self, moment: int) -> Path:
-        """Keep a damaged file beside, and write it anew from what is known; where it was kept. Raises OSError."""
+        """Keep a damaged file beside, and rewrite it from what is known; where it was kept. Raises OSError."""
         kept = files.keep(self.path, files.read(self.path), moment)
         self.put()
         self.damaged = False

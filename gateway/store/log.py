@@ -30,11 +30,11 @@ from gateway.store.segment import EMPTY, Segment
 from gateway.store.tail import Mark, PartlyWritten, Tail, reseal, restore
 
 _SLOT = 32
-"""Bytes of one number. There are two places, written in turn, so that a torn write leaves the other one."""
+"""Bytes of one number. There are two places, written alternately, so that a torn write leaves the other one."""
 
 
 class HighWater:
-    """``last`` is what the file says when it is opened, and then what was put last; 0 if nothing is known."""
+    """``last`` is what the file says when it is opened, and then what was put last; 0 if unknown."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -112,7 +112,7 @@ class Log:
         notes: list[str] | None = None,
         high_water: HighWater | None = None,
     ) -> None:
-        """``oldest`` tells the moment before which calls need not be kept, in milliseconds."""
+        """``oldest`` returns the moment before which calls need not be kept, in milliseconds."""
         self.folder, self._writer, self._limit, self._oldest = folder, writer, limit, oldest
         self._moment = now()
         self._high_water = high_water
@@ -120,7 +120,7 @@ class Log:
         self.tell: Callable[[str], None] = self.notes.append
         """Takes what happens to the files while they grow, for the owner to know."""
         self.damage: list[str] = []
-        """Those of the notes that tell of calls whose cost may be in no sum."""
+        """Those of the notes about calls whose cost may be in no sum."""
         self._lock = threading.Lock()
         """Between what ``append`` does and what ``sync`` does beside waiting for the disk."""
         self._sync_lock = threading.Lock()
@@ -140,7 +140,7 @@ class Log:
     def append(self, lines: Sequence[LogLine], *, in_new_file: bool = False) -> None:
         """Add calls with growing ids, all or none, by one write; on request in a file that holds none yet.
 
-        Raises OSError, and PartlyWritten if the first of them were added and cannot be taken back.
+        Raises OSError, and PartlyWritten if the first of them were added and cannot be undone.
         """
         if not self._writer:
             raise StoreError("this process only reads the store")
@@ -154,7 +154,7 @@ class Log:
             self._count(tail.segment, lines)
 
     def amend(self, needle: bytes, remake: Callable[[bytes], bytes | None], old: Countable, new: Countable) -> bool:
-        """Put another line in the place of the one with the needle, which holds the old call; see ``Tail.amend``."""
+        """Replace the line with the needle, which holds the old call; see ``Tail.amend``."""
         with self._lock:
             for tail in (self._tail, *self._closed):
                 if tail is not None and tail.amend(needle, remake):
@@ -176,7 +176,7 @@ class Log:
     def sync(self) -> None:
         """Make everything appended before survive a power cut.
 
-        A file whose sync failed is written anew from memory; OSError if that fails, too.
+        A file whose sync failed is rewritten from memory; OSError if that fails, too.
         """
         with self._sync_lock:
             with self._lock:
@@ -193,7 +193,7 @@ class Log:
     def seal(self) -> None:
         """Enter the sums of closed segments into the ledger, if they are synced, and delete what is too old.
 
-        If the disk refuses, it is asked again some time later.
+        If the disk refuses, it is tried again some time later.
         """
         with self._sync_lock:
             ready = [tail for tail in self._closed if not tail.dirty]

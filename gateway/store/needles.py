@@ -32,7 +32,7 @@ FIXED = (
     *(b'"kind":"%s"' % kind.encode() for kind in FailureKind),
     *(b'"%s":' % field.encode() for field in sorted({*Record.__struct_fields__, *Attempt.__struct_fields__})),
 )
-"""Bytes of many lines that are no part of a text: a word such as ``token`` is not to be found in every line."""
+"""Bytes of many lines that are not part of a text: a word such as ``token`` is not to be found in every line."""
 
 MANY = 8
 """So many of them are blotted out; a word that is in more of them is short, and found anyway."""
@@ -109,7 +109,7 @@ Needle = TextNeedle | ExactNeedle | NumberNeedle
 
 
 def json_bytes(text: str) -> bytes:
-    """A text as it is written within JSON; what is no Unicode is nothing that was ever written."""
+    """A text as it is written within JSON; what is not Unicode was never written."""
     return msgspec.json.encode(text.encode("utf-8", "replace").decode())[1:-1]
 
 
@@ -133,7 +133,7 @@ def _few(found: list[int], block: bytes) -> list[int] | None:
 
 
 def _forms(text: str) -> list[bytes]:
-    """The ways to write the text, but for the case of ASCII letters."""
+    """The ways to write the text, except for the case of ASCII letters."""
     return [json_bytes("".join(chars)).lower() for chars in product(*map(_sources, text))]
 
 

@@ -1,7 +1,7 @@
 """Prefilter: what is known of the wanted calls before they are decoded.
 
 From the conditions of a search come needles, for the bytes of a block of lines; questions to the sums of a segment,
-which tell what occurs in it; and the few fields that a line must be decoded to for being tested.
+which show what occurs in it; and the few fields that a line must be decoded to for being tested.
 """
 
 import re
@@ -61,7 +61,7 @@ FIELDS: dict[str, tuple[str, Any, object]] = {
 }
 """What a condition can name: the attribute of a view, the field of the record behind it, its type and its default.
 
-A field with its default is not written. Ids of tokens and channels are no attributes of the views that people filter.
+A field with its default is not written. Ids of tokens and channels are not attributes of the views that people filter.
 """
 
 _SUMMED: dict[str, Dimension] = {
@@ -138,7 +138,7 @@ def fields_of(condition: Wanted) -> Collection[str]:
 
 
 def needle_of(condition: Wanted) -> Needle | None:
-    """What the line of every wanted call holds; None if nothing can be told."""
+    """What the line of every wanted call holds; None if there is no such text."""
     match condition:
         case TextCondition(text):
             defaults = (str(FIELDS[name][2]) for name in (*TEXTS, "status"))
@@ -198,7 +198,7 @@ def may_hold(segment: Segment, condition: Wanted) -> bool:
 
 
 def _ranges(condition: Wanted) -> tuple[str, Ranges] | None:
-    """The field and the numbers that fit, of an ended call; None if it is no question of numbers."""
+    """The field and the numbers that fit, of an ended call; None if it is not about numbers."""
     match condition:
         case NumberCondition(field, low, high):
             return field, [(low, high)]

@@ -6,8 +6,8 @@ answer becomes that of a failure which charges nothing (``inflight.withheld``), 
 not be written stays in the ``Backlog``. As long as anything is wrong, no new call may begin.
 
 ``Syncer`` is the thread that waits for the disk, so that the event loop never does. It works when something was
-written: a tenth of a second later, or at once if somebody waits. Everybody who began to wait before a round of work
-began is served by that round: a group commit.
+written: a tenth of a second later, or at once if somebody waits. All who began to wait before a round of work began
+is served by that round: a group commit.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class Syncer:
-    """Calls ``work`` in its own thread, and ``tidy`` when those who waited have been told.
+    """Calls ``work`` in its own thread, and ``tidy`` when those who waited have been notified.
 
     What ``work`` raises is for those who wait. When one of them fails, or ``tidy`` says that not all is done, they are
     called again a second later.
@@ -99,7 +99,7 @@ class Syncer:
 def _error_of(do: Callable[[], None]) -> Exception | None:
     try:
         do()
-    except Exception as exc:  # noqa: BLE001 - the thread's outermost frame: it must go on, and who waits must be told
+    except Exception as exc:  # noqa: BLE001 - the thread's outermost frame: it must go on and notify
         return exc
     return None
 
@@ -171,7 +171,7 @@ class Recorder:
             self._syncer.dirty()
 
     def amend(self, old: Record, new: Record) -> bool:
-        """Put another record in the place of a written one that could not be synced; False if the old one stays."""
+        """Replace a written record that could not be synced; False if the old one stays."""
         with self.lock:
             amended = self._calls.amend(old, new)
         if self._syncer:
@@ -179,7 +179,7 @@ class Recorder:
         return amended
 
     def forget(self, call_ids: Iterable[CallId]) -> None:
-        """Take calls off the running ones at the next sync: their records are there."""
+        """Remove calls from the running ones at the next sync: their records are there."""
         with self.lock:
             self._backlog.written += call_ids
 
@@ -216,7 +216,7 @@ class Recorder:
             except OSError as exc:
                 self.trouble.say(sync=f"the disk refuses to sync: {reason(exc)}")
                 raise
-            except Exception as exc:  # by a bug of ours: who waits is not sure of anything
+            except Exception as exc:  # a bug of ours: those who wait cannot rely on anything
                 self.trouble.say(sync=f"the records cannot be synced: {exc}")
                 raise OSError(errno.EIO, self.trouble.sync) from exc
             self._safe = count

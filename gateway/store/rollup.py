@@ -103,7 +103,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     firsts: int = 0
     """How many calls had a first byte: ``ttft / firsts`` is the average."""
     refused: int = 0
-    """How many of the calls were refused before any upstream was asked: limits by the day do not count them."""
+    """How many of the calls were refused before any upstream request: limits by the day do not count them."""
 
     @property
     def admitted(self) -> int:
@@ -140,7 +140,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         self.refused += other.refused
 
     def take_out(self, call: Countable) -> None:
-        """Take one call away again."""
+        """Subtract one call again."""
         one = Counts()
         one.book(call)
         for field in self.__struct_fields__:
@@ -237,7 +237,7 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     """File name; a segment named in the ledger is never counted again."""
     n: int
-    """How many calls the sums are of; whatever becomes of the file, they stay."""
+    """How many calls the sums are of; whatever happens to the file, they stay."""
     first: int
     """Smallest document id."""
     last: int
@@ -249,11 +249,11 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     left: int | None = None
     """How many calls its file holds, if that is not all of them: damage took the others."""
     edited: bool = False
-    """Its file was changed by something else, so the sums do not tell what occurs in it."""
+    """Its file was changed by something else, so the sums do not show what occurs in it."""
     hourly: bool
     latest: dict[str, int]
     all: dict[Dimension, msgspec.Raw]
-    """Totals, decoded when they are asked for: most never are, and there are many."""
+    """Totals, decoded when they are needed: most never are, and there are many."""
     tables: dict[Dimension, msgspec.Raw]
     """Decoded only when a chart or a window needs them."""
 
@@ -295,13 +295,13 @@ def tables_of(sums: Summed) -> dict[Dimension, msgspec.Raw]:
 
 
 def coarse(sealed: Sealed) -> Sealed:
-    """The same sums with days in place of hours: for segments too old for an hourly chart."""
+    """The same sums by day instead of hour: for segments too old for an hourly chart."""
     tables = {by: msgspec.Raw(msgspec.json.encode(by_day(sealed.table(by)))) for by in DIMENSIONS}
     return msgspec.structs.replace(sealed, hourly=False, tables=tables)
 
 
 def by_day(table: Table) -> Table:
-    """The same sums with days in place of hours."""
+    """The same sums by day instead of hour."""
     days = Table()
     for value, rows in table.items():
         for start, counts in rows.items():

@@ -1,7 +1,7 @@
 """Search: the lines of the log whose calls fit some conditions, newest first, at the speed of memory.
 
 Segments are passed over by their times and sums. Of the others each block of lines is searched for the needles of the
-conditions; lines that have them all, or all lines of a block where the needles tell nothing, are decoded to the few
+conditions; lines that have them all, or all lines of a block where the needles are not enough, are decoded to the few
 fields that the conditions name. Only what fits is looked at further.
 """
 
@@ -60,7 +60,7 @@ class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchDeadline:
-    """How long a search may go on. It rests now and then, so that it holds no other thread up."""
+    """How long a search may go on. It pauses now and then, so that it holds no other thread up."""
 
     def __init__(self, seconds: float = float("inf")) -> None:
         self._end = time.perf_counter() + seconds
@@ -72,7 +72,7 @@ class SearchDeadline:
         self._cancelled = True
 
     def over(self) -> bool:
-        """Whether to stop. Called often, it rests when it is time to."""
+        """Whether to stop. Called often, it pauses when it is time to."""
         now = time.perf_counter()
         if now - self._rested > SLICE_S:
             time.sleep(REST_S)
@@ -177,7 +177,7 @@ class _Test:
         self._decode_all = msgspec.json.Decoder(dict[str, glimpse]).decode  # type: ignore[valid-type]
 
     def fits(self, line: bytes) -> bool:
-        """Whether all conditions hold; not for a damaged line that tells nothing."""
+        """Whether all conditions hold; not for a damaged line."""
         try:
             call = self._decode(body_of(line))
         except (msgspec.DecodeError, ValueError):

@@ -19,7 +19,7 @@ BLOCK = 1 << 17
 """Bytes read at once: memory stays flat, a limit stops early, and searching one holds no other thread up for long."""
 
 AHEAD = 1 << 20
-"""Bytes the system is told to fetch before they are read: by itself it expects files to be read forwards."""
+"""Bytes that the system should fetch before they are read: by itself it expects files to be read forwards."""
 
 decode_entry = msgspec.json.Decoder(RollupEntry).decode
 _decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
@@ -244,7 +244,7 @@ def _held(sealed: Sealed) -> int:
 def foreign_lines(data: bytes) -> bytes:
     """The calls of a file in a layout that is not ours, as our lines: stock TinyDB may have rewritten it.
 
-    Empty if it cannot be read; a document that is no call is left out.
+    Empty if it cannot be read; a document that is not a call is left out.
     """
     try:
         calls = _decode_file(data)["calls"]

@@ -36,7 +36,7 @@ class SegmentStorage(Storage, Mapping[str, Document]):
         self.log.close()
 
     def append(self, documents: Mapping[int, Mapping[str, Any]]) -> None:
-        """Raises OSError, and StoreError for a document whose fields are no call's."""
+        """Raises OSError, and StoreError for a document whose fields are not those of a call."""
         lines = []
         for doc_id, document in documents.items():
             body = _encode(document)

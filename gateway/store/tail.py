@@ -1,8 +1,8 @@
 """The growing end of a segment, and the repair of what a crash or damage left of one.
 
 A line that somebody was informed of is never written again. Before that two things may happen to one: a write that
-fails is undone, and ``amend`` puts another line of the same size in place of one that could not be synced. A repair
-throws no byte away: the file as it was found is kept beside the new one as ``<name>.<moment>.damaged``.
+fails is undone, and ``amend`` replaces a line that could not be synced with one of the same size. A repair throws no
+byte away: the file as it was found is kept beside the new one as ``<name>.<moment>.damaged``.
 """
 
 import errno
@@ -82,7 +82,7 @@ class Tail:
         self._unsynced += lines
 
     def amend(self, needle: bytes, remake: Callable[[bytes], bytes | None]) -> bool:
-        """Put another line of its size in the place of the one that holds the needle, and that is not yet safe.
+        """Replace the line that holds the needle, and is not yet safe, with another one of its size.
 
         ``remake`` gives it; None if it cannot. False if the old line stays, also because the disk refuses.
         """
@@ -109,7 +109,7 @@ class Tail:
         return Mark(len(self._unsynced), self.segment.end, self._amended)
 
     def sync(self) -> None:
-        """Wait for the disk. After one failure only ``rebuild`` helps: the system may have forgotten what it owes.
+        """Wait for the disk. After one failure only ``rebuild`` helps: the system may have forgotten unwritten data.
 
         A file that somebody has deleted is a failure: nobody would find the calls in it.
         """
@@ -134,7 +134,7 @@ class Tail:
             self._unsure = False
 
     def rebuild(self) -> None:
-        """Write the file anew, with a sync of its own: what was safe from the old file, the rest from memory."""
+        """Rewrite the file, with a sync of its own: what was safe from the old file, the rest from memory."""
         safe = self._safe_part()
         lines = join(self._unsynced, first=self._synced == len(HEAD)) if self._unsynced else b""
         old, self._fd = self._fd, -1
@@ -179,7 +179,7 @@ class Tail:
         self._torn = False
 
     def _undo(self, exc: files.ShortWrite, lines: Sequence[bytes]) -> None:
-        """Take back what a failed write has left. Raises PartlyWritten if that fails and whole lines are left."""
+        """Undo what a failed write has left. Raises PartlyWritten if that fails and whole lines are left."""
         self._torn = True
         with suppress(OSError):
             self._cut()
@@ -211,7 +211,7 @@ def restore(segment: Segment, last: int, moment: int) -> str:
         return ""
     data = files.read(segment.path)
     lines = _good_lines(data, last)
-    if not lines and not data.startswith(HEAD):  # stock TinyDB lays a file out anew; a file of ours is damaged
+    if not lines and not data.startswith(HEAD):  # stock TinyDB changes the layout of a file; a file of ours is damaged
         lines = _good_lines(foreign_lines(data), last)
         for line in lines:
             segment.observe(id_of(line), decode_entry(body_of(line)))
@@ -224,7 +224,7 @@ def restore(segment: Segment, last: int, moment: int) -> str:
 
 
 def reseal(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:
-    """A sealed segment as it is now, if its size tells that somebody changed it. Its sums stay as they were.
+    """A sealed segment as it is now, if its size shows that somebody changed it. Its sums stay as they were.
 
     With it what was found, in words; empty if nothing has changed. Raises OSError and StoreTooNew.
     """

@@ -1,4 +1,4 @@
-"""Verify: every balance and sum computed anew from the call log, and compared with what the gateway goes by.
+"""Verify: every balance and sum recomputed from the call log, and compared with what the gateway has.
 
 ``take`` is quick and belongs to the thread of the books; ``check`` reads every file and may run in another one.
 """
@@ -27,7 +27,7 @@ class VerifiedPart(NamedTuple):
 
 
 class BooksSnapshot(NamedTuple):
-    """What the gateway goes by."""
+    """What the gateway has."""
 
     parts: list[VerifiedPart]
     backlog: list[Record]
@@ -60,7 +60,7 @@ def take(store: Store) -> BooksSnapshot:
 
 
 def check(snapshot: BooksSnapshot) -> Verdict:
-    """Compare everything; the first difference is told, and all the damage."""
+    """Compare everything; the first difference is reported, and all the damage."""
     audit, difference = _Audit(snapshot), ""
     for found in audit.differences():
         difference = difference or found
@@ -77,7 +77,7 @@ def check(snapshot: BooksSnapshot) -> Verdict:
 
 
 class _Audit:
-    """Everything summed anew; ``checks`` counts the comparisons."""
+    """Everything summed again; ``checks`` counts the comparisons."""
 
     def __init__(self, snapshot: BooksSnapshot) -> None:
         self.checks, self.calls, self.cost = 0, 0, 0

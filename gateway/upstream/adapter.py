@@ -143,7 +143,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The output limit that is sent, if it is lower than the request's or the usual one: because the model has a limit
     of its own, or the hold pays for no more."""
     more: tuple["Prepared", ...] = ()
-    """Requests that follow one after another, where the upstream takes no more at once. ``Adapter.whole`` gets their
+    """Requests that follow one after another, where the upstream accepts no more at once. ``Adapter.whole`` gets their
     answers as one JSON array."""
 
     @property

@@ -24,7 +24,7 @@ _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s\Z")
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
-    """An error as the upstream tells it; empty strings where it tells nothing."""
+    """An error as the upstream reports it; empty strings for what is missing."""
 
     message: str = ""
     type: str = ""
@@ -45,7 +45,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """Everything it said, in lower case, to look for words in."""
+        """The whole text, in lower case, to look for words in."""
         return f"{self.code} {self.type} {self.message} {self.hints}".lower()
 
 

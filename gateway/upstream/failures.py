@@ -180,7 +180,7 @@ def _parameters(error: ErrorBody) -> tuple[str, ...]:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait as the headers ask, 0 to 600; None if they do not, or make no sense.
+    """Seconds to wait as the headers ask, 0 to 600; None if they do not, or are not valid.
 
     A date is compared with the answer's own ``Date``: the upstream's clock need not be ours.
     """
@@ -221,13 +221,13 @@ def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool) -> 
 
 
 def bad_response(channel: Channel, why: str) -> Failure:
-    """An answer that makes no sense."""
+    """An answer that is not valid."""
     return _own(channel, FailureKind.SERVER, BAD_RESPONSE, f"sent a bad answer: {why}")
 
 
 def not_gathered(channel: Channel, what: str, error: GatewayError) -> Failure:
-    """An answer that was given up on this side, for lack of memory."""
-    text = UpstreamText(f"channel '{channel.name}': {what} was given up: {error.message}")
+    """An answer that was abandoned on this side, for lack of memory."""
+    text = UpstreamText(f"channel '{channel.name}': {what} was abandoned: {error.message}")
     return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=OrderOrigin())
 
 

@@ -187,7 +187,7 @@ class FramedStream(ABC):
         self._body: WholeBody | None = None
         """If that is what comes instead of events."""
         self._recognized = False
-        """The first byte has told events from a body."""
+        """The first byte has shown whether these are events or a body."""
         self.started = False
         self.finished = False
         self.failure: Failure | None = None

@@ -46,7 +46,7 @@ STORY = (
 
 HELP = (
     "I misbehave when asked. Put one of these into your message: !429 (with retry-after=2), !500 or any other status,"
-    " !auth, !cut=3 (break off after 3 events), !silence (say nothing until the deadline), !silence=3 (fall silent"
+    " !auth, !cut=3 (end the stream after 3 events), !silence (say nothing until the deadline), !silence=3 (fall silent"
     " after 3 events), !no-usage, !bad-json, !html, !latency=200 (milliseconds before the answer), !speed=50 (words a"
     ' second), !tool NAME {"a":1} (call that tool, if the request has tools).'
 )
@@ -80,7 +80,7 @@ class MockPlan(msgspec.Struct, kw_only=True):
     status: int = 200
     retry_after: str = ""
     cut: int | None = None
-    """The answer breaks off: a stream after so many events, and always before its end."""
+    """The answer is cut off: a stream after so many events, and always before its end."""
     silence: int | None = None
     """The stream falls silent after so many events."""
     no_usage: bool = False
@@ -335,7 +335,7 @@ class MockReply:
         if self._plan.silence is not None:
             await self._fall_silent("total", self._channel.timeouts.total)
         if self._plan.cut is not None:
-            raise AttemptFailed(bad_response(self._channel, "it broke off, as the demo was asked to"))
+            raise AttemptFailed(bad_response(self._channel, "it was cut off, as requested"))
         body = self._body.whole()
         if not memory.take(len(body)):
             await memory.wait(len(body))

@@ -62,7 +62,7 @@ OPTIONS: Mapping[str, tuple[str, Callable[[Value], bool]]] = {
     "status": ("a status to answer with: 200, or 300 to 599", _status),
     "auth": ("true or false: whether the key is refused", _switch),
     "retry_after": ("the Retry-After header: seconds, or a text", _wait),
-    "cut": (f"after how many events a stream breaks off, from 0 to {MOST}", _whole),
+    "cut": (f"after how many events a stream is cut off, from 0 to {MOST}", _whole),
     "silence": (f"after how many events a stream falls silent, from 0 to {MOST}", _whole),
     "no_usage": ("true or false: whether usage is left out", _switch),
     "bad_json": ("true or false: whether the answer is broken JSON", _switch),

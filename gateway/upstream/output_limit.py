@@ -3,7 +3,7 @@
 A hold must cover whatever an upstream may make of the caps it receives, so they are read generously:
 
 - every cap counts, under any name that vendors and model servers use and at any depth; of several the largest
-- a budget for thinking comes on top of the cap, for some vendors count it apart
+- a budget for thinking comes on top of the cap, because some vendors count it apart
 - predicted output comes on top as well: what the model does not use of it is billed as output
 - two readings of the same bytes must not differ: an object with the same name twice is refused
 - a cap under another name than OpenAI's two bounds nothing, for an upstream may not know it, but may be obeyed

@@ -55,7 +55,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 )
 
 HEADER_APIS: tuple[tuple[str, InboundApi], ...] = ()
-"""Where the path does not tell the API: the one of the first of these headers that is sent, else ``CHAT``."""
+"""Where the path does not decide the API: the one of the first of these headers that is sent, else ``CHAT``."""
 
 PREFIXES: tuple[Endpoint, ...] = tuple(
     sorted((row for row in ENDPOINTS if row.path.endswith("/") and row.path != "/"), key=lambda row: -len(row.path))

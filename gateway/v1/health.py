@@ -27,7 +27,7 @@ async def answer_front_page(engine: Engine, _request: web.BaseRequest, _visit: V
 
 
 def health(engine: Engine) -> tuple[int, bytes]:
-    """Status and JSON body; 503 while no calls are taken. Names nothing and nobody."""
+    """Status and JSON body; 503 while calls are rejected. Contains no names."""
     status = engine.status()
     well = status.state == "serving"
     body = {

@@ -108,7 +108,7 @@ BY_WORD: tuple[tuple[str, str], ...] = (
 
 
 def fault(exc: BaseException | None) -> str:
-    """What is wrong, for who has sent it; nothing of what was sent."""
+    """What is wrong, for the sender; nothing of what was sent."""
     for cls, words in BY_CLASS:
         if isinstance(exc, cls):
             return words
@@ -169,7 +169,7 @@ class Connection(RequestHandler):
             self._crowd.leave(self._address)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Tell the handler."""
+        """Notify the handler."""
         self._look_away()
         self.forget()
         super().connection_lost(exc)
@@ -230,7 +230,7 @@ class Connection(RequestHandler):
 
 
 class GatewayRequest(web.BaseRequest):
-    """aiohttp's own, told when its connection is to end."""
+    """aiohttp's own, notified when its connection is to end."""
 
     _protocol: Connection
 
@@ -241,7 +241,7 @@ class GatewayRequest(web.BaseRequest):
 
 
 def _bound(transport: asyncio.BaseTransport) -> None:
-    """Have the system give up a client that takes nothing of what it has been given to send, where it can.
+    """Have the system drop a client that takes nothing of what it has been given to send, where it can.
 
     That is all that waits of a short answer, and the rest of a long one whose connection is closing: nobody here looks.
     """

@@ -51,7 +51,7 @@ def _facts(error: GatewayError, status: int) -> dict[str, str]:
 
 
 def _limit_headers(error: GatewayError) -> dict[str, str]:
-    """``x-ratelimit-*`` of the limit that was reached; good answers tell those of the tightest one."""
+    """``x-ratelimit-*`` of the limit that was reached; good answers carry those of the tightest one."""
     limit, used = error.details.get("limit"), error.details.get("used")
     kind = str(error.details.get("limit_name", "")).partition(" ")[0]
     if not isinstance(limit, int) or not isinstance(used, int) or kind not in ("requests", "tokens"):

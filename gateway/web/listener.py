@@ -75,7 +75,7 @@ class Listener(web.Server):
             await asyncio.sleep(LOOK_S)
 
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - aiohttp's
-        """Cancel the handlers that still run, give them so long to end, and break off what has not been sent."""
+        """Cancel the handlers that still run, give them so long to end, and abort what has not been sent."""
         left = dict(self._connections)
         tasks = [task for connection in left if (task := connection._task_handler) is not None]  # noqa: SLF001 - aiohttp's
         for task in tasks:

@@ -83,7 +83,7 @@ class _Rest(asyncio.Protocol):
 
 JSON: Final = "application/json"
 JOINED: Final = 64 << 10
-"""Bytes of a body that are copied behind their head to go by one write; a longer one goes in pieces of this size.
+"""Bytes of a body that are copied behind their head to go out in one write; a longer one goes in pieces of this size.
 
 Not by ``writelines``: in Python 3.12.1 it goes on although the client does not read (CVE-2024-12254).
 """

@@ -343,7 +343,7 @@ def refused(**changes: Any) -> Why:
         "status": 503,
         "code": "no_channel_available",
         "message": "no channel can serve it now: anthropic is cooling",
-        "fix": "'tollkeeper channel list' shows why each one is unavailable",
+        "fix": "'tollkeeper channel list' shows the state of each",
         "retry_after_s": 30.0,
         "then": None,
         "visible": True,

@@ -131,7 +131,7 @@ async def test_it_breaks_off(sleep: Sleeper) -> None:
 async def test_what_breaks_off_has_no_good_end(sleep: Sleeper, text: str) -> None:
     stream, _ = await _stream(sleep, text)
     assert (stream.failure and stream.failure.code) == "upstream_stream_truncated"
-    with attempt_fails("broke off"):
+    with attempt_fails("was cut off"):
         await (await _reply(sleep, text)).read(100, Unlimited())
 
 

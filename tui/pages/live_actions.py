@@ -91,7 +91,7 @@ async def jump_to_time(page: AnyPage) -> None:
 async def locate(page: AnyPage, moment: Millis) -> int:
     """Index of the newest row that began before a moment.
 
-    What is here is looked at; older records are asked for one by one, halving what is left: they lie in order of time.
+    What is here is looked at; older records are fetched one by one, halving what is left: they lie in order of time.
     """
     calls = page.calls
     first = calls.count - (calls.records if calls.query is None else 0)

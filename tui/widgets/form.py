@@ -1,7 +1,7 @@
 """Form: typed fields in a dialog, checked while typing; the server's errors are shown at the field they concern.
 
-A Plan says what is asked and what is done with it; its fields are parsed by functions that raise BadRequest. The
-command that does the same stands at the bottom and changes with what is typed.
+A Plan says which fields there are and what is done with them; its fields are parsed by functions that raise BadRequest.
+The command that does the same stands at the bottom and changes with what is typed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -86,7 +86,7 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     command: Callable[[Values], str] = lambda _: ""
     """The command that does the same, without ``tollkeeper`` in front; never with a secret in it.
 
-    There is none if it raises BadRequest: what is typed makes no sense, or no command can say it.
+    There is none if it raises BadRequest: what is typed is not valid, or no command can express it.
     """
     live: Callable[[Values], str] = lambda _: ""
     """A sentence about the current values."""

@@ -172,7 +172,7 @@ class Responses:
 
     @property
     def ended(self) -> bool:
-        """Whether every candidate said why it ended."""
+        """Whether every candidate has a finish reason."""
         return bool(self._candidates) and all(candidate.reason for candidate in self._candidates.values())
 
     def add(self, response: Fields) -> list[tuple[int, News]]:

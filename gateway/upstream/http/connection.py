@@ -130,7 +130,7 @@ class Upload:
 
 
 READ_SIZE = 64 * 1024
-"""Bytes that one read may bring: what waits for a reader who is slower is never more than a few of them."""
+"""Bytes that one read may bring: what waits for a slower reader is never more than a few of them."""
 
 
 class UpstreamConnection(asyncio.BufferedProtocol):
@@ -222,7 +222,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """See asyncio. Close at once: an upstream that has said its last word will not take what is still to send."""
+        """See asyncio. Close at once: an upstream that has finished will not take what is still to send."""
         self.abort()
         return False
 

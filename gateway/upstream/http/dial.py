@@ -33,7 +33,7 @@ _Asked = tuple[str, int, socket.AddressFamily]
 
 
 class NameLookups:
-    """The look-ups of one channel. Who asks for a name that is being looked up waits for the same answer."""
+    """The look-ups of one channel. A dial to a name that is being looked up waits for the same answer."""
 
     def __init__(self) -> None:
         self._running = 0
@@ -107,7 +107,7 @@ async def tunnel(sock: socket.socket, proxy: Proxy, host: str, port: int) -> Non
 
 
 async def _head(sock: socket.socket) -> bytes:
-    """All that comes up to the end of the head, or to where it makes no sense any more."""
+    """All that comes up to the end of the head, or to where it is no longer valid."""
     head = b""
     while b"\r\n\r\n" not in head and len(head) < HEAD_LIMIT:
         data = await asyncio.get_running_loop().sock_recv(sock, 4096)

@@ -14,7 +14,7 @@ import msgspec
 from gateway.upstream.http.errors import ConnectionBroken
 
 HIGH_WATER = 32 * 1024
-"""Bytes that may wait for their reader before the upstream is made to wait."""
+"""Bytes that may wait for their reader before the upstream has to wait."""
 
 
 class WireLine(Protocol):
@@ -205,7 +205,7 @@ class Parser:
             raise _malformed(f"it has more than {HEAD_LIMIT >> 10} KiB {where}")
 
     def ends(self) -> bool:
-        """Whether the end of the connection is the end of the answer: it said neither length nor chunks."""
+        """Whether the end of the connection is the end of the answer: it has neither a length nor chunks."""
         headers = self._headers
         whole_head = self._answer is not None and self._answer.status > 0
         return whole_head and "content-length" not in headers and "transfer-encoding" not in headers

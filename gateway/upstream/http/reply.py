@@ -21,7 +21,7 @@ from gateway.upstream.idle_timeout import IdleTimeout
 STREAM_LIMIT = 256 * 1024 * 1024
 """Bytes of one streamed answer, decompressed."""
 LINGER_S = 0.5
-"""How long the rest of an answer that nobody wants may take before its connection is given up."""
+"""How long the rest of an answer that nobody wants may take before its connection is closed."""
 
 
 class HttpReply:
@@ -30,7 +30,7 @@ class HttpReply:
     __slots__ = ("_answer", "_began", "_inflater", "_on_end", "_timer", "channel", "headers", "status")
 
     def __init__(self, channel: Channel, answer: WireAnswer, on_end: Callable[[], None], began: float) -> None:
-        """Raises AttemptFailed if the body is packed in a way that was not asked for."""
+        """Raises AttemptFailed if the body is packed in a way that was not requested."""
         self.channel = channel
         self._answer = answer
         self._on_end: Callable[[], None] | None = on_end
@@ -52,7 +52,7 @@ class HttpReply:
         return await self._gather(data, limit, memory)
 
     async def _gather(self, data: bytes, limit: int, memory: Memory) -> bytes:
-        """The whole body, of which ``data`` has come. It grows in one place: of its parts no further copy is made."""
+        """The whole body, of which ``data`` has come. It grows in one place: its parts are not copied again."""
         gathered = BytesIO()
         seconds = self.channel.timeouts.total
         self.arm(self._began + seconds, self.expire, "total", seconds)
@@ -88,7 +88,7 @@ class HttpReply:
             return await self._unpacked(self._inflater)
         except (ConnectionBroken, ValueError) as exc:
             self.abort()
-            raise AttemptFailed(failures.bad_response(self.channel, f"it broke off: {exc}")) from exc
+            raise AttemptFailed(failures.bad_response(self.channel, f"it was cut off: {exc}")) from exc
 
     async def _unpacked(self, inflater: Inflater) -> bytes:
         """Raises ValueError when the packed body is damaged, or ends too early."""

@@ -224,7 +224,7 @@ class Chunks:
 
     @property
     def complete(self) -> bool:
-        """Whether every choice said why it ended."""
+        """Whether every choice has a finish reason."""
         return self.begun and all(choice.finish for choice in self._choices.values())
 
     @property

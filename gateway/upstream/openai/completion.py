@@ -126,7 +126,7 @@ class _BareChoice(_Choice, gc=False, forbid_unknown_fields=True):
 
 
 class _BareAnswer(_Answer, gc=False, forbid_unknown_fields=True):
-    """The same; in most answers one decode thus tells that there are no other fields to be screened."""
+    """The same; in most answers one decode thus shows that there are no other fields to be screened."""
 
     choices: list[_BareChoice]  # type: ignore[assignment]
 
@@ -244,7 +244,7 @@ def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
 
 
 def _repair(answer: Fields, order: Order, tally: OutputCounter, channel: Channel) -> str:
-    """Mends the choices; returns the first one's finish reason, or nothing if there are none. Raises ValueError."""
+    """Repairs the choices; returns the first one's finish reason, or nothing if there are none. Raises ValueError."""
     found = answer.get("choices", rawjson.NULL)
     choices = [] if rawjson.is_null(found) else rawjson.objects(found)
     repaired = [repair(choice, i, order.answer_id, tally, channel) for i, choice in enumerate(choices)]

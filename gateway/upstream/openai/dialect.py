@@ -1,7 +1,7 @@
-"""OpenAI's chat completions, as spoken by OpenAI and by nearly everybody else: the dialect, and how requests fit it.
+"""OpenAI's chat completions, as spoken by OpenAI and by nearly everyone else: the dialect, and how requests fit it.
 
 A client's request is fitted to a channel by the smallest edit. What is not named here goes out as the bytes it came as;
-see ``vendors`` for who wants what.
+see ``vendors`` for who needs what.
 """
 
 import hashlib

@@ -20,7 +20,7 @@ _STATUSES = (
     (400, ("invalid_request", "context_length", "content_filter")),
     (504, ("timeout",)),
 )
-"""Words that tell the status of an error that names none."""
+"""Words that show the status of an error that names none."""
 
 
 def is_error(chunk: Fields) -> bool:

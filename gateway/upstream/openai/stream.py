@@ -25,7 +25,7 @@ from gateway.upstream.rawjson import Fields, refuse_many_elements
 DONE = b"data: [DONE]\n\n"
 
 LESSONS = 12
-"""Templates learned in vain before trying is given up."""
+"""Templates that may fail before no more are learned."""
 
 
 class ChatStream(FramedStream):
@@ -166,7 +166,7 @@ class ChatStream(FramedStream):
             self.failure = bad_response(self._channel, f"an event of the stream is not a chunk: {excerpt}")
 
     def _conclude(self, *, done: bool) -> None:
-        """The stream is over: good only if every choice said why it ended."""
+        """The stream is over: good only if every choice has a finish reason."""
         if self._chunks.complete:
             self.finished = True
             self._no_done = not done

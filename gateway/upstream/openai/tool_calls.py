@@ -1,7 +1,7 @@
 """The tool calls of a streamed choice, numbered from 0 without gaps, each introduced exactly once.
 
 Clients add up what they get: a repeated id becomes a doubled id, an index that is missing or starts at 1 breaks them.
-Upstreams do all of that, so calls are told apart by index where it can be trusted, else by id, else by name.
+Upstreams do all of that, so calls are distinguished by index where it can be trusted, else by id, else by name.
 """
 
 import hashlib

@@ -1,5 +1,5 @@
-"""Quotes: parts of an upstream's message that repeat the request. The client may read them, for it sent them; they are
-not kept.
+"""Quotes: parts of an upstream's message that repeat the request. The client may read them, because it sent them; they
+are not kept.
 
 What counts as a quote: ``LONG`` characters or more in common with any string of the request, or the whole of a shorter
 text of its messages (``SHORT`` characters or more). Compared is without blanks, quotation marks and backslashes and in

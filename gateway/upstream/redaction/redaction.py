@@ -3,11 +3,11 @@
 It knows the gateway's secrets: the keys, header values and proxy passwords of all channels, the control surface's
 secret, and the token of the call in question. Every message is cleared of them, by their very values (see ``search``);
 codes, parameters and ids pass only as identifiers. What is kept of a message (records, health, events, logs) is cleared
-of quotes of the request, too (see ``quotes``); the client may read those, for it sent them. What the channel's owner
-added to the request is not for the client, and quotes of that are blanked for everybody.
+of quotes of the request, too (see ``quotes``); the client may read those, because it sent them. What the channel's
+owner added to the request is not for the client, and quotes of that are blanked for everyone.
 
 **Secret values** of a channel, as they go over the wire, are its keys and the values of its own headers, references
-resolved; of its proxy the password, what stands before the ``@``, and the Base64 of both. What everybody knows is left
+resolved; of its proxy the password, what stands before the ``@``, and the Base64 of both. What everyone knows is left
 out: the words that local servers want instead of a key, and headers that name a version, a program or a format.
 """
 

@@ -128,7 +128,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """Name of the function that was called."""
     failed: bool = False
-    """The client said that the tool failed."""
+    """The client marked the tool as failed."""
 
 
 def read_turns(messages: tuple[Message, ...]) -> list[Turn]:

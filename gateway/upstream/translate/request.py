@@ -300,11 +300,11 @@ class Toolbox(msgspec.Struct, frozen=True, kw_only=True):
 
     offers: tuple[OfferedTools, ...] = ()
     mode: str = ""
-    """``auto``, ``none``, ``required`` or ``named``; empty: the client said nothing."""
+    """``auto``, ``none``, ``required`` or ``named``; empty: not given."""
     name: str = ""
     """The function that must be called, if ``named``."""
     param: str = "tool_choice"
-    """Where the client said so."""
+    """Where the client asked for it."""
 
     @property
     def forced(self) -> bool:

@@ -102,7 +102,7 @@ class Decoder(Protocol):
     """Reads the events of one answer of a dialect."""
 
     failure: Failure | None
-    """Set when the upstream told of a failure."""
+    """Set when the upstream reported a failure."""
     complete: bool
     """The answer's end was seen."""
 

@@ -121,7 +121,7 @@ class Signatures:
             self._size -= len(self._kept.popitem(last=False)[1])
 
     def recall(self, call_id: str) -> bytes:
-        """What belongs to the call; empty if nothing is known."""
+        """What belongs to the call; empty if unknown."""
         found = self._kept.get(call_id, b"")
         with suppress(KeyError):
             self._kept.move_to_end(call_id)

@@ -147,7 +147,7 @@ async def test_a_body_shorter_than_said_is_a_bad_answer(ask: Asker) -> None:
         await exchange.write(b"short")
         exchange.socket.close()
 
-    with attempt_fails("broke off") as caught:
+    with attempt_fails("was cut off") as caught:
         await (await ask(script)).read(100, Unlimited())
     assert (caught.value.kind, caught.value.sent) == (K.SERVER, True)
 
