@@ -35,6 +35,8 @@ HOME_FILES = frozenset(
     }
 )
 """What a data folder holds. Two of these show whose it is; a lone one among other files proves nothing."""
+TEMPORARY = ".tmp"
+"""Behind the name of a file that replaces another one. A process that is killed then leaves it."""
 INCIDENTAL = frozenset({".DS_Store", "lost+found"})
 """What systems put into empty folders."""
 
@@ -126,7 +128,7 @@ def make_home(folder: Path) -> None:
 
 def _names(folder: Path) -> set[str]:
     try:
-        return {path.name for path in folder.iterdir()} - INCIDENTAL
+        return {path.name.removesuffix(TEMPORARY) for path in folder.iterdir()} - INCIDENTAL
     except (FileNotFoundError, NotADirectoryError):
         return set()
 

@@ -115,6 +115,13 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, ours: list[str
     assert (mode(tmp_path), is_home(tmp_path)) == (0o755, False)
 
 
+def test_a_home_whose_first_start_was_killed_is_a_home(tmp_path: Path) -> None:
+    for name in ("lock", "config.json.tmp"):
+        (tmp_path / name).touch()
+    assert is_home(tmp_path)
+    make_home(tmp_path)
+
+
 def test_a_folder_with_one_restored_file_is_a_home(tmp_path: Path) -> None:
     (tmp_path / "config.json").touch()
     assert is_home(tmp_path)
