@@ -114,7 +114,7 @@ async def test_tokens(tmp_path: Path) -> None:
         await seat.press("d", "y")
         await seat.told("Token mobile-2 deleted")
         assert [token.name for token in await seat.control.tokens()] == ["first", "mobile"]
-        await seat.undo("removed token 'mobile-2'")
+        await seat.undo("token 'mobile-2' is back")
         assert len(await seat.control.tokens()) == 3
 
 
@@ -135,7 +135,7 @@ async def test_groups(tmp_path: Path) -> None:
         assert (copied.multiplier, copied.budgets[0].nanos) == (1_500_000, 20 * DOLLAR)
         await seat.press("d", "y")
         await seat.told("Group friends-2 deleted")
-        await seat.undo("removed group 'friends-2'")
+        await seat.undo("group 'friends-2' is back")
 
         await seat.press("g", "d")  # default, which is used
         await until(seat.app, seat.pilot, "Move them to")
@@ -183,7 +183,7 @@ async def test_channels(tmp_path: Path) -> None:
         await seat.told("Channel up-2 disabled")
         await seat.press("d", "y")
         await seat.told("Channel up-2 deleted")
-        await seat.undo("removed channel 'up-2'")
+        await seat.undo("channel 'up-2' is back")
         assert (await seat.control.channel("up-2")).key[-4:] == "0002"
 
 
@@ -231,7 +231,7 @@ async def test_prices(tmp_path: Path) -> None:
         assert found.tier_prices == [tier_of("200k=6/22.50")]
         await seat.press("d", "y")
         await seat.told("Price of demo-echo removed")
-        await seat.undo("removed the price of 'demo-echo'")
+        await seat.undo("the price of 'demo-echo' is back")
 
 
 async def test_the_account(tmp_path: Path) -> None:
