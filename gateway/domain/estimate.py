@@ -274,7 +274,7 @@ def _written_keys(data: bytes | msgspec.Raw) -> int:
 
 
 def _has_media(messages: bytes) -> bool:
-    """Whether a message may have a part that is no text."""
+    """Whether a message may have a part that is not text."""
     if len(messages) > STEP:  # a pattern would take a while; whoever speaks of media is taken to have some
         return any(holds(messages, sign) for sign in (*_MEDIA_SIGNS, b"\\u00"))
     text = plain_escapes(messages)

@@ -266,7 +266,7 @@ class Backlog:
     def __init__(self, calls: CallLog, ballast: DiskReserve, trouble: Trouble) -> None:
         self._calls, self._ballast, self._trouble = calls, ballast, trouble
         self.fresh: dict[CallId, Record] = {}
-        """Records that came last: they are written before anybody is told that their calls have ended."""
+        """Records that came last: they are written before the end of their calls is reported."""
         self._refused: dict[CallId, Record] = {}
         """Records that the disk has refused."""
         self.written: list[CallId] = []
