@@ -52,6 +52,10 @@ ERRORS = (
     ErrorRow("origin_not_allowed", Refused, "A web page sent it, from an origin that `settings set --origins` lacks."),
     ErrorRow("refused", Refused, "It is not accepted in this form."),
     ErrorRow("model_not_found", NotFound, "The model does not exist, or this token may not see it."),
+    ErrorRow(
+        "previous_response_not_found", BadRequest, "Responses are not kept by this channel; send the whole input."
+    ),
+    ErrorRow("websocket_not_supported", BadRequest, "Responses are not sent over a WebSocket here: use `POST`."),
     ErrorRow("unknown_url", NotFound, "The path does not exist."),
     ErrorRow("not_found", NotFound, "What the request names does not exist."),
     ErrorRow(

@@ -175,12 +175,14 @@ class Attempts:
             self._measure(call, route, answer, began)
         if call.conversation:
             self._chooser.stay(call.conversation, route)
+        if call.attempt.native and call.context.visit.api.keeps_answers:
+            self._chooser.keep(answer.upstream_id, route)
         self._note(call, route, began, status=200)
         return answer
 
     async def _answer(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
         """The channel's answer. The request is sent once more if the channel rejects parameters by name, then without
-        them, or if it does not have the client's API, then translated.
+        them; if it does not have the client's API, then translated; or if the API can repair it.
         """
         chat, now = self._adapter_of(route.channel.dialect), self._clock.wall()
         plan = await self._preparer.plan(call, chat, order, route, now)
@@ -193,6 +195,8 @@ class Attempts:
             if failure.lacks_api:
                 self._preparer.learn_lack(call, route, now)
                 plan = await self._preparer.plan(call, chat, order, route, now)
+            elif (repaired := plan.repaired(failure)) is not None:
+                plan = msgspec.structs.replace(plan, order=repaired)
             elif not plan.learns or not self._preparer.learn(plan.order, route, failure, self._clock.wall()):
                 raise
             return await self._exchange(call, plan, route)

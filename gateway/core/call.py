@@ -59,8 +59,11 @@ class Client(Protocol):
     async def write(self, data: Buffer) -> None:
         """Send bytes; returns when there is room for more. Raises ConnectionError if the client is gone."""
 
-    async def fail(self, error: GatewayError, before: bytes = b"") -> None:
-        """End a begun stream with an error event, and without ``[DONE]``. ``before`` goes out before the event."""
+    async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
+        """End a begun stream with an error event, and without ``[DONE]``. ``before`` goes out before the event.
+
+        ``stream`` is the answer, if something of it came.
+        """
 
     def cut(self) -> None:
         """Break the connection off."""

@@ -10,6 +10,7 @@ none.
 """
 
 import asyncio
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -131,6 +132,8 @@ MOST = 10_000
 """Conversations that are remembered."""
 KEEP_S = 3600.0
 """After this no vendor's cache remembers either."""
+MOST_KEPT = 4096
+"""Answers of upstreams that are remembered."""
 BEGINNING = 8
 """Messages that are looked at, at most."""
 
@@ -166,20 +169,22 @@ def conversation(token: str, model: str, fields: Fields, session: str = "") -> b
 class StickyRoutes:
     """The recent conversations."""
 
-    def __init__(self, mono: Callable[[], float]) -> None:
+    def __init__(self, mono: Callable[[], float] = lambda: 0.0, *, keep_s: float = KEEP_S, most: int = MOST) -> None:
         self._mono = mono
+        self._keep_s = keep_s
+        self._most = most
         self._places: OrderedDict[bytes, tuple[StickyRoute, float]] = OrderedDict()
 
     def place(self, pin: bytes) -> StickyRoute | None:
         """Where the conversation was answered last."""
         found = self._places.get(pin)
-        return found[0] if found is not None and self._mono() - found[1] <= KEEP_S else None
+        return found[0] if found is not None and self._mono() - found[1] <= self._keep_s else None
 
     def note(self, pin: bytes, place: StickyRoute) -> None:
         """It was answered there."""
         self._places[pin] = (place, self._mono())
         self._places.move_to_end(pin)
-        if len(self._places) > MOST:
+        if len(self._places) > self._most:
             self._places.popitem(last=False)
 
 
@@ -197,6 +202,8 @@ class Chooser:
         self._retries = retries
         self._rooms = rooms
         self._sticky = sticky
+        self._kept = StickyRoutes(keep_s=math.inf, most=MOST_KEPT)
+        """Where answers are that requests may go on from, by their ids."""
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
         """The channel to begin with, or where a place may come free, if the call has not ``waited`` for one before.
@@ -208,6 +215,8 @@ class Chooser:
 
     def look(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
         """What ``first`` says, for who only wants to know: no call is counted."""
+        if call.context.request.kept_id and (place := self._kept.place(call.context.request.kept_id.encode())):
+            return self._go_on(call, entry, place)
         sticky = call.context.group.sticky or call.context.visit.api.sticky
         if entry.easy and self._health.well and call.limits.channel_slot is None and not sticky:
             choice = easy(entry.easy, self._draw)
@@ -225,11 +234,22 @@ class Chooser:
     def _choose(self, call: Call, routes: Sequence[Route]) -> RouteChoice:
         return choose(routes, NOTHING_TRIED, self._health, self._draw, self._rooms.of(call))
 
+    def _go_on(self, call: Call, entry: ModelEntry, place: StickyRoute) -> RouteChoice:
+        """The channel that keeps what the request goes on from: no other one has it. Raises as ``first`` does."""
+        found = call.context.catalog.registry.channels.get(place.channel)
+        name = plain(found.name if found is not None else place.channel)
+        choice = self._choose(call, [route for route in entry.routes if route.channel.id == place.channel])
+        if choice.route is None:
+            error = no_channel(call, choice)
+            error.message += f"; what the request goes on from is kept at channel '{name}'"
+            raise error
+        return msgspec.structs.replace(choice, why=f"state lives at channel {name}", gates=())
+
     def _stay(self, call: Call, entry: ModelEntry) -> RouteChoice | None:
         """The channel and the key that answered the conversation last, if they are free; else None."""
-        if (len(entry.routes) == 1 and not entry.routes[0].keys) or "messages" not in call.context.request.fields:
-            return None
         request = call.context.request
+        if (len(entry.routes) == 1 and not entry.routes[0].keys) or request.turns not in request.fields:
+            return None
         call.conversation = conversation(call.context.token.id, entry.name, request.conversation, request.session)
         place = self._sticky.place(call.conversation)
         if place is None:
@@ -258,10 +278,17 @@ class Chooser:
 
     async def next(self, call: Call, tries: RetryState) -> NextStep | None:
         """Where a call goes whose attempts failed; None: nowhere. It may have to wait for a place there."""
+        if call.context.request.kept_id and self._kept.place(call.context.request.kept_id.encode()) is not None:
+            return None
         step = tries.next(self._health, self._draw, self._retries, self._rooms.of(call))
         if step is None and tries.gates and await self._rooms.wait(call, tries.gates):
             step = tries.next(self._health, self._draw, self._retries, self._rooms.of(call))
         return step
+
+    def keep(self, answer: str, route: Route) -> None:
+        """An upstream may keep this answer of its own."""
+        if answer:
+            self._kept.note(answer.encode(), StickyRoute(route.channel.id, route.key_id))
 
     def stay(self, pin: bytes, route: Route) -> None:
         """A conversation was answered there."""

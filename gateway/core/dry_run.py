@@ -23,6 +23,7 @@ from gateway.domain.token import Token
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
+from gateway.upstream.adapter import AnswerStream
 
 TICKETS = 240
 """Draws by which the chances of the channels are counted, if there are more tickets than that."""
@@ -212,7 +213,7 @@ class _Nobody:
     async def write(self, data: Buffer) -> None:
         raise ConnectionError
 
-    async def fail(self, error: GatewayError, before: bytes = b"") -> None:
+    async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         raise ConnectionError
 
     def cut(self) -> None:

@@ -123,8 +123,8 @@ class LiveCalls:
         try:
             if not call.context.client.begun:
                 await call.begin_early()
-            if keep_alive := call.context.visit.api.keep_alive:
-                await call.context.client.write(keep_alive)
+            if sign := call.context.visit.api.sign_of_life(call.attempt.stream):
+                await call.context.client.write(sign)
         except ConnectionError:
             call.end(Outcome.CLIENT_CLOSED)
 

@@ -32,10 +32,18 @@ from gateway.core.preparation import Worker
 from gateway.core.queueing import CallQueue, until_gone
 from gateway.core.ratelimit import Limiter, Ticket
 from gateway.core.refusals import Refusals
+from gateway.core.retry import KEEP_FAILURE_S, RecentFailures
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import GONE, Meter, outcome_of, record_of
 from gateway.domain.call import Outcome, Record
-from gateway.domain.errors import AnswerMemoryFull, GatewayError, InternalError, Unavailable, UpstreamTimeout
+from gateway.domain.errors import (
+    AnswerMemoryFull,
+    GatewayError,
+    InternalError,
+    Unavailable,
+    UpstreamError,
+    UpstreamTimeout,
+)
 from gateway.domain.money import number
 from gateway.domain.settings import Durability
 from gateway.domain.token import Token
@@ -74,6 +82,7 @@ class Pipeline:
         self.attempts = deps.attempts
         self._refusals = Refusals(deps.books.note, deps.bus, deps.clock)
         self._queue = CallQueue(deps.limiter, deps.books, deps.attempts, deps.catalog, deps.clock)
+        self._failures = RecentFailures(deps.clock.mono)
         self._soon: list[tuple[Call, Record]] = []
         """Calls whose answers go out in the loop's next turn; their records are written in it, before them."""
         self.closed: Unavailable | None = None
@@ -102,6 +111,9 @@ class Pipeline:
             parse, large = visit.api.parse, len(received.body) > LARGE
             request = await _beside(deps.worker, client, partial(parse, received)) if large else parse(received)
             model, catalog = request.model, deps.catalog()
+            if visit.api.repeats_blindly and (failure := self._failures.of(token.id, received.body)) is not None:
+                failure.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")
+                raise failure
             token = still(token, catalog, visit.ts)
             call = Call(CallContext(visit, request, client, catalog, token, group_of(token, catalog)))
             if large:
@@ -125,6 +137,10 @@ class Pipeline:
             try:
                 with call.share:
                     await self._answer(call, admission, first, ticket)
+            except UpstreamError as error:
+                if visit.api.repeats_blindly:
+                    self._failures.note(token.id, received.body, error)
+                raise
             finally:
                 deps.live.leave(call)
 
@@ -172,7 +188,7 @@ class Pipeline:
         if not context.client.begun:
             raise _last_error(call, self._deps.limiter)
         call.delivery.writing_since = self._deps.clock.mono()
-        await context.client.fail(result.error, call.late_facts())
+        await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
 
     async def _good_answer(self, call: Call, admission: Admission, first: RouteChoice, ticket: Ticket) -> None:
         context, visit = call.context, call.context.visit

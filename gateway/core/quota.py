@@ -73,6 +73,9 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.input + self.capped
 
 
+UNKNOWN_INPUT = 128_000
+"""Tokens to hold for input that only the upstream knows, at a model whose context is not known."""
+
 Recall = Callable[[Mapping[str, msgspec.Raw]], int]
 """Input tokens that a dialect may put back into a request from memory, at most."""
 
@@ -149,6 +152,8 @@ def need_of(
 ) -> Need:
     """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read."""
     tokens = request.input_bound + effects.added_input
+    if request.remote_input:
+        tokens += max((served.context or UNKNOWN_INPUT for _, served in effects.offers), default=UNKNOWN_INPUT)
     if effects.made_tools:
         tokens += tool_calls_bound(request.conversation)
     if effects.names_results:

@@ -10,7 +10,10 @@ stormed: a fifth of the calls in flight, but at least three, and over time no mo
 second. An attempt at another channel that is well is not such a retry: channel health limits those.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
+from copy import copy
+from hashlib import blake2b
 
 import msgspec
 
@@ -24,6 +27,8 @@ from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId
 
+SERVER_FAULT = 500
+"""The first HTTP status of failures that are not the client's."""
 RETRY_SHARE = 0.2
 LEAST_RETRIES = 3.0
 
@@ -49,6 +54,46 @@ class RetryBudget:
             return False
         self._credit -= 1
         return True
+
+
+KEEP_FAILURE_S = 2.0
+MOST_FAILURES = 256
+
+
+class RecentFailures:
+    """Calls of the last seconds that failed before their answer began, at every channel that could be tried.
+
+    Some clients repeat a failed call at once, up to thirty times. A repeat gets the same failure, without another
+    attempt at the upstreams.
+    """
+
+    def __init__(self, mono: Callable[[], float]) -> None:
+        self._mono = mono
+        self._known: OrderedDict[bytes, tuple[UpstreamError, float]] = OrderedDict()
+
+    def note(self, token: str, body: bytes, error: UpstreamError) -> None:
+        """The call failed now. A mistake in the request does not count."""
+        if error.http_status < SERVER_FAULT:
+            return
+        kept = copy(error).with_traceback(None)
+        self._known[_digest(token, body)] = kept, self._mono()
+        while len(self._known) > MOST_FAILURES:
+            self._known.popitem(last=False)
+
+    def of(self, token: str, body: bytes) -> UpstreamError | None:
+        """The failure of the same call a moment ago."""
+        if not self._known:
+            return None
+        known = _digest(token, body)
+        error, then = self._known.get(known, (None, 0.0))
+        if error is None or self._mono() - then <= KEEP_FAILURE_S:
+            return None if error is None else copy(error)
+        del self._known[known]
+        return None
+
+
+def _digest(token: str, body: bytes) -> bytes:
+    return blake2b(body, key=token.encode()[:64], digest_size=16).digest()
 
 
 MOST_TRIES = 3

@@ -31,6 +31,7 @@ CODE_STATUS: Final[Mapping[str, tuple[int, str]]] = {
     "request_timeout": (408, "invalid_request_error"),
     "expectation_failed": (417, "invalid_request_error"),
     "unsupported_media_type": (415, "invalid_request_error"),
+    "websocket_not_supported": (426, "invalid_request_error"),
     "wrong_host": (421, "invalid_request_error"),
     "upstream_rate_limited": (429, "rate_limit_error"),
     "upstream_overloaded": (503, "upstream_error"),

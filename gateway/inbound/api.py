@@ -24,7 +24,7 @@ from gateway.domain.estimate import prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.json_body import Fields
-from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Order
 from gateway.upstream.output_limit import OutputLimit
 from gateway.upstream.overrides import apply_overrides
 
@@ -69,6 +69,8 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """``output_cap`` and ``choices`` alone bear on the length of the output."""
     input_bound: int
     """Upper estimate of the input tokens, for the hold."""
+    remote_input: bool = False
+    """Input tokens come on top that only the upstream knows: a part of the conversation is kept there."""
     long: LongStrings = NOTHING_LONG
     """What is missing in ``fields``, if the request is large; ``body`` is whole."""
     prompt: int | None = None
@@ -81,6 +83,8 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What bears on the length of the output, in the words of chat completions; None: those are ``fields``."""
     session: str = ""
     """The client's own name of the conversation; empty: it gave none."""
+    kept_id: str = ""
+    """The answer that the request goes on from, kept by the upstream that gave it; empty: all is in the request."""
     forward: Mapping[str, str] = {}
     """The client's headers that go on to a channel that speaks the API. Names are in lower case."""
     query: str = ""
@@ -97,6 +101,11 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.fields if self.turns == "messages" else {"messages": self.fields.get(self.turns, EMPTY)}
 
 
+def never_repaired(_: Failure) -> Order | None:
+    """Of a request that is sent as it is, or not at all."""
+    return None
+
+
 class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     """How one attempt is made."""
 
@@ -107,6 +116,8 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     """The channel speaks the API."""
     learns: bool = True
     """Parameters that the upstream rejects by name are left out from then on. Otherwise the client deals with it."""
+    repaired: Callable[[Failure], Order | None] = never_repaired
+    """After a failure, the order by which the same channel is called once more; None: it would not help."""
 
 
 class InboundApi(Protocol):
@@ -126,6 +137,10 @@ class InboundApi(Protocol):
     answer_limit: int = ANSWER_LIMIT
     sticky: bool = False
     """A conversation stays with its channel, whatever its group says."""
+    keeps_answers: bool = False
+    """Upstreams that speak it may keep answers, for requests to go on from them."""
+    repeats_blindly: bool = False
+    """Clients repeat a failed request at once, whatever the answer says; see ``RecentFailures``."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """Check and read a request. Raises BadRequest, ``param`` naming the field at fault as the client knows it.
@@ -167,6 +182,10 @@ class InboundApi(Protocol):
             order = self.override(order, channel.overrides)
         return AttemptPlan(self.adapter(channel.dialect, chat), order, channel.dialect in OPENAI_DIALECTS)
 
+    def sign_of_life(self, stream: AnswerStream | None) -> bytes:
+        """What shows a client after some silence that its stream is alive: ``keep_alive``, or what suits the answer."""
+        return self.keep_alive
+
     def comment(self, facts: Mapping[str, str]) -> bytes:
         """Facts that clients ignore, in the middle of a stream; empty if there is no way to write them."""
 
@@ -178,3 +197,7 @@ class InboundApi(Protocol):
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
         """The last bytes of a stream that broke."""
+
+    def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None) -> bytes:
+        """The same for an API whose last event depends on what came before: on ``stream``, if something came."""
+        return self.error_event(error, call)

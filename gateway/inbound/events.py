@@ -10,6 +10,8 @@ comes of one while another is not complete waits (upstreams may interleave paral
 
 Pieces of text are JSON strings as they came, quotes included: they are put into the client's JSON as they are, so no
 escape changes, lone surrogates neither. ``joined`` makes one JSON string of several.
+
+Long: what the events are, and how they are read from chunks in any order, explain each other.
 """
 
 from collections.abc import Iterator
@@ -49,6 +51,8 @@ class TextPiece(msgspec.Struct, frozen=True, gc=False):
     """More of the text."""
 
     piece: bytes
+    logprobs: bytes = b""
+    """JSON array of the probabilities of its tokens, if they were requested."""
 
 
 class RefusalPiece(msgspec.Struct, frozen=True, gc=False):
@@ -133,8 +137,8 @@ def joined(pieces: list[bytes]) -> bytes:
 
 class _Function(msgspec.Struct, gc=False):
     name: str | None = None
-    arguments: msgspec.Raw | None = None
-    input: msgspec.Raw | None = None
+    arguments: msgspec.Raw = rawjson.NULL
+    input: msgspec.Raw = rawjson.NULL
 
 
 class _ToolCall(msgspec.Struct, gc=False):
@@ -142,18 +146,18 @@ class _ToolCall(msgspec.Struct, gc=False):
     id: str | None = None
     function: _Function | None = None
     custom: _Function | None = None
-    extra_content: msgspec.Raw | None = None
+    extra_content: msgspec.Raw = rawjson.NULL
 
 
 class _Message(msgspec.Struct, gc=False):
     """A message, or the delta of one."""
 
-    content: msgspec.Raw | None = None
-    reasoning_content: msgspec.Raw | None = None
-    reasoning: msgspec.Raw | None = None
-    refusal: msgspec.Raw | None = None
+    content: msgspec.Raw = rawjson.NULL
+    reasoning_content: msgspec.Raw = rawjson.NULL
+    reasoning: msgspec.Raw = rawjson.NULL
+    refusal: msgspec.Raw = rawjson.NULL
     tool_calls: list[_ToolCall] | None = None
-    thinking_blocks: msgspec.Raw | None = None
+    thinking_blocks: msgspec.Raw = rawjson.NULL
 
 
 class _Choice(msgspec.Struct, gc=False):
@@ -161,8 +165,9 @@ class _Choice(msgspec.Struct, gc=False):
     delta: _Message | None = None
     message: _Message | None = None
     finish_reason: str | None = None
-    stop_reason: msgspec.Raw | None = None
+    stop_reason: msgspec.Raw = rawjson.NULL
     """vLLM's: the stop sequence that was hit."""
+    logprobs: msgspec.Raw = rawjson.NULL
 
 
 class _Chat(msgspec.Struct, gc=False):
@@ -174,6 +179,7 @@ class _Chat(msgspec.Struct, gc=False):
 
 
 _CHAT = msgspec.json.Decoder(_Chat)
+"""Its raw values have no ``None`` beside them: msgspec would decode nothing but null."""
 
 _Place = tuple[BlockKind, int]
 
@@ -288,12 +294,12 @@ class ChatReader:
                 continue
             message = choice.delta or choice.message
             if message is not None:
-                yield from self._read_message(message)
+                yield from self._read_message(message, _logprobs(choice.logprobs))
             if choice.finish_reason:
                 yield from self._blocks.flush()
                 yield AnswerFinished(choice.finish_reason, _stop_sequence(choice.stop_reason))
 
-    def _read_message(self, message: _Message) -> Iterator[AnswerEvent]:
+    def _read_message(self, message: _Message, logprobs: bytes) -> Iterator[AnswerEvent]:
         put = self._blocks.put
         reasoning = _text(message.reasoning_content) or _text(message.reasoning)
         if reasoning:
@@ -301,7 +307,7 @@ class ChatReader:
         for block in _thinking_blocks(message.thinking_blocks):
             yield from self._sealed(Seal(SealKind.ANTHROPIC, rawjson.encode([block])))
         if content := _text(message.content):
-            yield from put((BlockKind.TEXT, 0), TextPiece(content))
+            yield from put((BlockKind.TEXT, 0), TextPiece(content, logprobs))
         if refusal := _text(message.refusal):
             yield from put((BlockKind.REFUSAL, 0), RefusalPiece(refusal))
         for position, call in enumerate(message.tool_calls or ()):
@@ -318,7 +324,7 @@ class ChatReader:
                 yield from self._sealed(Seal(SealKind.GEMINI, rawjson.encode({call.id: signature})))
             began = ToolCallBegan(number, call.id, function.name or "", custom=call.function is None)
             yield from self._blocks.put(place, began)
-        if piece := _text(function.arguments or function.input):
+        if piece := _text(function.arguments) or _text(function.input):
             yield from self._blocks.put(place, ArgumentsPiece(number, piece))
 
     def _sealed(self, seal: Seal) -> Iterator[AnswerEvent]:
@@ -344,6 +350,7 @@ def _choice_of(choice: dict[str, Any]) -> _Choice:
         delta=_message_of(message) if isinstance(message, dict) else None,
         finish_reason=_string(choice.get("finish_reason")) or None,
         stop_reason=rawjson.raw(choice.get("stop_reason")),
+        logprobs=rawjson.raw(choice.get("logprobs")),
     )
 
 
@@ -377,24 +384,35 @@ def _string(found: object) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _thought_signature(extra: msgspec.Raw | None) -> str:
+def _thought_signature(extra: msgspec.Raw) -> str:
     """Google's, of a tool call."""
     found = rawjson.maybe(extra)
     google = found.get("google") if isinstance(found, dict) else None
     return _string(google.get("thought_signature")) if isinstance(google, dict) else ""
 
 
-def _text(raw: msgspec.Raw | None) -> bytes:
+def _text(raw: msgspec.Raw) -> bytes:
     """A JSON string that is not empty, else nothing."""
-    data = b"" if raw is None else bytes(raw)
+    data = bytes(raw)
     return data if data[:1] == b'"' and data != b'""' else b""
 
 
-def _stop_sequence(raw: msgspec.Raw | None) -> str | None:
+def _logprobs(raw: msgspec.Raw) -> bytes:
+    """The probabilities of the text's tokens, a JSON array that is not empty; else nothing."""
+    if rawjson.is_null(raw):
+        return b""
+    try:
+        content = rawjson.fields(raw).get("content", rawjson.NULL)
+        return bytes(content) if rawjson.items(content) else b""
+    except ValueError:
+        return b""
+
+
+def _stop_sequence(raw: msgspec.Raw) -> str | None:
     found = rawjson.maybe(raw)
     return found if isinstance(found, str) else None
 
 
-def _thinking_blocks(raw: msgspec.Raw | None) -> list[object]:
+def _thinking_blocks(raw: msgspec.Raw) -> list[object]:
     found = rawjson.maybe(raw)
     return found if isinstance(found, list) else []

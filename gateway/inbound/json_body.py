@@ -11,6 +11,7 @@ loop waits for it.
 import re
 from functools import lru_cache
 from itertools import accumulate, compress
+from typing import TypeVar
 
 import msgspec
 
@@ -58,6 +59,8 @@ STAND_INS = (b"e", b"f", b"a", b"b", b"c", b"9", b"8", b"7", b"6", b"5", b"4", b
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
+Value = TypeVar("Value")
+
 Fields = dict[str, msgspec.Raw]
 """The top level of a JSON object: keys in their order, values as they were sent."""
 
@@ -87,6 +90,20 @@ def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
     if len(fields) != keys:
         raise repeated_key()
     return fields, digit
+
+
+def read_typed(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw, where: str) -> Value:
+    """A value of the body, decoded. Raises BadRequest that names the place at fault; ``where`` is the value's own."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        what, _, path = str(error).partition(" - at `$")
+        place = (where + path.rstrip("`")).lstrip(".")
+        raise BadRequest(f"{place}: {what}", code="invalid_type", param=place) from error
+    except RecursionError as error:
+        raise BadRequest("the body is nested too deeply", code="too_deep") from error
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"{where} is not valid JSON: {error}", code="invalid_json", param=where) from error
 
 
 def parse(body: bytes) -> Fields:

@@ -202,7 +202,7 @@ class NativeStream:
     def __init__(self, order: Order, channel: Channel, reader: NativeReader) -> None:
         self._order = order
         self._channel = channel
-        self._reader = reader
+        self.reader = reader
         self._framer = RawFramer()
         self._body: WholeBody | None = None
         self._recognized = False
@@ -220,22 +220,22 @@ class NativeStream:
     @property
     def reported(self) -> Usage | None:
         """See ``adapter.AnswerStream``."""
-        return self._reader.reported
+        return self.reader.reported
 
     @property
     def finish(self) -> str:
         """See ``adapter.AnswerStream``."""
-        return self._reader.finish
+        return self.reader.finish
 
     @property
     def upstream_id(self) -> str:
         """See ``adapter.AnswerStream``."""
-        return self._reader.upstream_id
+        return self.reader.upstream_id
 
     @property
     def marks(self) -> tuple[str, ...]:
         """See ``adapter.AnswerStream``."""
-        return self._reader.marks
+        return self.reader.marks
 
     def feed(self, data: bytes) -> bytes:
         """See ``adapter.AnswerStream``."""
@@ -273,11 +273,11 @@ class NativeStream:
         """See ``adapter.AnswerStream``."""
         self.finished = True
         self._terminal = b""
-        return self._reader.cut_short()
+        return self.reader.cut_short()
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``adapter.AnswerStream``."""
-        return self._terminal or self._reader.closing(usage, estimated=estimated)
+        return self._terminal or self.reader.closing(usage, estimated=estimated)
 
     def _pass(self, blocks: Iterable[bytes]) -> bytes:
         out: list[bytes] = []
@@ -292,7 +292,7 @@ class NativeStream:
             passed = self._look(event, block)
             if self.failure is not None:
                 break
-            if self._reader.complete:
+            if self.reader.complete:
                 self._terminal, self.finished = passed, True
                 break
             out.append(passed)
@@ -303,11 +303,11 @@ class NativeStream:
         self.events += 1
         try:
             refuse_many_elements(event.data)
-            replaced = self._reader.take(event)
+            replaced = self.reader.take(event)
         except ValueError:
             self.failure = bad_response(self._channel, "an event of the stream is not valid")
             return b""
-        self.failure = self._reader.failure
+        self.failure = self.reader.failure
         self.started = self.started or self.failure is None
         return block if replaced is None else replaced
 
@@ -326,7 +326,7 @@ class NativeStream:
         self.held = 0
         try:
             refuse_many_elements(data)
-            out = self._reader.replay(data)
+            out = self.reader.replay(data)
         except TooManyElements as error:
             self.failure = bad_response(self._channel, str(error))
         except AttemptFailed as failed:

@@ -21,7 +21,7 @@ class RenderedStream:
     def __init__(self, chat: AnswerStream, order: Order, renderer: Renderer) -> None:
         self._chat = chat
         self._reader = ChatReader(order)
-        self._renderer = renderer
+        self.renderer = renderer
         self.tally: OutputCounter = chat.tally
         self.started = False
         self.finished = False
@@ -64,7 +64,7 @@ class RenderedStream:
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``adapter.AnswerStream``."""
-        return self._renderer.tail(usage, estimated=estimated)
+        return self.renderer.tail(usage, estimated=estimated)
 
     def _render(self, chat: bytes) -> bytes:
         stream = self._chat
@@ -72,7 +72,7 @@ class RenderedStream:
         self.events, self.comments, self.held = stream.events, stream.comments, stream.held
         if not chat:
             return b""
-        take = self._renderer.take
+        take = self.renderer.take
         return b"".join([take(event) for event in self._reader.read(chat, stream.reported)])
 
 

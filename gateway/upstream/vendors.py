@@ -1,5 +1,7 @@
 """What is known of vendors and model servers, as one table. Model line-ups change: rows, not code.
 
+Long: one table.
+
 A channel's row is found by its preset, else by the host of its base URL; an unknown upstream gets ``PLAIN``. Facts are
 from the vendors' documentation and sources, read in the middle of 2026.
 """
@@ -80,6 +82,12 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     cache_marks: bool = False
     """In Anthropic's dialect: it caches prompts where they are marked, and only there."""
 
+    responses: bool | None = None
+    """Whether it has the Responses API; None: its first call finds that out."""
+    reads_reasoning: bool = True
+    """Assistant messages may have ``reasoning_content``."""
+    reads_signatures: bool = False
+    """Tool calls may have Google's thought signatures."""
     edits_messages: bool = False
     """Whether the messages must be opened. It follows from the rest."""
     quiet: bool = True
@@ -117,6 +125,8 @@ OPENAI = Vendor(
     key_variable="OPENAI_API_KEY",
     hosts=("api.openai.com",),
     models=(_REASONING,),
+    responses=True,
+    reads_reasoning=False,
 )
 
 ANTHROPIC = Vendor(
@@ -126,6 +136,7 @@ ANTHROPIC = Vendor(
     key_variable="ANTHROPIC_API_KEY",
     hosts=("api.anthropic.com",),
     cache_marks=True,
+    responses=False,
 )
 """The place of the vendor's own dialect and of OpenAI's."""
 
@@ -142,6 +153,8 @@ AZURE = Vendor(
     hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
     auth=Auth.API_KEY,
     models=(_REASONING,),  # the model is a deployment's name, which may say nothing: the channel can set the field
+    responses=True,
+    reads_reasoning=False,
 )
 
 OPENROUTER = Vendor(
@@ -150,6 +163,7 @@ OPENROUTER = Vendor(
     key_variable="OPENROUTER_API_KEY",
     hosts=("openrouter.ai",),
     swaps=(Swap("reasoning_effort", b'"max"', b'"xhigh"'),),
+    responses=True,
 )
 
 DEEPSEEK = Vendor(
@@ -160,6 +174,7 @@ DEEPSEEK = Vendor(
     completions_root="/beta",
     token_limit_field=TokenLimitField.MAX_TOKENS,
     reasoning_back=True,
+    responses=False,
 )
 
 GROQ = Vendor(
@@ -170,6 +185,8 @@ GROQ = Vendor(
     deny=frozenset({"logprobs", "top_logprobs", "logit_bias"}),
     message_deny=frozenset({"name"}),
     drop_nulls=True,
+    responses=True,
+    reads_reasoning=False,
 )
 
 MISTRAL = Vendor(
@@ -209,6 +226,7 @@ MISTRAL = Vendor(
     ),
     message_allow=frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"}),
     short_tool_ids=True,
+    responses=False,
 )
 
 TOGETHER = Vendor(
@@ -218,7 +236,13 @@ TOGETHER = Vendor(
     hosts=("api.together.xyz", "api.together.ai"),
 )
 
-XAI = Vendor(name="xai", base_url="https://api.x.ai/v1", key_variable="XAI_API_KEY", hosts=("api.x.ai",))
+XAI = Vendor(
+    name="xai",
+    base_url="https://api.x.ai/v1",
+    key_variable="XAI_API_KEY",
+    hosts=("api.x.ai",),
+    responses=True,
+)
 
 FIREWORKS = Vendor(
     name="fireworks",
@@ -232,6 +256,7 @@ CEREBRAS = Vendor(
     base_url="https://api.cerebras.ai/v1",
     key_variable="CEREBRAS_API_KEY",
     hosts=("api.cerebras.ai",),
+    responses=False,
 )
 
 NVIDIA = Vendor(
@@ -254,6 +279,7 @@ MOONSHOT = Vendor(
     key_variable="MOONSHOT_API_KEY",
     hosts=("api.moonshot.ai", "api.moonshot.cn"),
     reasoning_back=True,
+    responses=False,
 )
 
 DEEPINFRA = Vendor(
@@ -301,6 +327,8 @@ GEMINI_OPENAI = Vendor(
             "audio",
         }
     ),
+    responses=False,
+    reads_signatures=True,
 )
 
 OLLAMA = Vendor(
@@ -309,6 +337,7 @@ OLLAMA = Vendor(
     hosts=("*:11434",),
     token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored: the output has no bound
     empty_content=True,
+    responses=True,
 )
 
 LMSTUDIO = Vendor(
@@ -316,11 +345,17 @@ LMSTUDIO = Vendor(
     base_url="http://127.0.0.1:1234/v1",
     hosts=("*:1234",),
     swaps=(Swap("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
+    responses=True,
 )
 
 LLAMACPP = Vendor(name="llamacpp", base_url="http://127.0.0.1:8080/v1", hosts=("*:8080",))
 
-VLLM = Vendor(name="vllm", base_url="http://127.0.0.1:8000/v1", hosts=("*:8000",))
+VLLM = Vendor(
+    name="vllm",
+    base_url="http://127.0.0.1:8000/v1",
+    hosts=("*:8000",),
+    responses=True,
+)
 
 JAN = Vendor(name="jan", base_url="http://127.0.0.1:1337/v1", hosts=("*:1337",))
 

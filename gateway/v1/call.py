@@ -14,6 +14,7 @@ from gateway.domain.errors import GatewayError, InternalError
 from gateway.domain.long_strings import Buffer
 from gateway.domain.units import CallId
 from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection
 from gateway.web.request import check_json, read_body, readable_by
@@ -92,10 +93,10 @@ class HttpClient:
             status, headers, body = error_responses.answer(error, self._call, self._api)
             self.response.replace(self._request, body, status=status, headers=self._headers(headers))
 
-    async def fail(self, error: GatewayError, before: bytes = b"") -> None:
+    async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         """The error event that ends a broken stream."""
         try:
-            await self.write(before + self._api.error_event(error, self._call))
+            await self.write(before + self._api.broken_end(error, self._call, stream))
         except ConnectionError:
             self.gone = True
 

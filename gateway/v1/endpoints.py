@@ -18,9 +18,11 @@ from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
+from gateway.inbound.responses.api import RESPONSES
 from gateway.v1.call import answer_call
 from gateway.v1.health import answer_front_page, answer_health
 from gateway.v1.models import answer_model, answer_models
+from gateway.v1.responses import answer_input_tokens, answer_kept_response, answer_upgrade
 from gateway.web.response import Response
 
 Handler = Callable[[Engine, web.BaseRequest, Visit], Awaitable[web.StreamResponse | Response]]
@@ -39,6 +41,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Whose errors it answers with. None: the request's headers decide (``HEADER_APIS``)."""
     keyed: bool = True
     """Whether the client's key is read."""
+    hidden: frozenset[str] = frozenset()
+    """Methods whose handler only says better than a plain 404 or 405 why there is nothing."""
     label: str = ""
     """The path in error messages, if it differs from ``path``."""
 
@@ -48,6 +52,19 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(path="/v1/models/", handlers={"GET": answer_model}, label="/v1/models/{id}"),
     Endpoint(path="/v1/chat/completions", handlers={"POST": answer_call}, api=CHAT),
     Endpoint(path="/v1/completions", handlers={"POST": answer_call}, api=COMPLETIONS),
+    Endpoint(
+        path="/v1/responses",
+        handlers={"POST": answer_call, "GET": answer_upgrade},
+        api=RESPONSES,
+        hidden=frozenset({"GET"}),
+    ),
+    Endpoint(path="/v1/responses/input_tokens", handlers={"POST": answer_input_tokens}, api=RESPONSES),
+    Endpoint(
+        path="/v1/responses/",
+        handlers=dict.fromkeys(("GET", "DELETE", "POST"), answer_kept_response),
+        api=RESPONSES,
+        hidden=frozenset({"GET", "DELETE", "POST"}),
+    ),
     Endpoint(path="/v1/embeddings", handlers={"POST": answer_call}, api=EMBEDDINGS),
     Endpoint(path="/v1/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
     Endpoint(path="/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
@@ -97,7 +114,7 @@ def existing() -> str:
         f"{method} {row.label or row.path}"
         for row in ENDPOINTS
         for method in row.handlers
-        if method != "HEAD" and row.path not in ("/", "/health")
+        if method not in ("HEAD", *row.hidden) and row.path not in ("/", "/health")
     )
 
 

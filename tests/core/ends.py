@@ -13,7 +13,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
 from gateway.domain.long_strings import Buffer
 from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, Memory, Prepared, Reply, Signs
+from gateway.upstream.adapter import AnswerStream, AttemptFailed, Memory, Prepared, Reply, Signs
 from gateway.upstream.redaction.redaction import Redaction
 
 Piece = bytes | BaseException | asyncio.Event | Callable[[], None]
@@ -198,7 +198,7 @@ class FakeClient:
         await self._pass()
         self.body += data
 
-    async def fail(self, error: GatewayError, before: bytes = b"") -> None:
+    async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         try:
             await self._pass()
         except ConnectionError:

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from gateway.domain.usage import Usage
 from gateway.inbound.events import (
     AnswerBegan,
@@ -151,3 +153,11 @@ def test_a_whole_answer_means_the_same_as_its_stream() -> None:
 
 def test_pieces_join_to_one_json_string() -> None:
     assert json.loads(joined([b'"a\\n"', b'"\\ud83d"', b'"\\ude00"'])) == "a\n\U0001f600"
+
+
+def test_a_regular_chunk_is_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slow way is for what is odd. It costs several times as much."""
+    monkeypatch.setattr("gateway.inbound.events._choice_of", lambda _: pytest.fail("decoded a second time"))
+    chunk = b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}\n\n'
+    events = list(ChatReader(order()).read(chunk))
+    assert events[1] == TextPiece(b'"Hi"')

@@ -1,0 +1,247 @@
+"""Responses (``POST /v1/responses``): the API of Codex and of OpenAI's newer SDKs.
+
+The gateway keeps no response. Answers say ``store: false``, and reasoning that must come back travels sealed in
+``encrypted_content`` (``sealed``). A channel that speaks the API gets the request as it came; others get it as a chat
+completion, whose answer is rendered here.
+
+Errors have the bodies of chat completions. Their statuses keep Codex from useless retries: the only 4xx that it does
+not repeat are 400, and 429 without ``retry-after``.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Channel, Dialect
+from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
+from gateway.domain.long_strings import NOTHING_LONG
+from gateway.domain.units import CallId, Millis
+from gateway.domain.usage import Usage, UsageSource
+from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
+from gateway.inbound.chat.api import CHAT, error_object
+from gateway.inbound.events import AnswerEvent
+from gateway.inbound.relay import NativeStream
+from gateway.inbound.rendering import RenderedStream, RenderingAdapter
+from gateway.inbound.responses.reader import ResponsesReader
+from gateway.inbound.responses.relay import ResponsesRelay, is_failed_event, native_order, without_seals
+from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer
+from gateway.inbound.responses.request import (
+    ChatTranslation,
+    ResponsesFields,
+    echo_of,
+    parse_responses_request,
+    prompt_of,
+    read_fields,
+    translate,
+)
+from gateway.inbound.responses.tools import ToolTable
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Adapter, AnswerStream, Order
+from gateway.upstream.overrides import apply_overrides
+from gateway.upstream.rawjson import Fields
+from gateway.upstream.vendors import vendor_of
+
+_CONTEXT = re.compile(
+    r"context_length_exceeded|maximum context length|context (?:window|length|size)|prompt is too long"
+    r"|input (?:is )?too long|input token count|too many (?:input )?tokens"
+)
+"""How upstreams say that the conversation is too long."""
+FAILED_CODES = {
+    "upstream_rate_limited": "rate_limit_exceeded",
+    "rate_limit_exceeded": "rate_limit_exceeded",
+    "upstream_overloaded": "server_is_overloaded",
+    "context_length_exceeded": "context_length_exceeded",
+    "insufficient_quota": "insufficient_quota",
+}
+"""What a failed response has as the code of its error, by the code that errors have otherwise."""
+
+
+class Responses(InboundApi):
+    """Implements ``InboundApi``."""
+
+    name = "responses"
+    stream_type = "text/event-stream; charset=utf-8"
+    keep_alive = b": keep-alive\n\n"
+    id_headers: tuple[str, ...] = ("x-request-id",)
+    sticky = True
+    keeps_answers = True
+    repeats_blindly = True
+
+    def parse(self, request: HttpRequest) -> InboundRequest:
+        """See ``InboundApi``."""
+        return parse_responses_request(request)
+
+    def prompt_tokens(self, request: InboundRequest) -> int:
+        """See ``InboundApi``."""
+        return prompt_of(request.fields) if request.prompt is None else request.prompt
+
+    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
+        """See ``InboundApi``."""
+        return Order(
+            fields=request.fields,
+            body=request.body,
+            long=request.long,
+            model=request.model,
+            stream=request.stream,
+            include_usage=True,
+            answer_id="resp_" + call[-24:],
+            created=ts // 1000,
+            forward=request.forward,
+        )
+
+    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+        """See ``InboundApi``."""
+        if not lacking and is_spoken(channel):
+            native = native_order(order, channel.overrides)
+            return AttemptPlan(
+                ResponsesRelay(chat), native, native=True, learns=False, repaired=partial(without_seals, native)
+            )
+        found = read_fields(order.fields)
+        translation = translate(order.fields, found, order.long)
+        fields = fitted(translation, channel)
+        turned = msgspec.structs.replace(order, fields=fields, body=b"", seals=found.sealed)
+        if channel.overrides is not None:
+            turned = apply_overrides(turned, channel.overrides)
+        turned = msgspec.structs.replace(turned, removed=(*translation.dropped, *turned.removed))
+        renderer = partial(_renderer, order.fields, found, translation)
+        return AttemptPlan(RenderingAdapter(chat, renderer, partial(_whole, renderer)), turned, native=False)
+
+    def sign_of_life(self, stream: AnswerStream | None) -> bytes:
+        """See ``InboundApi``."""
+        writer = _writer_of(stream)
+        return writer.sign_of_life() if isinstance(writer, ResponseRenderer) else self.keep_alive
+
+    def comment(self, facts: Mapping[str, str]) -> bytes:
+        """See ``InboundApi``: SSE comments."""
+        return CHAT.comment(facts)
+
+    def status(self, error: GatewayError) -> int:
+        """See ``InboundApi``. Mistakes of the client are all 400: what is wrong is in the code."""
+        status = error.http_status
+        if error.code == "model_not_found" or isinstance(error, TooLarge):
+            return 400
+        return 400 if isinstance(error, UpstreamError) and status in PASSED_STATUS else status
+
+    def error_body(self, error: GatewayError, call: str) -> bytes:
+        """See ``InboundApi``."""
+        if isinstance(error, UpstreamError) and error.verbatim:
+            found = rawjson.maybe(error.verbatim.encode("utf-8", "surrogatepass"))
+            response = found.get("response") if isinstance(found, dict) else None
+            if not isinstance(response, dict):
+                return error.verbatim.encode("utf-8", "replace")
+            if response.get("error"):
+                return rawjson.encode({"error": {"param": None, "type": error.http_type, **response["error"]}})
+        return rawjson.encode(error_fields(error, call))
+
+    def error_event(self, error: GatewayError, call: str) -> bytes:
+        """See ``InboundApi``."""
+        return self.broken_end(error, call, None)
+
+    def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None) -> bytes:
+        """See ``InboundApi``: ``response.failed``."""
+        if isinstance(error, UpstreamError) and error.verbatim and is_failed_event(error.verbatim):
+            return b"event: response.failed\ndata: %b\n\n" % error.verbatim.encode("utf-8", "replace")
+        told = error_fields(error, call)["error"]
+        writer = _writer_of(stream) or ResponseRenderer(_unknown_plan(call))
+        return writer.failed({"code": failed_code(error), "message": told["message"]}, rawjson.encode(told))
+
+
+def _writer_of(stream: AnswerStream | None) -> ResponseRenderer | ResponsesReader | None:
+    """Who knows what the client has of an answer."""
+    if isinstance(stream, RenderedStream) and isinstance(stream.renderer, ResponseRenderer):
+        return stream.renderer
+    return stream.reader if isinstance(stream, NativeStream) and isinstance(stream.reader, ResponsesReader) else None
+
+
+RESPONSES = Responses()
+
+
+def error_fields(error: GatewayError, call: str) -> dict[str, Any]:
+    """The error's body as JSON values."""
+    body: dict[str, Any] = error_object(error, call)
+    code = error_code(error)
+    if code != error.code:
+        inner = body["error"]
+        inner["gateway"] = {**inner.get("gateway", {}), "code": error.code}
+        inner["code"] = code
+    return body
+
+
+def error_code(error: GatewayError) -> str:
+    """The code by which clients of this API know what to do."""
+    if isinstance(error, QuotaExceeded):
+        return "insufficient_quota"
+    mistake = isinstance(error, BadRequest) or (isinstance(error, UpstreamError) and error.http_status in PASSED_STATUS)
+    if mistake and _CONTEXT.search(f"{error.code} {error.message}".lower()):
+        return "context_length_exceeded"
+    return error.code
+
+
+def failed_code(error: GatewayError) -> str:
+    """The code of a response that failed. Of codes that it does not know Codex repeats the call."""
+    code = error_code(error)
+    if code in FAILED_CODES:
+        return FAILED_CODES[code]
+    return "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
+
+
+def is_spoken(channel: Channel) -> bool:
+    """Whether a channel speaks the API, or may: that is found out by its first call."""
+    return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
+
+
+def fitted(translation: ChatTranslation, channel: Channel) -> Fields:
+    """The chat completion without reasoning that this channel does not accept."""
+    fields = translation.fields
+    if not translation.sealed or channel.dialect not in (Dialect.OPENAI, Dialect.MOCK):
+        return fields  # the other dialects pick out what is theirs
+    vendor = vendor_of(channel.preset, channel.base_url)
+    messages = rawjson.objects(fields["messages"])
+    for message in messages:
+        message.pop("thinking_blocks", None)
+        if not vendor.reads_reasoning:
+            message.pop("reasoning_content", None)
+        if "tool_calls" in message and not vendor.reads_signatures:
+            calls = rawjson.objects(message["tool_calls"])
+            message["tool_calls"] = rawjson.raw(
+                [{k: v for k, v in call.items() if k != "extra_content"} for call in calls]
+            )
+    return {**fields, "messages": rawjson.raw(messages)}
+
+
+def _renderer(request: Fields, found: ResponsesFields, translation: ChatTranslation, order: Order) -> ResponseRenderer:
+    plan = ResponsePlan(
+        id=order.answer_id,
+        model=order.model,
+        created=order.created,
+        echo=echo_of(request, found, order.long),
+        tool=translation.tools.tool,
+        summary=found.summarized,
+        sealed=found.sealed,
+    )
+    return ResponseRenderer(plan)
+
+
+def _whole(
+    renderer: Callable[[Order], ResponseRenderer], order: Order, _: Channel, events: list[AnswerEvent]
+) -> Callable[[Usage], bytes]:
+    writer = renderer(order)
+    for event in events:
+        writer.take(event)
+    return lambda usage: writer.response(usage, estimated=usage.source is not UsageSource.REPORTED)
+
+
+def _unknown_plan(call: str) -> ResponsePlan:
+    """Of a response that failed before anything of it came."""
+    return ResponsePlan(
+        id="resp_" + call[-24:],
+        model="",
+        created=0,
+        echo=echo_of({}, ResponsesFields(), NOTHING_LONG),
+        tool=ToolTable().tool,
+        summary=False,
+        sealed=False,
+    )

@@ -1,0 +1,255 @@
+"""Reads a native response, streamed or whole: what it used, whether it failed, and by which name its model goes.
+
+Nothing of it is kept except the response as its last event had it, without the items: that is what an end is made of
+where the upstream brings none.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.domain.usage import Usage
+from gateway.inbound.responses.render import usage_object
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
+from gateway.upstream.failures import truncated
+from gateway.upstream.framing import BLANK, Framer, SSEEvent, parse
+from gateway.upstream.openai.inband_errors import failure_in
+from gateway.upstream.rawjson import NULL, Fields
+from gateway.upstream.usage_report import UsageReports
+
+_TEXTS = {
+    b"response.output_text.delta": "delta",
+    b"response.refusal.delta": "delta",
+    b"response.reasoning_text.delta": "delta",
+    b"response.reasoning_summary_text.delta": "delta",
+    b"response.function_call_arguments.delta": "delta",
+    b"response.custom_tool_call_input.delta": "delta",
+    b"response.code_interpreter_call_code.delta": "delta",
+    b"response.mcp_call_arguments.delta": "delta",
+}
+_TERMINAL = {b"response.completed": "completed", b"response.incomplete": "incomplete", b"response.failed": "failed"}
+
+
+class ResponsesReader:
+    """Reads the events of one answer. Implements ``relay.NativeReader``."""
+
+    def __init__(self, order: Order, channel: Channel) -> None:
+        self._order = order
+        self._channel = channel
+        self._reports = UsageReports(_limits(order.fields))
+        self._response: Fields = {}
+        """As the last event had it that brought one."""
+        self._begun = False
+        """The client has an event."""
+        self._next = 0
+        """Number of the event that would come next."""
+        self.told: Failure | None = None
+        """Of an error that had an event of its own, which the client has."""
+        self._cut = False
+        self._called = False
+        self.tally = OutputCounter()
+        self.complete = False
+        self.failure: Failure | None = None
+        self.finish = ""
+
+    @property
+    def reported(self) -> Usage | None:
+        """See ``adapter.AnswerStream``."""
+        return self._reports.usage(self.tally)
+
+    @property
+    def upstream_id(self) -> str:
+        """See ``adapter.AnswerStream``."""
+        found = rawjson.maybe(self._response.get("id"))
+        return found if isinstance(found, str) else ""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """See ``adapter.AnswerStream``."""
+        return tuple(dict.fromkeys(self._reports.marks + _extras(self._response)))
+
+    def take(self, event: SSEEvent) -> bytes | None:
+        """See ``relay.NativeReader``."""
+        fields = rawjson.fields(event.data)
+        kind = rawjson.text(fields["type"]).encode() if "type" in fields else event.name
+        number = rawjson.maybe(fields.get("sequence_number"))
+        self._next = number + 1 if isinstance(number, int) else self._next + 1
+        if kind in _TEXTS:
+            self.tally.add(rawjson.text(fields[_TEXTS[kind]]))
+        elif kind == b"response.output_item.added":
+            self._count(rawjson.fields(fields["item"]))
+        elif kind == b"error":
+            return self._fault(event)
+        elif "response" in fields:
+            return self._respond(event, fields, kind)
+        self._begun = True
+        return None
+
+    def replay(self, body: bytes) -> bytes:
+        """See ``relay.NativeReader``."""
+        sent = self.whole(body)
+        response = rawjson.fields(sent)
+        begun = rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})
+        out = [self._made("created", {"response": begun}), self._made("in_progress", {"response": begun})]
+        for number, item in enumerate(rawjson.items(response.get("output", msgspec.Raw(b"[]")))):
+            place = {"output_index": number, "item": item}
+            out += [self._made("output_item.added", place), self._made("output_item.done", place)]
+        self._response = response
+        self.complete = True
+        return b"".join(out)
+
+    def cut_short(self) -> bytes:
+        """See ``relay.NativeReader``."""
+        self.finish, self._cut = "length", True
+        return b""
+
+    def closing(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``relay.NativeReader``."""
+        if not self._cut:
+            status = rawjson.maybe(self._response.get("status"))
+            return self._made(
+                status if status == "incomplete" else "completed", {"response": rawjson.raw(self._response)}
+            )
+        details = {"reason": "max_output_tokens"}
+        ended = {
+            "status": "incomplete",
+            "incomplete_details": details,
+            "usage": usage_object(usage, estimated=estimated),
+        }
+        return self._made("incomplete", {"response": rawjson.raw({**self._response, **ended})})
+
+    def failed(self, error: Mapping[str, Any], detail: bytes) -> bytes:
+        """The event that ends a broken stream, which brought none of its own."""
+        response = {"id": self._order.answer_id, "object": "response", "output": [], **self._response}
+        ended = rawjson.raw({**response, "status": "failed", "error": error})
+        return self._made("failed", {"response": ended, "error": msgspec.Raw(detail)})
+
+    def whole(self, body: bytes) -> bytes:
+        """A whole response, as the client gets it. Raises AttemptFailed if it failed, ValueError if it is none."""
+        fields = rawjson.fields(body)
+        if rawjson.maybe(fields.get("object")) == "error" or (
+            rawjson.maybe(fields.get("error")) and "output" not in fields
+        ):
+            raise AttemptFailed(failure_in(body, self._channel))
+        if "output" not in fields:
+            raise ValueError("not a response")
+        self._see(fields)
+        status = rawjson.maybe(fields.get("status"))
+        if status == "failed":
+            raise AttemptFailed(_failure(fields, {}, self._order.model, self._channel))
+        for item in rawjson.objects(fields["output"]):
+            self._count(item)
+            self.tally.add(_text_of(rawjson.value(rawjson.raw(item))))
+        self.finish = _finish_of(fields, str(status), called=self._called)
+        return _renamed(body, fields, self._order.model)
+
+    def _respond(self, event: SSEEvent, fields: Fields, kind: bytes) -> bytes | None:
+        response = rawjson.fields(fields["response"])
+        self._see(response)
+        if kind == b"response.failed":
+            self.failure = _failure(response, fields, self._order.model, self._channel)
+            return None
+        if kind in _TERMINAL:
+            self.finish = _finish_of(response, _TERMINAL[kind], called=self._called)
+            self.complete = True
+        self._begun = True
+        renamed = _renamed(b"", response, self._order.model)
+        if not renamed:
+            return None
+        data = rawjson.encode({**fields, "response": msgspec.Raw(renamed)})
+        return b"event: %b\ndata: %b\n\n" % (kind, data)
+
+    def _see(self, response: Fields) -> None:
+        self._response = {name: raw.copy() for name, raw in response.items() if name != "output"}
+        self._response["output"] = msgspec.Raw(b"[]")
+        if not rawjson.is_null(response.get("usage")):
+            self._reports.see({"usage": response["usage"]})
+
+    def _fault(self, event: SSEEvent) -> bytes | None:
+        """An error in an event of its own. Before anything else it is an answer of another kind."""
+        if self._begun:
+            self.told = failure_in(event.data, self._channel)
+        else:
+            self.failure = failure_in(event.data, self._channel)
+        return None
+
+    def _count(self, item: Fields) -> None:
+        kind = rawjson.maybe(item.get("type"))
+        if isinstance(kind, str) and kind.endswith("_call"):
+            self._called = self._called or kind in ("function_call", "custom_tool_call")
+            self.tally.tool()
+            name = rawjson.maybe(item.get("name"))
+            self.tally.add(name if isinstance(name, str) else "")
+
+    def _made(self, name: str, fields: Mapping[str, Any]) -> bytes:
+        number, self._next = self._next, self._next + 1
+        kind = f"response.{name}"
+        data = rawjson.encode({"type": kind, "sequence_number": number, **fields})
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+
+
+def _finish_of(response: Fields, status: str, *, called: bool) -> str:
+    """Why an answer ended, in the words of chat completions."""
+    if status != "incomplete":
+        return "tool_calls" if called else "stop"
+    details = rawjson.maybe(response.get("incomplete_details"))
+    reason = details.get("reason") if isinstance(details, dict) else None
+    return "content_filter" if reason == "content_filter" else "length"
+
+
+def _extras(response: Fields) -> tuple[str, ...]:
+    """What is billed in addition to tokens."""
+    used = rawjson.maybe(response.get("tool_usage"))
+    search = used.get("web_search") if isinstance(used, dict) else None
+    count = search.get("num_requests") if isinstance(search, dict) else None
+    return (f"upstream_extra=web_search:{count}",) if isinstance(count, int) and count > 0 else ()
+
+
+def _renamed(body: bytes, response: Fields, model: str) -> bytes:
+    """The response with the name that the client knows, if the upstream uses another one; else ``body``."""
+    if "model" not in response or rawjson.maybe(response["model"]) == model:
+        return body
+    return rawjson.encode({**response, "model": model})
+
+
+def _failure(response: Fields, event: Fields, model: str, channel: Channel) -> Failure:
+    """The failure of a response. Some upstreams put the error next to it."""
+    error = response.get("error", NULL)
+    if rawjson.is_null(error):
+        error = event.get("error", NULL)
+    body = b'{"error":{"message":"it failed"}}' if rawjson.is_null(error) else rawjson.encode({"error": error})
+    whole = rawjson.encode({**event, "response": rawjson.raw({**response, "error": error, "model": model})})
+    return msgspec.structs.replace(failure_in(body, channel), verbatim=UpstreamText(whole.decode("utf-8", "replace")))
+
+
+def _limits(fields: Fields) -> Fields:
+    """What bounds the usage, in the words of chat completions."""
+    limited = dict(fields)
+    if (cap := limited.pop("max_output_tokens", None)) is not None:
+        limited["max_completion_tokens"] = cap
+    return limited
+
+
+def last_response(body: bytes, channel: Channel) -> bytes:
+    """The response of the terminal event, of a stream that came where none was requested."""
+    framer = Framer()
+    blocks = (framer.feed(body) + framer.end()).split(BLANK)
+    for event in filter(None, map(parse, reversed(blocks))):
+        fields = rawjson.fields(event.data)
+        kind = rawjson.maybe(fields.get("type")) or event.name.decode()
+        if str(kind).encode() in _TERMINAL and "response" in fields:
+            return bytes(fields["response"])
+        if kind == "error":
+            raise AttemptFailed(failure_in(event.data, channel))
+    raise AttemptFailed(truncated(channel, "its last event did not come"))
+
+
+def _text_of(item: Any) -> str:
+    """What the model wrote of an item."""
+    parts = [*(item.get("content") or ()), *(item.get("summary") or ())]
+    texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]
+    texts += [item.get("arguments"), item.get("input"), item.get("code")]
+    return "".join(text for text in texts if isinstance(text, str))

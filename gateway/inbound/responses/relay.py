@@ -1,0 +1,168 @@
+"""The native path: a channel that speaks the Responses API gets the request as it came, the client the answer.
+
+Changed are the model's name, what the channel's owner overrides, an output limit above the model's own, and reasoning
+that the gateway itself had sealed for another vendor: an item that OpenAI did not make must not come back as if it had.
+Of the answer only the name of the model is changed, where the client knows it by another one.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gateway.domain.channel import Channel, Overrides, Served
+from gateway.inbound.relay import NativeStream, edit_request, native_body, native_failure, native_headers
+from gateway.inbound.rendering import RenderedWhole
+from gateway.inbound.responses.reader import ResponsesReader, last_response
+from gateway.inbound.sealed import PREFIX
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Adapter, AttemptFailed, Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.failures import bad_response
+from gateway.upstream.framing import is_stream
+from gateway.upstream.openai.dialect import endpoint
+from gateway.upstream.rawjson import NULL, Fields, TooManyElements, refuse_many_elements
+
+PATH = "/responses"
+WORDS: Mapping[str, str | None] = {
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning.effort",
+    "verbosity": "text.verbosity",
+    "user": "safety_identifier",
+    "stop": None,
+    "top_k": None,
+    "n": None,
+    "seed": None,
+    "presence_penalty": None,
+    "frequency_penalty": None,
+    "logit_bias": None,
+}
+"""What parameters of chat completions are called here."""
+REQUIRED = frozenset({"input"})
+
+_SEALED = b'"' + PREFIX.encode()
+
+
+def native_order(order: Order, overrides: Overrides | None) -> Order:
+    """The request with what the channel's owner wants otherwise, and without what only other vendors understand."""
+    order = edit_request(order, overrides, WORDS, REQUIRED)
+    fields = dict(order.fields)
+    if overrides is not None and overrides.system:
+        fields["instructions"] = _instructions(fields.get("instructions", NULL), overrides)
+    given = fields.get("input", NULL)
+    if _SEALED in bytes(given):
+        items = [raw for raw in rawjson.items(given) if not _is_ours(raw)]
+        fields["input"] = rawjson.raw(items)
+    if fields == order.fields:
+        return order
+    return msgspec.structs.replace(order, fields=fields, body=b"")
+
+
+def without_seals(order: Order, failure: Failure) -> Order | None:
+    """The request without sealed reasoning, if the upstream cannot read that: another account of its made it."""
+    code = failure.origin.code.cleared(str) if failure.origin is not None else ""
+    if code != "invalid_encrypted_content":
+        return None
+    items = rawjson.items(order.fields["input"]) if bytes(order.fields["input"])[:1] == b"[" else []
+    kept = [raw for raw in items if not _is_sealed(raw)]
+    if len(kept) == len(items):
+        return None
+    fields = {**order.fields, "input": rawjson.raw(kept)}
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, "reasoning_dropped"))
+
+
+def _is_sealed(raw: msgspec.Raw) -> bool:
+    item = rawjson.fields(raw)
+    return rawjson.maybe(item.get("type")) == "reasoning" and not rawjson.is_null(item.get("encrypted_content"))
+
+
+def _instructions(given: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
+    own = rawjson.raw(overrides.system)
+    if rawjson.is_null(given) or overrides.replace_system:
+        return own
+    if bytes(memoryview(given)[:1]) == b"[":
+        return rawjson.raw([*rawjson.items(given), {"role": "developer", "content": overrides.system}])
+    return msgspec.Raw(bytes(given)[:-1] + rb"\n\n" + bytes(own)[1:])
+
+
+def _is_ours(raw: msgspec.Raw) -> bool:
+    """Whether an item is reasoning that was sealed here."""
+    if _SEALED not in bytes(raw):
+        return False
+    item = rawjson.fields(raw)
+    sealed = bytes(item.get("encrypted_content", NULL)).startswith(_SEALED)
+    return sealed and rawjson.maybe(item.get("type")) == "reasoning"
+
+
+class ResponsesRelay:
+    """Implements ``adapter.Adapter`` for channels that speak the API."""
+
+    def __init__(self, chat: Adapter) -> None:
+        """``chat`` is the dialect's own adapter: it knows what errors mean."""
+        self._chat = chat
+
+    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+        """See ``adapter.Adapter``."""
+        changes: Fields = {"model": rawjson.raw(served.upstream_name)}
+        cap = rawjson.maybe(order.fields.get("max_output_tokens"))
+        high = isinstance(cap, int) and served.max_output is not None and cap > served.max_output
+        if high:
+            changes["max_output_tokens"] = rawjson.raw(served.max_output)
+        same = rawjson.maybe(order.fields.get("model")) == served.upstream_name
+        return Prepared(
+            url=endpoint(channel.base_url, PATH),
+            headers=native_headers(order, channel),
+            body=native_body(order, {name: raw for name, raw in changes.items() if name != "model" or not same}),
+            lowered=served.max_output if high else None,
+        )
+
+    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """See ``adapter.Adapter``: nothing is put back."""
+        return 0
+
+    def stream(self, order: Order, channel: Channel) -> NativeStream:
+        """See ``adapter.Adapter``."""
+        return ResponsesStream(order, channel, ResponsesReader(order, channel))
+
+    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+        """See ``adapter.Adapter``."""
+        body = body.strip()
+        reader = ResponsesReader(order, channel)
+        try:
+            if is_stream(body):
+                body = last_response(body, channel)
+            refuse_many_elements(body)
+            sent = reader.whole(body)
+        except TooManyElements as error:
+            raise AttemptFailed(bad_response(channel, str(error))) from error
+        except ValueError as error:
+            raise AttemptFailed(bad_response(channel, "it is not a response")) from error
+        return RenderedWhole(
+            body=sent,
+            reported=reader.reported,
+            finish=reader.finish,
+            upstream_id=reader.upstream_id,
+            tally=reader.tally,
+            marks=reader.marks,
+            render=lambda _: sent,
+        )
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``adapter.Adapter``."""
+        return native_failure(self._chat.failure(channel, status, headers, body), body)
+
+
+def is_failed_event(data: str) -> bool:
+    """Whether this is the JSON of the event that ends a response which failed."""
+    found = rawjson.maybe(data.encode("utf-8", "surrogatepass"))
+    return isinstance(found, dict) and found.get("type") == "response.failed"
+
+
+class ResponsesStream(NativeStream):
+    """A streamed answer. Some upstreams report an error in an event of its own, and end without a last one."""
+
+    def end(self) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        out, reader = super().end(), self.reader
+        if self.failure is not None and isinstance(reader, ResponsesReader):
+            self.failure = reader.told or self.failure
+        return out

@@ -1,0 +1,240 @@
+"""Renders an answer as a response: the events of its stream with their numbers, or the whole object.
+
+The whole is made as the stream is, and is what the stream's last event carries: ``response.completed``,
+``response.incomplete`` or ``response.failed``. One item is open at a time. An item begins with its first piece, so
+there is none without content. The last event is written by ``tail``, once the call is recorded, or by ``failed``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.domain.usage import Usage
+from gateway.inbound.events import (
+    AnswerBegan,
+    AnswerEvent,
+    AnswerFinished,
+    ArgumentsPiece,
+    ReasoningPiece,
+    ReasoningSeal,
+    RefusalPiece,
+    TextPiece,
+    ToolCallBegan,
+)
+from gateway.inbound.responses.output import (
+    COMPLETED,
+    NO_LOGPROBS,
+    PREFIXES,
+    Event,
+    MessageItem,
+    OutputItem,
+    ReasoningItem,
+    call_item,
+    field,
+)
+from gateway.inbound.responses.tools import ClientTool
+from gateway.upstream import rawjson
+
+EVENT_EVERY = 8
+"""Of so many signs of life one is an event: they are sent every 15 s."""
+INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Reasons of an incomplete response, by finish reason."""
+
+
+class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a response takes from its request."""
+
+    id: str
+    model: str
+    created: int
+    echo: bytes
+    """Fields of the request that every response repeats, each with a comma before it."""
+    tool: Callable[[str], ClientTool]
+    """The client's tool by the name of the function that was called."""
+    summary: bool
+    """Reasoning is a summary."""
+    sealed: bool
+    """Reasoning can be sent back."""
+
+    def item_id(self, prefix: str, number: int) -> str:
+        """Of an item by its place in the output: the same if the answer were rendered again."""
+        return f"{prefix}_{self.id.partition('_')[2]}{number:04x}"
+
+    def response(
+        self,
+        status: str,
+        items: Sequence[bytes],
+        *,
+        error: Mapping[str, Any] | None = None,
+        incomplete_details: Mapping[str, Any] | None = None,
+        usage: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        """The response with these items."""
+        fields = {
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "status": status,
+            "completed_at": None,
+            "error": error,
+            "incomplete_details": incomplete_details,
+            "model": self.model,
+            "usage": usage,
+        }
+        return b'%b,"output":[%b]%b}' % (rawjson.encode(fields)[:-1], b",".join(items), self.echo)
+
+
+class ResponseRenderer:
+    """One answer. Implements ``events.Renderer``."""
+
+    def __init__(self, plan: ResponsePlan) -> None:
+        self._plan = plan
+        self._number = 0
+        """Of the next event."""
+        self._items: list[bytes] = []
+        self._open: OutputItem | None = None
+        self._kind: object = None
+        """What the open item takes: a type of event, or the number of a tool call."""
+        self._finish = ""
+        self._begun = False
+        self._kept = 0
+        self._silent = 0
+        """Signs of life since the last event of the answer."""
+
+    @property
+    def held(self) -> int:
+        """Bytes that are kept for the last event."""
+        return self._kept + (self._open.held if self._open is not None else 0)
+
+    def take(self, event: AnswerEvent) -> bytes:
+        """See ``Renderer``. Where blocks end is not looked at: an item ends when the next begins."""
+        out, self._silent = b"", 0
+        match event:
+            case TextPiece():
+                out = self._piece(event.piece, TextPiece, event.logprobs or NO_LOGPROBS)
+            case ArgumentsPiece():
+                out = self._piece(event.piece, event.number)
+            case ReasoningPiece() | RefusalPiece():
+                out = self._piece(event.piece, type(event))
+            case ToolCallBegan():
+                tool = self._plan.tool(event.name)
+                item = call_item(self._next_id(PREFIXES[tool.kind]), event.id, tool, bare=event.custom)
+                out = self._begin_item(item, event.number)
+            case ReasoningSeal():
+                out = self._seal(event)
+            case AnswerBegan():
+                out = self._begin()
+            case AnswerFinished():
+                self._finish = event.reason
+                out = self._begin() + self._end_item("incomplete" if event.reason in INCOMPLETE else COMPLETED)
+        return out
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``Renderer``."""
+        kind = b"incomplete" if self._finish in INCOMPLETE else b"completed"
+        return self._begin() + self._event(kind, field(b"response", self.response(usage, estimated=estimated)))
+
+    def failed(self, error: Mapping[str, Any], detail: bytes) -> bytes:
+        """The end of a stream that broke. Items that are open stay so. ``error`` is its code and message, ``detail``
+        more of it, as a field beside the response, for clients that look there.
+        """
+        response = self._plan.response("failed", self._items, error=error)
+        return self._begin() + self._event(b"failed", field(b"response", response) + field(b"error", detail))
+
+    def sign_of_life(self) -> bytes:
+        """What is sent after some silence: a comment, and every now and then an event that says nothing new.
+
+        Codex does not count comments: it gives a stream up after five minutes without an event.
+        """
+        self._silent += 1
+        if self._silent % EVENT_EVERY:
+            return b": keep-alive\n\n"
+        return self._begin() or self._event(b"in_progress", field(b"response", self._plan.response("in_progress", ())))
+
+    def response(self, usage: Usage, *, estimated: bool) -> bytes:
+        """The whole response."""
+        reason = INCOMPLETE.get(self._finish)
+        return self._plan.response(
+            "incomplete" if reason else COMPLETED,
+            self._items,
+            incomplete_details={"reason": reason} if reason else None,
+            usage=usage_object(usage, estimated=estimated),
+        )
+
+    def _begin(self) -> bytes:
+        if self._begun:
+            return b""
+        self._begun = True
+        response = field(b"response", self._plan.response("in_progress", ()))
+        return self._event(b"created", response) + self._event(b"in_progress", response)
+
+    def _piece(self, piece: bytes, kind: object, logprobs: bytes = NO_LOGPROBS) -> bytes:
+        out = b""
+        if kind != self._kind or self._open is None:
+            out = self._begin_item(_item(self._plan, self._next_id, kind), kind)
+        item = self._open
+        return out if item is None else out + self._placed(item.piece(piece, logprobs))
+
+    def _seal(self, event: ReasoningSeal) -> bytes:
+        if not self._plan.sealed:
+            return self._end_item(COMPLETED) if self._kind is ReasoningPiece else b""
+        out = b""
+        if self._kind is not ReasoningPiece:
+            out = self._begin_item(_item(self._plan, self._next_id, ReasoningPiece), ReasoningPiece)
+        if isinstance(self._open, ReasoningItem):
+            self._open.seal(event.seal)
+        return out + self._end_item(COMPLETED)
+
+    def _next_id(self, prefix: str) -> str:
+        return self._plan.item_id(prefix, len(self._items) + (self._open is not None))
+
+    def _begin_item(self, item: OutputItem, kind: object) -> bytes:
+        out = self._begin() + self._end_item(COMPLETED)
+        self._open, self._kind = item, kind
+        return out + self._placed(item.added())
+
+    def _end_item(self, status: str) -> bytes:
+        item, self._open, self._kind = self._open, None, None
+        if item is None:
+            return b""
+        out = self._placed(item.ended(status))
+        done = item.done(status)
+        self._items.append(done)
+        self._kept += len(done)
+        return out
+
+    def _placed(self, events: Iterator[Event]) -> bytes:
+        """Events of the open item, which comes next in the output."""
+        place = b',"output_index":%d' % len(self._items)
+        return b"".join([self._event(name, place + fields) for name, fields in events])
+
+    def _event(self, name: bytes, fields: bytes) -> bytes:
+        number, self._number = self._number, self._number + 1
+        return b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n' % (
+            name,
+            name,
+            number,
+            fields,
+        )
+
+
+def _item(plan: ResponsePlan, next_id: Callable[[str], str], kind: object) -> OutputItem:
+    """A new item for pieces of this kind."""
+    if kind is ReasoningPiece:
+        return ReasoningItem(next_id("rs"), summary=plan.summary, sealed=plan.sealed)
+    return MessageItem(next_id("msg"), refusal=kind is RefusalPiece)
+
+
+def usage_object(usage: Usage, *, estimated: bool) -> dict[str, Any]:
+    """The usage as clients of this API read it."""
+    out: dict[str, Any] = {
+        "input_tokens": usage.input,
+        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.total,
+    }
+    if estimated:
+        out["estimated"] = True
+    return out

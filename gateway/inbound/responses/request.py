@@ -1,0 +1,316 @@
+"""Parses a request of the Responses API, and says the same as a chat completion.
+
+The gateway reads what bears on routing and money. All else is either a channel's own business, if it speaks this API,
+or has a counterpart among the fields of a chat completion, or is left out and named.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.long_strings import NOTHING_LONG, LongStrings
+from gateway.domain.prompt_size import bound_of, tokens_of
+from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
+from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT
+from gateway.inbound.json_body import BOM, Fields, fields_of, read_typed
+from gateway.inbound.large_body import read_large
+from gateway.inbound.relay import forwardable
+from gateway.inbound.responses.items import InputReader
+from gateway.inbound.responses.tools import ToolTable
+from gateway.upstream import rawjson
+from gateway.upstream.rawjson import NULL
+
+ENCRYPTED = "reasoning.encrypted_content"
+LOGPROBS = "message.output_text.logprobs"
+
+_SAME = (
+    *("temperature", "top_p", "top_logprobs", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"),
+    *("user", "metadata", "service_tier"),
+)
+"""Fields that chat completions have by the same name."""
+_TRANSLATED = frozenset(
+    {
+        *("model", "input", "instructions", "stream", "max_output_tokens", "tools", "tool_choice", "reasoning"),
+        *("parallel_tool_calls", "include", "text", *_SAME),
+    }
+)
+_QUIET = frozenset({"store", "stream_options", "background"})
+"""Fields that ask for nothing that is missed: the answer says that it is not stored, nothing is obfuscated here."""
+_KNOWN = _TRANSLATED | _QUIET | {"previous_response_id", "conversation", "prompt", "truncation", "max_tool_calls"}
+"""Fields whose meaning is known: of these only ``max_output_tokens`` bears on the output's length."""
+_STATE = ("previous_response_id", "conversation", "prompt")
+"""What stands for input that is not in the request."""
+_INPUT = ("instructions", "input")
+_SCHEMAS = ("tools", "text")
+_NOTHING = (b"null", b"false", b"[]", b"{}")
+_KEPT_ELSEWHERE = {
+    "previous_response_id": ("previous_response_not_found", "responses are not kept here; send the whole input"),
+    "conversation": ("unsupported_parameter", "conversations are not kept here; send the whole input"),
+    "prompt": ("unsupported_parameter", "prompts are kept at their vendor; send the text itself"),
+}
+_FORWARDED = re.compile("openai-beta")
+_SESSION_HEADERS = ("session-id", "session_id")
+
+
+class _Reasoning(msgspec.Struct, frozen=True, gc=False):
+    effort: str | None = None
+    summary: str | None = None
+    generate_summary: str | None = None
+    """The older name."""
+
+
+class _TextOptions(msgspec.Struct, frozen=True, gc=False):
+    format: msgspec.Raw = NULL
+    verbosity: msgspec.Raw = NULL
+
+
+class _TextFormat(msgspec.Struct, frozen=True, gc=False):
+    type: str
+
+
+class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The fields that are read here."""
+
+    model: str | None = None
+    input: msgspec.Raw = NULL
+    instructions: msgspec.Raw = NULL
+    stream: bool | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_logprobs: int | None = None
+    tools: list[msgspec.Raw] | None = None
+    tool_choice: msgspec.Raw = NULL
+    parallel_tool_calls: bool | None = None
+    reasoning: _Reasoning | None = None
+    include: list[str] | None = None
+    text: _TextOptions | None = None
+    background: bool | None = None
+    store: bool | None = None
+    previous_response_id: str | None = None
+    conversation: msgspec.Raw = NULL
+    prompt: msgspec.Raw = NULL
+    prompt_cache_key: str | None = None
+
+    @property
+    def summarized(self) -> bool:
+        """Reasoning is wanted as a summary."""
+        reasoning = self.reasoning
+        return reasoning is not None and (reasoning.summary or reasoning.generate_summary) is not None
+
+    @property
+    def sealed(self) -> bool:
+        """Reasoning is wanted in a form that can be sent back."""
+        return ENCRYPTED in (self.include or ())
+
+    @property
+    def state(self) -> str:
+        """The field that stands for input which is not in the request; empty: all of it is."""
+        return next((name for name in _STATE if getattr(self, name) not in (None, NULL)), "")
+
+
+_FIELDS = msgspec.json.Decoder(ResponsesFields)
+_FORMAT = msgspec.json.Decoder(_TextFormat)
+
+
+def parse_responses_request(request: HttpRequest) -> InboundRequest:
+    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
+    body, mask, long = request.body, b"", NOTHING_LONG
+    large = len(body) > LARGE
+    if large:
+        read = read_large(body)
+        fields, mask, long = read.fields, read.mask, read.long
+    else:
+        fields, mask = fields_of(body)
+    found = read_fields(fields)
+    _check(found)
+    return InboundRequest(
+        body=body.removeprefix(BOM),
+        fields=fields,
+        mask=mask,
+        model=found.model or "",
+        stream=bool(found.stream),
+        include_usage=True,
+        choices=1,
+        output_cap=found.max_output_tokens,
+        plain=_KNOWN.issuperset(fields),
+        input_bound=bound_of(_given(fields, _INPUT), _given(fields, _SCHEMAS), long),
+        remote_input=bool(found.state),
+        kept_id=found.previous_response_id or "",
+        long=long,
+        prompt=prompt_of(fields, long) if large else None,
+        turns="input",
+        output_fields=_output_fields(found, fields),
+        session=_session(found, request.headers),
+        forward=forwardable(request.headers, _FORWARDED),
+    )
+
+
+def prompt_of(fields: Fields, long: LongStrings = NOTHING_LONG) -> int:
+    """About how many input tokens a request has."""
+    given = _given(fields, _INPUT)
+    return tokens_of(given, _given(fields, _SCHEMAS), sum(bytes(raw).count(b'"role"') for raw in given), long)
+
+
+def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
+    """The fields with their types. Raises BadRequest."""
+    return read_typed(_FIELDS, rawjson.encode(fields), "")
+
+
+def _given(fields: Fields, names: tuple[str, ...]) -> list[msgspec.Raw]:
+    return [fields[name] for name in names if name in fields]
+
+
+def _check(found: ResponsesFields) -> None:
+    if not found.model:
+        msg = "the request has no model; GET /v1/models lists those visible to this token"
+        raise BadRequest(msg, code="missing_required_parameter", param="model")
+    if len(found.model) > MAX_MODEL:
+        raise BadRequest(f"model has {len(found.model)} characters; the limit is {MAX_MODEL}", param="model")
+    if rawjson.is_null(found.input):
+        if not found.state:
+            raise BadRequest("the request has no input", code="missing_required_parameter", param="input")
+    elif bytes(memoryview(found.input)[:1]) not in (b'"', b"["):
+        raise BadRequest("input must be a string or an array of items", code="invalid_type", param="input")
+    cap = found.max_output_tokens
+    if cap is not None and not 1 <= cap <= MAX_OUTPUT:
+        msg = f"max_output_tokens is {cap}; it must be from 1 to {MAX_OUTPUT}"
+        raise BadRequest(msg, param="max_output_tokens")
+    if found.background:
+        msg = "background: answers are not kept here to be fetched later; send the request without it"
+        raise BadRequest(msg, code="unsupported_parameter", param="background")
+
+
+def _output_fields(found: ResponsesFields, fields: Fields) -> Fields:
+    """What bears on the length of the output, in the words of chat completions."""
+    out = {name: fields[name] for name in fields.keys() - _KNOWN}
+    if found.max_output_tokens is not None:
+        out["max_completion_tokens"] = fields["max_output_tokens"]
+    if found.reasoning is not None and found.reasoning.effort is not None:
+        out["reasoning_effort"] = rawjson.raw(found.reasoning.effort)
+    return out
+
+
+def _session(found: ResponsesFields, headers: Mapping[str, str]) -> str:
+    """The client's own name of the conversation."""
+    if found.prompt_cache_key:
+        return found.prompt_cache_key
+    for name in _SESSION_HEADERS:
+        if name in headers:
+            return headers[name]
+    conversation = rawjson.maybe(found.conversation)
+    named = conversation.get("id") if isinstance(conversation, dict) else conversation
+    return named if isinstance(named, str) else ""
+
+
+class ChatTranslation(msgspec.Struct, frozen=True, gc=False):
+    """A request as a chat completion."""
+
+    fields: Fields
+    tools: ToolTable
+    dropped: tuple[str, ...]
+    """Fields, and types of tools, that have no counterpart."""
+    sealed: bool
+    """There is reasoning in the messages that only some channels want."""
+
+
+def translate(fields: Fields, found: ResponsesFields, long: LongStrings) -> ChatTranslation:
+    """The request as a chat completion. Raises BadRequest for what cannot be left out."""
+    if found.state:
+        code, why = _KEPT_ELSEWHERE[found.state]
+        raise BadRequest(f"{found.state}: {why}", code=code, param=found.state)
+    tools = ToolTable()
+    tools.add(found.tools or ())
+    reader = InputReader(tools, long)
+    reader.instruct(found.instructions)
+    reader.read(found.input)
+    if reader.fault is not None:
+        raise reader.fault
+    out: Fields = {"model": fields["model"], "messages": rawjson.raw(reader.messages)}
+    out |= {name: fields[name] for name in _SAME if not rawjson.is_null(fields.get(name))}
+    out |= _tool_fields(found, fields, tools) | _text_fields(found)
+    if found.stream:
+        out["stream"] = msgspec.Raw(b"true")
+    if found.max_output_tokens is not None:
+        out["max_completion_tokens"] = fields["max_output_tokens"]
+    if found.reasoning is not None and found.reasoning.effort is not None:
+        out["reasoning_effort"] = rawjson.raw(found.reasoning.effort)
+    if LOGPROBS in (found.include or ()) or found.top_logprobs:
+        out["logprobs"] = msgspec.Raw(b"true")
+    lost = [name for name, raw in fields.items() if name not in _TRANSLATED | _QUIET and bytes(raw) not in _NOTHING]
+    if "truncation" in lost and rawjson.maybe(fields["truncation"]) == "disabled":
+        lost.remove("truncation")
+    lost += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
+    return ChatTranslation(out, tools, tuple(lost), reader.sealed)
+
+
+def _tool_fields(found: ResponsesFields, fields: Fields, tools: ToolTable) -> Fields:
+    out: Fields = {}
+    choice = tools.choice(found.tool_choice)
+    if choice is not None:
+        out["tool_choice"] = choice
+    if tools.functions:
+        out["tools"] = rawjson.raw(tools.functions)
+        if found.parallel_tool_calls is not None:
+            out["parallel_tool_calls"] = fields["parallel_tool_calls"]
+    return out
+
+
+def _text_fields(found: ResponsesFields) -> Fields:
+    """The form of the answer. Chat completions nest the schema one level deeper."""
+    out: Fields = {}
+    if found.text is None:
+        return out
+    if not rawjson.is_null(found.text.verbosity):
+        out["verbosity"] = found.text.verbosity
+    given = found.text.format
+    if rawjson.is_null(given):
+        return out
+    kind = read_typed(_FORMAT, given, "text.format").type
+    if kind == "json_schema":
+        schema = {name: raw for name, raw in rawjson.fields(given).items() if name != "type"}
+        out["response_format"] = rawjson.raw({"type": kind, "json_schema": schema})
+    elif kind != "text":
+        out["response_format"] = given
+    return out
+
+
+_ECHOED: Mapping[str, Any] = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": None,
+    "top_p": None,
+    "truncation": "disabled",
+    "user": None,
+}
+"""What responses repeat of their request, and what they say where it says nothing."""
+
+
+def echo_of(fields: Fields, found: ResponsesFields, long: LongStrings) -> bytes:
+    """The fields that every response to this request has, each with a comma before it."""
+    out: dict[str, Any] = {"store": False, "background": False}
+    for name, instead in _ECHOED.items():
+        raw = fields.get(name)
+        out[name] = instead if rawjson.is_null(raw) or raw is None else msgspec.Raw(long.full(raw))
+    if found.text is not None and rawjson.is_null(found.text.format):
+        out["text"] = {"format": {"type": "text"}, "verbosity": found.text.verbosity}
+    if found.reasoning is not None:
+        summary = found.reasoning.summary or found.reasoning.generate_summary
+        out["reasoning"] = {"effort": found.reasoning.effort, "summary": summary}
+    if rawjson.maybe(out["service_tier"] if isinstance(out["service_tier"], msgspec.Raw) else None) == "auto":
+        out["service_tier"] = "default"
+    return b"," + rawjson.encode(out)[1:-1]

@@ -1,0 +1,287 @@
+"""Tools of the Responses API as functions of chat completions, and which tool a call of such a function means.
+
+Functions stay what they are. A custom tool becomes a function with one string, ``input``; the functions of a namespace
+get its name in front; tools that the client runs itself (a shell, patches, the search for tools) become functions with
+the documented arguments. Tools that the vendor runs have no counterpart elsewhere: they are left out and named, unless
+the request insists on one.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.text import plain
+from gateway.inbound.json_body import read_typed
+from gateway.upstream import rawjson
+from gateway.upstream.rawjson import NULL, Fields
+from gateway.upstream.translate.tool_names import Spelling
+
+JOINT = "__"
+"""Between the name of a namespace and that of its function."""
+
+
+FUNCTION_NAME = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,64}"), odd=re.compile(r"[^A-Za-z0-9_-]"), limit=64)
+"""What OpenAI accepts."""
+
+
+class ToolKind(StrEnum):
+    """The kinds of tools whose calls reach the client, by the ``type`` of the tool."""
+
+    FUNCTION = "function"
+    CUSTOM = "custom"
+    TOOL_SEARCH = "tool_search"
+    LOCAL_SHELL = "local_shell"
+    SHELL = "shell"
+    APPLY_PATCH = "apply_patch"
+
+
+_KINDS = frozenset(ToolKind)
+
+
+class ClientTool(msgspec.Struct, frozen=True):
+    """A tool as the client knows it."""
+
+    kind: ToolKind
+    name: str
+    namespace: str = ""
+
+
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_COUNT: Mapping[str, Any] = {"type": "integer"}
+
+_CUSTOM_PARAMETERS = {
+    "type": "object",
+    "properties": {"input": _TEXT},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+
+_OWN_PARAMETERS: Mapping[ToolKind, Mapping[str, Any]] = {
+    ToolKind.LOCAL_SHELL: {
+        "type": "object",
+        "properties": {
+            "command": {"type": "array", "items": _TEXT, "description": "The program and its arguments."},
+            "working_directory": _TEXT,
+            "timeout_ms": _COUNT,
+            "env": {"type": "object", "additionalProperties": _TEXT},
+        },
+        "required": ["command"],
+    },
+    ToolKind.SHELL: {
+        "type": "object",
+        "properties": {
+            "commands": {"type": "array", "items": _TEXT, "description": "Shell commands, run in this order."},
+            "timeout_ms": _COUNT,
+            "max_output_length": _COUNT,
+        },
+        "required": ["commands"],
+    },
+    ToolKind.APPLY_PATCH: {
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+            "path": {"type": "string", "description": "Of the file, relative to the workspace."},
+            "diff": {"type": "string", "description": "V4A diff of the file; none to delete it."},
+        },
+        "required": ["type", "path"],
+    },
+    ToolKind.TOOL_SEARCH: {"type": "object", "properties": {"query": _TEXT}, "required": ["query"]},
+}
+_OWN_DESCRIPTIONS: Mapping[ToolKind, str] = {
+    ToolKind.LOCAL_SHELL: "Runs a program on the user's computer and returns its output.",
+    ToolKind.SHELL: "Runs shell commands and returns their output.",
+    ToolKind.APPLY_PATCH: "Creates, updates or deletes one file.",
+    ToolKind.TOOL_SEARCH: "Searches for further tools that can be called afterwards.",
+}
+
+
+class _ToolFields(msgspec.Struct, frozen=True):
+    """What is read of a tool, whichever it is."""
+
+    type: str
+    name: str = ""
+    description: str | None = None
+    parameters: msgspec.Raw = NULL
+    strict: bool | None = None
+    format: msgspec.Raw = NULL
+    tools: list[msgspec.Raw] | None = None
+    execution: str | None = None
+    environment: msgspec.Raw = NULL
+
+
+class _Grammar(msgspec.Struct, frozen=True):
+    type: str = "text"
+    syntax: str = ""
+    definition: str = ""
+
+
+class _Place(msgspec.Struct, frozen=True):
+    type: str = "local"
+
+
+class _ChoiceFields(msgspec.Struct, frozen=True):
+    type: str
+    name: str = ""
+    namespace: str | None = None
+    mode: str = "auto"
+    tools: list[msgspec.Raw] | None = None
+
+
+_TOOL = msgspec.json.Decoder(_ToolFields)
+_GRAMMAR = msgspec.json.Decoder(_Grammar)
+_PLACE = msgspec.json.Decoder(_Place)
+_CHOICE = msgspec.json.Decoder(_ChoiceFields)
+_WORDS = ("auto", "none", "required")
+
+
+class ToolTable:
+    """The tools of one request, from wherever in it they come."""
+
+    def __init__(self) -> None:
+        self.functions: list[Fields] = []
+        """As the fields ``tools`` of a chat completion has them."""
+        self.omitted: list[str] = []
+        """Types of the tools that have no counterpart."""
+        self._tools: dict[str, ClientTool] = {}
+        self._names: dict[ClientTool, str] = {}
+
+    def add(self, tools: Iterable[msgspec.Raw], where: str = "tools") -> None:
+        """More tools. One that is already there is not offered twice. Raises BadRequest."""
+        for number, raw in enumerate(tools):
+            place = f"{where}[{number}]"
+            tool = read_typed(_TOOL, raw, place)
+            if tool.type == "namespace":
+                self._add_namespace(tool, place)
+            else:
+                self._add(tool, place)
+
+    def tool(self, name: str) -> ClientTool:
+        """What the client knows as the function of this name."""
+        return self._tools.get(name) or ClientTool(ToolKind.FUNCTION, name)
+
+    def name(self, tool: ClientTool) -> str:
+        """The function's name, also of a tool that is not offered any more."""
+        return self._names.get(tool) or _spelled(tool)
+
+    def choice(self, raw: msgspec.Raw) -> msgspec.Raw | None:
+        """``tool_choice`` as a chat completion has it; None: the request has none. Raises BadRequest."""
+        if rawjson.is_null(raw):
+            return None
+        if bytes(memoryview(raw)[:1]) == b'"':
+            return self._word(raw)
+        choice = read_typed(_CHOICE, raw, "tool_choice")
+        if choice.type == "allowed_tools":
+            return self._allowed(choice)
+        name = self._chosen(choice)
+        if name is None:
+            raise _impossible(choice.type)
+        return rawjson.raw({"type": "function", "function": {"name": name}})
+
+    def _word(self, raw: msgspec.Raw) -> msgspec.Raw | None:
+        word = rawjson.maybe(raw)
+        if word not in _WORDS:
+            msg = f"tool_choice: must be one of {', '.join(_WORDS)}, or an object"
+            raise BadRequest(msg, param="tool_choice")
+        if not self.functions:
+            if word == "required" and self.omitted:
+                raise _impossible(self.omitted[0])
+            return None
+        return raw
+
+    def _allowed(self, choice: _ChoiceFields) -> msgspec.Raw:
+        if choice.mode not in _WORDS:
+            msg = f"tool_choice.mode: must be one of {', '.join(_WORDS)}"
+            raise BadRequest(msg, param="tool_choice.mode")
+        allowed = [read_typed(_CHOICE, raw, f"tool_choice.tools[{i}]") for i, raw in enumerate(choice.tools or ())]
+        names = [name for name in map(self._chosen, allowed) if name is not None]
+        if not names and choice.mode != "none":
+            raise _impossible(allowed[0].type if allowed else "allowed_tools")
+        tools = [{"type": "function", "function": {"name": name}} for name in names]
+        return rawjson.raw({"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}})
+
+    def _chosen(self, choice: _ChoiceFields) -> str | None:
+        """The name of the function that a choice means; None if it is a tool that has no counterpart."""
+        if choice.type not in _KINDS:
+            return None
+        kind = ToolKind(choice.type)
+        tool = ClientTool(kind, choice.name or kind.value, choice.namespace or "")
+        offered = self._names.get(tool)
+        if offered is None and kind is ToolKind.FUNCTION and choice.name in self._tools:
+            return choice.name  # spelled as it was sent to the model
+        return offered if offered is not None or kind is not ToolKind.FUNCTION else choice.name
+
+    def _add_namespace(self, namespace: _ToolFields, where: str) -> None:
+        for number, raw in enumerate(namespace.tools or ()):
+            place = f"{where}.tools[{number}]"
+            tool = read_typed(_TOOL, raw, place)
+            about = "\n\n".join(filter(None, (namespace.description, tool.description)))
+            self._add(msgspec.structs.replace(tool, description=about or None), place, namespace.name)
+
+    def _add(self, tool: _ToolFields, where: str, namespace: str = "") -> None:
+        if tool.type not in _KINDS or _runs_elsewhere(tool):
+            self.omitted.append(plain(tool.type, 40))
+            return
+        kind = ToolKind(tool.type)
+        if not tool.name and kind in (ToolKind.FUNCTION, ToolKind.CUSTOM):
+            raise BadRequest(f"{where}.name: is required", code="missing_required_parameter", param=f"{where}.name")
+        known = ClientTool(kind, tool.name or kind.value, namespace)
+        if known in self._names:
+            return
+        name = _spelled(known)
+        if name in self._tools:  # of another kind or namespace
+            name = FUNCTION_NAME.sent(f"{name}/{kind}/{namespace}")
+        self._tools[name], self._names[known] = known, name
+        self.functions.append({"type": msgspec.Raw(b'"function"'), "function": _function(tool, kind, name)})
+
+
+def _spelled(tool: ClientTool) -> str:
+    """A plain function keeps its name; whether it is a good one the upstream says."""
+    return FUNCTION_NAME.sent(tool.namespace + JOINT + tool.name) if tool.namespace else tool.name
+
+
+def _function(tool: _ToolFields, kind: ToolKind, name: str) -> msgspec.Raw:
+    fields: dict[str, Any] = {"name": name}
+    about, parameters = tool.description, tool.parameters
+    if kind is ToolKind.CUSTOM:
+        about, parameters = _custom_description(tool), rawjson.raw(_CUSTOM_PARAMETERS)
+    elif kind is not ToolKind.FUNCTION:
+        about = about or _OWN_DESCRIPTIONS[kind]
+        parameters = rawjson.raw(_OWN_PARAMETERS[kind]) if rawjson.is_null(parameters) else parameters
+    if about:
+        fields["description"] = about
+    if not rawjson.is_null(parameters):
+        fields["parameters"] = parameters
+    if kind is ToolKind.FUNCTION and tool.strict is not None:
+        fields["strict"] = tool.strict
+    return rawjson.raw(fields)
+
+
+def _custom_description(tool: _ToolFields) -> str:
+    """With the form of the input, which elsewhere nobody enforces."""
+    found = NULL if rawjson.is_null(tool.format) else tool.format
+    grammar = _Grammar() if found is NULL else read_typed(_GRAMMAR, found, "tools[].format")
+    if grammar.type != "grammar":
+        return tool.description or ""
+    form = f"Input must match this {grammar.syntax} grammar:\n{grammar.definition}"
+    return "\n\n".join(filter(None, (tool.description, form)))
+
+
+def _runs_elsewhere(tool: _ToolFields) -> bool:
+    """Whether the vendor runs this one, of tools that clients may run as well."""
+    if tool.type == ToolKind.TOOL_SEARCH:
+        return tool.execution != "client"
+    if tool.type == ToolKind.SHELL and not rawjson.is_null(tool.environment):
+        return read_typed(_PLACE, tool.environment, "tools[].environment").type != "local"
+    return False
+
+
+def _impossible(kind: str) -> BadRequest:
+    return BadRequest(
+        f"tool_choice: a tool of type '{plain(kind, 40)}' runs at its vendor and has no counterpart at this channel",
+        code="unsupported_parameter",
+        param="tool_choice",
+    )

@@ -1,0 +1,61 @@
+"""What is below ``/v1/responses`` beside the call itself.
+
+The gateway keeps no response, so there is none to fetch, cancel or delete. Codex tries a WebSocket first if its
+configuration says that there are any: status 426 makes it go on with POST at once, any other only after many tries.
+"""
+
+from functools import partial
+
+import msgspec
+from aiohttp import web
+
+from gateway.core.admission import visible_entry
+from gateway.core.call import Visit
+from gateway.core.engine import Engine
+from gateway.core.memory import Share
+from gateway.domain.errors import BadRequest, NotFound
+from gateway.inbound.api import LARGE, HttpRequest
+from gateway.inbound.responses.api import RESPONSES
+from gateway.web.request import check_json, read_body
+from gateway.web.response import Response
+
+
+class InputTokens(msgspec.Struct, frozen=True):
+    """What a request would be billed for before its answer begins."""
+
+    input_tokens: int
+    object: str = "response.input_tokens"
+
+
+async def answer_upgrade(_engine: Engine, request: web.BaseRequest, _visit: Visit) -> Response:
+    """GET /v1/responses: only a WebSocket begins so."""
+    if request.headers.get("Upgrade", "").lower() != "websocket":
+        raise BadRequest("GET is not allowed here; use POST", code="method_not_allowed", details={"allow": "POST"})
+    msg = "responses are not sent over a WebSocket here; use POST"
+    raise BadRequest(msg, code="websocket_not_supported")
+
+
+async def answer_kept_response(engine: Engine, _request: web.BaseRequest, visit: Visit) -> Response:
+    """Everything about a response that was made before."""
+    engine.pipeline.identify(visit)
+    msg = "responses are not kept here, so there is none to fetch, cancel, compact or delete"
+    raise NotFound(msg, code="not_found")
+
+
+async def answer_input_tokens(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
+    """POST /v1/responses/input_tokens: an estimate. It costs nothing and counts against no limit."""
+    token = engine.pipeline.identify(visit)
+    with Share(engine.pressure) as share:
+        check_json(request)
+        engine.pressure.check(visit.began)
+        received = HttpRequest(body=await read_body(request, share), target=request.raw_path, headers=request.headers)
+        large = len(received.body) > LARGE
+        count = partial(_count, received)
+        model, tokens = await engine.worker.run(count) if large else count()
+        visible_entry(model, token, engine.catalog)
+        return Response(msgspec.json.encode(InputTokens(tokens)))
+
+
+def _count(received: HttpRequest) -> tuple[str, int]:
+    request = RESPONSES.parse(received)
+    return request.model, RESPONSES.prompt_tokens(request)

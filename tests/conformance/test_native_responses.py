@@ -1,0 +1,288 @@
+"""Channels that speak the Responses API: what the client sent arrives, and what came back is what was sent."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from openai import APIError
+
+from gateway.domain.account import Account
+from gateway.domain.channel import Dialect, Overrides, Served
+from gateway.domain.units import Nanos
+from gateway.domain.usage import UsageSource
+from gateway.inbound.sealed import PLAIN_SEAL, wrap
+from tests.conformance.sdk import openai
+from tests.fakes.client import Answer, Client
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import choice, dumps, fail, reply, slam, usage, whole
+from tests.fakes.responses import (
+    either,
+    event,
+    events_of,
+    function_call,
+    message,
+    parsed,
+    respond,
+    respond_with,
+    response,
+    spent,
+)
+
+PATH = "/v1/responses"
+CHAT = reply(whole("m", choice("translated"), spent=usage()))
+
+
+async def call(gateway: Gateway, body: bytes | None = None, client: Client | None = None, **fields: Any) -> Answer:
+    data = dumps({"model": "m", "input": "hi", **fields}) if body is None else body
+    return await (client or gateway.client).ask("POST", PATH, data)
+
+
+async def test_in2_in94_nothing_is_changed(gateway: Gateway, provider: Provider) -> None:
+    data = b"".join(events_of(response(message("Hello"), function_call("f", "{}"))))
+    provider.on("m", respond_with(data, size=50))
+    body = (
+        b'{ "model":"m","input": "hi" , "stream":true,"x":{"deep":[1.50, "\\ud83d"]}, "reasoning" : {"effort":"low"} }'
+    )
+    answer = await call(gateway, body)
+    assert provider.last.body == body
+    assert (provider.last.path, answer.body) == ("/v1/responses", data)
+    record = gateway.record
+    assert (record.input, record.output, record.finish) == (9, 12, "tool_calls")
+    assert record.source is UsageSource.REPORTED
+
+
+async def test_in1_only_the_models_name_differs(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "fast=gpt-x")
+    gateway.price("fast")
+    provider.on("gpt-x", respond(message("Hello")))
+    body = b'{"z":1,"model":"fast","input":[{"role":"user","content":"hi"}],"stream":true}'
+    events = parsed((await call(gateway, body)).body)
+    assert provider.last.body == body.replace(b'"fast"', b'"gpt-x"')
+    assert {one["response"]["model"] for one in events if "response" in one} == {"fast"}
+    plain = await call(gateway, body.replace(b"true", b"false"))
+    assert plain.json["model"] == "fast"
+
+
+async def test_a_plain_answer_passes_as_it_came(gateway: Gateway, provider: Provider) -> None:
+    body = json.dumps(response(message("Hello"), odd={"a": 1.50}), indent=1).encode()
+    provider.on("m", reply(body))
+    answer = await call(gateway)
+    assert answer.body == body
+    assert (gateway.record.input, gateway.record.output) == (9, 12)
+
+
+async def test_in13_headers_of_the_client_stay_here(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", respond())
+    sent = {"session-id": "s1", "originator": "codex", "openai-beta": "b=1", "openai-organization": "o", "cookie": "c"}
+    await gateway.client.ask("POST", PATH, dumps({"model": "m", "input": "hi"}), sent)
+    names = {name for name, _ in provider.last.head.headers}
+    assert "openai-beta" in names
+    assert not names & {"session-id", "originator", "openai-organization", "cookie"}
+
+
+async def test_in10_an_upstream_without_the_api_is_called_with_chat_completions(
+    gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", either(fail(404, "Invalid URL (POST /v1/responses)"), CHAT))
+    for _ in range(2):
+        answer = await call(gateway)
+        assert answer.json["output"][0]["content"][0]["text"] == "translated"
+    paths = [exchange.path for exchange in provider.exchanges]
+    assert paths == ["/v1/responses", "/v1/chat/completions", "/v1/chat/completions"]
+    assert gateway.engine.health.well
+
+
+async def test_v24_a_mistake_is_told_in_the_upstreams_words(gateway: Gateway, provider: Provider) -> None:
+    body = b'{"error": {"message":"bad effort", "type":"invalid_request_error","param":"reasoning.effort","code":"x"}}'
+    provider.on("m", reply(body, status=400))
+    answer = await call(gateway)
+    assert (answer.status, answer.body) == (400, body)
+    assert gateway.engine.health.well
+
+
+async def test_in9_the_owners_overrides_have_the_words_of_this_api(gateway: Gateway, provider: Provider) -> None:
+    wanted = {"temperature": 0.5, "max_tokens": 7, "reasoning_effort": "low", "store": False, "stop": "x"}
+    gateway.channel(provider.base_url, overrides=Overrides(set=wanted, remove=("user",), system="Own."))
+    provider.on("m", respond())
+    await call(gateway, instructions="Mine.", safety_identifier="me", max_output_tokens=99)
+    sent = provider.last.json
+    assert (sent["temperature"], sent["max_output_tokens"], sent["reasoning"], sent["store"]) == (
+        0.5,
+        7,
+        {"effort": "low"},
+        False,
+    )
+    assert (sent["instructions"], "safety_identifier" in sent, "stop" in sent) == ("Mine.\n\nOwn.", False, False)
+
+
+async def test_a_limit_above_the_models_own_is_lowered(gateway: Gateway, provider: Provider) -> None:
+    """The hold pays for no more."""
+    gateway.channel(provider.base_url, models=(Served(name="m", max_output=100),))
+    provider.on("m", respond())
+    answer = await call(gateway, max_output_tokens=5000)
+    assert provider.last.json["max_output_tokens"] == 100
+    assert answer.head.get("x-gateway-output-limit") == "100"
+
+
+async def test_v8_seals_of_the_gateway_never_reach_a_vendor(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", respond())
+    ours = {"type": "reasoning", "summary": [], "encrypted_content": wrap(PLAIN_SEAL)}
+    theirs = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+    await call(gateway, input=[{"role": "user", "content": 'say "tk1.p"'}, ours, theirs])
+    assert [item.get("encrypted_content") for item in provider.last.json["input"]] == [None, "gAAAA"]
+
+
+async def test_in96_an_error_event_without_an_end_becomes_a_failed_response(
+    gateway: Gateway, provider: Provider
+) -> None:
+    begun = events_of(response(message("Hello")))[:5]
+    error = event("error", 5, code="server_error", message="it broke", param=None)
+    provider.on("m", respond_with(b"".join(begun) + error))
+    answer = await call(gateway, stream=True)
+    assert answer.body.startswith(b"".join(begun) + error)
+    last = parsed(answer.body)[-1]
+    assert (last["type"], last["sequence_number"]) == ("response.failed", 6)
+    assert (last["response"]["status"], last["response"]["id"]) == ("failed", "resp_0123456789abcdef")
+    assert "it broke" in last["error"]["message"]
+    assert gateway.record.status == 502
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_in170_a_failed_response_passes_with_its_error_in_its_place(
+    gateway: Gateway, provider: Provider, *, beside: bool
+) -> None:
+    error = {"code": "context_length_exceeded", "message": "too long"}
+    failed = response(status="failed", usage=spent(50, 3), error=None if beside else error)
+    more = {"error": error} if beside else {}
+    data = [*events_of(response(message("Hello")))[:5], event("response.failed", 5, response=failed, **more)]
+    provider.on("m", respond_with(b"".join(data)))
+    answer = await call(gateway, stream=True)
+    last = parsed(answer.body)[-1]
+    assert (last["type"], last["sequence_number"], last["response"]["error"]) == ("response.failed", 5, error)
+    record = gateway.record
+    assert (record.input, record.output, record.source) == (50, 3, UsageSource.PARTIAL)
+    assert record.status == 400
+
+
+async def test_a_response_that_fails_before_its_first_event_is_an_error(gateway: Gateway, provider: Provider) -> None:
+    error = {"code": "server_error", "message": "sorry"}
+    failed = event("response.failed", 0, response=response(status="failed", error=error))
+    provider.on("m", respond_with(failed), respond_with(b"".join(events_of(response(message("Hello"))))))
+    answer = await call(gateway, stream=True)
+    assert parsed(answer.body)[-1]["type"] in ("response.completed", "response.failed")
+
+
+async def test_a_stream_cut_off_ends_in_a_failed_response(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", respond_with(b"".join(events_of(response(message("Hello")))[:-1])))
+    async with openai(gateway) as client:
+        with pytest.raises(APIError) as broken:
+            async with client.responses.stream(model="m", input="hi") as stream:
+                await stream.get_final_response()
+    assert broken.value.code == "upstream_stream_truncated"
+
+
+async def test_v22_a_whole_answer_to_a_stream_request_becomes_events(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", reply(response(message("Hello"), function_call("f", "{}"))))
+    async with openai(gateway) as client, client.responses.stream(model="m", input="hi") as stream:
+        made = await stream.get_final_response()
+    assert made.output_text == "Hello"
+    assert (gateway.record.input, gateway.record.output) == (9, 12)
+
+
+async def test_v22_events_to_a_plain_request_become_one_answer(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", respond_with(b"".join(events_of(response(message("Hello"))))))
+    answer = await call(gateway)
+    assert answer.json["output"][0]["content"][0]["text"] == "Hello"
+
+
+async def test_in85_a_conversation_that_is_kept_goes_on_where_it_is(gateway: Gateway, provider: Provider) -> None:
+    """Also if another channel comes first, and nowhere else if its own is down."""
+    provider.on("m", respond(message("one")))
+    assert (await call(gateway)).json["id"] == "resp_0123456789abcdef"
+    gateway.channel("http://127.0.0.1:9/v1", name="other", priority=9)
+    provider.on("m", respond(message("two")))
+    answer = await call(gateway, previous_response_id="resp_0123456789abcdef")
+    assert answer.head.get("x-gateway-channel") == "up"
+    assert provider.last.json["previous_response_id"] == "resp_0123456789abcdef"
+    gateway.channel(provider.base_url, enabled=False)
+    answer = await call(gateway, previous_response_id="resp_0123456789abcdef")
+    assert (answer.status, answer.error["code"]) == (503, "no_channel_available")
+    assert "'up'" in answer.error["message"]
+
+
+async def test_in85_an_unknown_response_goes_the_usual_way(gateway: Gateway, provider: Provider) -> None:
+    body = {"error": {"message": "not found", "code": "previous_response_not_found", "param": "previous_response_id"}}
+    provider.on("m", reply(body, status=400))
+    answer = await call(gateway, previous_response_id="resp_x")
+    assert (answer.status, answer.error["code"]) == (400, "previous_response_not_found")
+
+
+async def test_v13_what_is_kept_elsewhere_is_held_for(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", respond())
+    await call(gateway, max_output_tokens=10)
+    await call(gateway, max_output_tokens=10, previous_response_id="resp_x")
+    first, second = gateway.records
+    assert second.held - first.held >= 128_000 * 2_500
+
+
+async def test_in95_foreign_reasoning_is_dropped_once(gateway: Gateway, provider: Provider) -> None:
+    refused = reply({"error": {"message": "cannot decrypt", "code": "invalid_encrypted_content"}}, status=400)
+    provider.on("m", refused, respond(message("Hello")))
+    theirs = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+    answer = await call(gateway, input=[theirs, {"role": "user", "content": "hi"}])
+    assert answer.json["output"][0]["content"][0]["text"] == "Hello"
+    assert [item.get("type", "message") for item in provider.last.json["input"]] == ["message"]
+    assert "reasoning_dropped" in ",".join(gateway.record.marks)
+    assert len(provider.exchanges) == 2
+
+
+async def test_in93_repeats_of_a_call_that_fails_do_not_reach_the_upstream(
+    gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", slam)
+    answers = [await call(gateway, stream=True) for _ in range(30)]
+    assert {answer.status for answer in answers} == {502}
+    assert len(provider.exchanges) <= 3
+    provider.on("m", respond())
+    assert (await call(gateway, input="something else")).status == 200
+
+
+async def test_in15_money_that_is_gone_ends_the_stream(gateway: Gateway, provider: Provider) -> None:
+    gateway.price(output=Nanos(5_000_000_000_000))
+    gateway.change("account", "", Account(stop_when_empty=True))
+    many = [
+        event(
+            "response.output_text.delta",
+            4 + i,
+            item_id="msg_1",
+            output_index=0,
+            content_index=0,
+            delta="word " * 2000,
+            logprobs=[],
+        )
+        for i in range(9)
+    ]
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        for part in [*events_of(response(message("Hello")))[:4], *many]:
+            await exchange.piece(part)
+            with suppress(TimeoutError):
+                await exchange.left(0.25)
+                return
+
+    provider.on("m", script)
+    answer = await call(gateway, stream=True, max_output_tokens=1500)
+    events = parsed(answer.body)
+    assert events[-1]["type"] == "response.incomplete"
+    assert events[-1]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert sum(one["type"].startswith("response.") and "response" in one for one in events[2:]) == 1
+    assert "money_gone" in gateway.record.marks
+
+
+async def test_a_mock_channel_is_not_asked_for_the_api(gateway: Gateway) -> None:
+    gateway.channel("", "demo-echo", name="demo", dialect=Dialect.MOCK)
+    answer = await call(gateway, dumps({"model": "demo-echo", "input": "hi"}))
+    assert answer.status == 200

@@ -1,0 +1,276 @@
+"""openai-python calls ``responses`` through channels of every dialect, and decodes what it gets strictly."""
+
+import json
+from typing import Any, cast
+
+import pytest
+from openai import APIError, BadRequestError, NotFoundError
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import BaseModel, TypeAdapter
+
+from gateway.domain.channel import Dialect, Overrides
+from gateway.domain.usage import UsageSource
+from tests.cases.anthropic import streams as anthropic
+from tests.cases.same import PLAIN, STREAMED
+from tests.conformance.sdk import openai
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider, Script
+from tests.fakes.replies import (
+    choice,
+    chunk,
+    cut,
+    delta,
+    event,
+    reply,
+    story,
+    stream_bytes,
+    tool_call,
+    usage,
+    whole,
+)
+
+MODEL = {Dialect.OPENAI: "gpt-4o", Dialect.ANTHROPIC: "claude-sonnet-4-5", Dialect.GEMINI: "gemini-3.8-flash"}
+DIALECTS = pytest.mark.parametrize("dialect", MODEL)
+EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+TOOLS: Any = [
+    {"type": "function", "name": "locate", "description": "d", "parameters": {"type": "object"}, "strict": None},
+    {"type": "function", "name": "weather", "description": "d", "parameters": {"type": "object"}, "strict": False},
+]
+WEB_SEARCH: Any = {"type": "web_search"}
+CONVERSATION: Any = [
+    {"role": "developer", "content": "Use the tools."},
+    {"role": "user", "content": [{"type": "input_text", "text": "Where is this, and how warm?"}]},
+    {"type": "function_call", "call_id": "call_1", "name": "locate", "arguments": '{"hint": "sea"}'},
+    {"type": "function_call_output", "call_id": "call_1", "output": "Oslo harbour"},
+    {"role": "user", "content": "And tomorrow?"},
+]
+
+
+class Place(BaseModel):
+    """What a schema asks for."""
+
+    city: str
+
+
+def _strict(made: BaseModel) -> None:
+    """The object is what the SDK's types say, not only what it could make of it."""
+    type(made).model_validate(made.model_dump(mode="json", by_alias=True, exclude_unset=True))
+
+
+def _at(gateway: Gateway, provider: Provider, dialect: Dialect, script: Script) -> None:
+    """A channel of the dialect that does not have the Responses API itself."""
+    root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
+    gateway.channel(
+        root, f"m={MODEL[dialect]}", dialect=dialect, preset="cerebras" if dialect is Dialect.OPENAI else ""
+    )
+    provider.other = script
+    provider.on(MODEL[dialect], script)
+
+
+@DIALECTS
+async def test_in71_create(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    _at(gateway, provider, dialect, reply(PLAIN[dialect]))
+    async with openai(gateway) as client:
+        made = await client.responses.create(model="m", instructions="Be brief.", input=CONVERSATION, tools=TOOLS)
+    _strict(made)
+    assert made.output_text == "I look."
+    calls = [(item.name, item.arguments) for item in made.output if item.type == "function_call"]
+    assert calls == [("locate", '{"hint":"a"}'), ("weather", '{"city":"b"}')]
+    record = gateway.record
+    assert (record.input, record.output, record.source) == (30, 7, UsageSource.REPORTED)
+    assert made.usage is not None
+    assert (made.usage.input_tokens, made.usage.output_tokens) == (30, 7)
+
+
+@DIALECTS
+async def test_in71_stream(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    _at(gateway, provider, dialect, stream_bytes(STREAMED[dialect], size=100))
+    async with openai(gateway) as client:
+        stream = await client.responses.create(model="m", input=CONVERSATION, tools=TOOLS, stream=True)
+        events = [found async for found in stream]
+    for found in events:
+        EVENT.validate_python(found.model_dump(mode="json", by_alias=True, exclude_unset=True))
+    last = events[-1]
+    assert last.type == "response.completed"
+    assert [item.type for item in last.response.output] == ["message", "function_call", "function_call"]
+    record = gateway.record
+    assert (record.input, record.output, record.finish) == (30, 7, "tool_calls")
+
+
+@DIALECTS
+async def test_in71_the_helper_that_gathers_a_stream(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    _at(gateway, provider, dialect, stream_bytes(STREAMED[dialect], size=64))
+    async with openai(gateway) as client, client.responses.stream(model="m", input="hi", tools=TOOLS) as stream:
+        async for _ in stream:
+            pass
+        made = await stream.get_final_response()
+    assert made.output_text == "I look."
+    assert [item.type for item in made.output] == ["message", "function_call", "function_call"]
+
+
+@DIALECTS
+async def test_in70_what_stands_first_stays_first(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    _at(gateway, provider, dialect, reply(PLAIN[dialect]))
+    async with openai(gateway) as client:
+        await client.responses.create(model="m", instructions="Be brief.", input=CONVERSATION)
+    sent = provider.last.json
+    match dialect:
+        case Dialect.OPENAI:
+            found = [message["content"] for message in sent["messages"] if message["role"] == "system"]
+        case Dialect.ANTHROPIC:
+            found = [block["text"] for block in sent["system"]]
+        case _:
+            found = [part["text"] for part in sent["systemInstruction"]["parts"]]
+    assert found == ["Be brief.", "Use the tools."]
+
+
+async def test_in78_parse_gives_the_object(gateway: Gateway, provider: Provider) -> None:
+    _at(gateway, provider, Dialect.OPENAI, reply(whole("m", choice('{"city":"Oslo"}'), spent=usage())))
+    async with openai(gateway) as client:
+        made = await client.responses.parse(model="m", input="where?", text_format=Place)
+    assert made.output_parsed == Place(city="Oslo")
+    form = provider.last.json["response_format"]
+    assert (form["type"], form["json_schema"]["name"], form["json_schema"]["strict"]) == ("json_schema", "Place", True)
+    assert form["json_schema"]["schema"]["properties"]["city"]["type"] == "string"
+
+
+async def test_in77_thinking_survives_the_client_and_a_restart(gateway: Gateway, provider: Provider) -> None:
+    """Nothing of it is kept here: the next request brings it back."""
+    data = (
+        anthropic.start()
+        + anthropic.thinking("Hm", "SIG==")
+        + anthropic.tool("c1", "locate", "{}")
+        + anthropic.end("tool_use")
+    )
+    _at(gateway, provider, Dialect.ANTHROPIC, stream_bytes(data))
+    async with openai(gateway) as client:
+        wanted: Any = {"include": ["reasoning.encrypted_content"], "reasoning": {"effort": "low", "summary": "auto"}}
+        async with client.responses.stream(model="m", input="hi", tools=TOOLS, **wanted) as stream:
+            made = await stream.get_final_response()
+        kept = [item.model_dump(mode="json", exclude_unset=True) for item in made.output]
+        assert [item["type"] for item in kept] == ["reasoning", "function_call"]
+        provider.on(MODEL[Dialect.ANTHROPIC], reply(PLAIN[Dialect.ANTHROPIC]))
+        result = {"type": "function_call_output", "call_id": "c1", "output": "x"}
+        turn = cast("Any", [{"role": "user", "content": "hi"}, *kept, result])
+        await client.responses.create(model="m", input=turn, tools=TOOLS, include=["reasoning.encrypted_content"])
+    assistant = provider.last.json["messages"][1]["content"]
+    assert assistant[0] == {"type": "thinking", "thinking": "Hm", "signature": "SIG=="}
+    assert assistant[1]["type"] == "tool_use"
+
+
+async def test_in90_a_stream_that_breaks_raises_what_went_wrong(gateway: Gateway, provider: Provider) -> None:
+    _at(gateway, provider, Dialect.OPENAI, cut(*story("Hel", "lo", model=MODEL[Dialect.OPENAI])[:-1]))
+    async with openai(gateway) as client:
+        with pytest.raises(APIError) as broken:
+            async with client.responses.stream(model="m", input="hi") as stream:
+                await stream.get_final_response()
+    assert "channel 'up'" in broken.value.message
+    assert broken.value.code in ("upstream_unreachable", "upstream_stream_truncated")
+    record = gateway.record
+    assert (record.outcome, record.status) == ("upstream_cut", 502)
+
+
+async def test_in84_nothing_is_kept(gateway: Gateway, provider: Provider) -> None:
+    _at(gateway, provider, Dialect.OPENAI, reply(whole("m", choice("Hi"), spent=usage())))
+    async with openai(gateway) as client:
+        made = await client.responses.create(model="m", input="hi", store=True)
+        assert cast("Any", made).store is False
+        with pytest.raises(NotFoundError, match="not kept here"):
+            await client.responses.retrieve(made.id)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "param"),
+    [
+        ({"previous_response_id": "resp_1"}, "previous_response_not_found", "previous_response_id"),
+        ({"background": True}, "unsupported_parameter", "background"),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "unsupported_parameter", "input[0]"),
+        (
+            {"tool_choice": {"type": "web_search"}, "tools": [{"type": "web_search"}]},
+            "unsupported_parameter",
+            "tool_choice",
+        ),
+        ({"model": "nope"}, "model_not_found", "model"),
+        ({"temperature": "hot"}, "invalid_type", "temperature"),
+    ],
+    ids=["in85", "in86", "in103", "in82", "or14", "type"],
+)
+async def test_what_cannot_be_is_a_bad_request(
+    gateway: Gateway, provider: Provider, fields: Any, code: str, param: str
+) -> None:
+    _at(gateway, provider, Dialect.OPENAI, reply(PLAIN[Dialect.OPENAI]))
+    async with openai(gateway) as client:
+        with pytest.raises(BadRequestError) as refused:
+            await client.responses.create(**{"model": "m", "input": "hi", **fields})
+    assert (refused.value.code, refused.value.param) == (code, param)
+    assert provider.exchanges == []
+
+
+async def test_in82_a_tool_of_the_vendor_is_left_out_and_marked(gateway: Gateway, provider: Provider) -> None:
+    _at(gateway, provider, Dialect.OPENAI, reply(PLAIN[Dialect.OPENAI]))
+    async with openai(gateway) as client:
+        raw = await client.responses.with_raw_response.create(
+            model="m", input="hi", tools=[{"type": "web_search"}, *TOOLS], truncation="auto"
+        )
+    assert raw.headers["x-gateway-dropped-params"] == "truncation,tools[].web_search"
+    assert [tool["function"]["name"] for tool in provider.last.json["tools"]] == ["locate", "weather"]
+    assert any("web_search" in mark for mark in gateway.record.marks)
+
+
+async def test_overrides_of_the_owner_count_as_for_chat(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(
+        provider.base_url,
+        preset="cerebras",
+        overrides=Overrides(set={"temperature": 0.5, "max_tokens": 7}, remove=("user",), system="Own."),
+    )
+    provider.on("m", reply(whole("m", choice("Hi"), spent=usage())))
+    async with openai(gateway) as client:
+        await client.responses.create(model="m", input="hi", temperature=1, max_output_tokens=99, user="u")
+    sent = provider.last.json
+    assert (sent["temperature"], sent["max_tokens"], "user" in sent) == (0.5, 7, False)
+    assert sent["messages"][0] == {"role": "system", "content": "Own."}
+
+
+async def test_in88_usage_equals_the_ledger(gateway: Gateway, provider: Provider) -> None:
+    details = {"prompt_tokens_details": {"cached_tokens": 800}, "completion_tokens_details": {"reasoning_tokens": 30}}
+    _at(gateway, provider, Dialect.OPENAI, reply(whole("m", choice("Hi"), spent=usage(1000, 50, **details))))
+    async with openai(gateway) as client:
+        made = await client.responses.create(model="m", input="hi")
+    record, spent = gateway.record, made.usage
+    assert spent is not None
+    assert (
+        (spent.input_tokens, spent.input_tokens_details.cached_tokens) == (record.input, record.cached) == (1000, 800)
+    )
+    assert (spent.output_tokens, spent.output_tokens_details.reasoning_tokens) == (record.output, record.reasoning)
+
+
+async def test_in101_without_a_limit_the_usual_output_is_held(gateway: Gateway, provider: Provider) -> None:
+    _at(gateway, provider, Dialect.OPENAI, reply(whole("m", choice("Hi"), spent=usage())))
+    async with openai(gateway) as client:
+        await client.responses.create(model="m", input="hi")
+        await client.responses.create(model="m", input="hi", max_output_tokens=10)
+    free, capped = gateway.records
+    assert free.held - capped.held == (4096 - 10) * 10_000
+    assert provider.last.json.get("max_completion_tokens", provider.last.json.get("max_tokens")) == 10
+
+
+async def test_reasoning_and_parallel_calls_of_a_chat_upstream(gateway: Gateway, provider: Provider) -> None:
+    chunks = [
+        chunk(delta("", role="assistant")),
+        chunk(delta(reasoning_content="because")),
+        chunk(delta(tool_calls=[tool_call(0, "a", "locate", "{}"), tool_call(1, "b", "weather", "{}")])),
+        chunk(delta(finish="tool_calls")),
+    ]
+    _at(gateway, provider, Dialect.OPENAI, stream_bytes(b"".join(map(event, chunks)) + b"data: [DONE]\n\n"))
+    async with openai(gateway) as client, client.responses.stream(model="m", input="hi", tools=TOOLS) as stream:
+        made = await stream.get_final_response()
+    assert [item.type for item in made.output] == ["reasoning", "function_call", "function_call"]
+    Response.model_validate(json.loads(made.model_dump_json(exclude={"output": {"__all__": {"parsed_arguments"}}})))
+
+
+async def test_the_mock_answers_too(gateway: Gateway) -> None:
+    gateway.channel("", "demo-story", name="demo", dialect=Dialect.MOCK)
+    async with openai(gateway) as client:
+        made = await client.responses.create(model="demo-story", input="tell", max_output_tokens=20)
+    assert made.status in ("completed", "incomplete")
+    assert made.output_text

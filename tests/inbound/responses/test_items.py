@@ -1,0 +1,250 @@
+"""Input items of the Responses API as messages."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.long_strings import NOTHING_LONG
+from gateway.inbound.responses.items import InputReader
+from gateway.inbound.responses.tools import ToolTable
+from gateway.inbound.sealed import Seal, SealKind, wrap
+
+
+def read(given: Any, *, tools: list[dict[str, Any]] | None = None) -> InputReader:
+    table = ToolTable()
+    table.add([msgspec.Raw(json.dumps(tool).encode()) for tool in tools or []])
+    reader = InputReader(table, NOTHING_LONG)
+    reader.read(msgspec.Raw(json.dumps(given).encode()))
+    return reader
+
+
+def messages(*items: Any, **more: Any) -> list[dict[str, Any]]:
+    reader = read(list(items), **more)
+    if reader.fault is not None:
+        raise reader.fault
+    found: list[dict[str, Any]] = json.loads(msgspec.json.encode(reader.messages))
+    return found
+
+
+def call(id: str, name: str = "f", arguments: str = "{}", **more: Any) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": id, "name": name, "arguments": arguments, **more}
+
+
+def output(id: str, text: Any = "done") -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": id, "output": text, "id": f"fco_{id}"}
+
+
+def chat_call(id: str, name: str = "f", arguments: str = "{}") -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+USER = {"role": "user", "content": "go"}
+
+
+def test_in98_a_string_is_what_the_user_says() -> None:
+    assert read("hi").messages == [{"role": "user", "content": msgspec.Raw(b'"hi"')}]
+
+
+def test_in98_easy_and_full_messages_with_parts_of_any_name() -> None:
+    assert messages(
+        {"role": "developer", "content": [{"type": "input_text", "text": "d"}]},
+        {"role": "user", "content": "u"},
+        {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "a"}]},
+        {"type": "message", "role": "user", "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": None},
+    ) == [
+        {"role": "system", "content": "d"},
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": "a"},
+        {"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]},
+    ]
+
+
+def test_text_and_parallel_calls_are_one_message_and_results_follow() -> None:
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "let me"}]}
+    assert messages(USER, said, call("a"), call("b"), output("a"), output("b", "two")) == [
+        USER,
+        {"role": "assistant", "content": "let me", "tool_calls": [chat_call("a"), chat_call("b")]},
+        {"role": "tool", "tool_call_id": "a", "content": "done"},
+        {"role": "tool", "tool_call_id": "b", "content": "two"},
+    ]
+
+
+def test_calls_one_after_the_other_are_messages_of_their_own() -> None:
+    roles = [one["role"] for one in messages(call("a"), output("a"), call("b"), output("b"))]
+    assert roles == ["assistant", "tool", "assistant", "tool"]
+
+
+def test_results_stand_behind_their_calls_wherever_the_client_put_them() -> None:
+    found = messages(call("a"), call("b"), output("b", "B"), USER, output("a", "A"))
+    assert [one["content"] for one in found] == [None, "A", "B", "go"]
+
+
+def test_text_after_a_call_joins_its_message() -> None:
+    said = {"role": "assistant", "content": "working"}
+    found = messages(call("a"), said, output("a"))
+    assert found[0] == {"role": "assistant", "content": "working", "tool_calls": [chat_call("a")]}
+
+
+def test_in83_a_call_without_a_result_gets_one_and_a_result_without_a_call_goes() -> None:
+    assert messages(USER, call("a"), USER, output("zzz")) == [
+        USER,
+        {"role": "assistant", "content": None, "tool_calls": [chat_call("a")]},
+        {"role": "tool", "tool_call_id": "a", "content": "[no output]"},
+        USER,
+    ]
+
+
+def test_the_same_id_in_two_turns_keeps_its_results_apart() -> None:
+    found = messages(call("x"), output("x", "1"), call("x"), output("x", "2"))
+    assert [one["content"] for one in found] == [None, "1", None, "2"]
+
+
+def test_in97_an_image_in_a_result_follows_as_what_the_user_shows() -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "original"}
+    found = messages(call("a"), call("b"), output("a", [{"type": "input_text", "text": "see"}, image]), output("b"))
+    assert found[1]["content"] == "see\n[image of tool result a]"
+    assert [one["role"] for one in found] == ["assistant", "tool", "tool", "user"]
+    shown = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "high"}}
+    assert found[3]["content"] == [shown]
+
+
+def test_images_files_and_sounds_of_a_message() -> None:
+    parts = [
+        {"type": "input_image", "image_url": "https://x.test/a.png"},
+        {"type": "input_file", "file_data": "data:application/pdf;base64,AA", "filename": "a.pdf"},
+        {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}},
+    ]
+    assert messages({"role": "user", "content": parts})[0]["content"] == [
+        {"type": "image_url", "image_url": {"url": "https://x.test/a.png"}},
+        {"type": "file", "file": {"file_data": "data:application/pdf;base64,AA", "filename": "a.pdf"}},
+        {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("item", "param", "code"),
+    [
+        ({"type": "item_reference", "id": "msg_1"}, "input[1]", "unsupported_parameter"),
+        ({"id": "msg_1"}, "input[1]", "unsupported_parameter"),
+        ({"type": "compaction", "encrypted_content": "x"}, "input[1]", "unsupported_parameter"),
+        ({"type": "compaction_trigger"}, "input[1]", "unsupported_parameter"),
+        (
+            {"role": "user", "content": [{"type": "input_image", "file_id": "file_1"}]},
+            "input[1].content[0].file_id",
+            "unsupported_parameter",
+        ),
+        (
+            {"role": "user", "content": [{"type": "input_file", "file_url": "https://x.test"}]},
+            "input[1].content[0].file_url",
+            "unsupported_parameter",
+        ),
+        ({"role": "critic", "content": "x"}, "input[1].role", "invalid_value"),
+        ({"role": "user", "content": 5}, "input[1].content", "invalid_type"),
+        ({"role": 5}, "input[1].role", "invalid_type"),
+    ],
+)
+def test_in103_what_only_the_vendor_has_is_a_fault_with_its_place(item: Any, param: str, code: str) -> None:
+    fault = read([USER, item]).fault
+    assert fault is not None
+    assert (fault.param, fault.code) == (param, code)
+
+
+def test_in79_a_call_in_a_namespace_has_its_flat_name() -> None:
+    (found, _) = messages(call("a", "get", namespace="crm"))
+    assert found["tool_calls"] == [chat_call("a", "crm__get")]
+
+
+def test_in80_a_custom_call_and_its_output() -> None:
+    patch = '*** Begin\n"x" \\ é'
+    given = {"type": "custom_tool_call", "call_id": "a", "name": "apply_patch", "input": patch}
+    found = messages(given, {"type": "custom_tool_call_output", "call_id": "a", "output": "ok"})
+    arguments = found[0]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(arguments) == {"input": patch}
+    assert found[1] == {"role": "tool", "tool_call_id": "a", "content": "ok"}
+
+
+def test_in81_a_search_for_tools_adds_what_it_found() -> None:
+    new = {"type": "function", "name": "paint", "parameters": {"type": "object"}}
+    items = [
+        {"type": "tool_search_call", "call_id": "s", "execution": "client", "arguments": {"query": "paint"}},
+        {"type": "tool_search_output", "call_id": "s", "execution": "client", "tools": [new]},
+        {"type": "additional_tools", "role": "developer", "tools": [{**new, "name": "draw"}]},
+    ]
+    reader = read(items)
+    names = [json.loads(msgspec.json.encode(one))["function"]["name"] for one in reader.tools.functions]
+    assert sorted(names) == ["draw", "paint"]
+    found = json.loads(msgspec.json.encode(reader.messages))
+    assert found[0]["tool_calls"] == [chat_call("s", "tool_search", '{"query": "paint"}')]
+    assert json.loads(found[1]["content"]) == {"tools": ["paint"]}
+
+
+def test_the_clients_own_tools_and_their_outputs() -> None:
+    found = messages(
+        {"type": "local_shell_call", "id": "l", "call_id": "c1", "action": {"type": "exec", "command": ["ls"]}},
+        {"type": "local_shell_call_output", "id": "c1", "output": "files"},
+        {"type": "shell_call", "call_id": "c2", "action": {"commands": ["ls"]}},
+        {"type": "shell_call_output", "call_id": "c2", "output": [{"stdout": "x"}]},
+        {"type": "apply_patch_call", "call_id": "c3", "operation": {"type": "delete_file", "path": "a"}},
+        {"type": "apply_patch_call_output", "call_id": "c3", "status": "completed", "output": "gone"},
+    )
+    assert [one["content"] for one in found if one["role"] == "tool"] == [
+        "files",
+        '[{"stdout": "x"}]',
+        "completed\ngone",
+    ]
+    names = [one["tool_calls"][0]["function"]["name"] for one in found if one["role"] == "assistant"]
+    assert names == ["local_shell", "shell", "apply_patch"]
+
+
+def test_what_a_vendors_tool_did_is_told_in_a_line() -> None:
+    search = {
+        "type": "web_search_call",
+        "id": "ws",
+        "status": "completed",
+        "action": {"type": "search", "query": "tolls"},
+        "results": [{"title": "T", "url": "https://x.test"}],
+    }
+    assert messages(search) == [{"role": "assistant", "content": "[web_search_call] tolls\nT\nhttps://x.test"}]
+
+
+def reasoning(seal: Seal | None = None, text: str = "") -> dict[str, Any]:
+    summary = [{"type": "summary_text", "text": text}] if text else []
+    sealed = "gAAAA-from-openai" if seal is None else wrap(seal)
+    return {"type": "reasoning", "id": "rs", "summary": summary, "encrypted_content": sealed}
+
+
+def test_in77_sealed_blocks_stand_on_the_message_that_follows() -> None:
+    block = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+    found = messages(USER, reasoning(Seal(SealKind.ANTHROPIC, json.dumps([block]).encode())), call("a"), output("a"))
+    assert found[1]["thinking_blocks"] == [block]
+    assert found[1]["tool_calls"] == [chat_call("a")]
+
+
+def test_thoughts_after_a_text_begin_another_message() -> None:
+    seal = Seal(SealKind.ANTHROPIC, b'[{"type":"redacted_thinking","data":"x"}]')
+    said = {"role": "assistant", "content": "first"}
+    found = messages(reasoning(seal), said, reasoning(seal), call("a"), output("a"))
+    assert [list(one) for one in found[:2]] == [
+        ["role", "thinking_blocks", "content"],
+        ["role", "thinking_blocks", "tool_calls", "content"],
+    ]
+
+
+def test_geminis_signatures_are_on_their_calls() -> None:
+    seal = Seal(SealKind.GEMINI, b'{"a":"sig"}')
+    found = messages(reasoning(seal), call("a"), call("b"), output("a"), output("b"))
+    extra = [one.get("extra_content") for one in found[0]["tool_calls"]]
+    assert extra == [{"google": {"thought_signature": "sig"}}, None]
+
+
+def test_plain_reasoning_is_text_again() -> None:
+    found = messages(reasoning(Seal(SealKind.PLAIN), "because"), call("a"), output("a"))
+    assert found[0]["reasoning_content"] == "because"
+
+
+def test_reasoning_of_another_gateway_or_vendor_is_left_out() -> None:
+    reader = read([reasoning(None, "secret"), USER])
+    assert (reader.sealed, len(reader.messages)) == (False, 1)

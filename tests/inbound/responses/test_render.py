@@ -1,0 +1,331 @@
+"""Answers of every upstream as responses: what clients rely on holds for each recorded stream, however it is split."""
+
+import json
+from typing import Any
+
+import pytest
+from openai.types.responses import Response
+
+from gateway.domain.channel import Dialect
+from gateway.inbound.sealed import SealKind, unwrap
+from gateway.upstream.openai.stream import DONE
+from tests.cases import streams as chat
+from tests.cases.anthropic import streams as anthropic
+from tests.cases.gemini import streams as gemini
+from tests.fakes.replies import choice as plain_choice
+from tests.fakes.replies import chunk, delta, dumps, event, tool_call, usage
+from tests.fakes.replies import whole as plain
+from tests.inbound.responses.grammar import StreamedResponse, checked
+from tests.inbound.responses.rendering import SPENT, of_dialect, planned, rendered, whole
+
+RECORDED = [
+    *((Dialect.OPENAI, case) for case in chat.STREAMS),
+    *((Dialect.ANTHROPIC, case) for case in anthropic.STREAMS),
+    *((Dialect.GEMINI, case) for case in gemini.STREAMS),
+]
+ENCRYPTED: Any = {"include": ["reasoning.encrypted_content"]}
+
+
+def answer(*events: bytes, done: bytes = DONE, **fields: Any) -> StreamedResponse:
+    return checked(rendered(chat.ROLE + b"".join(events) + done, **fields).ended)
+
+
+def say(**fields: Any) -> bytes:
+    return event(chunk(delta(**fields)))
+
+
+def finish(reason: str = "stop") -> bytes:
+    return event(chunk(delta(finish=reason)))
+
+
+def args(text: str, index: int = 0) -> bytes:
+    return say(tool_calls=[{"index": index, "function": {"arguments": text}}])
+
+
+@pytest.mark.sampled(80)
+@pytest.mark.parametrize("size", [0, 1, 7])
+@pytest.mark.parametrize(("dialect", "case"), RECORDED, ids=lambda value: getattr(value, "name", None) or str(value))
+def test_in72_every_recorded_stream_is_a_valid_response(dialect: Dialect, case: chat.Case, size: int) -> None:
+    made = of_dialect(dialect)
+    found = rendered(case.came, size, made, **ENCRYPTED)
+    if case.error:
+        checked(found.out, whole=False)
+        return
+    said = checked(found.ended)
+    assert (said.ending == "response.incomplete") == (case.said.finish[0] in ("length", "content_filter"))
+    messages = [item for item in said.items if item["type"] == "message"]
+    assert len(messages) <= 1 or case.said.reasoning
+    calls = [(one["call_id"], one["name"]) for one in said.items if one["type"] == "function_call"]
+    assert [call for call in case.said.calls.get(0, []) if call[:2] not in calls] == []
+
+
+@pytest.mark.parametrize(("dialect", "case"), RECORDED, ids=lambda value: getattr(value, "name", None) or str(value))
+def test_a_split_changes_nothing(dialect: Dialect, case: chat.Case) -> None:
+    made = of_dialect(dialect)
+    at_once = rendered(case.came, 0, made)
+    in_bytes = rendered(case.came, 1, made)
+    assert b"".join(at_once.out.split()) == b"".join(in_bytes.out.split())
+
+
+def test_in73_text_and_two_calls_are_three_items() -> None:
+    calls = [tool_call(0, "a", "f", '{"x":1}'), tool_call(1, "b", "g", "")]
+    found = answer(chat.HI, say(tool_calls=calls), args('{"y":2}', 1), finish("tool_calls"))
+    assert [item["type"] for item in found.items] == ["message", "function_call", "function_call"]
+    assert [item["call_id"] for item in found.items[1:]] == ["a", "b"]
+    assert [item["arguments"] for item in found.items[1:]] == ['{"x":1}', '{"y":2}']
+    assert found.response["status"] == "completed"
+
+
+def test_in74_calls_alone_bring_no_message() -> None:
+    found = answer(say(tool_calls=[tool_call(0, "a", "f", "{}")]), finish("tool_calls"))
+    assert [item["type"] for item in found.items] == ["function_call"]
+
+
+def test_in75_reasoning_and_text_in_their_order() -> None:
+    found = answer(
+        say(reasoning_content="one"),
+        chat.HI,
+        say(reasoning_content="two"),
+        say(tool_calls=[tool_call(0, "a", "f", "{}")]),
+        finish("tool_calls"),
+    )
+    assert [item["type"] for item in found.items] == ["reasoning", "message", "reasoning", "function_call"]
+
+
+@pytest.mark.parametrize(("reasoning", "kind"), [({"summary": "auto"}, "summary"), ({}, "content"), (None, "content")])
+def test_in76_reasoning_is_a_summary_where_one_is_wanted(reasoning: Any, kind: str) -> None:
+    found = answer(say(reasoning_content="why"), say(reasoning_content=" not"), chat.HI, finish(), reasoning=reasoning)
+    (part,) = found.items[0][kind]
+    assert part["text"] == "why not"
+    name = "reasoning_summary_text.delta" if kind == "summary" else "reasoning_text.delta"
+    assert len(found.of(name)) == 2
+
+
+def test_in77_thinking_of_anthropic_is_sealed_in_its_item() -> None:
+    data = (
+        anthropic.start()
+        + anthropic.thinking("Hm", "SIG==")
+        + anthropic.tool("c", "f", "{}")
+        + anthropic.end("tool_use")
+    )
+    found = checked(rendered(data, made=of_dialect(Dialect.ANTHROPIC), **ENCRYPTED).ended)
+    seal = unwrap(found.items[0]["encrypted_content"])
+    assert seal is not None
+    assert seal.kind is SealKind.ANTHROPIC
+    assert json.loads(seal.content) == [{"type": "thinking", "thinking": "Hm", "signature": "SIG=="}]
+    turn = [
+        {"role": "user", "content": "hi"},
+        *found.items,
+        {"type": "function_call_output", "call_id": "c", "output": ""},
+    ]
+    (message,) = [one for one in _messages(turn, Dialect.ANTHROPIC) if one["role"] == "assistant"]
+    assert message["thinking_blocks"] == [{"type": "thinking", "thinking": "Hm", "signature": "SIG=="}]
+    assert "thinking_blocks" not in _messages(turn, Dialect.OPENAI)[1]
+
+
+def test_in77_without_the_wish_nothing_is_sealed() -> None:
+    data = anthropic.start() + anthropic.thinking("Hm", "SIG==") + anthropic.text("x", index=1) + anthropic.end()
+    found = checked(rendered(data, made=of_dialect(Dialect.ANTHROPIC)).ended)
+    assert [item["type"] for item in found.items] == ["reasoning", "message"]
+    assert "encrypted_content" not in found.items[0]
+
+
+def test_reasoning_that_nobody_signed_comes_back_as_text() -> None:
+    found = answer(say(reasoning_content="why"), say(tool_calls=[tool_call(0, "a", "f", "{}")]), finish(), **ENCRYPTED)
+    assert found.items[0]["encrypted_content"] == "tk1.p"
+    turn = [*found.items, {"type": "function_call_output", "call_id": "a", "output": "x"}]
+    assert _messages(turn, Dialect.OPENAI)[0]["reasoning_content"] == "why"
+
+
+def test_in79_a_call_in_a_namespace_has_its_own_name() -> None:
+    space = {"type": "namespace", "name": "crm", "description": "d", "tools": [{"type": "function", "name": "get"}]}
+    found = answer(say(tool_calls=[tool_call(0, "a", "crm__get", "{}")]), finish(), tools=[space])
+    assert (found.items[0]["name"], found.items[0]["namespace"]) == ("get", "crm")
+    assert found.response["tools"] == [space]
+
+
+CUSTOM = [{"type": "custom", "name": "patch"}]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+def test_in80_the_input_of_a_custom_tool_is_unwrapped_while_it_comes(size: int) -> None:
+    text = '*** Begin\n+ "quoted" \\ back \u00e9 \U0001f600 end\t'
+    arguments = json.dumps({"input": text})
+    pieces = [arguments[start : start + size] for start in range(0, len(arguments), size)]
+    calls = [say(tool_calls=[tool_call(0, "a", "patch", "")]), *map(args, pieces)]
+    found = answer(*calls, finish("tool_calls"), tools=CUSTOM)
+    assert found.items == [
+        {
+            "id": found.items[0]["id"],
+            "type": "custom_tool_call",
+            "call_id": "a",
+            "name": "patch",
+            "input": text,
+            "status": "completed",
+        }
+    ]
+    assert size > 50 or len(found.of("custom_tool_call_input.delta")) > 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("plain text", "plain text"),
+        ('{"patch":"x"}', "x"),
+        ('{"a":1,"input":"x"}', "x"),
+        ('"x"', "x"),
+        (' { "input" : "x" } ', "x"),
+        ('{"input":"a\\', "a"),
+        ('{"input":"', ""),
+        ("", ""),
+    ],
+)
+def test_custom_input_in_another_form_is_read_at_the_end(arguments: str, text: str) -> None:
+    found = answer(say(tool_calls=[tool_call(0, "a", "patch", "")]), args(arguments), finish(), tools=CUSTOM)
+    assert found.items[0]["input"] == text
+
+
+def test_in81_a_search_for_tools_has_an_object() -> None:
+    search = {"type": "tool_search", "execution": "client", "parameters": {"type": "object"}}
+    found = answer(say(tool_calls=[tool_call(0, "a", "tool_search", '{"query":"q"}')]), finish(), tools=[search])
+    item = found.items[0]
+    assert (item["type"], item["execution"], item["arguments"]) == ("tool_search_call", "client", {"query": "q"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "wanted"),
+    [
+        ("local_shell", {"command": ["ls", "-l"]}, {"action": {"type": "exec", "command": ["ls", "-l"], "env": {}}}),
+        (
+            "local_shell",
+            {"command": "ls -l"},
+            {"action": {"type": "exec", "command": ["bash", "-lc", "ls -l"], "env": {}}},
+        ),
+        ("shell", {"commands": ["ls"], "timeout_ms": 5}, {"action": {"commands": ["ls"], "timeout_ms": 5}}),
+        ("apply_patch", {"type": "delete_file", "path": "a"}, {"operation": {"type": "delete_file", "path": "a"}}),
+        (
+            "apply_patch",
+            {"type": "update_file", "path": "a", "diff": "+x"},
+            {"operation": {"type": "update_file", "path": "a", "diff": "+x"}},
+        ),
+    ],
+)
+def test_the_clients_own_tools_are_items_of_their_own(kind: str, arguments: Any, wanted: Any) -> None:
+    made = tool_call(0, "a", kind, json.dumps(arguments))
+    found = answer(say(tool_calls=[made]), finish(), tools=[{"type": kind}])
+    assert found.items[0]["type"] == f"{kind}_call"
+    assert wanted.items() <= found.items[0].items()
+
+
+def test_in88_usage_has_its_details() -> None:
+    details = {"prompt_tokens_details": {"cached_tokens": 800}, "completion_tokens_details": {"reasoning_tokens": 30}}
+    spent = event(chunk(usage=usage(1000, 50, **details)))
+    assert answer(chat.HI, finish(), spent).response["usage"] == {
+        "input_tokens": 1000,
+        "input_tokens_details": {"cached_tokens": 800, "cache_write_tokens": 0},
+        "output_tokens": 50,
+        "output_tokens_details": {"reasoning_tokens": 30},
+        "total_tokens": 1050,
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"), [("length", "max_output_tokens"), ("content_filter", "content_filter")], ids=str
+)
+def test_in89_an_answer_that_was_cut_is_incomplete(reason: str, why: str) -> None:
+    found = answer(chat.HI, finish(reason))
+    assert found.ending == "response.incomplete"
+    assert found.response["incomplete_details"] == {"reason": why}
+    assert found.items[0]["status"] == "incomplete"
+
+
+def test_in89_money_that_is_gone_ends_as_the_limit_does() -> None:
+    found = rendered(chat.ROLE + chat.HI)
+    out = found.out + found.stream.cut_short()
+    said = checked(out + found.stream.tail(SPENT, estimated=True))
+    assert said.response["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert said.items[0]["content"][0]["text"] == "Hi"
+
+
+def test_in91_a_stream_that_ends_behind_its_finish_is_complete() -> None:
+    assert answer(chat.HI, finish(), done=b"").ending == "response.completed"
+
+
+def test_a_refusal_is_a_part_of_its_message() -> None:
+    found = answer(say(refusal="No"), say(refusal=" way"), finish())
+    assert found.items[0]["content"] == [{"type": "refusal", "refusal": "No way"}]
+
+
+def test_an_empty_answer_has_no_items() -> None:
+    assert answer(finish()).items == []
+
+
+def test_in84_the_answer_says_that_nothing_is_stored() -> None:
+    found = answer(chat.HI, finish(), store=True)
+    assert found.response["store"] is False
+
+
+def test_the_request_is_repeated_in_the_response() -> None:
+    given: dict[str, Any] = {
+        "instructions": "be brief",
+        "metadata": {"a": "b"},
+        "temperature": 0.5,
+        "max_output_tokens": 50,
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "text": {"format": {"type": "json_object"}, "verbosity": "low"},
+        "tools": [{"type": "function", "name": "f", "parameters": {}, "strict": True}],
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+    }
+    response = answer(chat.HI, finish(), **given).response
+    assert {name: response[name] for name in given} == given
+
+
+def test_in104_probabilities_are_on_the_pieces_and_on_the_part() -> None:
+    one = {
+        "token": "Hi",
+        "logprob": -0.1,
+        "bytes": [72, 105],
+        "top_logprobs": [{"token": "Hi", "logprob": -0.1, "bytes": [72]}],
+    }
+    choice = {**delta("Hi"), "logprobs": {"content": [one], "refusal": None}}
+    found = answer(event(chunk(choice)), finish(), top_logprobs=1, include=["message.output_text.logprobs"])
+    assert found.of("output_text.delta")[0]["logprobs"] == [one]
+    assert found.items[0]["content"][0]["logprobs"] == [one]
+    plan = planned(top_logprobs=1, include=["message.output_text.logprobs"])
+    assert (bytes(plan.order.fields["logprobs"]), bytes(plan.order.fields["top_logprobs"])) == (b"true", b"1")
+
+
+@pytest.mark.parametrize(
+    "calls", [None, [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]]
+)
+def test_a_plain_answer_is_what_the_stream_ends_with(calls: Any) -> None:
+    more = {} if calls is None else {"tool_calls": calls}
+    body = dumps(
+        plain(
+            "m",
+            plain_choice("Hi", reasoning_content="why", finish="tool_calls" if calls else "stop", **more),
+            spent=usage(),
+        )
+    )
+    found = whole(body)
+    Response.model_validate(found)
+    kinds = ["reasoning", "message"] + (["function_call"] if calls else [])
+    assert [item["type"] for item in found["output"]] == kinds
+    assert (found["status"], found["usage"]["total_tokens"]) == ("completed", 21)
+
+
+def test_ids_of_items_are_the_same_when_the_answer_is_rendered_again() -> None:
+    first, second = (rendered(chat.GOOD).ended for _ in range(2))
+    assert first == second
+
+
+def test_a_plain_answer_without_usage_has_an_estimate() -> None:
+    found = whole(dumps(plain("m", plain_choice("Hi"))))
+    assert found["usage"]["input_tokens"] == 9
+
+
+def _messages(items: list[Any], dialect: Dialect) -> list[dict[str, Any]]:
+    plan = planned(of_dialect(dialect), input=items)
+    found: list[dict[str, Any]] = json.loads(bytes(plan.order.fields["messages"]))
+    return found

@@ -1,0 +1,69 @@
+"""Below ``/v1/responses`` nothing is kept, a WebSocket is refused, and input tokens are counted."""
+
+import pytest
+
+from gateway.domain.limits import Limits
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import choice, dumps, reply, usage, whole
+
+UPGRADE = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-key": "AAAA", "sec-websocket-version": "13"}
+
+
+async def test_in87_a_websocket_is_refused_at_once(gateway: Gateway) -> None:
+    answer = await gateway.client.get("/v1/responses", UPGRADE)
+    assert (answer.status, answer.error["code"]) == (426, "websocket_not_supported")
+    assert (await gateway.client.get("/v1/responses")).status == 405
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/responses/resp_1"),
+        ("DELETE", "/v1/responses/resp_1"),
+        ("POST", "/v1/responses/resp_1/cancel"),
+        ("GET", "/v1/responses/resp_1/input_items"),
+        ("POST", "/v1/responses/compact"),
+    ],
+)
+async def test_in84_responses_are_not_kept(gateway: Gateway, method: str, path: str) -> None:
+    answer = await gateway.client.ask(method, path)
+    assert (answer.status, answer.error["code"]) == (404, "not_found")
+    assert "not kept here" in answer.error["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1/conversations", "/v1/files", "/v1/vector_stores", "/v1/realtime"])
+async def test_other_paths_name_what_exists(gateway: Gateway, path: str) -> None:
+    answer = await gateway.client.get(path)
+    assert answer.status == 404
+    assert "POST /v1/responses," in answer.error["message"]
+    assert "GET /v1/responses" not in answer.error["message"]
+
+
+@pytest.mark.parametrize("path", ["/responses", "/v1/v1/responses", "/v1/responses/"])
+async def test_the_path_is_found_however_it_is_spelled(gateway: Gateway, provider: Provider, path: str) -> None:
+    gateway.channel(provider.base_url, preset="cerebras")
+    provider.on("m", reply(whole("m", choice("Hi"), spent=usage())))
+    answer = await gateway.client.ask("POST", path, dumps({"model": "m", "input": "hi"}))
+    assert answer.json["output"][0]["content"][0]["text"] == "Hi"
+
+
+async def test_in102_input_tokens_are_counted_for_nothing(gateway: Gateway, provider: Provider) -> None:
+    client = gateway.token("poor", limits=Limits(rpm=1))
+    body = dumps({"model": "m", "input": "How many tokens are these?", "instructions": "Count."})
+    answers = [await client.ask("POST", "/v1/responses/input_tokens", body) for _ in range(3)]
+    assert {answer.status for answer in answers} == {200}
+    answer = answers[0]
+    assert answer.json["object"] == "response.input_tokens"
+    assert 5 < answer.json["input_tokens"] < 40
+    assert (gateway.records, provider.exchanges) == ([], [])
+
+
+async def test_in102_an_unknown_model_has_no_tokens(gateway: Gateway) -> None:
+    answer = await gateway.client.ask("POST", "/v1/responses/input_tokens", dumps({"model": "x", "input": "hi"}))
+    assert answer.refusal == (400, "model_not_found", "model")
+
+
+async def test_without_a_key_the_error_is_that_of_the_api(gateway: Gateway) -> None:
+    answer = await gateway.client.ask("POST", "/v1/responses", dumps({"model": "m"}), {"authorization": None})
+    assert (answer.status, answer.error["code"]) == (401, "missing_api_key")
