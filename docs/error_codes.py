@@ -49,7 +49,11 @@ ERRORS = (
     ErrorRow("invalid_api_key", InvalidToken, "No token has this key."),
     ErrorRow("token_disabled", InvalidToken, "The token is disabled."),
     ErrorRow("token_expired", InvalidToken, "The token has expired."),
-    ErrorRow("origin_not_allowed", Refused, "A web page sent it, from an origin that `settings set --origins` lacks."),
+    ErrorRow(
+        "origin_not_allowed",
+        Refused,
+        "A web page or an app sent it whose origin is not permitted; the message says how.",
+    ),
     ErrorRow("refused", Refused, "It is not accepted in this form."),
     ErrorRow("model_not_found", NotFound, "The model does not exist, or this token may not see it."),
     ErrorRow(
@@ -65,7 +69,7 @@ ERRORS = (
     ErrorRow("request_too_large", TooLarge, "The body is too large."),
     ErrorRow("unsupported_media_type", Refused, "The body is compressed, or not `application/json` in UTF-8."),
     ErrorRow("expectation_failed", BadRequest, "`Expect` asks for something other than `100-continue`."),
-    ErrorRow("wrong_host", Refused, "`Host` is not a name of this gateway; see `settings set --hosts`."),
+    ErrorRow("wrong_host", Refused, "`Host` is not a name of this gateway; see `settings set --add-host`."),
     ErrorRow("insufficient_quota", QuotaExceeded, "The account's balance or budget is too small for the call."),
     ErrorRow("group_quota_exceeded", QuotaExceeded, "A budget of the group is used up."),
     ErrorRow("token_quota_exceeded", QuotaExceeded, "A budget of the token is used up."),

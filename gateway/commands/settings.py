@@ -34,11 +34,19 @@ def show_settings(*, as_json: bool) -> None:
     ],
 )
 @field_options(SETTINGS)
+@click.option("--add-host", "add_hosts", multiple=True, help="Add one to the host names. May be repeated.")
+@click.option("--add-origin", "add_origins", multiple=True, help="Add one to the origins. May be repeated.")
 @json_option
-def set_settings(*, as_json: bool, **given: Any) -> None:
+def set_settings(*, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Change settings. Only the given options change."""
-    patch = options.something(patch_of(SETTINGS, given, Settings()))
-    _print(run(lambda client: client.set_settings(patch), create=True), as_json=as_json)
+    patch: dict[str, Any] = dict(patch_of(SETTINGS, given, Settings()))
+    if add_hosts or add_origins:
+        now = run(lambda client: client.settings())
+        for field, before, added in (("hosts", now.hosts, add_hosts), ("origins", now.origins, add_origins)):
+            if added:
+                patch[field] = list(dict.fromkeys((*patch.get(field, before), *added)))
+    changes = options.something(patch)
+    _print(run(lambda client: client.set_settings(changes), create=True), as_json=as_json)
 
 
 def _print(view: Settings, *, as_json: bool) -> None:

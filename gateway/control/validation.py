@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
 from gateway.domain.account import Account
 from gateway.domain.channel import Channel, Dialect, Served, Timeouts, check_overrides
@@ -49,6 +48,11 @@ _OWN_HEADERS = frozenset(
 )
 _KEY_HEADERS = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
 _HOST_NAME = re.compile(r"(?:[0-9A-Za-z._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+_ORIGIN = re.compile(
+    r"null|https?://[A-Za-z0-9._-]{1,253}(?::[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]{2,45}\](?::[0-9]{1,5})?"
+    r"|(?!https?:)[a-z][a-z0-9+.-]{0,30}://[A-Za-z0-9._~:@%-]{0,250}"
+)
+"""What a browser or an app says of itself: a scheme and a host without a path, or ``null``. Apps have own schemes."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
 
 
@@ -67,11 +71,7 @@ def settings(value: Settings) -> None:
     for host in value.hosts:
         _demand(_HOST_NAME.fullmatch(host), "hosts", f"'{plain(host)}' is not a host name")
     for origin in value.origins:
-        parts = urlsplit(origin)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.path
-        _demand(
-            whole and origin == plain(origin), "origins", f"'{plain(origin)}' is not an origin such as https://host"
-        )
+        _demand(_ORIGIN.fullmatch(origin), "origins", f"'{plain(origin)}' is not an origin such as https://host")
 
 
 def token(value: Token, registry: Registry) -> None:

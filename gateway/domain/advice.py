@@ -31,7 +31,7 @@ _BY_CODE: Final = {
     "upstream_out_of_credit": "the account at the upstream has no credit: top up there",
     "upstream_timeout": "the upstream is slow: 'tollkeeper channel edit {channel} --timeout head=300'",
     "upstream_unreachable": "the channel's base URL does not answer: does the upstream run?",
-    "wrong_host": "use the address that 'tollkeeper status' shows",
+    "wrong_host": "use the address that 'tollkeeper status' shows, or 'tollkeeper settings set --add-host NAME'",
 }
 
 _EDIT: Final = {

@@ -311,6 +311,20 @@ SETTINGS: Table = (
         help="Web pages that may call the gateway: https://app.example.com; '' for none.",
     ),
     Field(
+        name="app_origins",
+        kind=_YES,
+        label="Apps",
+        help="Whether desktop apps and browser extensions may call: app://, chrome-extension://, null and the like.",
+        option="--app-origins/--no-app-origins",
+    ),
+    Field(
+        name="loopback_origins",
+        kind=_YES,
+        label="Local pages",
+        help="Whether web pages that this machine serves may call: http://localhost:3000 and the like.",
+        option="--loopback-origins/--no-loopback-origins",
+    ),
+    Field(
         name="keep_days",
         kind=Number(1, unit="days"),
         label="Keep records",

@@ -24,6 +24,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Host names accepted beside the loopback ones and the bound address."""
     origins: tuple[str, ...] = ()
     """Web origins that may call from a browser; none by default."""
+    app_origins: bool = False
+    """Desktop apps and browser extensions may call: ``app://``, ``chrome-extension://``, ``null`` and the like."""
+    loopback_origins: bool = False
+    """Web pages that this machine serves may call."""
     keep_days: int = 400
     """How long call records are kept; their sums stay for ever."""
     refresh_models_h: int = 24

@@ -4,6 +4,7 @@ There is no framework of routes: the paths are few, and finding one is on the ho
 """
 
 import logging
+from contextlib import suppress
 from functools import lru_cache
 
 from aiohttp import web
@@ -11,13 +12,15 @@ from aiohttp import web
 from gateway.core.auth import new_call_id, token_of
 from gateway.core.call import Visit
 from gateway.core.engine import Engine
-from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound
+from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound, Refused
+from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.inbound.api import InboundApi
 from gateway.v1.endpoints import EXACT, Endpoint, api_of, existing, find
 from gateway.web import error_responses
 from gateway.web.auth_throttle import AuthThrottle
-from gateway.web.request import check_head, check_host, check_origin, keys_of, preflight, readable_by
+from gateway.web.origins import check_host, check_origin, preflight, readable_by
+from gateway.web.request import check_head, keys_of
 from gateway.web.response import Response
 
 _log = logging.getLogger("tollkeeper")
@@ -48,7 +51,7 @@ class Surface:
             headers, settings = request.headers, engine.catalog.registry.settings
             check_host(headers.get("Host", ""), self._host, settings.hosts, self.port)
             if "Origin" in headers:
-                check_origin(headers["Origin"], settings.origins)
+                check_origin(headers["Origin"], settings)
             visit = Visit(
                 id=call,
                 api=api,
@@ -72,8 +75,8 @@ class Surface:
         if isinstance(response, Response) and not response.sent:
             for name in api.id_headers:
                 response.headers[name] = call
-            if origins := engine.catalog.registry.settings.origins:
-                _allow_origin(request, response, origins)
+            if "Origin" in request.headers:
+                _share(request.headers["Origin"], response, engine.catalog.registry.settings)
         return response
 
     def _key(self, request: web.BaseRequest) -> str:
@@ -92,7 +95,8 @@ class Surface:
         method = request.method
         if method == "OPTIONS" and "Origin" in request.headers:
             wanted = request.headers.get("Access-Control-Request-Headers", "")
-            return Response(status=204, headers=preflight(wanted))
+            private = request.headers.get("Access-Control-Request-Private-Network") == "true"
+            return Response(status=204, headers=preflight(wanted, private=private))
         if endpoint is None or not endpoint.handlers:
             msg = f"there is no {plain(request.path, 80)} here; the paths are: {existing()}"
             raise NotFound(msg, code="unknown_url")
@@ -106,11 +110,14 @@ class Surface:
         return await handler(self._engine, request, visit)
 
 
-def _allow_origin(request: web.BaseRequest, response: Response, origins: tuple[str, ...]) -> None:
-    """A listed origin may read the answer. Streams say so in their head, which has been sent."""
-    origin = request.headers.get("Origin")
-    if origin in origins:
-        response.headers.update(readable_by(origin))
+def _share(origin: str, response: Response, settings: Settings) -> None:
+    """A permitted origin may read the answer, others may not. Streams say so in their head, which has been sent."""
+    headers = {"Vary": "Origin"}
+    with suppress(Refused):
+        check_origin(origin, settings)
+        headers = readable_by(origin)
+    for name, value in headers.items():
+        response.headers.setdefault(name, value)
 
 
 def _failed(error: GatewayError, call: str, api: InboundApi) -> Response:

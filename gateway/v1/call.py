@@ -17,7 +17,8 @@ from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection
-from gateway.web.request import check_json, read_body, readable_by
+from gateway.web.origins import readable_by
+from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
 
 STREAM_HEADERS = {

@@ -48,6 +48,16 @@ def test_what_is_named_changes() -> None:
     ]
 
 
+def test_a_host_and_an_origin_are_added_to_those_there_are() -> None:
+    there = Settings(hosts=("a.lan",), origins=("https://a.example",))
+    control = Control({**CONTROL, "GET /settings": there})
+    args = ("--add-host", "b.lan", "--add-origin", "null", "--add-origin", "https://a.example", "--app-origins")
+    assert run("settings", "set", *args, control=control).code == 0
+    assert control.bodies == [
+        {"app_origins": True, "hosts": ["a.lan", "b.lan"], "origins": ["https://a.example", "null"]}
+    ]
+
+
 def test_naming_nothing_is_a_usage_error() -> None:
     assert run("settings", "set", control=Control(CONTROL)).code == Exit.USAGE
 

@@ -177,7 +177,16 @@ def test_prices(more: dict[str, object], field: str | None) -> None:
     ("more", "field"),
     [
         (
-            {"hosts": ("gateway.lan", "[::1]", "10.0.0.1"), "origins": ("https://a.example", "http://localhost:3000")},
+            {
+                "hosts": ("gateway.lan", "[::1]", "10.0.0.1"),
+                "origins": (
+                    "https://a.example",
+                    "http://localhost:3000",
+                    "app://obsidian.md",
+                    "null",
+                    "http://[::1]:80",
+                ),
+            },
             None,
         ),
         ({"hosts": ("gateway.lan:8655",)}, None),
@@ -185,7 +194,11 @@ def test_prices(more: dict[str, object], field: str | None) -> None:
         ({"hosts": ("",)}, "hosts"),
         ({"origins": ("*",)}, "origins"),
         ({"origins": ("https://a.example/",)}, "origins"),
-        ({"origins": ("null",)}, "origins"),
+        ({"origins": ("https://",)}, "origins"),
+        ({"origins": ("http://[",)}, "origins"),
+        ({"origins": ("app://a/b",)}, "origins"),
+        ({"origins": ("NULL",)}, "origins"),
+        ({"origins": ("a,b",)}, "origins"),
         ({"keep_days": 0}, "keep_days"),
     ],
 )

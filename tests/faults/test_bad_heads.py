@@ -130,7 +130,7 @@ async def test_b17_the_gateways_own_names_are_accepted(gateway: Gateway, host: s
         "evil.example:PORT",
         "127.0.0.1.evil.example:PORT",
         "localhost.evil.example",
-        "127.0.0.1:1",
+        "127.0.0.1:100000",
         "127.0.0.1:PORT:PORT",
         "127.0.0.1:PORTx",
         "[::1",

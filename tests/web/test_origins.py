@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.errors import Refused
-from gateway.web.request import check_host, check_origin, preflight, readable_by, split_host
+from gateway.domain.settings import Settings
+from gateway.web.origins import check_host, check_origin, preflight, readable_by, split_host
 
 PORT = 8655
 OWNERS = ("gateway.lan", "tunnel.example:443", "10.0.0.7")
@@ -36,6 +37,9 @@ def accepted(header: str, bound: str = "127.0.0.1", allowed: tuple[str, ...] = O
         "Gateway.LAN",
         "tunnel.example:443",
         "10.0.0.7:8655",
+        "localhost:80",
+        "127.0.0.1:11434",
+        "[::1]:65535",
     ],
 )
 def test_loopback_and_the_owners_names_are_heard(header: str) -> None:
@@ -50,7 +54,8 @@ def test_loopback_and_the_owners_names_are_heard(header: str) -> None:
         ":",
         ":8655",
         "localhost:",
-        "localhost:80",
+        "localhost:0",
+        "localhost:123456",
         "localhost:08655",
         "localhost:8655:8655",
         "localhost:\uff18\uff16\uff15\uff15",
@@ -74,7 +79,8 @@ def test_loopback_and_the_owners_names_are_heard(header: str) -> None:
         "::1",
         "[::1",
         "[::1]8655",
-        "[::1]:80",
+        "gateway.lan:80",
+        "10.0.0.7:80",
         "[localhost]:8655x",
         "user@localhost",
         "localhost@evil.example",
@@ -140,10 +146,13 @@ def test_a_header_is_split(header: str, name: str, port: str) -> None:
     assert split_host(header) == (name, port)
 
 
+LISTED = Settings(origins=("https://other.example", "https://app.example"))
+
+
 def test_a_listed_origin_passes_until_it_is_taken_off_the_list() -> None:
-    check_origin("https://app.example", ("https://other.example", "https://app.example"))
+    check_origin("https://app.example", LISTED)
     with pytest.raises(Refused):
-        check_origin("https://app.example", ("https://other.example",))
+        check_origin("https://app.example", Settings(origins=("https://other.example",)))
 
 
 @pytest.mark.parametrize(
@@ -152,8 +161,91 @@ def test_a_listed_origin_passes_until_it_is_taken_off_the_list() -> None:
 )
 def test_every_other_origin_is_refused(origin: str) -> None:
     with pytest.raises(Refused) as caught:
-        check_origin(origin, ("https://app.example",))
+        check_origin(origin, LISTED)
     assert caught.value.code == "origin_not_allowed"
+
+
+APPS = [
+    "null",
+    "app://obsidian.md",
+    "app://.",
+    "capacitor://localhost",
+    "chrome-extension://abcdefghijklmnopabcdefghijklmnop",
+    "file://",
+    "moz-extension://0f6c1b1e-8a5e-4b53-9b0e-1f6f4c1b1e8a",
+    "safari-web-extension://1f6f4c1b",
+    "tauri://localhost",
+    "http://tauri.localhost",
+    "https://tauri.localhost",
+    "vscode-file://vscode-app",
+    "vscode-webview://0k1d2m3n4",
+]
+PAGES = ["http://localhost", "http://localhost:3000", "https://127.0.0.1:8443", "http://[::1]:5173"]
+STRANGERS = [
+    "https://evil.example",
+    "http://localhost.evil.example",
+    "http://localhost:3000.evil.example",
+    "http://evil.example/localhost",
+    "http://evil@localhost:3000",
+    "http://127.0.0.1.evil.example:80",
+    "http://tauri.localhost.evil.example",
+    "http://tauri.localhost@evil.example",
+    "https://app.tauri.localhost",
+    "apps://obsidian.md",
+    "xapp://obsidian.md",
+    "app:obsidian",
+    "app://a b",
+    "app://\u202e",
+    "nullx",
+    "NULL",
+    "",
+    "*",
+]
+
+
+def permitted(origin: str, settings: Settings) -> bool:
+    try:
+        check_origin(origin, settings)
+    except Refused:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("origins", "apps", "pages"), [(APPS, True, False), (PAGES, False, True), (STRANGERS, False, False)]
+)
+def test_each_switch_permits_its_kind(origins: list[str], apps: bool, pages: bool) -> None:
+    """Switched on one at a time, then both, then none."""
+    for origin in origins:
+        assert permitted(origin, Settings(app_origins=True)) is apps
+        assert permitted(origin, Settings(loopback_origins=True)) is pages
+        assert permitted(origin, Settings(app_origins=True, loopback_origins=True)) is (apps or pages)
+        assert not permitted(origin, Settings())
+
+
+@pytest.mark.parametrize(
+    ("origin", "commands"),
+    [
+        ("https://a.example", ["'tollkeeper settings set --add-origin https://a.example'"]),
+        ("app://obsidian.md", ["--add-origin app://obsidian.md'", "'tollkeeper settings set --app-origins'"]),
+        ("null", ["--add-origin null'", "'tollkeeper settings set --app-origins'"]),
+        ("http://localhost:3000", ["--add-origin http://localhost:3000'", "--loopback-origins'"]),
+    ],
+)
+def test_a_refusal_names_the_command_that_permits_it(origin: str, commands: list[str]) -> None:
+    with pytest.raises(Refused) as caught:
+        check_origin(origin, Settings())
+    assert all(command in caught.value.message for command in commands)
+
+
+def test_what_a_stranger_sends_is_harmless_in_a_command() -> None:
+    with pytest.raises(Refused) as caught:
+        check_origin("https://a;rm -rf ~ \x1b[2J$(id)", Settings())
+    command = caught.value.message.partition("--add-origin ")[2]
+    assert command.isprintable()
+    assert command.startswith("'https://a;rm")
+    with pytest.raises(Refused, match=r"--add-host gateway\.lan:8655'"):
+        check_host("Gateway.LAN:8655", "127.0.0.1", (), PORT)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +262,12 @@ def test_every_other_origin_is_refused(origin: str) -> None:
 )
 def test_a_listed_page_may_send_the_headers_it_wants(wanted: str, told: str) -> None:
     assert preflight(wanted)["Access-Control-Allow-Headers"] == told
+
+
+def test_a_page_of_a_public_network_may_call_a_private_one() -> None:
+    assert "Access-Control-Allow-Private-Network" not in preflight("")
+    assert preflight("", private=True)["Access-Control-Allow-Private-Network"] == "true"
+    assert preflight("")["Vary"].startswith("Origin, ")
 
 
 def test_a_listed_page_may_read_every_header() -> None:

@@ -1,0 +1,145 @@
+"""Whether a request was meant for this gateway, and which web pages and apps may make one (CORS).
+
+The Host header must name this machine or a host the owner added: a DNS name that a web page rebound does not
+(``reliability.md`` T-05). Browsers, and apps built on one, say where a request comes from in Origin. None is accepted
+by default (T-06). The owner permits single origins, all apps and extensions, or all web pages of this machine; a
+request still needs a token's key. A refusal names the command that permits what was refused.
+"""
+
+import ipaddress
+import re
+from functools import lru_cache
+
+from gateway.domain.errors import Refused
+from gateway.domain.settings import Settings
+from gateway.domain.text import plain, word
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+APP_ORIGIN = re.compile(
+    r"null|(?:app|capacitor|chrome-extension|file|moz-extension|safari-web-extension|tauri|vscode-file|vscode-webview)"
+    r"://[!-~]*|https?://tauri\.localhost(?::[0-9]{1,5})?"
+)
+"""What desktop apps and browser extensions send; a page that is a local file sends ``null``. On Windows and Android,
+Tauri's apps have a host of their own."""
+LOOPBACK_ORIGIN = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
+"""What web pages send that are served by this machine."""
+
+_NAMES = re.compile(r"[a-z0-9_-]{1,64}(?: ?, ?[a-z0-9_-]{1,64}){0,63}", re.ASCII | re.IGNORECASE)
+_PORT = re.compile(r"(?:[1-9][0-9]{0,4})?", re.ASCII)
+
+
+def check_host(header: str, bound: str, allowed: tuple[str, ...], port: int) -> None:
+    """Raises Refused (``wrong_host``) unless the header names loopback, the bound address or an allowed host.
+
+    A loopback name may have any port: tunnels and containers listen on one of their own. Other names must have the
+    port that listens, if any; an owner's host may name its own port as ``host:port``.
+    """
+    if not _names_us(header, bound, allowed, port):
+        msg = (
+            f"the Host header '{plain(header, 80)}' does not name this gateway; use http://127.0.0.1:{port}/v1, or "
+            f"accept the name with {command_for_host(header)}"
+        )
+        raise Refused(msg, code="wrong_host")
+
+
+def command_for_host(header: str) -> str:
+    """The command that accepts this Host header."""
+    return f"'tollkeeper settings set --add-host {_argument(header.strip().lower())}'"
+
+
+@lru_cache(maxsize=256)
+def _names_us(header: str, bound: str, allowed: tuple[str, ...], port: int) -> bool:
+    name, given_port = split_host(header)
+    if name in LOOPBACK:
+        return _PORT.fullmatch(given_port) is not None
+    full = f"{name}:{given_port}" if given_port else name
+    if full in allowed:
+        return True
+    any_address = _any_address(bound)
+    ours = name in allowed or (_address(name) if any_address else name == bound)
+    return bool(name) and ours and given_port in ("", str(port))
+
+
+def split_host(header: str) -> tuple[str, str]:
+    """Name in lower case without brackets, and port or empty. An empty name means the header is malformed."""
+    text = header.strip().lower()
+    if text.startswith("["):
+        name, bracket, rest = text[1:].partition("]")
+        return (name, rest[1:]) if bracket and (not rest or rest.startswith(":")) else ("", "")
+    name, colon, port = text.partition(":")
+    if colon and not port.isdecimal():
+        return "", ""
+    return name, port
+
+
+def check_origin(header: str | None, settings: Settings) -> None:
+    """Raises Refused (``origin_not_allowed``) if a web page or an app sent this that the owner has not permitted."""
+    if header is not None and not _permitted(
+        header, settings.origins, apps=settings.app_origins, pages=settings.loopback_origins
+    ):
+        who, command = _sender(header), command_for_origin(header)
+        msg = f"{who} '{plain(header, 80)}' may not call this gateway; permit it with {command}"
+        raise Refused(msg, code="origin_not_allowed")
+
+
+def command_for_origin(origin: str) -> str:
+    """The command that permits this origin, and the switch for all of its kind."""
+    command = f"'tollkeeper settings set --add-origin {_argument(origin)}'"
+    if APP_ORIGIN.fullmatch(origin):
+        return f"{command}, or all apps and extensions with 'tollkeeper settings set --app-origins'"
+    if LOOPBACK_ORIGIN.fullmatch(origin):
+        return f"{command}, or all pages of this machine with 'tollkeeper settings set --loopback-origins'"
+    return command
+
+
+@lru_cache(maxsize=256)
+def _permitted(origin: str, listed: tuple[str, ...], *, apps: bool, pages: bool) -> bool:
+    if origin in listed:
+        return True
+    if apps and APP_ORIGIN.fullmatch(origin):
+        return True
+    return pages and LOOPBACK_ORIGIN.fullmatch(origin) is not None
+
+
+def _sender(origin: str) -> str:
+    return "the app or extension" if APP_ORIGIN.fullmatch(origin) else "the web page"
+
+
+def _argument(text: str) -> str:
+    """For a command line: whoever reads it may paste it into a shell."""
+    return word(plain(text, 80))
+
+
+def readable_by(origin: str) -> dict[str, str]:
+    """Headers by which a browser lets a permitted page read an answer and its headers."""
+    return {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": "*", "Vary": "Origin"}
+
+
+def preflight(wanted: str, *, private: bool = False) -> dict[str, str]:
+    """Headers of the answer to a permitted page that asks beforehand: it may send all the headers it wants to.
+
+    ``wanted`` are the names it wants to send; what is not a list of names is not repeated. ``private``: the page is on
+    a public network, and the browser asks whether it may call a private one.
+    """
+    names = wanted if _NAMES.fullmatch(wanted) else "authorization, content-type, api-key, x-api-key"
+    headers = {
+        "Access-Control-Allow-Methods": "GET, POST",
+        "Access-Control-Allow-Headers": names,
+        "Access-Control-Max-Age": "600",
+        "Vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
+    }
+    return {**headers, "Access-Control-Allow-Private-Network": "true"} if private else headers
+
+
+def _any_address(bound: str) -> bool:
+    return bound in ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
+
+
+def _address(name: str) -> bool:
+    """Whether it is a literal address: bound to all interfaces, any of them may be named, but no DNS name."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
