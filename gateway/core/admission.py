@@ -20,6 +20,7 @@ from gateway.domain.limits import Window, window_end, window_start
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
+from gateway.inbound.api import InboundApi
 
 NAMED_MODELS = 12
 """How many visible models an error names."""
@@ -101,6 +102,15 @@ def entry_for(call: Call) -> ModelEntry:
 def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:
     api, request = call.context.visit.api, call.context.request
     return narrowed(entry, api.name, [r for r in entry.routes if not api.obstacle(request, r.channel)], ())
+
+
+def visible_name(model: str, api: InboundApi, token: Token, catalog: Catalog) -> str:
+    """The model's name as this gateway spells it, if the API has other spellings of it."""
+    others = api.other_names(model)
+    if not others:
+        return model
+    seen = catalog.visible(token)
+    return next((name for name in (model, *others) if name in seen), model)
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:

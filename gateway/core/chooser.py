@@ -24,7 +24,7 @@ from gateway.core.channel_health import ChannelHealth
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, headers_of
 from gateway.core.retry import NextStep, RetryBudget, RetryState, instead
-from gateway.core.routing import Draw, RouteChoice, SkippedRoute, choose, easy
+from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose, easy
 from gateway.domain.errors import GatewayError, NoChannel, RateLimited, Unavailable
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId
@@ -186,9 +186,6 @@ class StickyRoutes:
         self._places.move_to_end(pin)
         if len(self._places) > self._most:
             self._places.popitem(last=False)
-
-
-NOTHING_TRIED: frozenset[ChannelId] = frozenset()
 
 
 class Chooser:

@@ -33,7 +33,7 @@ from gateway.core.tasks import Tasks
 from gateway.domain.channel import Channel, key_id
 from gateway.domain.errors import Unavailable
 from gateway.domain.registry import Change
-from gateway.domain.units import CallId, ChannelId, Millis
+from gateway.domain.units import CallId, ChannelId, Millis, TokenId
 from gateway.domain.views import Status
 from gateway.inbound.api import InboundApi
 from gateway.store.store import Store
@@ -75,6 +75,8 @@ class Engine:
         self.upstreams = upstreams
         self.files = files
         self.worker = worker
+        self.counting: dict[TokenId, int] = {}
+        """How many token counts run, by token."""
         self.connections: Callable[[], int] = int
         """How many clients have open, once /v1 listens."""
         self.catalog = Catalog(store.entities.registry)

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.core.admission import Admission, admit, demand, entry_for, group_of
+from gateway.core.admission import Admission, admit, demand, entry_for, group_of, visible_name
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, identify, still
 from gateway.core.call import Call, CallContext, Client, Visit
@@ -80,6 +80,7 @@ class Pipeline:
     def __init__(self, deps: Dependencies) -> None:
         self._deps = deps
         self.attempts = deps.attempts
+        self.calibration = deps.meter.calibration
         self._refusals = Refusals(deps.books.note, deps.bus, deps.clock)
         self._queue = CallQueue(deps.limiter, deps.books, deps.attempts, deps.catalog, deps.clock)
         self._failures = RecentFailures(deps.clock.mono)
@@ -115,6 +116,8 @@ class Pipeline:
                 failure.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")
                 raise failure
             token = still(token, catalog, visit.ts)
+            if (name := visible_name(model, visit.api, token, catalog)) != model:
+                model, request = name, msgspec.structs.replace(request, model=name)
             call = Call(CallContext(visit, request, client, catalog, token, group_of(token, catalog)))
             if large:
                 await self._find_demand(call)

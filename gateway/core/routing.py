@@ -49,7 +49,7 @@ Draw = Callable[[int], int]
 """A number from 0 up to, but without, its argument."""
 
 
-_NOTHING: frozenset[ChannelId] = frozenset()
+NOTHING_TRIED: frozenset[ChannelId] = frozenset()
 
 SAME = 1.1
 """Times that differ by less than this factor are the same."""
@@ -135,7 +135,7 @@ def easy(tier: Sequence[Route], draw: Draw) -> RouteChoice:
     if len(tier) == 1:
         return RouteChoice(tier[0], tier[0].rank.place, (), None)
     route = _draw(tier, draw)
-    return RouteChoice(route, _why(route.rank.place, len(tier), _NOTHING), (), None)
+    return RouteChoice(route, _why(route.rank.place, len(tier), NOTHING_TRIED), (), None)
 
 
 def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> SkippedRoute | None:

@@ -148,6 +148,10 @@ class InboundApi(Protocol):
         A body of more than ``LARGE`` bytes is parsed in a worker thread.
         """
 
+    def other_names(self, model: str) -> tuple[str, ...]:
+        """What the model may be called instead, if the token sees no model of this name."""
+        return ()
+
     def prompt_tokens(self, request: InboundRequest) -> int:
         """About how many input tokens the request has."""
         return prompt_tokens(request.fields) if request.prompt is None else request.prompt

@@ -18,8 +18,10 @@ from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
+from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.responses.api import RESPONSES
 from gateway.v1.call import answer_call
+from gateway.v1.count_tokens import answer_count_tokens
 from gateway.v1.health import answer_front_page, answer_health
 from gateway.v1.models import answer_model, answer_models
 from gateway.v1.responses import answer_input_tokens, answer_kept_response, answer_upgrade
@@ -66,12 +68,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         hidden=frozenset({"GET", "DELETE", "POST"}),
     ),
     Endpoint(path="/v1/embeddings", handlers={"POST": answer_call}, api=EMBEDDINGS),
+    Endpoint(path="/v1/messages", handlers={"POST": answer_call}, api=MESSAGES),
+    Endpoint(path="/v1/messages/count_tokens", handlers={"POST": answer_count_tokens}, api=MESSAGES),
+    Endpoint(path="/v1/messages/", api=MESSAGES),
     Endpoint(path="/v1/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
     Endpoint(path="/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
     Endpoint(path="/", handlers={"GET": answer_front_page, "HEAD": answer_front_page}, keyed=False),
 )
 
-HEADER_APIS: tuple[tuple[str, InboundApi], ...] = ()
+HEADER_APIS: tuple[tuple[str, InboundApi], ...] = (("anthropic-version", MESSAGES),)
 """Where the path does not decide the API: the one of the first of these headers that is sent, else ``CHAT``."""
 
 PREFIXES: tuple[Endpoint, ...] = tuple(

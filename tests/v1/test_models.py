@@ -11,7 +11,7 @@ from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.price import Price
 from gateway.domain.units import DOLLAR, Millis, Nanos
-from gateway.v1.models import listing, one
+from gateway.v1.models import ModelsPage, listing, one
 from tests.core import kit
 
 TOKEN = kit.token()
@@ -32,7 +32,7 @@ def up(*models: str, **fields: Any) -> Channel:
 
 
 def test_nothing_to_see_is_an_empty_list() -> None:
-    assert listing(TOKEN, offered()) == b'{"object":"list","data":[]}'
+    assert listing(TOKEN, offered()) == b'{"object":"list","data":[],"has_more":false,"first_id":null,"last_id":null}'
 
 
 def test_models_are_sorted_and_unique() -> None:
@@ -42,7 +42,25 @@ def test_models_are_sorted_and_unique() -> None:
 
 def test_an_entry_has_all_that_clients_require() -> None:
     (model,) = listed(offered(up("x"), prices=()))
-    assert model == {"id": "x", "object": "model", "created": 1_763_500_000, "owned_by": "up"}
+    ours = {"id": "x", "object": "model", "created": 1_763_500_000, "owned_by": "up"}
+    theirs = {"type": "model", "display_name": "x", "created_at": "2025-11-18T21:06:40Z"}
+    assert model == {**ours, **theirs, "max_input_tokens": None, "max_tokens": None}
+
+
+@pytest.mark.parametrize(
+    ("page", "names", "more"),
+    [
+        (ModelsPage(2), ["a", "b"], True),
+        (ModelsPage(2, after="b"), ["c", "d"], False),
+        (ModelsPage(after="d"), [], False),
+        (ModelsPage(1, before="c"), ["b"], True),
+        (ModelsPage(9, before="c"), ["a", "b"], False),
+    ],
+)
+def test_a_page_of_the_list(page: ModelsPage, names: list[str], more: bool) -> None:
+    doc = json.loads(listing(TOKEN, offered(up("a", "b", "c", "d")), page))
+    assert ([model["id"] for model in doc["data"]], doc["has_more"]) == (names, more)
+    assert (doc["first_id"], doc["last_id"]) == ((names[0], names[-1]) if names else (None, None))
 
 
 def test_context_and_price_stand_beside_it() -> None:

@@ -1,0 +1,144 @@
+"""Messages (``POST /v1/messages``), Anthropic's API: Claude Code and the Claude SDKs speak it.
+
+Channels of dialect anthropic get the request as it came; for the others it is translated. Errors have Anthropic's form
+and statuses, with what the gateway adds in ``error.gateway``, which the SDKs ignore. A refusal that a native channel
+made of the client's own mistake is passed on in the vendor's words: Claude Code looks for them, to call again without
+what was refused.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gateway.domain.channel import Channel, Dialect
+from gateway.domain.errors import GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
+from gateway.domain.units import CallId, Millis
+from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
+from gateway.inbound.chat.api import error_object
+from gateway.inbound.messages.native import MessagesRelay, native_order
+from gateway.inbound.messages.render import MessagesRenderer, render_message, write_event
+from gateway.inbound.messages.request import parse_messages_request, prompt_of
+from gateway.inbound.messages.translate import translate
+from gateway.inbound.rendering import RenderingAdapter
+from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.overrides import apply_overrides
+
+OVERLOADED = 529
+HINT_PERCENT = 60
+"""Of the upper estimate of the input: what clients see before the input is reported is rather too low."""
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    421: "permission_error",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    OVERLOADED: "overloaded_error",
+}
+"""``error.type`` by status; other mistakes of the client are invalid requests."""
+
+
+class Messages(InboundApi):
+    """The Messages API as an ``InboundApi``."""
+
+    name = "messages"
+    stream_type = "text/event-stream; charset=utf-8"
+    keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
+    id_headers: tuple[str, ...] = ("x-request-id", "request-id")
+    sticky = True
+
+    def parse(self, request: HttpRequest) -> InboundRequest:
+        """See ``InboundApi``."""
+        return parse_messages_request(request)
+
+    def other_names(self, model: str) -> tuple[str, ...]:
+        """See ``InboundApi``: Claude Code adds ``[1m]`` for a long context, and lists names that look like its own."""
+        short = model.removesuffix("[1m]")
+        bare = short.removeprefix("anthropic/").removeprefix("claude/")
+        return tuple(name for name in dict.fromkeys((short, bare)) if name != model)
+
+    def prompt_tokens(self, request: InboundRequest) -> int:
+        """See ``InboundApi``."""
+        return prompt_of(request.fields) if request.prompt is None else request.prompt
+
+    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
+        """See ``InboundApi``."""
+        return Order(
+            fields=request.fields,
+            body=request.body,
+            long=request.long,
+            model=request.model,
+            stream=request.stream,
+            include_usage=True,
+            answer_id="msg_" + call[-24:],
+            created=ts // 1000,
+            forward=request.forward,
+            query=request.query,
+            input_hint=request.input_bound * HINT_PERCENT // 100,
+        )
+
+    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+        """See ``InboundApi``."""
+        if channel.dialect is Dialect.ANTHROPIC:
+            native = native_order(order, channel.overrides)
+            return AttemptPlan(MessagesRelay(chat), native, native=True, learns=False)
+        translation = translate(order, channel)
+        translated, names = translation.order, translation.names
+        if channel.overrides is not None:
+            edited = apply_overrides(translated, channel.overrides)
+            translated = msgspec.structs.replace(edited, removed=(*translated.removed, *edited.removed))
+        adapter = RenderingAdapter(
+            chat,
+            lambda order: MessagesRenderer(order, names, muted=translation.muted),
+            lambda order, channel, events: render_message(order, channel, events, names, muted=translation.muted),
+        )
+        return AttemptPlan(adapter, translated, native=False)
+
+    def comment(self, facts: Mapping[str, str]) -> bytes:
+        """See ``InboundApi``: SSE comments."""
+        return "".join([*(f": {name}: {value}\n" for name, value in facts.items()), "\n"]).encode()
+
+    def status(self, error: GatewayError) -> int:
+        """See ``InboundApi``."""
+        if isinstance(error, UpstreamError):
+            if error.code == "upstream_overloaded":
+                return OVERLOADED
+            if error.status == 402:
+                return 402
+        return error.http_status
+
+    def error_body(self, error: GatewayError, call: str) -> bytes:
+        """See ``InboundApi``."""
+        if isinstance(error, UpstreamError) and error.verbatim:
+            return error.verbatim.encode("utf-8", "replace")
+        return msgspec.json.encode(self._error(error, call))
+
+    def error_event(self, error: GatewayError, call: str) -> bytes:
+        """See ``InboundApi``. A block that is open stays so: then Claude Code makes the call again."""
+        return write_event(b"error", msgspec.json.encode(self._error(error, call)))
+
+    def _error(self, error: GatewayError, call: str) -> dict[str, object]:
+        status, message = self.status(error), error.message
+        if isinstance(error, NotFound) and error.param == "model":
+            message = "model: " + message.removeprefix("model ")
+        inner: dict[str, object] = {"type": _type(error, status), "message": message, "code": error.code}
+        if isinstance(error, QuotaExceeded):
+            inner["details"] = {"error_code": "enforced_spend_limit_reached"}
+        if error.param:
+            inner["param"] = error.param
+        ours = error_object(error, call)["error"]
+        inner |= {name: ours[name] for name in ("gateway", "metadata") if name in ours}
+        return {"type": "error", "error": inner, "request_id": call}
+
+
+def _type(error: GatewayError, status: int) -> str:
+    if isinstance(error, InvalidToken):
+        return "authentication_error"
+    return _TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
+
+
+MESSAGES = Messages()

@@ -1,0 +1,146 @@
+"""Content blocks of Messages, and the JSON strings in them, for their translation."""
+
+import re
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.upstream import rawjson
+from gateway.upstream.rawjson import NULL
+from gateway.upstream.translate.request import unsupported
+
+T = TypeVar("T")
+
+_BILLING = b'"x-anthropic-billing-header:'
+_BILLING_LINE = re.compile(rb'"x-anthropic-billing-header:(?:[^"\\]|\\[^n])*(?:\\n)*')
+_GAP = b"\\n\\n"
+
+
+class BlockSource(msgspec.Struct, gc=False):
+    """Where an image or a document is."""
+
+    type: str = ""
+    media_type: str = ""
+    data: msgspec.Raw = NULL
+    url: msgspec.Raw = NULL
+    content: msgspec.Raw = NULL
+
+
+class ContentBlock(msgspec.Struct, gc=False):
+    """One block of a message."""
+
+    type: str
+    text: msgspec.Raw = NULL
+    source: msgspec.Raw = NULL
+    """An object, or the address of a search result."""
+    title: msgspec.Raw = NULL
+    content: msgspec.Raw = NULL
+    id: str = ""
+    name: str = ""
+    input: msgspec.Raw = NULL
+    tool_use_id: str = ""
+    tool_name: str = ""
+    is_error: bool | None = None
+    thinking: msgspec.Raw = NULL
+    signature: str = ""
+    cache_control: msgspec.Raw = NULL
+
+
+class MessagesTurn(msgspec.Struct, gc=False):
+    """One message; ``content`` is a string or an array of blocks."""
+
+    role: str
+    content: msgspec.Raw = NULL
+
+
+_BLOCKS = msgspec.json.Decoder(list[ContentBlock])
+_TURNS = msgspec.json.Decoder(list[MessagesTurn])
+_SOURCE = msgspec.json.Decoder(BlockSource)
+
+
+def turns_in(messages: msgspec.Raw) -> list[MessagesTurn]:
+    """The messages. Raises BadRequest."""
+    return decode_field(_TURNS, messages, "messages")
+
+
+def without_billing(block: ContentBlock, *, first: bool) -> ContentBlock | None:
+    """A system block without the line that only Anthropic reads, and strips; None if that is all of it."""
+    if first and bytes(block.text).startswith(_BILLING):
+        text = b'"' + _BILLING_LINE.sub(b"", bytes(block.text), count=1)
+        block = msgspec.structs.replace(block, text=msgspec.Raw(text))
+    return block if has_text(block) else None
+
+
+def has_text(block: ContentBlock) -> bool:
+    """Whether it is a text that is not empty."""
+    return block.type == "text" and bytes(memoryview(block.text)[:1]) == b'"' and bytes(block.text) != b'""'
+
+
+def string_or_empty(raw: msgspec.Raw) -> msgspec.Raw:
+    """A JSON string, else an empty one."""
+    return raw if bytes(memoryview(raw)[:1]) == b'"' else rawjson.raw("")
+
+
+def joined_texts(texts: Iterable[msgspec.Raw]) -> msgspec.Raw:
+    """One JSON string of several, empty ones left out."""
+    inner = [bytes(text)[1:-1] for text in texts if bytes(memoryview(text)[:1]) == b'"']
+    return msgspec.Raw(b'"' + _GAP.join(filter(None, inner)) + b'"')
+
+
+def blocks_in(content: msgspec.Raw, where: str) -> list[ContentBlock]:
+    """The blocks of a content, which may be one text. Raises BadRequest."""
+    start = bytes(memoryview(content)[:1])
+    if rawjson.is_null(content):
+        return []
+    if start == b'"':
+        return [ContentBlock("text", text=content)]
+    return decode_field(_BLOCKS, content, where)
+
+
+def lenient_blocks(content: msgspec.Raw) -> list[ContentBlock]:
+    """The blocks of a result that has whatever form its tool gives it."""
+    try:
+        return blocks_in(content, "")
+    except BadRequest:
+        return []
+
+
+def source_of(block: ContentBlock, where: str) -> BlockSource:
+    """The source of an image or a document. Raises BadRequest."""
+    return decode_field(_SOURCE, block.source, f"{where}.source")
+
+
+def image_url(block: ContentBlock, where: str) -> msgspec.Raw:
+    """The address of an image: its own, or one with the data in it."""
+    source = source_of(block, where)
+    if source.type == "url":
+        return source.url
+    if source.type != "base64":
+        raise unsupported(f"{where}.source", f"an image of type '{source.type}' has no counterpart there")
+    return data_url(source)
+
+
+def data_url(source: BlockSource) -> msgspec.Raw:
+    """The data as a ``data:`` URL."""
+    head = f'"data:{source.media_type};base64,'.encode()
+    return msgspec.Raw(head + bytes(source.data)[1:])
+
+
+def items_of(raw: msgspec.Raw, where: str) -> list[msgspec.Raw]:
+    """The items of an array. Raises BadRequest."""
+    try:
+        return rawjson.items(raw)
+    except ValueError as error:
+        raise BadRequest(f"{where} must be an array", code="invalid_type", param=where) from error
+
+
+def decode_field(decoder: "msgspec.json.Decoder[T]", raw: msgspec.Raw, where: str) -> T:
+    """The value of a field. Raises BadRequest that names the place at fault."""
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        what, _, path = str(error).partition(" - at `$")
+        place = (where + path.rstrip("`")).lstrip(".")
+        raise BadRequest(f"{place}: {what}", code="invalid_type", param=place) from error

@@ -1,0 +1,161 @@
+"""Messages at a channel that speaks it: the request and the answer pass as they are.
+
+Two things of a request change beside the owner's overrides: the model's name, if the channel calls it something else,
+and thoughts that Anthropic did not make, which it would refuse: those with the gateway's own seal or an empty one
+(clients replay all of them). Of an answer only the model's name changes, and only under the same condition.
+"""
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Channel, Overrides, Served
+from gateway.inbound.messages.native_answer import MessagesReader, assembled
+from gateway.inbound.relay import ChatWords, NativeStream, edit_request, native_body, native_failure, native_headers
+from gateway.inbound.sealed import PREFIX
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Adapter, Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.anthropic.request import VERSION, root
+from gateway.upstream.framing import is_stream
+from gateway.upstream.openai.dialect import endpoint
+from gateway.upstream.output_limit import STANDARD_FIELDS
+from gateway.upstream.rawjson import Fields
+
+PATH = "/v1/messages"
+COUNT_PATH = "/v1/messages/count_tokens"
+SHARED = frozenset({"model", "messages", "stream", "temperature", "top_p", "top_k", "tools", "tool_choice", "metadata"})
+"""Parameters of the same name in both APIs."""
+WORDS: ChatWords = {
+    **dict.fromkeys(STANDARD_FIELDS - SHARED),
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "stop": "stop_sequences",
+    "reasoning_effort": "output_config.effort",
+    "user": "metadata.user_id",
+    "safety_identifier": "metadata.user_id",
+    "service_tier": "service_tier",
+}
+REQUIRED = frozenset({"max_tokens"})
+
+_FOREIGN = re.compile(rb'"signature"\s*:\s*"(?:"|' + re.escape(PREFIX.encode()) + rb")")
+"""A seal that Anthropic did not make."""
+
+
+def native_order(order: Order, overrides: Overrides | None) -> Order:
+    """The request as the channel's owner wants it. Its system prompt goes behind the client's: see ``_with_system``."""
+    if overrides is None:
+        return order
+    stop = overrides.set.get("stop"), overrides.default.get("stop")
+    if any(isinstance(value, str) for value in stop):
+        overrides = msgspec.structs.replace(overrides, set=_listed(overrides.set), default=_listed(overrides.default))
+    order = edit_request(order, overrides, WORDS, REQUIRED)
+    if not overrides.system:
+        return order
+    system = _with_system(order.fields.get("system", rawjson.NULL), overrides)
+    return msgspec.structs.replace(order, fields={**order.fields, "system": system}, body=b"")
+
+
+def _listed(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Stop sequences are a list here."""
+    return {name: [value] if name == "stop" and isinstance(value, str) else value for name, value in parameters.items()}
+
+
+def _with_system(given: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
+    """The owner's text is last: Claude Code's first block is one that Anthropic reads only in the first place."""
+    own = {"type": "text", "text": overrides.system}
+    if overrides.replace_system or rawjson.is_null(given):
+        return rawjson.raw([own])
+    try:
+        blocks: list[object] = list(rawjson.items(given))
+    except ValueError:
+        blocks = [{"type": "text", "text": given}]
+    return rawjson.raw([*blocks, own])
+
+
+def without_foreign_thoughts(messages: msgspec.Raw) -> msgspec.Raw:
+    """The messages without thoughts that Anthropic did not make; a message that would be empty is left out."""
+    if not _FOREIGN.search(memoryview(messages)):
+        return messages
+    kept: list[object] = []
+    for raw in rawjson.items(messages):
+        turn = rawjson.fields(raw)
+        content = turn.get("content", rawjson.NULL)
+        if not _FOREIGN.search(memoryview(content)) or bytes(memoryview(content)[:1]) != b"[":
+            kept.append(raw)
+            continue
+        blocks = rawjson.items(content)
+        own = [block for block in blocks if not _is_foreign(block)]
+        if own:
+            kept.append({**turn, "content": own} if len(own) < len(blocks) else raw)
+    return rawjson.raw(kept)
+
+
+def _is_foreign(block: msgspec.Raw) -> bool:
+    if not _FOREIGN.search(memoryview(block)):
+        return False
+    found = rawjson.maybe(block)
+    if not isinstance(found, dict) or found.get("type") != "thinking":
+        return False
+    signature = found.get("signature")
+    return isinstance(signature, str) and (not signature or signature.startswith(PREFIX))
+
+
+def native_request(order: Order, channel: Channel, served: Served, path: str = PATH) -> Prepared:
+    """The request to a path of the channel's."""
+    changes: Fields = {"model": rawjson.raw(served.upstream_name)}
+    if "messages" in order.fields:
+        with suppress(ValueError):  # if it is not a list of objects the upstream will say so
+            changes["messages"] = without_foreign_thoughts(order.fields["messages"])
+    lowered = None
+    cap = rawjson.maybe(order.fields.get("max_tokens"))
+    if served.max_output is not None and type(cap) is int and cap > served.max_output:
+        lowered = served.max_output
+        changes["max_tokens"] = rawjson.raw(lowered)
+    headers = native_headers(order, channel)
+    if not any(name.lower() == "anthropic-version" for name in (*headers, *channel.headers)):
+        headers["anthropic-version"] = VERSION
+    url = endpoint(root(channel), path)
+    if order.query:
+        url += ("&" if "?" in url else "?") + order.query
+    return Prepared(url=url, headers=headers, body=native_body(order, changes), lowered=lowered)
+
+
+class MessagesRelay:
+    """Implements ``adapter.Adapter`` for one attempt."""
+
+    def __init__(self, chat: Adapter) -> None:
+        """``chat`` is the dialect's adapter for chat completions: it reads failures."""
+        self._chat = chat
+        self._renamed = False
+        """The channel calls the model something else."""
+
+    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+        """See ``adapter.Adapter``. Nothing is left out: clients deal with refusals themselves."""
+        self._renamed = served.upstream_name != order.model
+        return native_request(order, channel, served)
+
+    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """See ``adapter.Adapter``."""
+        return 0
+
+    def stream(self, order: Order, channel: Channel) -> NativeStream:
+        """See ``adapter.Adapter``."""
+        return NativeStream(order, channel, self._reader(order, channel))
+
+    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+        """See ``adapter.Adapter``."""
+        reader = self._reader(order, channel)
+        if is_stream(body):
+            body = assembled(body, reader, channel)
+        return reader.read_whole(body)
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``adapter.Adapter``. The API is not lacking: this dialect has no other."""
+        found = native_failure(self._chat.failure(channel, status, headers, body), body)
+        return msgspec.structs.replace(found, lacks_api=False)
+
+    def _reader(self, order: Order, channel: Channel) -> "MessagesReader":
+        return MessagesReader(order, channel, order.model if self._renamed else "")

@@ -1,0 +1,319 @@
+"""Native answers of Messages: what the gateway reads of them aside, while their bytes pass as they are.
+
+It reads usage (running totals: later numbers replace earlier ones), counts the output, sees how the answer ends, and
+replaces the model's name. An answer that came in the other form than the one that was requested is turned into it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.domain.usage import Usage
+from gateway.inbound.messages.render import write_event
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, Whole
+from gateway.upstream.anthropic.errors import failure_inside
+from gateway.upstream.anthropic.response import Report, finish_of
+from gateway.upstream.failures import bad_response, truncated
+from gateway.upstream.framing import BLANK, SSEEvent, parse
+from gateway.upstream.rawjson import Fields
+from gateway.upstream.translate.response import no_answer
+
+
+class _Delta(msgspec.Struct, gc=False):
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    partial_json: str | None = None
+    stop_reason: str | None = None
+
+
+class _Block(msgspec.Struct, gc=False):
+    type: str = ""
+    name: str | None = None
+    text: str | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str = ""
+    index: int = 0
+    delta: _Delta | None = None
+    content_block: _Block | None = None
+    usage: msgspec.Raw | None = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+class MessagesReader:
+    """Implements ``relay.NativeReader``."""
+
+    def __init__(self, order: Order, channel: Channel, model: str) -> None:
+        """``model``: the public name, if the answer has another; else empty."""
+        self._order = order
+        self._channel = channel
+        self._model = model
+        self._report = Report()
+        self._open: int | None = None
+        """Index of the block that is open."""
+        self.reported: Usage | None = None
+        self.tally = OutputCounter()
+        self.complete = False
+        self.failure: Failure | None = None
+        self.finish = ""
+        self.upstream_id = ""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """See ``adapter.AnswerStream``."""
+        return self._report.marks
+
+    def take(self, event: SSEEvent) -> bytes | None:
+        """See ``relay.NativeReader``."""
+        data = event.data
+        try:
+            found = _EVENT.decode(data)
+        except (msgspec.DecodeError, RecursionError):  # a lone surrogate, or a field of another type
+            found = _lenient(rawjson.value(data))
+        match found.type:
+            case "content_block_delta":
+                self._count(found.delta or _Delta())
+            case "message_start":
+                return self._start(data)
+            case "content_block_start":
+                self._begin(found.index, found.content_block or _Block())
+            case "content_block_stop":
+                self._open = None
+            case "message_delta":
+                self._end(found)
+            case "message_stop":
+                self.complete = True
+            case "error":
+                self.failure = failure_inside(self._channel, data)
+        return None
+
+    def _count(self, delta: _Delta) -> None:
+        text = delta.text or delta.thinking or delta.partial_json
+        if text:
+            self.tally.add(text)
+
+    def _begin(self, index: int, block: _Block) -> None:
+        self._open = index
+        if block.type.endswith("tool_use"):
+            self.tally.tool()
+            self.tally.add(block.name or "")
+        elif block.text:
+            self.tally.add(block.text)
+
+    def _start(self, data: bytes) -> bytes | None:
+        fields = rawjson.fields(data)
+        message = rawjson.fields(fields.get("message", rawjson.NULL))
+        self._see(message)
+        edited = self._renamed(message)
+        if edited is None:
+            return None
+        return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
+
+    def _see(self, message: Fields) -> None:
+        """The id and the usage of a message."""
+        found = rawjson.maybe(message.get("id"))
+        if isinstance(found, str) and not self._order.screen.shows(found):
+            self.upstream_id = found
+        self._usage(message.get("usage"))
+
+    def _usage(self, report: msgspec.Raw | None) -> None:
+        self.reported = self._report.see(report) or self.reported
+
+    def _renamed(self, message: Fields) -> Fields | None:
+        """The message with the public name, and without secrets around its content; None if it stays as it came."""
+        around = {name: value for name, value in message.items() if name != "content"}
+        cleaned = self._order.screen.clean(around)
+        if not (self._model or cleaned):
+            return None
+        edited = {
+            name: around.get(name, value) for name, value in message.items() if name in around or name == "content"
+        }
+        if self._model:
+            edited["model"] = rawjson.raw(self._model)
+        return edited
+
+    def _end(self, event: _Event) -> None:
+        self._usage(event.usage)
+        if event.delta is not None and event.delta.stop_reason:
+            self.finish = finish_of(event.delta.stop_reason, tools=True)
+
+    def read_whole(self, body: bytes) -> Whole:
+        """A whole answer. Raises AttemptFailed."""
+        message = self._message(body)
+        edited = self._renamed(message)
+        if self.reported is None or not self.reported.total:
+            for text in _texts(rawjson.maybe(message.get("content"))):
+                self.tally.add(text)
+        return NativeWhole(
+            body=body if edited is None else rawjson.encode(edited),
+            reported=self.reported,
+            finish=self.finish,
+            upstream_id=self.upstream_id,
+            tally=self.tally,
+            marks=self.marks,
+        )
+
+    def _message(self, body: bytes) -> Fields:
+        """The fields of a whole answer, read. Raises AttemptFailed if it is none."""
+        try:
+            message = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))
+        except ValueError as error:
+            raise no_answer(body, self._channel) from error
+        if rawjson.maybe(message.get("type")) == "error":
+            raise AttemptFailed(failure_inside(self._channel, body))
+        if bytes(memoryview(message.get("content", rawjson.NULL))[:1]) != b"[":
+            raise no_answer(body, self._channel)
+        self._see(message)
+        self.finish = finish_of(rawjson.maybe(message.get("stop_reason")), tools=True)
+        return message
+
+    def replay(self, body: bytes) -> bytes:
+        """See ``relay.NativeReader``."""
+        message = self._message(body)
+        message = self._renamed(message) or message
+        try:
+            blocks = rawjson.objects(message["content"])
+        except ValueError as error:
+            raise no_answer(body, self._channel) from error
+        start: dict[str, object] = {**message, "content": [], "stop_reason": None, "stop_sequence": None}
+        out = [write_event(b"message_start", rawjson.encode({"type": "message_start", "message": start}))]
+        for index, block in enumerate(blocks):
+            out += _replayed(index, block)
+        end = {name: message.get(name, rawjson.NULL) for name in ("stop_reason", "stop_sequence")}
+        last = {"type": "message_delta", "delta": end, "usage": message.get("usage", rawjson.raw({"output_tokens": 0}))}
+        self.complete = True
+        return b"".join([*out, write_event(b"message_delta", rawjson.encode(last))])
+
+    def cut_short(self) -> bytes:
+        """See ``relay.NativeReader``."""
+        out = b""
+        if self._open is not None:
+            stop = {"type": "content_block_stop", "index": self._open}
+            out = write_event(b"content_block_stop", rawjson.encode(stop))
+        if self.finish:
+            return out
+        delta = {"stop_reason": "max_tokens", "stop_sequence": None}
+        last = {"type": "message_delta", "delta": delta, "usage": {"output_tokens": self.tally.tokens()}}
+        return out + write_event(b"message_delta", rawjson.encode(last))
+
+    def closing(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``relay.NativeReader``."""
+        return write_event(b"message_stop", b'{"type":"message_stop"}')
+
+
+class NativeWhole(Whole, frozen=True, kw_only=True, gc=False):
+    """A whole answer that passes as it is, with or without usage."""
+
+    def parts(self, usage: Usage) -> tuple[bytes, ...]:
+        """See ``Whole``."""
+        return (self.body,)
+
+
+def _lenient(found: object) -> _Event:
+    """An event of which some field is not what it should be. Raises ValueError if it is not an object."""
+    if not isinstance(found, dict):
+        raise ValueError("not an event")  # noqa: TRY004 - one kind of error for what makes no sense
+    delta, block = found.get("delta"), found.get("content_block")
+    texts = {
+        name: delta[name] for name in _Delta.__struct_fields__ if isinstance(delta, dict) and _is_text(delta, name)
+    }
+    inner = {
+        name: block[name] for name in _Block.__struct_fields__ if isinstance(block, dict) and _is_text(block, name)
+    }
+    index = found.get("index")
+    return _Event(
+        type=str(found.get("type", "")),
+        index=index if type(index) is int else 0,
+        delta=_Delta(**texts),
+        content_block=_Block(**inner),
+        usage=rawjson.raw(found["usage"]) if isinstance(found.get("usage"), dict) else None,
+    )
+
+
+def _is_text(holder: dict[str, Any], name: str) -> bool:
+    return isinstance(holder.get(name), str)
+
+
+def _texts(content: object) -> Iterator[str]:
+    """The texts of a whole answer's blocks, for an estimate."""
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict):
+            for name in ("text", "thinking", "name"):
+                if isinstance(block.get(name), str):
+                    yield block[name]
+            if "input" in block:
+                yield rawjson.encode(block["input"]).decode()
+
+
+def _replayed(index: int, block: Fields) -> Iterator[bytes]:
+    """The events that a block would have come in."""
+    kind = rawjson.maybe(block.get("type"))
+    empty: dict[str, object] = dict(block)
+    pieces: list[dict[str, object]] = []
+    if kind == "text":
+        pieces, empty["text"] = [{"type": "text_delta", "text": block.get("text", rawjson.NULL)}], ""
+    elif kind == "thinking":
+        pieces = [{"type": "thinking_delta", "thinking": block.get("thinking", rawjson.NULL)}]
+        pieces.append({"type": "signature_delta", "signature": block.get("signature", rawjson.raw(""))})
+        empty |= {"thinking": "", "signature": ""}
+    elif "input" in block:
+        text = bytes(block["input"]).decode("utf-8", "replace")
+        pieces, empty["input"] = [{"type": "input_json_delta", "partial_json": text}], {}
+    start: dict[str, object] = {"type": "content_block_start", "index": index, "content_block": empty}
+    yield write_event(b"content_block_start", rawjson.encode(start))
+    for delta in pieces:
+        event = {"type": "content_block_delta", "index": index, "delta": delta}
+        yield write_event(b"content_block_delta", rawjson.encode(event))
+    yield write_event(b"content_block_stop", rawjson.encode({"type": "content_block_stop", "index": index}))
+
+
+def assembled(body: bytes, reader: MessagesReader, channel: Channel) -> bytes:
+    """The message that events bring which came although none were asked for. Raises AttemptFailed."""
+    message: dict[str, Any] = {}
+    blocks: dict[int, dict[str, Any]] = {}
+    for part in filter(None, body.replace(b"\r\n", b"\n").split(BLANK)):
+        event = parse(part)
+        if event is None:
+            continue
+        try:
+            reader.take(event)
+            found = rawjson.value(event.data)
+        except ValueError as error:
+            raise AttemptFailed(bad_response(channel, "an event of the stream makes no sense")) from error
+        if reader.failure is not None:
+            raise AttemptFailed(reader.failure)
+        _add_event(message, blocks, found)
+    if not reader.complete:
+        raise AttemptFailed(truncated(channel, "its last event did not come"))
+    for block in blocks.values():
+        if "partial" in block:
+            block["input"] = rawjson.maybe(str(block.pop("partial")).encode()) or {}
+    return rawjson.encode({**message, "content": [blocks[index] for index in sorted(blocks)]})
+
+
+def _add_event(message: dict[str, Any], blocks: dict[int, dict[str, Any]], event: dict[str, Any]) -> None:
+    match event.get("type"):
+        case "message_start":
+            message |= event["message"]
+        case "content_block_start":
+            blocks[event["index"]] = dict(event["content_block"])
+        case "content_block_delta":
+            block = blocks.setdefault(event["index"], {})
+            for name, piece in event["delta"].items():
+                if name == "partial_json":
+                    block["partial"] = block.get("partial", "") + piece
+                elif name == "citation":
+                    block["citations"] = [*(block.get("citations") or ()), piece]
+                elif name != "type":
+                    block[name] = (block.get(name) or "") + piece
+        case "message_delta":
+            message |= event.get("delta") or {}
+            usage = {name: value for name, value in (event.get("usage") or {}).items() if value is not None}
+            message["usage"] = {**(message.get("usage") or {}), **usage}

@@ -1,0 +1,263 @@
+"""Answers as Messages clients read them: the events of a stream, and whole messages.
+
+The order is that of the vendor, which its SDKs insist on: ``message_start``; blocks one after another, numbered from 0
+over all kinds; ``message_delta`` with the totals; ``message_stop``. Every event has an ``event`` line. Usage appears
+twice, with all of its numbers: at the beginning a low estimate unless the upstream has reported its input already.
+
+A thinking block of another vendor ends with a signature of the gateway's own (``sealed``): without one clients would
+not send it back.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.domain.usage import Usage
+from gateway.inbound.events import (
+    AnswerBegan,
+    AnswerEvent,
+    AnswerFinished,
+    ArgumentsPiece,
+    BlockEnded,
+    BlockKind,
+    ReasoningPiece,
+    ReasoningSeal,
+    RefusalPiece,
+    TextPiece,
+    ToolCallBegan,
+    joined,
+)
+from gateway.inbound.sealed import PLAIN_SEAL, wrap
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Order
+from gateway.upstream.anthropic.messages import TOOLS
+from gateway.upstream.failures import bad_response
+
+_STOP_REASONS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "refusal",
+}
+
+_PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+_EMPTY_BLOCKS = {
+    "text": b'{"type":"text","text":""}',
+    "thinking": b'{"type":"thinking","thinking":"","signature":""}',
+}
+_DELTAS = {
+    "text": b'"text_delta","text"',
+    "thinking": b'"thinking_delta","thinking"',
+    "signature": b'"signature_delta","signature"',
+    "input": b'"input_json_delta","partial_json"',
+}
+
+
+def write_event(name: bytes, data: bytes) -> bytes:
+    """One event."""
+    return b"event: %b\ndata: %b\n\n" % (name, data)
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """The usage in the vendor's words: cached tokens are not among the input tokens."""
+    return {
+        "input_tokens": max(0, usage.input - usage.cached - usage.cache_write),
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cached,
+        "output_tokens": usage.output,
+    }
+
+
+def _opening_usage(usage: Usage) -> dict[str, Any]:
+    """The same with what only beginnings and whole messages have."""
+    long = usage.cache_write_long
+    split = {"ephemeral_5m_input_tokens": usage.cache_write - long, "ephemeral_1h_input_tokens": long}
+    return {**usage_object(usage), "cache_creation": split, "service_tier": "standard"}
+
+
+def _final_usage(usage: Usage) -> dict[str, Any]:
+    thinking = {"output_tokens_details": {"thinking_tokens": usage.reasoning}} if usage.reasoning else {}
+    return {**usage_object(usage), **thinking}
+
+
+def _message(order: Order, content: list[Any], usage: dict[str, Any], reason: str | None, stop: str | None) -> Any:
+    return {
+        "id": order.answer_id,
+        "type": "message",
+        "role": "assistant",
+        "model": order.model,
+        "content": content,
+        "stop_reason": reason,
+        "stop_sequence": stop,
+        "usage": usage,
+    }
+
+
+class _Ending:
+    """Why an answer ended, in the vendor's words."""
+
+    def __init__(self, *, muted: bool) -> None:
+        self.reason = "max_tokens" if muted else "end_turn"
+        self.stop_sequence: str | None = None
+        self._muted = muted
+        self._refused = False
+
+    def see(self, event: AnswerEvent) -> None:
+        """The events that bear on it."""
+        if isinstance(event, RefusalPiece):
+            self._refused = True
+        elif isinstance(event, AnswerFinished) and not self._muted:
+            self.reason = _STOP_REASONS.get(event.reason, "end_turn")
+            if self._refused and self.reason == "end_turn":
+                self.reason = "refusal"
+            elif event.stop_sequence is not None and self.reason == "end_turn":
+                self.reason, self.stop_sequence = "stop_sequence", event.stop_sequence
+
+
+class MessagesRenderer:
+    """Implements ``events.Renderer``."""
+
+    def __init__(self, order: Order, names: Mapping[str, str], *, muted: bool = False) -> None:
+        """``names`` are the client's names of its tools by those that were sent.
+
+        ``muted``: the client wants no output at all, and gets none.
+        """
+        self._order = order
+        self._names = names
+        self._muted = muted
+        self._ending = _Ending(muted=muted)
+        self._index = -1
+        """Of the block that was begun last."""
+        self._open = ""
+        """Its kind while it is open."""
+        self._signed = False
+
+    def take(self, event: AnswerEvent) -> bytes:
+        """See ``events.Renderer``."""
+        self._ending.see(event)
+        if isinstance(event, AnswerBegan):
+            return self._start(event.usage)
+        if self._muted:
+            return b""
+        out = b""
+        match event:
+            case TextPiece() | RefusalPiece():
+                out = self._add("text", event.piece)
+            case ReasoningPiece():
+                out = self._add("thinking", event.piece)
+            case ReasoningSeal():
+                self._signed = True
+                out = self._ensure("thinking") + self._delta("signature", rawjson.encode(wrap(event.seal)))
+            case ToolCallBegan():
+                out = self._begin("tool_use", self._tool(event))
+            case ArgumentsPiece():
+                out = self._delta("input", event.piece)
+            case BlockEnded():
+                out = self._end()
+        return out
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``events.Renderer``. An answer without any block gets an empty one: clients call again for less."""
+        out = b"" if self._index >= 0 or self._muted else self._ensure("text") + self._end()
+        delta = {"stop_reason": self._ending.reason, "stop_sequence": self._ending.stop_sequence}
+        last = {"type": "message_delta", "delta": delta, "usage": _final_usage(usage)}
+        return out + write_event(b"message_delta", msgspec.json.encode(last)) + _STOP
+
+    def _start(self, usage: Usage | None) -> bytes:
+        known = usage or Usage(input=max(1, self._order.input_hint))
+        report = _opening_usage(msgspec.structs.replace(known, output=0))
+        start = {"type": "message_start", "message": _message(self._order, [], report, None, None)}
+        return write_event(b"message_start", rawjson.encode(start)) + _PING
+
+    def _tool(self, call: ToolCallBegan) -> bytes:
+        name = self._names.get(call.name, call.name)
+        return rawjson.encode({"type": "tool_use", "id": TOOLS.sent(call.id), "name": name, "input": {}})
+
+    def _add(self, kind: str, piece: bytes) -> bytes:
+        return self._ensure(kind) + self._delta(kind, piece)
+
+    def _ensure(self, kind: str) -> bytes:
+        return b"" if self._open == kind else self._begin(kind, _EMPTY_BLOCKS[kind])
+
+    def _begin(self, kind: str, block: bytes) -> bytes:
+        before = self._end() if self._open else b""
+        self._index += 1
+        self._open = kind
+        return before + (
+            b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
+            % (self._index, block)
+        )
+
+    def _delta(self, kind: str, piece: bytes) -> bytes:
+        return (
+            b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":%b:%b}}\n\n'
+            % (self._index, _DELTAS[kind], piece)
+        )
+
+    def _end(self) -> bytes:
+        if not self._open:
+            return b""
+        seal = b""
+        if self._open == "thinking" and not self._signed:
+            seal = self._delta("signature", rawjson.encode(wrap(PLAIN_SEAL)))
+        self._open, self._signed = "", False
+        stop = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % self._index
+        return seal + stop
+
+
+def render_message(
+    order: Order, channel: Channel, events: list[AnswerEvent], names: Mapping[str, str], *, muted: bool = False
+) -> Callable[[Usage], bytes]:
+    """What writes a whole message once its usage is known. Raises AttemptFailed if a tool's input is not JSON."""
+    ending = _Ending(muted=muted)
+    for event in events:
+        ending.see(event)
+    content = [] if muted else _content(channel, events, names)
+
+    def write(usage: Usage) -> bytes:
+        report = {**_opening_usage(usage), **_final_usage(usage)}
+        return rawjson.encode(_message(order, content, report, ending.reason, ending.stop_sequence))
+
+    return write
+
+
+def _content(channel: Channel, events: list[AnswerEvent], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The blocks of a whole answer. What comes of one kind in one piece is one block."""
+    blocks: list[dict[str, Any]] = []
+    pieces: list[bytes] = []
+    seal, call = PLAIN_SEAL, ToolCallBegan(0, "", "")
+    for event in events:
+        match event:
+            case TextPiece() | RefusalPiece() | ReasoningPiece() | ArgumentsPiece():
+                pieces.append(event.piece)
+            case ReasoningSeal():
+                seal = event.seal
+            case ToolCallBegan():
+                call = event
+            case BlockEnded():
+                text = msgspec.Raw(joined(pieces) if pieces else b'""')
+                if event.kind is BlockKind.REASONING:
+                    blocks.append({"type": "thinking", "thinking": text, "signature": wrap(seal)})
+                elif event.kind is BlockKind.TOOL_CALL:
+                    given, name = _input(text, call, channel), names.get(call.name, call.name)
+                    blocks.append({"type": "tool_use", "id": TOOLS.sent(call.id), "name": name, "input": given})
+                else:
+                    blocks.append({"type": "text", "text": text})
+                pieces, seal = [], PLAIN_SEAL
+    return blocks
+
+
+def _input(arguments: msgspec.Raw, call: ToolCallBegan, channel: Channel) -> Any:
+    text = rawjson.text(arguments)
+    try:
+        found = rawjson.value(text.encode("utf-8", "surrogatepass")) if text.strip() else {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        why = f"the arguments of the call of tool '{call.name}' are not a JSON object"
+        raise AttemptFailed(bad_response(channel, why))
+    return msgspec.Raw(text.encode()) if text.strip() and text.isascii() else found

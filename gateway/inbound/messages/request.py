@@ -1,0 +1,183 @@
+"""Parses a Messages request: only the fields that the gateway itself reads are checked; the rest stays as it was sent.
+
+It also reads the client's own name of the conversation, and picks the headers that a native channel gets.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.long_strings import NOTHING_LONG, LongStrings
+from gateway.domain.prompt_size import bound_of, tokens_of
+from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
+from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, read_field, read_model
+from gateway.inbound.json_body import Fields, fields_of
+from gateway.inbound.large_body import read_large
+from gateway.inbound.relay import forwardable
+from gateway.upstream import rawjson
+
+_QUIET = frozenset(
+    {
+        *("model", "messages", "system", "tools", "max_tokens", "stream", "temperature", "top_p", "top_k"),
+        *("stop_sequences", "thinking", "metadata", "service_tier", "cache_control", "tool_choice"),
+    }
+)
+"""Fields that the model does not read, or that are counted by themselves."""
+_FORMS = (b'"format"', b'"schema"')
+_FORWARDED = re.compile("anthropic-.*")
+_SESSION = re.compile(r"_session_([0-9a-fA-F-]{8,64})\Z")
+LONGEST_SESSION = 512
+"""Characters of a client's name of a conversation that are read."""
+
+
+class _Turn(msgspec.Struct, gc=False):
+    role: str
+
+
+class _Regular(msgspec.Struct, gc=False):
+    """A request in which every field that is read here is as it should be."""
+
+    model: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
+    messages: Annotated[list[_Turn], msgspec.Meta(min_length=1)]
+    max_tokens: Annotated[int, msgspec.Meta(ge=0, le=MAX_OUTPUT)]
+    stream: bool | None = None
+
+
+_REGULAR = msgspec.json.Decoder(_Regular)
+_TURNS = msgspec.json.Decoder(list[_Turn])
+_FLAG = msgspec.json.Decoder(bool | None)
+_COUNT = msgspec.json.Decoder(int | None)
+_TURN_WANTS = {"[]": "an object with a role", "[].role": "a string"}
+
+
+def parse_messages_request(request: HttpRequest) -> InboundRequest:
+    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
+    body = request.body
+    if len(body) <= LARGE:
+        fields, mask = fields_of(body)
+        return _request(request, body, fields, mask)
+    read = read_large(body)
+    found = _request(request, read.brief, read.fields, read.mask, read.long)
+    return msgspec.structs.replace(found, body=body, prompt=prompt_of(read.fields, read.long))
+
+
+def parse_count_request(request: HttpRequest) -> InboundRequest:
+    """The same for a request whose tokens are to be counted: it needs no ``max_tokens``."""
+    body = request.body
+    if len(body) > LARGE:
+        read = read_large(body)
+        fields, long, mask = read.fields, read.long, read.mask
+    else:
+        (fields, mask), long = fields_of(body), NOTHING_LONG
+    found = _careful({"max_tokens": rawjson.raw(1), **fields})
+    return InboundRequest(
+        body=body,
+        fields=fields,
+        mask=mask,
+        model=found.model,
+        stream=False,
+        include_usage=True,
+        choices=1,
+        output_cap=1,
+        plain=True,
+        input_bound=1,
+        long=long,
+        prompt=prompt_of(fields, long) if len(body) > LARGE else None,
+        forward=forwardable(request.headers, _FORWARDED),
+        query=_query(request.target),
+    )
+
+
+def _request(
+    request: HttpRequest, body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHING_LONG
+) -> InboundRequest:
+    try:
+        found = _careful(fields) if mask else _REGULAR.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        found = _careful(fields)
+    values, schemas = _prompt(fields)
+    cap = max(1, found.max_tokens)
+    return InboundRequest(
+        body=body,
+        fields=fields,
+        mask=mask,
+        model=found.model,
+        stream=bool(found.stream),
+        include_usage=True,
+        choices=1,
+        output_cap=cap,
+        plain=True,
+        input_bound=bound_of(values, schemas, long),
+        long=long,
+        output_fields={"max_completion_tokens": rawjson.raw(cap)},
+        session=session_of(request.headers, fields),
+        forward=forwardable(request.headers, _FORWARDED),
+        query=_query(request.target),
+    )
+
+
+def prompt_of(fields: Fields, long: LongStrings = NOTHING_LONG) -> int:
+    """About how many tokens the input has."""
+    values, schemas = _prompt(fields)
+    try:
+        count = len(_TURNS.decode(fields["messages"]))
+    except (msgspec.DecodeError, KeyError):
+        count = 1
+    return tokens_of(values, schemas, count, long)
+
+
+def _prompt(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
+    """What the model reads: texts, and tools or forms of the answer. Unknown fields may be read, too."""
+    values = [fields[name] for name in ("system", "messages") if name in fields]
+    schemas = [fields["tools"]] if "tools" in fields else []
+    for name in fields.keys() - _QUIET:
+        raw = fields[name]
+        (schemas if any(form in bytes(raw) for form in _FORMS) else values).append(raw)
+    return values, schemas
+
+
+def _careful(fields: Fields) -> _Regular:
+    """Field by field, so that the error names the one at fault."""
+    model = read_model(fields)
+    if "messages" not in fields:
+        raise BadRequest("messages: Field required", code="missing_required_parameter", param="messages")
+    turns = read_field(fields, "messages", _TURNS, "an array of objects with a role", _TURN_WANTS)
+    if not turns:
+        raise BadRequest("messages: at least one message is required", param="messages")
+    cap = read_field(fields, "max_tokens", _COUNT, "an integer")
+    if cap is None:
+        raise BadRequest("max_tokens: Field required", code="missing_required_parameter", param="max_tokens")
+    if not 0 <= cap <= MAX_OUTPUT:
+        raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MAX_OUTPUT}", param="max_tokens")
+    stream = read_field(fields, "stream", _FLAG, "true, false or null")
+    return _Regular(model, turns, cap, stream)
+
+
+def session_of(headers: Mapping[str, str], fields: Fields) -> str:
+    """The client's own name of the conversation; empty if it gives none. Claude Code gives it twice."""
+    name = headers.get("x-claude-code-session-id", "")
+    if not name and "metadata" in fields:
+        metadata = rawjson.maybe(fields["metadata"])
+        name = _session_in(metadata.get("user_id")) if isinstance(metadata, dict) else ""
+    return (name or headers.get("session-id", "") or headers.get("session_id", ""))[:LONGEST_SESSION]
+
+
+def _session_in(user: Any) -> str:
+    """The session in a ``user_id``: JSON text with a ``session_id``, or the end of a longer name."""
+    if not isinstance(user, str):
+        return ""
+    if user.startswith("{"):
+        found = rawjson.maybe(user.encode("utf-8", "replace"))
+        session = found.get("session_id") if isinstance(found, dict) else None
+        return session if isinstance(session, str) else ""
+    match = _SESSION.search(user)
+    return match[1] if match else ""
+
+
+def _query(target: str) -> str:
+    """Of the query only that the beta API is meant."""
+    return "beta=true" if "?" in target and parse_qs(urlsplit(target).query).get("beta") == ["true"] else ""

@@ -1,0 +1,114 @@
+"""POST /v1/messages/count_tokens: how many input tokens a Messages request would have.
+
+A channel that speaks Messages counts by itself; elsewhere, and when it cannot, the count is an estimate. Counting costs
+nothing: it is not a call, holds nothing and is not recorded, and an exhausted budget does not matter. It always answers
+something: a program that gets an error here makes real calls to find out (Claude Code does, fourteen at once).
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import msgspec
+from aiohttp import web
+
+from gateway.core.admission import visible_entry, visible_name
+from gateway.core.call import Visit
+from gateway.core.catalog import ModelEntry, Route
+from gateway.core.engine import Engine
+from gateway.core.memory import Share
+from gateway.core.routing import NOTHING_TRIED, choose
+from gateway.domain.channel import Dialect
+from gateway.domain.errors import GatewayError, RateLimited
+from gateway.domain.token import Token
+from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
+from gateway.inbound.large_body import unmasked
+from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.messages.native import COUNT_PATH, native_request
+from gateway.inbound.messages.request import parse_count_request
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Unlimited
+from gateway.web.request import check_json, read_body
+from gateway.web.response import Response
+
+MOST_AT_ONCE = 60
+"""Counts of one token that run at the same time."""
+WAIT_S = 3.0
+"""After this an estimate is better than the upstream's number."""
+ANSWER_LIMIT = 64 << 10
+CLIENT_STATUSES = frozenset({400, 413, 422})
+
+
+async def answer_count_tokens(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
+    """Count. Raises GatewayError."""
+    token = engine.pipeline.identify(visit)
+    with Share(engine.pressure) as share, _counting(engine, token):
+        check_json(request)
+        body = await read_body(request, share)
+        received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
+        if len(body) > LARGE:
+            found = await engine.worker.run(partial(parse_count_request, received))
+        else:
+            found = parse_count_request(received)
+        name = visible_name(found.model, MESSAGES, token, engine.catalog)
+        entry = visible_entry(name, token, engine.catalog)
+        route = _route(engine, entry)
+        if route is not None and route.channel.dialect is Dialect.ANTHROPIC:
+            answer = await _ask(engine, route, found, visit)
+            if answer is not None:
+                return answer
+        return Response(msgspec.json.encode({"input_tokens": _estimate(engine, route, found)}))
+
+
+@contextmanager
+def _counting(engine: Engine, token: Token) -> Iterator[None]:
+    running = engine.counting.get(token.id, 0)
+    if running >= MOST_AT_ONCE:
+        msg = f"token '{token.name}' counts {MOST_AT_ONCE} requests at once already"
+        raise RateLimited(msg, retry_after_s=1)
+    engine.counting[token.id] = running + 1
+    try:
+        yield
+    finally:
+        engine.counting[token.id] -= 1
+        if not engine.counting[token.id]:
+            del engine.counting[token.id]
+
+
+def _route(engine: Engine, entry: ModelEntry) -> Route | None:
+    """Where a call would go, more or less: nothing is drawn, no limit is looked at."""
+    return choose(entry.routes, NOTHING_TRIED, engine.health, lambda _: 0).route
+
+
+def _estimate(engine: Engine, route: Route | None, found: InboundRequest) -> int:
+    tokens = max(1, MESSAGES.prompt_tokens(found))
+    return tokens if route is None else engine.pipeline.calibration.apply(route.channel.id, route.served.name, tokens)
+
+
+async def _ask(engine: Engine, route: Route, found: InboundRequest, visit: Visit) -> Response | None:
+    """The upstream's count, or its refusal of a mistake of the client's; None if it cannot count now."""
+    channel = route.channel
+    order = MESSAGES.order(found, visit.id, visit.ts)
+    prepared = native_request(order, channel, route.served, COUNT_PATH)
+    if prepared.body is not order.body:
+        body = b"".join(found.long.filled(prepared.body))
+        prepared = msgspec.structs.replace(prepared, body=unmasked(body, found.mask))
+    with suppress(AttemptFailed, TimeoutError, GatewayError):
+        async with asyncio.timeout(WAIT_S):
+            reply = await engine.upstreams.send(channel, prepared, stream=False)
+            try:
+                body = await reply.read(ANSWER_LIMIT, Unlimited())
+            finally:
+                reply.abort()
+        if reply.status == 200 and _is_count(body):
+            return Response(body)
+        if reply.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict):
+            text = engine.upstreams.redaction.text(body.decode("utf-8", "replace"), channel)
+            return Response(text.encode(), status=reply.status)
+    return None
+
+
+def _is_count(body: bytes) -> bool:
+    found = rawjson.maybe(body)
+    return isinstance(found, dict) and type(found.get("input_tokens")) is int

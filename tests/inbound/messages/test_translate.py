@@ -1,0 +1,362 @@
+"""Translation: what a Messages request becomes for channels that speak something else."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.channel import Dialect
+from gateway.domain.errors import BadRequest
+from gateway.domain.units import CallId, Millis
+from gateway.inbound.api import HttpRequest, InboundRequest
+from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.messages.request import session_of
+from gateway.inbound.messages.translate import Translation, translate
+from gateway.inbound.sealed import Seal, SealKind, wrap
+from tests.fakes.replies import Doc, dumps
+from tests.upstream.makers import channel
+
+HELLO = [{"role": "user", "content": "Hi"}]
+
+
+def parsed(**fields: Any) -> InboundRequest:
+    body = dumps({"model": "m", "max_tokens": 100, "messages": HELLO, **fields})
+    return MESSAGES.parse(HttpRequest(body=body, target="/v1/messages", headers={}))
+
+
+def translation(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> Translation:
+    order = MESSAGES.order(parsed(**fields), CallId("req_0123456789abcdef01234567"), Millis(0))
+    return translate(order, channel(preset=preset, dialect=dialect))
+
+
+def translated(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> Doc:
+    """The chat completion request."""
+    found = translation(preset=preset, dialect=dialect, **fields).order.fields
+    doc = msgspec.json.decode(msgspec.json.encode(found))
+    assert isinstance(doc, dict)
+    return doc
+
+
+def turns(*messages: Doc, **more: Any) -> list[Doc]:
+    found = translated(messages=list(messages), **more)["messages"]
+    assert isinstance(found, list)
+    return found
+
+
+def user(*content: Any) -> Doc:
+    return {"role": "user", "content": list(content)}
+
+
+def assistant(*content: Any) -> Doc:
+    return {"role": "assistant", "content": list(content)}
+
+
+def text(said: str, **more: Any) -> Doc:
+    return {"type": "text", "text": said, **more}
+
+
+def result(*content: Any, **more: Any) -> Doc:
+    return {"type": "tool_result", "tool_use_id": "t1", "content": list(content), **more}
+
+
+def use(name: str = "f", **given: Any) -> Doc:
+    return {"type": "tool_use", "id": "t1", "name": name, "input": given}
+
+
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}}
+IMAGE_PART = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+BILLING = "x-anthropic-billing-header: cc_version=2.1; cc_entrypoint=cli;"
+
+
+def test_a_plain_request() -> None:
+    assert translated(temperature=0.5, top_p=1, top_k=3) == {
+        "model": "m",
+        "messages": HELLO,
+        "max_completion_tokens": 100,
+        "temperature": 0.5,
+        "top_p": 1,
+        "top_k": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("system", "said"),
+    [
+        ("You are", "You are"),
+        ([text(BILLING), text("You are"), text("brief.", cache_control={"type": "ephemeral"})], "You are\n\nbrief."),
+        ([text(BILLING + "\nYou are")], "You are"),
+        ([text("You are"), text(BILLING)], "You are\n\n" + BILLING),
+    ],
+)
+def test_in23_system_texts_become_one_message_without_the_billing_line(system: Any, said: str) -> None:
+    assert translated(system=system)["messages"][0] == {"role": "system", "content": said}
+
+
+def test_in25_a_system_message_among_the_others_stays_there() -> None:
+    inner = {"role": "system", "content": "now"}
+    assert turns(*HELLO, inner, assistant(text("a")))[1] == inner
+
+
+def test_in25_a_local_server_gets_it_at_the_top() -> None:
+    inner = {"role": "system", "content": [text("now")]}
+    found = turns(*HELLO, inner, system="You are", preset="llamacpp")
+    assert found == [{"role": "system", "content": "You are\n\nnow"}, *HELLO]
+    assert turns(*HELLO, inner, preset="llamacpp") == [{"role": "system", "content": "now"}, *HELLO]
+
+
+def test_texts_of_a_message_become_one_unless_there_is_more() -> None:
+    assert turns(user(text("a"), text(""), text("b"))) == [{"role": "user", "content": "a\n\nb"}]
+    assert turns(user(text("a"), IMAGE)) == [user(text("a"), IMAGE_PART)]
+
+
+def test_in30_cache_marks_go_where_they_are_understood() -> None:
+    marked = text("a", cache_control={"type": "ephemeral", "ttl": "1h"})
+    assert turns(user(marked), preset="openrouter") == [user(marked)]
+    plain = translation(messages=[user(marked)], cache_control={"type": "ephemeral"})
+    assert json.loads(bytes(plain.order.fields["messages"])) == [{"role": "user", "content": "a"}]
+    assert plain.order.removed == ()
+
+
+def test_in33_results_come_first_and_each_is_a_message() -> None:
+    second = {**result(text("b")), "tool_use_id": "t2"}
+    assert turns(user(text("so"), result(text("a")), second)) == [
+        {"role": "tool", "tool_call_id": "t1", "content": "a"},
+        {"role": "tool", "tool_call_id": "t2", "content": "b"},
+        {"role": "user", "content": "so"},
+    ]
+
+
+def test_in32_a_failed_result_with_an_image() -> None:
+    assert turns(user(result(text("no"), IMAGE, is_error=True))) == [
+        {"role": "tool", "tool_call_id": "t1", "content": "Error: no\n\n[image of tool result t1]"},
+        user(IMAGE_PART),
+    ]
+    (only,) = turns(user(result(text("Error: x"), is_error=True)))
+    assert only["content"] == "Error: x"
+
+
+def test_calls_keep_the_bytes_of_their_input() -> None:
+    body = b'{"model":"m","max_tokens":9,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t1",'
+    body += b'"name":"f","input":{ "n": 1.0e2, "s":"\\u00e9" }}]}]}'
+    request = MESSAGES.parse(HttpRequest(body=body, target="/", headers={}))
+    order = MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
+    (turn,) = json.loads(bytes(translate(order, channel()).order.fields["messages"]))
+    function = {"name": "f", "arguments": '{ "n": 1.0e2, "s":"\\u00e9" }'}
+    assert turn == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "t1", "type": "function", "function": function}],
+    }
+
+
+def test_documents_and_other_blocks_become_what_text_they_have() -> None:
+    pdf = {
+        "type": "document",
+        "title": "a.pdf",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": "QQ=="},
+    }
+    plain = {"type": "document", "title": "T", "source": {"type": "text", "media_type": "text/plain", "data": "body"}}
+    inner = {"type": "document", "source": {"type": "content", "content": [text("in")]}}
+    found = {"type": "search_result", "title": "T", "source": "http://x", "content": [text("hit")]}
+    server = {
+        "type": "web_search_tool_result",
+        "tool_use_id": "s",
+        "content": [{"type": "web_search_result", "url": "u"}],
+    }
+    (turn,) = turns(user(pdf, plain, inner, found, server))
+    file = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}
+    assert turn["content"] == [
+        {"type": "file", "file": file},
+        *map(text, ("T\n\nbody", "in", "T\n\nhttp://x\n\nhit", "[web_search_tool_result]")),
+    ]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image", "source": {"type": "file", "file_id": "f"}},
+        {"type": "document", "source": {"type": "url", "url": "https://x"}},
+    ],
+)
+def test_what_only_the_vendor_can_open_is_refused(block: Doc) -> None:
+    with pytest.raises(BadRequest, match="no counterpart"):
+        turns(user(block))
+
+
+SIGNED = {"type": "thinking", "thinking": "Hm", "signature": "EqQB"}
+
+
+def sealed(kind: SealKind, content: bytes = b"") -> Doc:
+    return {**SIGNED, "signature": wrap(Seal(kind, content))}
+
+
+def test_in6_a_vendors_thoughts_go_to_no_other() -> None:
+    assert turns(assistant(SIGNED, {"type": "redacted_thinking", "data": "x"}, text("a"))) == [
+        {"role": "assistant", "content": "a"}
+    ]
+
+
+def test_thoughts_of_ours_go_back_as_reasoning_where_that_is_understood() -> None:
+    history = assistant(sealed(SealKind.PLAIN), text("a"))
+    assert turns(history)[0]["reasoning_content"] == "Hm"
+    assert "reasoning_content" not in turns(history, preset="openai")[0]
+
+
+def test_googles_signatures_go_back_to_google_alone() -> None:
+    history = assistant(sealed(SealKind.GEMINI, b'{"t1":"sig"}'), use())
+    (turn,) = turns(history, dialect=Dialect.GEMINI)
+    assert turn["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "sig"}}
+    assert "extra_content" not in turns(history)[0]["tool_calls"][0]
+
+
+TOOL = {"name": "f", "description": "d", "input_schema": {"type": "object"}, "strict": True}
+FUNCTION = {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}
+
+
+def test_tools_and_the_choice_among_them() -> None:
+    found = translated(tools=[TOOL], tool_choice={"type": "any", "disable_parallel_tool_use": True})
+    assert found["tools"] == [{"type": "function", "function": FUNCTION}]
+    assert (found["tool_choice"], found["parallel_tool_calls"]) == ("required", False)  # IN36
+
+
+@pytest.mark.parametrize(
+    ("choice", "chat"),
+    [
+        ({"type": "auto"}, "auto"),
+        ({"type": "none"}, "none"),
+        ({"type": "tool", "name": "f"}, {"type": "function", "function": {"name": "f"}}),
+    ],
+)
+def test_choices(choice: Doc, chat: object) -> None:
+    assert translated(tools=[TOOL], tool_choice=choice)["tool_choice"] == chat
+
+
+def test_in34_a_long_name_is_shortened_everywhere() -> None:
+    name = "mcp__server__" + "x" * 100
+    found = translation(tools=[{**TOOL, "name": name}], messages=[*HELLO, assistant(use(name))])
+    (tool,) = json.loads(bytes(found.order.fields["tools"]))
+    sent = tool["function"]["name"]
+    assert (len(sent), found.names) == (64, {sent: name})
+    assert json.loads(bytes(found.order.fields["messages"]))[1]["tool_calls"][0]["function"]["name"] == sent
+    assert translation(tools=[{**TOOL, "name": name}], dialect=Dialect.GEMINI).names == {}
+
+
+def test_in35_tools_that_the_vendor_runs() -> None:
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    found = translation(tools=[TOOL, search])
+    assert found.order.removed == ("tools.web_search",)
+    for more in ({"tools": [search]}, {"tools": [TOOL, search], "tool_choice": {"type": "tool", "name": "web_search"}}):
+        with pytest.raises(BadRequest, match="web_search"):
+            translation(**more)
+
+
+def test_tools_that_the_client_runs_get_their_schema() -> None:
+    kinds = [("bash_20250124", "bash"), ("text_editor_20250728", "edit"), ("memory_20250818", "memory")]
+    found = translated(tools=[{"type": kind, "name": name} for kind, name in kinds])["tools"]
+    assert [tool["function"]["name"] for tool in found] == [name for _, name in kinds]
+    assert all(tool["function"]["parameters"]["properties"]["command"] for tool in found)
+    with pytest.raises(BadRequest, match="computer"):
+        translated(tools=[{"type": "computer_20250124", "name": "computer"}])
+
+
+def test_in26_openai_takes_four_stop_sequences() -> None:
+    stops = list("abcdef")
+    found = translation(stop_sequences=stops, preset="openai")
+    assert (json.loads(bytes(found.order.fields["stop"])), found.order.removed) == (stops[:4], ("stop_sequences",))
+    assert translated(stop_sequences=stops)["stop"] == stops
+
+
+@pytest.mark.parametrize(
+    ("thinking", "effort", "word"),
+    [
+        ({"type": "disabled"}, "high", "none"),
+        ({"type": "enabled", "budget_tokens": 500}, None, "low"),
+        ({"type": "enabled", "budget_tokens": 4096}, None, "medium"),
+        ({"type": "enabled", "budget_tokens": 16_000}, "low", "high"),
+        ({"type": "adaptive"}, "medium", "medium"),
+        ({"type": "adaptive"}, "max", "high"),
+        ({"type": "adaptive"}, None, None),
+        (None, "low", "low"),
+    ],
+)
+def test_in27_in165_thinking_becomes_an_effort(thinking: Doc | None, effort: str | None, word: str | None) -> None:
+    config = None if effort is None else {"effort": effort}
+    assert translated(thinking=thinking, output_config=config).get("reasoning_effort") == word
+
+
+def test_in28_a_form_of_the_answer() -> None:
+    form = {"type": "json_schema", "schema": {"type": "object"}}
+    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}
+    assert translated(output_config={"format": form})["response_format"] == wanted
+    assert translated(output_format=form)["response_format"] == wanted
+
+
+def test_in29_openai_sees_a_digest_of_the_user() -> None:
+    user_id = json.dumps({"device_id": "canary", "session_id": "11111111-2222"})
+    found = translated(metadata={"user_id": user_id}, service_tier="standard_only", top_k=1, preset="openai")
+    assert (len(found["safety_identifier"]), found["service_tier"], "top_k" in found) == (32, "default", False)
+    assert translated(metadata={"user_id": user_id}).keys() == {"model", "messages", "max_completion_tokens"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "user_id", "session"),
+    [
+        ({"x-claude-code-session-id": "s1"}, "x_session_11111111", "s1"),
+        ({}, '{"session_id":"s2"}', "s2"),
+        ({}, "user_a_account__session_11111111-2222", "11111111-2222"),
+        ({"session-id": "s3"}, "somebody", "s3"),
+        ({}, "{broken", ""),
+    ],
+)
+def test_the_clients_name_of_a_conversation(headers: dict[str, str], user_id: str, session: str) -> None:
+    assert session_of(headers, {"metadata": msgspec.Raw(dumps({"user_id": user_id}))}) == session
+
+
+def test_in31_what_is_lost_is_named_or_refused() -> None:
+    found = translation(context_management={"edits": []}, betas=["x"], speed="fast", container=None)
+    assert found.order.removed == ("context_management", "betas", "speed")
+    for more in ({"mcp_servers": [{"url": "x"}]}, {"container": {"skills": [1]}}):
+        with pytest.raises(BadRequest, match="anthropic"):
+            translation(**more)
+
+
+def test_a_lone_surrogate_is_translated() -> None:
+    body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"\\ud83d"}]}]}'
+    request = MESSAGES.parse(HttpRequest(body=body, target="/", headers={}))
+    order = translate(MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)), channel()).order
+    assert request.mask
+    assert b"\\u" in bytes(order.fields["messages"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"content": "x"}]}, "messages[0]"),
+        ({"messages": "x"}, "messages"),
+        ({"max_tokens": "9"}, "max_tokens"),
+        ({"max_tokens": -1}, "max_tokens"),
+        ({"model": 7}, "model"),
+        ({"stream": "yes"}, "stream"),
+    ],
+)
+def test_a_fault_names_its_field(fields: Doc, param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parsed(**fields)
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": [user({"type": 7})]}, "messages.0.content[0].type"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role"),
+        ({"tools": {}}, "tools"),
+        ({"tools": [TOOL], "tool_choice": {"type": "some"}}, "tool_choice.type"),
+    ],
+)
+def test_a_fault_that_only_a_translation_meets_names_its_field(fields: Doc, param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        translation(**fields)
+    assert caught.value.param == param

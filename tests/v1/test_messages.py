@@ -1,0 +1,400 @@
+"""The Messages API over HTTP: native channels get what the client sent, and clients what the channel answered."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.channel import Dialect, Overrides, Served
+from gateway.domain.units import MILLION, ChannelId, Nanos
+from tests.fakes.client import Answer, Client, read_answer
+from tests.fakes.gateway import Gateway
+from tests.fakes.messages import (
+    SIGNATURE,
+    event,
+    grammar_faults,
+    message,
+    message_events,
+    read_events,
+    say_events,
+    speak_messages,
+    text_block,
+)
+from tests.fakes.provider import Provider
+from tests.fakes.replies import Doc, dumps, fail, reply, speak, stream_bytes
+
+PATH = "/v1/messages"
+HELLO: Doc = {"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}]}
+BETA = {"anthropic-version": "2023-06-01", "anthropic-beta": "a-1,b-2"}
+
+
+@pytest.fixture
+def native(gateway: Gateway, provider: Provider) -> Gateway:
+    """The channel speaks Messages."""
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", speak_messages())
+    return gateway
+
+
+async def post(
+    at: Gateway | Client, body: object = None, *, path: str = PATH, headers: Mapping[str, str | None] | None = None
+) -> Answer:
+    client = at.client if isinstance(at, Gateway) else at
+    data = body if isinstance(body, bytes) else dumps(HELLO if body is None else body)
+    peer = await client.connect()
+    await peer.write(client.request("POST", path, data, headers or {}))
+    answer = await read_answer(peer)
+    peer.reset()
+    return answer
+
+
+async def test_in2_native_bytes_pass_both_ways_as_they_are(native: Gateway, provider: Provider) -> None:
+    body = b'{ "max_tokens" : 100,"model":"m", "x": {"y": 1.50},\n "messages":[{"role":"user","content":"Hi \\ud83d"}]}'
+    provider.on(
+        "m", reply(b' {"type":"message","content":[ ],"model":"m-2025","usage":{"input_tokens":1,"output_tokens":2}}')
+    )
+    answer = await post(native, body)
+    assert provider.last.body == body
+    assert (
+        answer.body
+        == b' {"type":"message","content":[ ],"model":"m-2025","usage":{"input_tokens":1,"output_tokens":2}}'
+    )
+
+
+async def test_in1_an_alias_changes_the_models_name_alone(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "fast=claude-x", dialect=Dialect.ANTHROPIC)
+    gateway.price("fast")
+    provider.on("claude-x", speak_messages())
+    sent = {**HELLO, "model": "fast", "system": [text_block()], "unknown": {"a": [1.50]}}
+    assert (await post(gateway, sent)).json["model"] == "fast"
+    assert provider.last.json == {**sent, "model": "claude-x"}
+    streamed = read_events((await post(gateway, {**sent, "stream": True})).body)
+    assert streamed[0]["message"]["model"] == "fast"
+
+
+async def test_in2_a_native_stream_passes_as_it_is(native: Gateway) -> None:
+    answer = await post(native, {**HELLO, "stream": True})
+    assert answer.body == b"".join(message_events(message(model="m")))
+    assert answer.head.get("content-type").startswith("text/event-stream")
+    (record,) = await native.settled()
+    assert (record.input, record.output, record.finish) == (9, 12, "stop")
+
+
+async def test_in3_odd_json_passes_a_renaming_relay_value_by_value(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "fast=claude-x", dialect=Dialect.ANTHROPIC)
+    provider.on("claude-x", speak_messages())
+    turns = b'[{"role":"user","z":{"b":1.0e1,"a":[ ]},"content":"\\ud83d \\u00e9"}]'
+    await post(gateway, b'{"q":null,"model":"fast","max_tokens":1,"messages":' + turns + b"}")
+    assert provider.last.body == b'{"q":null,"model":"claude-x","max_tokens":1,"messages":' + turns + b"}"
+
+
+async def test_in12_cached_and_written_tokens_are_counted_once(native: Gateway, provider: Provider) -> None:
+    spent: Doc = {"input_tokens": 100, "cache_read_input_tokens": 800, "cache_creation_input_tokens": 100}
+    spent["cache_creation"] = {"ephemeral_5m_input_tokens": 40, "ephemeral_1h_input_tokens": 60}
+    provider.on("m", speak_messages(message(spent=spent)))
+    await post(native, {**HELLO, "stream": True})
+    (record,) = await native.settled()
+    assert (record.input, record.cached, record.cache_write, record.output) == (1000, 800, 100, 12)
+    assert record.cache_write_long == 60
+
+
+async def test_in13_the_clients_credentials_stay_here(native: Gateway, provider: Provider) -> None:
+    key = native.client.key
+    private = {"cookie": "c=1", "x-claude-code-session-id": "s", "x-app": "cli", "x-stainless-lang": "js"}
+    await post(native, headers={"authorization": None, "x-api-key": key, **private}, path=PATH + "?key=k&beta=true")
+    head = provider.last.head
+    assert key not in str(head.headers)
+    assert [name for name in private if head.get(name)] == []
+    assert (head.get("x-api-key"), provider.last.path) == ("sk-upstream-canary", "/v1/messages?beta=true")
+
+
+async def test_in50_betas_are_joined_and_go_on_in_order(native: Gateway, provider: Provider) -> None:
+    body = dumps(HELLO)
+    raw = native.client.request("POST", PATH, body, {"anthropic-version": "2024-01-01", "anthropic-beta": "a-1"})
+    peer = await native.client.connect()
+    await peer.write(raw.replace(b"anthropic-beta: a-1\r\n", b"anthropic-beta: a-1\r\nAnthropic-Beta: zz-9,b-2\r\n"))
+    await read_answer(peer)
+    peer.reset()
+    assert provider.last.head.get("anthropic-beta") == "a-1,zz-9,b-2"
+    assert provider.last.head.get("anthropic-version") == "2024-01-01"
+
+
+async def test_a_version_is_sent_if_the_client_has_none(native: Gateway, provider: Provider) -> None:
+    await post(native)
+    assert provider.last.head.get("anthropic-version") == "2023-06-01"
+
+
+async def test_in7_in8_thoughts_of_others_are_left_out_and_the_vendors_own_stay(
+    native: Gateway, provider: Provider
+) -> None:
+    own = {"type": "thinking", "thinking": "", "signature": SIGNATURE}
+    ours = [{"type": "thinking", "thinking": "x", "signature": seal} for seal in ("", "tk1.p", "tk1.g.e30=")]
+    turns: list[Doc] = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [ours[0], own, text_block()]},
+        {"role": "assistant", "content": ours[1:]},
+        {"role": "user", "content": 'Why "signature":"" here?'},
+    ]
+    await post(native, {**HELLO, "messages": turns})
+    sent = provider.last.json["messages"]
+    assert sent == [turns[0], {"role": "assistant", "content": [own, text_block()]}, turns[3]]
+
+
+async def test_in9_the_owners_overrides_are_in_native_words(gateway: Gateway, provider: Provider) -> None:
+    overrides = Overrides(
+        set={"temperature": 0.5, "reasoning_effort": "low", "stop": "END", "seed": 1},
+        remove=("user", "max_tokens"),
+        system="Be brief.",
+    )
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC, overrides=overrides)
+    provider.on("m", speak_messages())
+    system = [text_block("x-anthropic-billing-header: a"), text_block("You are")]
+    answer = await post(gateway, {**HELLO, "system": system, "metadata": {"user_id": "u"}})
+    sent = provider.last.json
+    assert sent["system"] == [*system, text_block("Be brief.")]
+    assert (sent["temperature"], sent["output_config"], sent["stop_sequences"]) == (0.5, {"effort": "low"}, ["END"])
+    assert ("metadata" in sent, "seed" in sent, sent["max_tokens"]) == (False, False, 100)
+    assert answer.head.get("x-gateway-dropped-params") == "user,seed"
+
+
+async def test_a_cap_above_the_models_limit_is_lowered(gateway: Gateway, provider: Provider) -> None:
+    served = Served(name="m", max_output=50)
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    channel = gateway.engine.catalog.registry.channels[ChannelId("ch_up")]
+    gateway.change("channels", channel.id, msgspec.structs.replace(channel, models=(served,)))
+    provider.on("m", speak_messages())
+    answer = await post(gateway)
+    assert (provider.last.json["max_tokens"], answer.head.get("x-gateway-output-limit")) == (50, "50")
+
+
+async def test_in11_in29_a_session_stays_with_its_channel(gateway: Gateway, provider: Provider) -> None:
+    for name in ("up", "b", "c", "d"):
+        gateway.channel(provider.base_url, name=name, dialect=Dialect.ANTHROPIC)
+    provider.on("m", speak_messages())
+    user = json.dumps({"device_id": "dev-canary", "session_id": "11111111-2222-3333-4444-555555555555"})
+    used = set()
+    for turn in range(6):
+        turns = [{"role": "user", "content": f"words {turn}"}]
+        answer = await post(gateway, {**HELLO, "messages": turns, "metadata": {"user_id": user}})
+        used.add(answer.head.get("x-gateway-channel"))
+    assert len(used) == 1
+    assert "dev-canary" not in str(gateway.records)
+
+
+async def test_in49_a_native_refusal_is_passed_on_word_by_word(native: Gateway, provider: Provider) -> None:
+    body = b'{"type":"error","error":{"type":"invalid_request_error","message":"thinking.type: adaptive is not known"}}'
+    provider.on("m", reply(body, status=400))
+    for _ in range(2):
+        answer = await post(native)
+        assert (answer.status, answer.body) == (400, body)
+    assert len(provider.exchanges) == 2  # nothing was learned, nothing tried again
+    assert native.engine.health.state(native.engine.catalog.registry.channels[ChannelId("ch_up")]).name == "ok"
+
+
+async def test_a_refusal_shows_no_key(native: Gateway, provider: Provider) -> None:
+    body = b'{"type":"error","error":{"type":"invalid_request_error","message":"odd key sk-upstream-canary"}}'
+    provider.on("m", reply(body, status=400))
+    answer = await post(native)
+    assert (answer.status, b"canary" in answer.body) == (400, False)
+    assert answer.json["error"]["type"] == "invalid_request_error"
+
+
+UPSTREAM_ERRORS = [
+    (401, "authentication_error", 502, "api_error", "false"),
+    (402, "billing_error", 402, "billing_error", None),
+    (429, "rate_limit_error", 429, "rate_limit_error", "false"),
+    (500, "api_error", 502, "api_error", "false"),
+    (529, "overloaded_error", 529, "overloaded_error", None),
+]
+
+
+@pytest.mark.parametrize("case", UPSTREAM_ERRORS, ids=lambda case: str(case[0]))
+async def test_in48_upstream_errors_have_the_vendors_form(
+    native: Gateway, provider: Provider, case: tuple[int, str, int, str, str | None]
+) -> None:
+    status, kind, ours, named, again = case
+    provider.on("m", reply({"type": "error", "error": {"type": kind, "message": "oh"}}, status=status))
+    answer = await post(native)
+    assert (answer.status, answer.json["error"]["type"]) == (ours, named)
+    assert (answer.json["type"], answer.json["request_id"]) == ("error", answer.head.get("request-id"))
+    assert (answer.head.get("x-should-retry") or None) == again
+
+
+async def test_in48_our_own_errors_have_it_too(gateway: Gateway) -> None:
+    cases = [
+        (await post(gateway, {**HELLO, "model": "none"}), 404, "not_found_error"),
+        (await post(gateway, {"model": "m", "messages": []}), 400, "invalid_request_error"),
+        (await post(Client(gateway.port, "sk-tk-wrong")), 401, "authentication_error"),
+        (await post(gateway, b"[]"), 400, "invalid_request_error"),
+        (await gateway.client.get(PATH), 405, "invalid_request_error"),
+        (await post(gateway, path=PATH + "/batches"), 404, "not_found_error"),
+        (await post(gateway, path="/v1/files", headers=BETA), 404, "not_found_error"),
+    ]
+    assert [(answer.status, answer.json["error"]["type"]) for answer, *_ in cases] == [
+        tuple(case[1:]) for case in cases
+    ]
+    assert cases[2][0].head.get("x-should-retry") == "false"
+    assert cases[0][0].error["message"].startswith("model: 'none'")
+
+
+async def test_in48_a_spent_budget_is_a_limit_that_a_client_does_not_retry(gateway: Gateway) -> None:
+    gateway.grant(-(10**10))
+    answer = await post(gateway)
+    assert (answer.status, answer.error["type"], answer.head.get("x-should-retry")) == (
+        429,
+        "rate_limit_error",
+        "false",
+    )
+    assert answer.error["details"] == {"error_code": "enforced_spend_limit_reached"}
+
+
+async def test_in21_max_tokens_is_required_and_may_be_zero(native: Gateway, provider: Provider) -> None:
+    answer = await post(native, {name: value for name, value in HELLO.items() if name != "max_tokens"})
+    assert (answer.status, answer.error["message"], answer.error["param"]) == (
+        400,
+        "max_tokens: Field required",
+        "max_tokens",
+    )
+    assert (await post(native, {**HELLO, "max_tokens": 0})).status == 200
+    assert provider.last.json["max_tokens"] == 0
+
+
+async def test_in21_without_output_a_translated_answer_is_empty(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("word"))
+    answer = await post(gateway, {**HELLO, "max_tokens": 0})
+    assert (answer.json["content"], answer.json["stop_reason"]) == ([], "max_tokens")
+    streamed = read_events((await post(gateway, {**HELLO, "max_tokens": 0, "stream": True})).body)
+    assert (len(streamed), grammar_faults(streamed)) == (4, [])
+
+
+async def test_in22_keys_in_every_form(native: Gateway) -> None:
+    key = native.client.key
+    forms: list[Mapping[str, str | None]] = [
+        {},
+        {"authorization": None, "x-api-key": key},
+        {"x-api-key": key},
+        {"x-api-key": "sk-ant-other"},
+    ]
+    assert [(await post(native, headers=form)).status for form in forms] == [200] * 4
+
+
+async def test_in39_in45_a_stream_that_breaks_ends_with_an_error(native: Gateway, provider: Provider) -> None:
+    events = message_events(message())
+    for count in range(1, len(events)):
+        provider.on("m", say_events(*events[:count]))
+        found = read_events((await post(native, {**HELLO, "stream": True})).body)
+        assert found[-1]["type"] == "error", count
+        assert "message_stop" not in [doc["type"] for doc in found]
+
+
+async def test_an_error_before_anything_else_is_a_status(native: Gateway, provider: Provider) -> None:
+    error = {"type": "overloaded_error", "message": "Overloaded"}
+    provider.on("m", say_events(event("error", error=error)))
+    answer = await post(native, {**HELLO, "stream": True})
+    assert (answer.status, answer.json["error"]["type"]) == (529, "overloaded_error")
+
+
+async def test_in4_a_stream_in_single_bytes_passes_the_same(native: Gateway, provider: Provider) -> None:
+    body = b"".join(message_events(message(text_block("H")))).replace(b"\n", b"\r\n")
+    provider.on("m", stream_bytes(body, size=7))
+    assert (await post(native, {**HELLO, "stream": True})).body == body
+
+
+async def test_v22_json_for_a_stream_and_events_for_none(native: Gateway, provider: Provider) -> None:
+    tool = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}
+    thought = {"type": "thinking", "thinking": "Hm", "signature": SIGNATURE}
+    doc = message(thought, text_block(), tool, model="m", stop="tool_use")
+    provider.on("m", reply(doc), stream_bytes(b"".join(message_events(doc))))
+    streamed = read_events((await post(native, {**HELLO, "stream": True})).body)
+    assert grammar_faults(streamed) == []
+    assert streamed[-2]["delta"]["stop_reason"] == "tool_use"
+    assert (await post(native)).json["content"] == doc["content"]
+    assert [(record.input, record.output) for record in native.records] == [(9, 12), (9, 12)]
+
+
+async def test_in52_base_urls_with_and_without_v1(native: Gateway) -> None:
+    found = [(await post(native, path=path)).status for path in ("/messages", "/v1/v1/messages", "//v1/messages/")]
+    assert found == [200, 200, 200]
+
+
+async def test_in54_a_native_channel_counts(native: Gateway, provider: Provider) -> None:
+    native.grant(-(10**10))
+    body = {name: value for name, value in HELLO.items() if name != "max_tokens"}
+    answer = await post(native, body, path=PATH + "/count_tokens?beta=true", headers=BETA)
+    assert (answer.status, answer.json) == (200, {"input_tokens": 42})
+    assert (provider.last.path, provider.last.body) == ("/v1/messages/count_tokens?beta=true", dumps(body))
+    assert provider.last.head.get("anthropic-beta") == "a-1,b-2"
+    assert native.records == []
+
+
+@pytest.mark.parametrize("script", [fail(404), fail(500), fail(429), fail(401)])
+async def test_in54_an_estimate_replaces_a_count_that_fails(native: Gateway, provider: Provider, script: Any) -> None:
+    provider.on("m", script)
+    answer = await post(native, {**HELLO, "system": "word " * 400}, path=PATH + "/count_tokens")
+    assert (answer.status, 300 < answer.json["input_tokens"] < 500) == (200, True)
+    assert native.records == []
+
+
+async def test_a_count_says_what_is_wrong_with_the_request(native: Gateway, provider: Provider) -> None:
+    body = b'{"type":"error","error":{"type":"invalid_request_error","message":"odd"}}'
+    provider.on("m", reply(body, status=400))
+    answer = await post(native, path=PATH + "/count_tokens")
+    assert (answer.status, answer.body) == (400, body)
+    assert (await post(native, {**HELLO, "model": "none"}, path=PATH + "/count_tokens")).status == 404
+
+
+async def test_in55_elsewhere_a_count_asks_nobody(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
+    answer = await post(gateway, path=PATH + "/count_tokens")
+    assert (answer.status, answer.json["input_tokens"] > 0, provider.exchanges) == (200, True, [])
+
+
+async def test_in56_discovery_gets_a_page(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "claude-a", "claude-b", "m")
+    asked = await gateway.client.ask("GET", "/v1/models?limit=2", headers=BETA)
+    assert ([model["id"] for model in asked.json["data"]], asked.json["has_more"]) == (["claude-a", "claude-b"], True)
+    unlimited = await gateway.client.ask("GET", "/v1/models?limit=2")
+    assert len(unlimited.json["data"]) == 3
+
+
+@pytest.mark.parametrize("name", ["anthropic/m", "claude/m", "m[1m]", "anthropic/m[1m]"])
+async def test_am16_other_spellings_of_a_model(native: Gateway, provider: Provider, name: str) -> None:
+    assert (await post(native, {**HELLO, "model": name})).status == 200
+    assert (provider.last.json["model"], native.record.model) == ("m", "m")
+
+
+async def test_in167_extra_costs_are_marked(native: Gateway, provider: Provider) -> None:
+    doc = message()
+    doc["usage"] |= {"server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 0}, "service_tier": "priority"}
+    provider.on("m", reply(doc))
+    await post(native)
+    assert native.record.marks == ("upstream_extra=web_search_requests:2,service_tier:priority",)
+
+
+async def test_a_large_request_passes_as_it_is(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "m", "fast=claude-x", dialect=Dialect.ANTHROPIC)
+    gateway.price("m", input=Nanos(MILLION))
+    gateway.price("fast", input=Nanos(MILLION))
+    provider.on("m", speak_messages())
+    provider.on("claude-x", speak_messages())
+    turns = [{"role": "user", "content": "word \u00e9 " * 40_000}]
+    body = dumps({**HELLO, "messages": turns})
+    await post(gateway, body)
+    assert provider.last.body == body
+    await post(gateway, dumps({**HELLO, "model": "fast", "messages": turns, "stream": True}))
+    assert provider.last.json == {**HELLO, "model": "claude-x", "messages": turns, "stream": True}
+
+
+async def test_v12_the_hold_covers_the_cap_and_the_input(native: Gateway, provider: Provider) -> None:
+    held: list[int] = []
+
+    async def look(exchange: Any) -> None:
+        held.extend(call.held for call in native.engine.live.calls.values())
+        await speak_messages()(exchange)
+
+    provider.on("m", look)
+    await post(native, {**HELLO, "max_tokens": 1000})
+    assert held[0] >= 1000 * 10_000
+    assert native.record.held == held[0]

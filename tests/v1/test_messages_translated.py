@@ -1,0 +1,263 @@
+"""The Messages API over channels that do not speak it: the client cannot tell, and the ledger says the same."""
+
+import asyncio
+
+import pytest
+
+from gateway.core.live_calls import CallDeadlines
+from gateway.domain.account import Account
+from gateway.domain.channel import Dialect
+from gateway.domain.usage import UsageSource
+from gateway.inbound.sealed import SealKind, unwrap
+from tests.fakes.gateway import GRANTED, Gateway
+from tests.fakes.messages import event as native_event
+from tests.fakes.messages import grammar_faults, message, message_events, read_events, text_block
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import (
+    Doc,
+    choice,
+    chunk,
+    cut,
+    delta,
+    event,
+    reply,
+    speak,
+    stream,
+    stream_bytes,
+    tool_call,
+    usage,
+    whole,
+)
+from tests.v1.test_messages import HELLO, post
+
+STREAM = {**HELLO, "stream": True}
+STOP = chunk(delta(finish="stop"))
+
+
+async def streamed(gateway: Gateway, body: Doc | None = None) -> list[Doc]:
+    """The events, whose order is right."""
+    events = read_events((await post(gateway, body or STREAM)).body)
+    assert grammar_faults(events) == []
+    return events
+
+
+def blocks(events: list[Doc]) -> list[Doc]:
+    """The blocks of a stream, their pieces joined."""
+    out: list[Doc] = []
+    for doc in events:
+        if doc["type"] == "content_block_start":
+            out.append(dict(doc["content_block"]))
+        elif doc["type"] == "content_block_delta":
+            for name, piece in doc["delta"].items():
+                if name == "partial_json":
+                    out[-1]["input"] = (out[-1]["input"] or "") + piece
+                elif name != "type":
+                    out[-1][name] += piece
+    return out
+
+
+def last(events: list[Doc]) -> Doc:
+    (found,) = [doc for doc in events if doc["type"] == "message_delta"]
+    return found
+
+
+CALLS = (
+    chunk(delta(reasoning_content="Hm")),
+    chunk(delta("So")),
+    chunk(delta(tool_calls=[tool_call(0, "c0", "f", "")])),
+    chunk(delta(tool_calls=[{"index": 0, "function": {"arguments": '{"a":'}}])),
+    chunk(delta(tool_calls=[tool_call(1, "c:1", "g", "")])),
+    chunk(delta(tool_calls=[{"index": 1, "function": {"arguments": '{"b":2}'}}])),
+    chunk(delta(tool_calls=[{"index": 0, "function": {"arguments": "1}"}}])),
+    chunk(delta(finish="tool_calls")),
+)
+
+
+async def test_in37_in38_in42_reasoning_text_and_interleaved_calls(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", stream(*CALLS, chunk(usage=usage(9, 12))))
+    events = await streamed(gateway)
+    thought, text, first, second = blocks(events)
+    assert thought == {"type": "thinking", "thinking": "Hm", "signature": "tk1.p"}
+    assert text == {"type": "text", "text": "So"}
+    assert first == {"type": "tool_use", "id": "c0", "name": "f", "input": '{"a":1}'}
+    assert (second["name"], second["input"], ":" in second["id"]) == ("g", '{"b":2}', False)
+    assert last(events)["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
+
+
+async def test_in37_a_plain_answer_has_the_same_blocks(gateway: Gateway, provider: Provider) -> None:
+    calls = [tool_call(0, "c0", "f", '{"a":1}'), tool_call(1, "c1", "g", "")]
+    said = choice("So", finish="tool_calls", reasoning_content="Hm", tool_calls=calls)
+    provider.on("m", reply(whole("m", said, spent=usage(9, 12))))
+    found = (await post(gateway)).json
+    assert [block["type"] for block in found["content"]] == ["thinking", "text", "tool_use", "tool_use"]
+    assert [block["input"] for block in found["content"][2:]] == [{"a": 1}, {}]  # IN43
+    assert (found["stop_reason"], found["stop_sequence"]) == ("tool_use", None)
+
+
+async def test_in37_gemini(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
+    call = {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "sig"}
+    parts = [{"text": "Hm", "thought": True}, {"text": "So"}, call]
+    counts = {"promptTokenCount": 9, "candidatesTokenCount": 10, "thoughtsTokenCount": 2, "totalTokenCount": 21}
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
+    provider.other = stream_bytes(event({"candidates": [candidate], "usageMetadata": counts}))
+    events = await streamed(gateway)
+    kinds = [block["type"] for block in blocks(events)]
+    assert kinds == ["thinking", "text", "thinking", "tool_use"]
+    seal = unwrap(blocks(events)[2]["signature"])
+    assert seal is not None
+    assert (seal.kind, b"sig" in seal.content) == (SealKind.GEMINI, True)
+    assert last(events)["usage"]["output_tokens"] == gateway.record.output == 12
+
+
+async def test_in161_googles_signature_comes_back_to_google(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
+    call = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "sig"}
+    provider.other = reply({"candidates": [{"content": {"parts": [call]}, "finishReason": "STOP"}]})
+    first = (await post(gateway)).json["content"]
+    result = {"type": "tool_result", "tool_use_id": first[-1]["id"], "content": "ok"}
+    turns = [*HELLO["messages"], {"role": "assistant", "content": first}, {"role": "user", "content": [result]}]
+    await post(gateway, {**HELLO, "messages": turns})
+    sent = [part for turn in provider.last.json["contents"] for part in turn["parts"] if "functionCall" in part]
+    assert sent[0]["thoughtSignature"] == "sig"
+
+
+async def test_in34_the_clients_names_of_its_tools_come_back(gateway: Gateway, provider: Provider) -> None:
+    name = "mcp__server__" + "x" * 100
+
+    async def script(exchange: Exchange) -> None:
+        sent = exchange.json["tools"][0]["function"]["name"]
+        assert len(sent) <= 64
+        said = choice(None, finish="tool_calls", tool_calls=[tool_call(0, "c0", sent, "{}")])
+        if exchange.json.get("stream"):
+            await stream(chunk(delta(tool_calls=[tool_call(0, "c0", sent, "{}")])), STOP)(exchange)
+        else:
+            await reply(whole("m", said))(exchange)
+
+    provider.on("m", script)
+    tools = [{"name": name, "input_schema": {"type": "object"}}]
+    assert (await post(gateway, {**HELLO, "tools": tools})).json["content"][0]["name"] == name
+    assert blocks(await streamed(gateway, {**STREAM, "tools": tools}))[0]["name"] == name
+
+
+async def test_in39_usage_is_complete_if_the_upstream_has_none(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", stream(chunk(delta("Hello there")), STOP))
+    events = await streamed(gateway)
+    names = {"input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"}
+    start, end = events[0]["message"]["usage"], last(events)["usage"]
+    assert all(isinstance(report[name], int) for report in (start, end) for name in names)
+    (record,) = await gateway.settled()
+    assert (end["input_tokens"], end["output_tokens"]) == (record.input, record.output)
+    assert record.source is UsageSource.ESTIMATED
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_in40_cached_tokens_are_not_counted_twice(gateway: Gateway, provider: Provider, plain: bool) -> None:
+    spent = usage(1000, 5, prompt_tokens_details={"cached_tokens": 800, "cache_write_tokens": 100})
+    provider.on("m", reply(whole("m", spent=spent)) if plain else stream(chunk(delta("x")), STOP, chunk(usage=spent)))
+    found = (await post(gateway)).json["usage"] if plain else last(await streamed(gateway))["usage"]
+    counts = [found[name] for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")]
+    assert counts == [100, 800, 100]
+
+
+async def test_in41_the_last_report_counts(gateway: Gateway, provider: Provider) -> None:
+    later = usage(1000, 5, prompt_tokens_details={"cached_tokens": 800})
+    provider.on("m", stream(chunk(delta("x", finish="stop"), usage=usage(1000, 5)), chunk(usage=later)))
+    assert last(await streamed(gateway))["usage"]["cache_read_input_tokens"] == 800
+
+
+async def test_in44_arguments_that_the_limit_cut(gateway: Gateway, provider: Provider) -> None:
+    half = chunk(delta(tool_calls=[tool_call(0, "c0", "f", '{"a":"x')]))
+    provider.on("m", stream(half, chunk(delta(finish="length"))))
+    events = await streamed(gateway)
+    assert (blocks(events)[0]["input"], last(events)["delta"]["stop_reason"]) == ('{"a":"x', "max_tokens")
+
+
+async def test_arguments_that_are_not_json_fail_a_plain_call(gateway: Gateway, provider: Provider) -> None:
+    said = choice(None, finish="tool_calls", tool_calls=[tool_call(0, "c0", "f", "nonsense")])
+    provider.on("m", reply(whole("m", said)))
+    answer = await post(gateway)
+    assert (answer.status, answer.error["type"], answer.error["code"]) == (502, "api_error", "upstream_bad_response")
+
+
+@pytest.mark.parametrize("chunks", [(), (chunk(delta("Hi")),), CALLS[:4], CALLS[:-1]])
+async def test_in45_an_upstream_that_dies(gateway: Gateway, provider: Provider, chunks: tuple[Doc, ...]) -> None:
+    provider.on("m", cut(*chunks))
+    answer = await post(gateway, STREAM)
+    if not chunks:
+        assert answer.status == 502
+        return
+    events = read_events(answer.body)
+    assert (events[-1]["type"], grammar_faults(events, whole=False)) == ("error", [])
+    assert events[-1]["request_id"] == gateway.record.id
+
+
+async def test_in46_an_empty_answer_has_an_empty_block(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", stream(chunk(delta("", role="assistant")), STOP))
+    assert blocks(await streamed(gateway)) == [{"type": "text", "text": ""}]
+
+
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [("stop", "end_turn"), ("length", "max_tokens"), ("content_filter", "refusal"), ("function_call", "tool_use")],
+)
+async def test_stop_reasons(gateway: Gateway, provider: Provider, finish: str, reason: str) -> None:
+    provider.on("m", reply(whole("m", choice(finish=finish))))
+    assert (await post(gateway)).json["stop_reason"] == reason
+
+
+async def test_in26_a_stop_sequence_that_the_upstream_names(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", reply(whole("m", {**choice(), "stop_reason": "END"})))
+    found = (await post(gateway)).json
+    assert (found["stop_reason"], found["stop_sequence"]) == ("stop_sequence", "END")
+
+
+async def test_a_refusal_is_told_as_one(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", reply(whole("m", choice(None, refusal="I will not."))))
+    found = (await post(gateway)).json
+    assert (found["content"], found["stop_reason"]) == ([{"type": "text", "text": "I will not."}], "refusal")
+
+
+class TestSilence:
+    """An upstream that is slow to begin."""
+
+    @pytest.fixture
+    def patience(self) -> CallDeadlines:
+        return CallDeadlines(first_event=0.1, keep_alive=0.05, tick=0.02)
+
+    async def test_in14_in47_pings_keep_a_client_waiting(self, gateway: Gateway, provider: Provider) -> None:
+        async def script(exchange: Exchange) -> None:
+            await asyncio.sleep(0.4)
+            await speak("Hi")(exchange)
+
+        provider.on("m", script)
+        answer = await post(gateway, STREAM)
+        events = read_events(answer.body)
+        assert grammar_faults(events) == []
+        assert [doc["type"] for doc in events][:2] == ["ping", "ping"]
+
+
+@pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC])
+async def test_in15_a_stream_whose_money_is_gone_ends_as_at_its_limit(
+    gateway: Gateway, provider: Provider, dialect: Dialect
+) -> None:
+    native = dialect is Dialect.ANTHROPIC
+    gateway.channel(provider.base_url, dialect=dialect)
+    gateway.change("account", "", Account(stop_when_empty=True))
+    long = "word " * 40_000
+    pieces = message_events(message(text_block("Hi")))[:4] if native else [event(chunk(delta("Hi")))]
+    said = native_event("content_block_delta", index=0, delta={"type": "text_delta", "text": long})
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(b"".join(pieces))
+        gateway.grant(-GRANTED)
+        for _ in range(4):
+            await asyncio.sleep(0.25)
+            await exchange.piece(said if native else event(chunk(delta(long))))
+        await exchange.left()
+
+    provider.on("m", script)
+    events = await streamed(gateway)
+    assert last(events)["delta"]["stop_reason"] == "max_tokens"
+    assert "money_gone" in gateway.record.marks
