@@ -78,8 +78,8 @@ QUESTIONS: tuple[tuple[str, Callable[[Case], Awaitable[str]]], ...] = (
     ("the token is accepted", doctor_checks.check_token),
     ("the model exists", doctor_checks.check_model),
     ("the group includes it", doctor_checks.check_group),
-    ("the quota is sufficient", doctor_checks.check_quota),
+    ("the quota is enough", doctor_checks.check_quota),
     ("no limit is reached", doctor_checks.check_limits),
-    ("a channel accepts calls", doctor_checks.check_channels),
+    ("a channel is ready", doctor_checks.check_channels),
     ("a real call works", doctor_checks.check_calls),
 )

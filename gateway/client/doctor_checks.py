@@ -169,7 +169,7 @@ async def check_limits(case: Case) -> str:
 
 
 async def check_channels(case: Case) -> str:
-    """Whether a channel accepts calls now."""
+    """Whether a channel is ready now."""
     if not case.why.works:
         raise _ill(_obstacles(case.why)[0])
     asked = [route for route in case.why.routes if route.place]

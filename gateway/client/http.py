@@ -1,7 +1,7 @@
 """Http: a small HTTP/1.1 client over a Unix socket or TCP, so that front ends start without a web framework.
 
-One connection a request. It speaks to our own server only: no redirects, no compression, no TLS. Bodies come by length,
-in chunks (RFC 9112, section 7.1) or until the connection ends; lines of a stream are given as they are complete.
+One connection a request. It speaks to our own server only: no redirects, no compression, no TLS. httptools parses the
+answers; lines of a stream are given as they are complete.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import errno
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
+import httptools
 import msgspec
 
 from gateway.domain.errors import BadRequest, GatewayError, TooLarge, Unavailable
@@ -62,30 +63,93 @@ class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+class _Parser:
+    """Finds the answer in the bytes of its connection. The methods named ``on_`` are called by httptools."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.complete = False
+        """The whole body has come, though perhaps it has not been read."""
+        self._begun = False
+        """The head is whole."""
+        self._size = 0
+        """Bytes that came before the head was whole."""
+        self._parts: list[bytes] = []
+        self._http = httptools.HttpResponseParser(self)
+
+    async def head(self, reader: asyncio.StreamReader) -> None:
+        """Read until the head is whole."""
+        while not self._begun:
+            await self._read(reader)
+
+    async def body(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+        """The body as it arrives. Raises EOFError if it ends early."""
+        while True:
+            while self._parts:
+                yield self._parts.pop(0)
+            if self.complete:
+                return
+            await self._read(reader)
+
+    def close(self) -> None:
+        """Nothing more comes. httptools keeps our methods: without this only the garbage collector would free both."""
+        del self._http
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        data = await reader.read(_READ)
+        if data:
+            self._feed(data)
+        elif self._begun and "content-length" not in self.headers and "transfer-encoding" not in self.headers:
+            self.complete = True
+        else:
+            raise EOFError
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._http.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
+            if not self.complete:  # what follows the answer concerns nobody
+                raise _strange(str(exc) or "it switches to another protocol") from exc
+        self._size += 0 if self._begun else len(data)
+        if self._size > HEAD_LIMIT:
+            raise _strange(f"its head has more than {HEAD_LIMIT >> 10} KiB")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Of the head; trailers are left out."""
+        if not self._begun:
+            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+
+    def on_headers_complete(self) -> None:
+        """Of the answer itself, not of one with a status of 1xx before it."""
+        status = self._http.get_status_code()
+        if status < 200:
+            self.headers.clear()
+        elif not self._begun:
+            self.status, self._begun = status, True
+
+    def on_body(self, data: bytes) -> None:
+        if not self.complete:
+            self._parts.append(data)
+
+    def on_message_complete(self) -> None:
+        self.complete = self._begun
+
+
 class Stream:
     """An answer whose head has come."""
 
-    def __init__(self, place: Address, status: int, headers: dict[str, str], reader: asyncio.StreamReader) -> None:
-        self.status = status
-        self.headers = headers
+    def __init__(self, place: Address, parser: _Parser, reader: asyncio.StreamReader) -> None:
+        self.status = parser.status
+        self.headers = parser.headers
         self._place = place
+        self._parser = parser
         self._reader = reader
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it arrives. Raises Unavailable when it ends early."""
         async with _turned(self._place):
-            async for part in self._parts():
-                yield part
-
-    async def _parts(self) -> AsyncIterator[bytes]:
-        if "chunked" in self.headers.get("transfer-encoding", "").lower():
-            async for part in self._chunked():
-                yield part
-        elif (length := self.headers.get("content-length")) is not None:
-            async for part in self._exactly(_number(length, 10)):
-                yield part
-        else:
-            while part := await self._reader.read(_READ):
+            async for part in self._parser.body(self._reader):
                 yield part
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
@@ -114,26 +178,6 @@ class Stream:
                 raise TooLarge(f"the answer has more than {BODY_LIMIT} bytes")
         return bytes(body)
 
-    async def _chunked(self) -> AsyncIterator[bytes]:
-        while size := _number((await self._line()).partition(b";")[0].decode("latin-1").strip(), 16):
-            async for part in self._exactly(size):
-                yield part
-            await self._line()
-        while await self._line():
-            pass
-
-    async def _exactly(self, size: int) -> AsyncIterator[bytes]:
-        left = size
-        while left:
-            part = await self._reader.read(min(left, _READ))
-            if not part:
-                raise asyncio.IncompleteReadError(b"", left)
-            left -= len(part)
-            yield part
-
-    async def _line(self) -> bytes:
-        return (await self._reader.readuntil(b"\n")).strip(b"\r\n")
-
 
 @asynccontextmanager
 async def exchange(place: Address, ask: HttpRequest, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Stream]:
@@ -144,13 +188,15 @@ async def exchange(place: Address, ask: HttpRequest, *, timeout_s: float = TIMEO
     """
     async with _turned(place):
         reader, writer = await _connect(place)
+    parser = _Parser()
     try:
         async with _turned(place), asyncio.timeout(timeout_s):
             writer.write(_head_of(place, ask) + ask.body)
             await writer.drain()
-            status, headers = await _read_head(reader)
-        yield Stream(place, status, headers, reader)  # what its user fails at is not the connection's fault
+            await parser.head(reader)
+        yield Stream(place, parser, reader)  # what its user fails at is not the connection's fault
     finally:
+        parser.close()
         writer.transport.abort()
 
 
@@ -174,8 +220,6 @@ async def _turned(place: Address) -> AsyncIterator[None]:
             raise too_many_files(exc) from exc
         reason = exc.strerror or str(exc) or type(exc).__name__
         raise Unavailable(f"the server at {place} is gone ({reason})", code="server_gone") from exc
-    except asyncio.LimitOverrunError as exc:
-        raise _strange("a line is too long") from exc
 
 
 async def listens(place: Address) -> bool:
@@ -212,25 +256,6 @@ def _head_of(place: Address, ask: HttpRequest) -> bytes:
     if any("\r" in line or "\n" in line for line in lines):
         raise BadRequest("a header of the request holds a line break")
     return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
-
-
-async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
-    first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-    version, _, rest = first.partition(" ")
-    if not version.startswith("HTTP/1."):
-        raise _strange("it does not speak HTTP")
-    headers = {}
-    for line in filter(None, lines):
-        name, _, value = line.partition(":")
-        headers[name.strip().lower()] = value.strip()
-    return _number(rest[:3], 10), headers
-
-
-def _number(text: str, base: int) -> int:
-    try:
-        return int(text, base)
-    except ValueError as exc:
-        raise _strange(f"{text[:20]!r} is not a number") from exc
 
 
 def _strange(why: str) -> GatewayError:

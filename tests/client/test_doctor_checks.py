@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
 from gateway.client.doctor_checks import START, Case, CheckFailed, check_clock, check_everything, check_proxies
+from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP
 from gateway.domain.errors import Unavailable
 from gateway.domain.views import Step, Verdict
 from gateway.runfile import Endpoint
@@ -116,24 +117,24 @@ async def _unpriced(owner: ControlClient) -> None:
 
 
 CALL_FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
-    "suspended": (lambda g, o: o.set_account({"status": "suspended"}), {}, "the quota is sufficient", "account set"),
-    "no money": (lambda g, o: o.grant(-(10**11)), {}, "the quota is sufficient", "account grant"),
+    "suspended": (lambda g, o: o.set_account({"status": "suspended"}), {}, "the quota is enough", "account set"),
+    "no money": (lambda g, o: o.grant(-(10**11)), {}, "the quota is enough", "account grant"),
     "token budget": (
         lambda g, o: o.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 0}]}),
         {},
-        "the quota is sufficient",
+        "the quota is enough",
         "token edit laptop",
     ),
     "group budget": (
         lambda g, o: o.edit_group("default", {"budgets": [{"tokens": 0}]}),
         {},
-        "the quota is sufficient",
+        "the quota is enough",
         "group edit default",
     ),
     "unpriced": (
         lambda g, o: _unpriced(o),
         {},
-        "the quota is sufficient",
+        "the quota is enough",
         "price set m",
     ),
 }
@@ -149,7 +150,11 @@ async def test_each_failure_of_the_call_is_found_where_it_is(
     assert fix in step.fix
 
 
-@pytest.mark.parametrize("limits", [{"rpm": 1}, {"rpd": 1}, {"tpm": 20}, {"tpd": 21}])
+ONE_CALL = INPUT_BOUND + OUTPUT_CAP
+"""Tokens of a call of the doctor: nothing else fits."""
+
+
+@pytest.mark.parametrize("limits", [{"rpm": 1}, {"rpd": 1}, {"tpm": ONE_CALL}, {"tpd": ONE_CALL}])
 @pytest.mark.parametrize("noun", ["token", "group"])
 async def test_a_limit_that_is_reached_is_named(
     owner: ControlClient, gateway: Gateway, noun: str, limits: dict[str, int]
@@ -204,7 +209,7 @@ async def test_a_channel_that_nobody_may_ask_is_told_with_its_reason(
     provider.on("m", fail(401))
     await gateway.client.chat()
     step = await failure(owner)
-    assert (step.name, step.code) == ("a channel accepts calls", "no_channel_available")
+    assert (step.name, step.code) == ("a channel is ready", "no_channel_available")
     assert "the upstream refused the channel's key" in step.text
     assert "channel test up" in step.fix
 
@@ -217,7 +222,7 @@ async def test_the_only_channel_is_asked_though_it_rests(
     assert {channel.state for channel in await owner.channels()} == {"cooling"}
     found = await steps(owner)
     assert {step.result for step in found.values()} == {"ok"}
-    assert found["a channel accepts calls"].text.startswith("channel 'up' would be tried first: last resort")
+    assert found["a channel is ready"].text.startswith("channel 'up' would be tried first: last resort")
 
 
 @pytest.mark.parametrize("script", [fail(401), fail(500), slam])
@@ -248,7 +253,7 @@ async def test_a_key_that_is_nowhere_was_refused_by_nobody(owner: ControlClient,
 
 async def test_no_price_is_no_ill(owner: ControlClient) -> None:
     await owner.remove_price("m")
-    assert "no price" in (await steps(owner))["the quota is sufficient"].text
+    assert "no price" in (await steps(owner))["the quota is enough"].text
 
 
 @pytest.mark.parametrize("price", [None, {"input": 0, "output": 0}])
@@ -274,7 +279,7 @@ async def test_no_money_is_told_before_a_limit_that_is_reached(owner: ControlCli
     await owner.edit_token("laptop", {"limits": {"tpm": 1}})
     await owner.grant(-(10**11))
     step = await failure(owner)
-    assert (step.name, step.code) == ("the quota is sufficient", "insufficient_quota")
+    assert (step.name, step.code) == ("the quota is enough", "insufficient_quota")
 
 
 async def test_a_group_that_pays_nothing_needs_no_money(owner: ControlClient) -> None:
@@ -282,13 +287,13 @@ async def test_a_group_that_pays_nothing_needs_no_money(owner: ControlClient) ->
     await owner.grant(-(10**11))
     found = await steps(owner)
     assert {step.result for step in found.values()} == {"ok"}
-    assert found["the quota is sufficient"].text == "'m' is free in group 'default'"
+    assert found["the quota is enough"].text == "'m' is free in group 'default'"
 
 
 async def test_a_free_model_needs_no_money(owner: ControlClient) -> None:
     await owner.set_price("m", {"input": 0, "output": 0})
     await owner.grant(-(10**11))
-    assert (await steps(owner))["the quota is sufficient"].result == "ok"
+    assert (await steps(owner))["the quota is enough"].result == "ok"
 
 
 async def test_a_second_channel_stands_in(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:

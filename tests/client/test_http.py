@@ -21,6 +21,11 @@ ANSWERS = {
         b"hello",
     ),
     "until the end": (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello", b"hello"),
+    "after an interim answer": (
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        b"hello",
+    ),
+    "with bytes after it": (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello?!", b"hello"),
     "empty": (b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", b""),
 }
 
