@@ -73,7 +73,7 @@ class Agent:
     @property
     def thought(self) -> str:
         """What is reasoned in this turn."""
-        return f"I shall look {self.turn} times."
+        return _thought(self.turn)
 
     def streams(self, exchange: Exchange) -> bool:
         """Whether a stream is requested."""
@@ -107,8 +107,8 @@ class DeepSeekAgent(Agent):
         results = 0
         for i, message in enumerate(request["messages"]):
             results += message["role"] == "tool"
-            thought = f"I shall look {results} times."
-            if message.get("tool_calls") and message.get("reasoning_content") != thought:
+            calls = message.get("tool_calls") or ()
+            if calls and message.get("reasoning_content") != _thought(int(calls[0]["id"].removeprefix("call_"))):
                 raise Refusal(f"Missing `reasoning_content` field in the assistant message at message index {i}.")
         return results
 
@@ -208,7 +208,7 @@ class GeminiAgent(Agent):
         results = 0
         for content in request["contents"]:
             calls = [part for part in content["parts"] if "functionCall" in part]
-            if calls and calls[0].get("thoughtSignature") != f"U0lH{results:04}":
+            if calls and calls[0].get("thoughtSignature") != _signature(calls[0]["functionCall"]["id"]):
                 raise Refusal("Function call is missing a thought_signature in functionCall parts.")
             for part in content["parts"]:
                 if "functionResponse" in part:
@@ -230,10 +230,20 @@ class GeminiAgent(Agent):
     def _part(self) -> Doc:
         if self.ends:
             return gemini.say("All done.")
-        return gemini.use(self.tool, self.arguments, id=f"fc_{self.turn:02}", signature=f"U0lH{self.turn:04}")
+        return gemini.use(
+            self.tool, self.arguments, id=f"fc_{self.turn:04}", signature=_signature(f"fc_{self.turn:04}")
+        )
 
     def _spent(self, bill: Bill) -> Doc:
         return gemini.spent(bill.input, bill.output, totalTokenCount=bill.input + bill.output)
+
+
+def _thought(turn: int) -> str:
+    return f"I shall look {turn} times."
+
+
+def _signature(call_id: str) -> str:
+    return "U0lH" + call_id.removeprefix("fc_")
 
 
 def _claude_blocks(request: Doc) -> list[Doc]:
