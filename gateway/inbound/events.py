@@ -190,7 +190,8 @@ class BlockSequence:
     def __init__(self) -> None:
         self._open: _Place | None = None
         self._arguments: list[bytes] = []
-        """Of the open call."""
+        """Of the open call, as far as nobody has looked for their end yet."""
+        self._end = rawjson.ObjectEnd()
         self._ended: set[int] = set()
         """Calls that are complete."""
         self._waiting: list[tuple[_Place, list[AnswerEvent]]] = []
@@ -216,6 +217,7 @@ class BlockSequence:
             kind, number = self._open
             self._open = None
             self._arguments.clear()
+            self._end = rawjson.ObjectEnd()
             if kind is BlockKind.TOOL_CALL:
                 self._ended.add(number)
             yield BlockEnded(kind, number)
@@ -235,17 +237,13 @@ class BlockSequence:
         return event
 
     def _complete(self) -> bool:
-        """Whether the open block may end here. Pieces that cannot be the last are not looked at closely."""
+        """Whether the open block may end here: a tool call may if its arguments are a whole object."""
         if self._open is None or self._open[0] is not BlockKind.TOOL_CALL:
             return True
-        if not self._arguments or not self._arguments[-1].rstrip(b'" \\nrt').endswith((b"}", b"]")):
-            return False
-        try:
-            return isinstance(
-                rawjson.value(rawjson.text(joined(self._arguments)).encode("utf-8", "surrogatepass")), dict
-            )
-        except ValueError:
-            return False
+        for piece in self._arguments:
+            self._end.add(rawjson.text(piece))
+        self._arguments.clear()
+        return self._end.reached
 
     def _wait(self, place: _Place, event: AnswerEvent) -> None:
         calls = place[0] is BlockKind.TOOL_CALL

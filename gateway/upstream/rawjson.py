@@ -272,3 +272,48 @@ def _unopened(text: bytes) -> int:
     except (msgspec.DecodeError, RecursionError):
         return 0
     return sum(count_elements(bytes(choice.logprobs), MOST_UNOPENED) for choice in choices if choice.logprobs != NULL)
+
+
+class ObjectEnd:
+    """Finds the end of a JSON object that comes in pieces. Each character is looked at once."""
+
+    _MARKS = re.compile(r'["\\{}\[\]]')
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._depth = 0
+        self._quoted = False
+        self._escaped = False
+        self.reached = False
+
+    def add(self, text: str) -> None:
+        """More of it. What follows the end, except for blanks, means that it was none."""
+        if not self._begun or self.reached:
+            text = text.lstrip(" \t\r\n")
+        if text and (self.reached or (not self._begun and text[0] != "{")):
+            self.reached, self._depth = False, -1
+        if not text or self._depth < 0:
+            return
+        self._begun = True
+        start = 0
+        if self._escaped:
+            self._escaped, start = False, 1
+        for mark in self._MARKS.finditer(text, start):
+            if mark.start() >= start:
+                start = self._take(mark[0], mark.start(), len(text))
+            if self.reached:
+                break
+        if self.reached and text[start:].strip(" \t\r\n"):
+            self.reached, self._depth = False, -1
+
+    def _take(self, mark: str, place: int, size: int) -> int:
+        """One character that counts; returns where to go on."""
+        if mark == "\\":
+            self._escaped = self._quoted and place + 1 == size
+            return place + (2 if self._quoted else 1)
+        if mark == '"':
+            self._quoted = not self._quoted
+        elif not self._quoted:
+            self._depth += 1 if mark in "{[" else -1
+            self.reached = self._depth == 0
+        return place + 1

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -22,6 +23,7 @@ from gateway.inbound.events import (
     joined,
 )
 from gateway.inbound.sealed import Seal, SealKind
+from gateway.upstream import rawjson
 from tests.fakes.replies import choice, chunk, delta, dumps, event, tool_call, whole
 from tests.upstream.makers import order
 
@@ -161,3 +163,15 @@ def test_a_regular_chunk_is_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     chunk = b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}\n\n'
     events = list(ChatReader(order()).read(chunk))
     assert events[1] == TextPiece(b'"Hi"')
+
+
+def test_a_call_that_never_ends_is_not_read_again_with_each_of_its_pieces() -> None:
+    """The time is linear in the bytes, whatever waits behind the call."""
+    reader = ChatReader(order())
+    for number in range(2):
+        list(reader.read(event(call(number, '{"a": "'))))
+    piece = event(arguments(0, "}" * 50))
+    with patch("gateway.upstream.rawjson.text", side_effect=rawjson.text) as opened:
+        for _ in range(2000):
+            list(reader.read(piece))
+    assert sum(len(each.args[0]) for each in opened.call_args_list) < 3 * 2000 * 50

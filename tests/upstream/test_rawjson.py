@@ -103,3 +103,33 @@ def test_a_number_that_is_none_is_no_reason_to_lose_the_rest(data: bytes, found:
 def test_such_a_number_alone_is_nothing() -> None:
     assert rawjson.value(b"NaN") is None
     assert rawjson.items(b"[NaN,1]") == [rawjson.NULL, rawjson.raw(1)]
+
+
+ENDS = [
+    ("{}", True),
+    (' {"a": [1, {"b": "}"}]} ', True),
+    ('{"a": "\\"}"}', True),
+    ('{"a": "\\\\"}', True),
+    ("", False),
+    ("{", False),
+    ('{"a": "}', False),
+    ('{"a": "\\"}', False),
+    ("{}{}", False),
+    ("{} x", False),
+    ("[{}]", False),
+    ("text {with} braces", False),
+    ("}{", False),
+]
+
+
+@pytest.mark.parametrize(("text", "whole"), ENDS)
+def test_the_end_of_an_object_is_found_at_every_split(text: str, *, whole: bool) -> None:
+    for cut in range(len(text) + 1):
+        end = rawjson.ObjectEnd()
+        end.add(text[:cut])
+        end.add(text[cut:])
+        assert end.reached is whole
+    end = rawjson.ObjectEnd()
+    for char in text:
+        end.add(char)
+    assert end.reached is whole
