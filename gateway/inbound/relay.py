@@ -45,6 +45,10 @@ _HEADER = re.compile(r"[\x20-\x7e]*")
 CLIENT_STATUSES = frozenset({400, 413, 422})
 """Of refusals that clients get in the upstream's own words."""
 _ABSENT = frozenset({405, 501})
+PING = b"ping"
+"""The name of Anthropic's event that says nothing."""
+MOST_LEADING = 64 << 10
+"""Bytes of signs of life before an answer that are passed on; the gateway gives its own."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -209,6 +213,8 @@ class NativeStream:
         """The first byte has shown whether these are events or a body."""
         self._terminal = b""
         """The event that is kept back."""
+        self._leading = b""
+        """Signs of life before the first event. They wait for it: until then another channel may answer."""
         self.tally = reader.tally
         self.started = False
         self.finished = False
@@ -286,17 +292,28 @@ class NativeStream:
             event = parse(text.strip(b"\n"))
             if has_comment(text):
                 self.comments += 1
-            if event is None:
-                out.append(block)
+            if event is None or (event.name == PING and not self.started):
+                self.events += event is not None
+                self._wait(block, out)
                 continue
             passed = self._look(event, block)
             if self.failure is not None:
                 break
+            if self._leading:
+                out.append(self._leading)
+                self._leading = b""
             if self.reader.complete:
                 self._terminal, self.finished = passed, True
                 break
             out.append(passed)
         return b"".join(out)
+
+    def _wait(self, block: bytes, out: list[bytes]) -> None:
+        """A comment, or another sign of life: it passes once there is an answer."""
+        if self.started:
+            out.append(block)
+        elif len(self._leading) + len(block) <= MOST_LEADING:
+            self._leading += block
 
     def _look(self, event: SSEEvent, block: bytes) -> bytes:
         """What the client gets for the event."""

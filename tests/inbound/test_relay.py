@@ -76,6 +76,23 @@ def test_in4_every_split_gives_the_same_bytes_but_for_the_terminal_event(end: st
         assert (out, stream.tail(NOTHING, estimated=False), stream.finished) == (passed, terminal, True), size
 
 
+@pytest.mark.parametrize("sign", [b": processing\n\n", b"event: ping\ndata: {}\n\n", b"retry: 3\n\n"])
+def test_a_sign_of_life_is_no_answer_yet(sign: bytes) -> None:
+    """Once the client has a byte no other channel can answer; so it waits for the first event."""
+    stream = native()
+    assert (stream.feed(sign), stream.started) == (b"", False)
+    assert stream.feed(b"data: one\n\n" + sign) == sign + b"data: one\n\n" + sign
+    failed = native()
+    assert (failed.feed(sign * 2), failed.feed(b"data: oops\n\n"), failed.started) == (b"", b"", False)
+
+
+def test_signs_of_life_without_end_are_not_kept() -> None:
+    stream = native()
+    for _ in range(1000):
+        stream.feed(b": " + b"x" * 1000 + b"\n\n")
+    assert len(stream.feed(b"data: one\n\n")) < 70_000
+
+
 def test_an_event_may_be_replaced() -> None:
     assert native().feed(b"data: theirs\n\ndata: it\n\n") == b"data: ours\n\ndata: it\n\n"
 
