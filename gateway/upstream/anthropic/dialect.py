@@ -30,7 +30,7 @@ class AnthropicDialect:
 
     def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
         """See ``adapter.Adapter``. Raises AttemptFailed for a request that has no counterpart there."""
-        return request.prepare(order, channel, served, learned, self._signatures)
+        return request.prepare(order, channel, served, learned, self._signatures.of(order.owner))
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """See ``adapter.Adapter``."""
@@ -38,13 +38,13 @@ class AnthropicDialect:
 
     def stream(self, order: Order, channel: Channel) -> TranslatedStream:
         """See ``adapter.Adapter``."""
-        calls = AnswerToolCalls(order, self._signatures)
+        calls = AnswerToolCalls(order, self._signatures.of(order.owner))
         decoder = MessageDecoder(channel, calls)
         return TranslatedStream(order, channel, decoder, lambda body: read_answer(body, channel, calls))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
         """See ``adapter.Adapter``."""
-        calls = AnswerToolCalls(order, self._signatures)
+        calls = AnswerToolCalls(order, self._signatures.of(order.owner))
         decoder = MessageDecoder(channel, calls)
         return read_translated(body, order, channel, decoder, lambda body: read_answer(body, channel, calls))
 

@@ -27,7 +27,7 @@ class GeminiDialect:
 
     def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
         """See ``adapter.Adapter``. Raises AttemptFailed for a request that has no counterpart there."""
-        return request.prepare(order, channel, served, learned, self._signatures)
+        return request.prepare(order, channel, served, learned, self._signatures.of(order.owner))
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """See ``adapter.Adapter``."""
@@ -35,15 +35,15 @@ class GeminiDialect:
 
     def stream(self, order: Order, channel: Channel) -> TranslatedStream:
         """See ``adapter.Adapter``."""
-        decoder = ResponseDecoder(order, channel, self._signatures)
-        return TranslatedStream(order, channel, decoder, lambda b: read_answer(b, order, channel, self._signatures))
+        own = self._signatures.of(order.owner)
+        decoder = ResponseDecoder(order, channel, own)
+        return TranslatedStream(order, channel, decoder, lambda b: read_answer(b, order, channel, own))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
         """See ``adapter.Adapter``."""
-        decoder = ResponseDecoder(order, channel, self._signatures)
-        return read_translated(
-            body, order, channel, decoder, lambda b: read_answer(b, order, channel, self._signatures)
-        )
+        own = self._signatures.of(order.owner)
+        decoder = ResponseDecoder(order, channel, own)
+        return read_translated(body, order, channel, decoder, lambda b: read_answer(b, order, channel, own))
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``."""

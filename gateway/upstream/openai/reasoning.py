@@ -13,18 +13,18 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, plain_escapes
-from gateway.domain.long_strings import holds
+from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order, Whole
 from gateway.upstream.framing import BLANK
 from gateway.upstream.openai.stream import ChatStream
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.translate.tool_names import Signatures
+from gateway.upstream.translate.tool_names import Signatures, call_ids
 
 ENTRIES = 2048
 """Calls of one token."""
@@ -32,6 +32,8 @@ SIZE = 4 << 20
 """Bytes that one token may keep."""
 TOTAL = 32 << 20
 """Bytes of all. The token that has not called for longest is forgotten first."""
+MOST_IDS = 65_536
+"""Calls whose reasoning is held for."""
 
 _EMPTY = msgspec.Raw(b'""')
 _ASSISTANT = b'"assistant"'
@@ -75,8 +77,10 @@ class ReasoningMemory:
     def __init__(self, entries: int = ENTRIES, size: int = SIZE, total: int = TOTAL) -> None:
         self._entries, self._size, self._total = entries, size, total
         self._owners: OrderedDict[str, Signatures] = OrderedDict()
+        self._longest: OrderedDict[str, int] = OrderedDict()
+        """Bytes of the longest, by the call's id alone."""
 
-    def remember(self, owner: str, call: str, reasoning: bytes) -> None:
+    def remember(self, owner: str, call: "CallKey", reasoning: bytes) -> None:
         """Keep it as the JSON string that it is; without an owner nothing is kept."""
         if not owner:
             return
@@ -84,23 +88,24 @@ class ReasoningMemory:
         if kept is None:
             kept = self._owners[owner] = Signatures(self._entries, self._size)
         self._owners.move_to_end(owner)
-        kept.remember(call, reasoning)
+        kept.remember(call.digest, reasoning)
+        self._longest[call.id] = max(len(reasoning), self._longest.pop(call.id, 0))
+        while len(self._longest) > MOST_IDS:
+            self._longest.popitem(last=False)
         while len(self._owners) > 1 and sum(one.size for one in self._owners.values()) > self._total:
             self._owners.popitem(last=False)
 
-    def recall(self, owner: str, call: str) -> bytes:
-        """The JSON string; empty if it is unknown."""
+    def recall(self, owner: str, call: "CallKey") -> bytes:
+        """The JSON string; empty if nothing is known. What is not held for is not put back."""
         kept = self._owners.get(owner)
-        return b"" if kept is None else kept.recall(call)
+        found = b"" if kept is None else kept.recall(call.digest)
+        return found if len(found) <= self._longest.get(call.id, 0) else b""
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Input tokens of what is kept for the calls in a request, at most: whoever has made them."""
-        owners = list(self._owners.values())
-        if not owners or not holds(plain_escapes(fields.get("messages", b"")), b'"tool_calls"'):
+        """Input tokens of what is kept for the calls in a request, at most: as often as a call is in it."""
+        if not self._longest:
             return 0
-        messages = _messages(fields) or []
-        found = [_keys(message) for message in messages if _lacks_reasoning(message)]
-        size = sum(max(len(kept.recall(key)) for kept in owners for key in keys) for keys in found if keys)
+        size = sum(self._longest.get(call_id, 0) for call_id in call_ids(fields))
         return -(-size // BOUND_BYTES_PER_TOKEN)
 
 
@@ -128,7 +133,15 @@ def _lacks_reasoning(message: Fields) -> bool:
     return lacks and bytes(message.get("role", rawjson.NULL)) == _ASSISTANT
 
 
-def _keys(message: Fields) -> list[str]:
+class CallKey(NamedTuple):
+    """What a call is known by."""
+
+    id: str
+    digest: str
+    """Of the id, the name and the arguments, however its client writes JSON."""
+
+
+def _keys(message: Fields) -> list[CallKey]:
     """What the calls in a message are known by."""
     found = message.get("tool_calls", rawjson.NULL)
     try:
@@ -137,14 +150,13 @@ def _keys(message: Fields) -> list[str]:
         return []
 
 
-def _key(call: _Call) -> str:
-    """A call's id, name and arguments, however its client writes JSON."""
+def _key(call: _Call) -> CallKey:
     function = call.function or _Function()
     text = function.arguments or "{}"
     with suppress(msgspec.DecodeError, RecursionError):
         text = msgspec.json.encode(msgspec.json.decode(text), order="deterministic").decode()
     made = "\0".join((call.id or "", function.name or "", text))
-    return hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest()
+    return CallKey(call.id or "", hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest())
 
 
 class ReasoningNotes:

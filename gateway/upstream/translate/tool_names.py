@@ -12,7 +12,7 @@ remembers and forgets; another thread may recall at any moment, so no step may d
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -97,46 +97,78 @@ _ID = re.compile(rb'"(?:call_)?id"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 class Signatures:
-    """What was seen of one kind, by tool call id."""
+    """What was seen of one kind, by tool call id. Each token gets only what its own calls have brought.
+
+    ``owner`` is the id of that token: some servers count their ids, so that two tokens may have the same.
+    """
 
     def __init__(self, entries: int = ENTRIES, size: int = BYTES) -> None:
         self._entries = entries
         self._limit = size
         self._size = 0
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._longest: dict[str, int] = {}
+        """Bytes of the longest, by call id alone."""
 
     @property
     def size(self) -> int:
         """Bytes of all that is kept."""
         return self._size
 
-    def remember(self, call_id: str, signature: bytes) -> None:
+    def remember(self, call_id: str, signature: bytes, owner: str = "") -> None:
         """Keep it; what is larger than all the room there is, is not kept."""
-        self._forget(call_id)
+        key = owner, call_id
+        self._size -= len(self._kept.pop(key, b""))
         if not call_id or not signature or len(signature) > self._limit:
             return
-        self._kept[call_id] = signature
+        self._longest[call_id] = max(len(signature), self._longest.get(call_id, 0))
+        self._kept[key] = signature
         self._size += len(signature)
         while self._size > self._limit or len(self._kept) > self._entries:
-            self._size -= len(self._kept.popitem(last=False)[1])
+            (_, oldest), dropped = self._kept.popitem(last=False)
+            self._size -= len(dropped)
+            self._longest.pop(oldest, None)
 
-    def recall(self, call_id: str) -> bytes:
+    def recall(self, call_id: str, owner: str = "") -> bytes:
         """What belongs to the call; empty if unknown."""
-        found = self._kept.get(call_id, b"")
+        key = owner, call_id
+        found = self._kept.get(key, b"")
         with suppress(KeyError):
-            self._kept.move_to_end(call_id)
-        return found
+            self._kept.move_to_end(key)
+        return found if len(found) <= self._longest.get(call_id, 0) else b""  # what is not held for is not put back
+
+    def of(self, owner: str) -> "Signatures":
+        """The same for one token, whose id goes without saying."""
+        return _OwnSignatures(self, owner)
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Input tokens of what is kept for the tool calls in a request, at most: as often as a call is in it."""
         if not self._kept:
             return 0
-        messages = plain_escapes(fields.get("messages", b""))
-        if not any(holds(messages, word) for word in _CALLS):
-            return 0
-        ids = (rawjson.maybe(found[1]) for found in _ID.finditer(messages))
-        size = sum(len(self._kept.get(call_id, b"")) for call_id in ids)
+        size = sum(self._longest.get(call_id, 0) for call_id in call_ids(fields))
         return -(-size // BOUND_BYTES_PER_TOKEN)
 
-    def _forget(self, call_id: str) -> None:
-        self._size -= len(self._kept.pop(call_id, b""))
+
+class _OwnSignatures(Signatures):
+    """What one token may see."""
+
+    def __init__(self, all_of_them: Signatures, owner: str) -> None:
+        super().__init__()
+        self._all = all_of_them
+        self._owner = owner
+
+    def remember(self, call_id: str, signature: bytes, owner: str = "") -> None:
+        self._all.remember(call_id, signature, owner or self._owner)
+
+    def recall(self, call_id: str, owner: str = "") -> bytes:
+        return self._all.recall(call_id, owner or self._owner)
+
+
+def call_ids(fields: Mapping[str, msgspec.Raw]) -> Iterator[str]:
+    """The ids in a conversation that has tool calls, in the words of any API, each as often as it is there."""
+    messages = plain_escapes(fields.get("messages", b""))
+    if any(holds(messages, word) for word in _CALLS):
+        for found in _ID.finditer(messages):
+            call_id = rawjson.maybe(found[1])
+            if isinstance(call_id, str):
+                yield call_id

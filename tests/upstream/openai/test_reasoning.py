@@ -10,7 +10,7 @@ from gateway.domain.channel import Served
 from gateway.upstream.dialects import remembers
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.dialect import OpenAIDialect
-from gateway.upstream.openai.reasoning import ReasoningMemory
+from gateway.upstream.openai.reasoning import CallKey, ReasoningMemory
 from tests.cases.conversations import call
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage, whole
 from tests.upstream.makers import channel, order
@@ -140,8 +140,9 @@ def test_the_hold_pays_for_what_goes_back() -> None:
     assert dialect.recalled(fields) == 0
     _answered(dialect, "x" * 3000)
     assert 1000 <= dialect.recalled(fields) <= 1002
-    assert dialect.recalled(_order(HI, {**CALLED, "reasoning_content": "Mine"}).fields) == 0
     assert dialect.recalled(_order(HI, CALLED, CALLED).fields) >= 2000
+    blocks = [{"type": "tool_use", "id": "c1", "name": "read", "input": {}}]  # of a request to another API
+    assert dialect.recalled(_order({"role": "assistant", "content": blocks}).fields) >= 1000
     escaped = '[{"role":"assistant","tool_call\\u0073":' + json.dumps(CALLED["tool_calls"]) + "}]"
     assert dialect.recalled({"messages": msgspec.Raw(escaped.encode())}) >= 1000
 
@@ -160,17 +161,21 @@ def test_odd_messages_are_left_to_the_upstream(messages: bytes) -> None:
 
 def test_the_memory_of_a_token_is_bounded_and_so_is_that_of_all() -> None:
     memory = ReasoningMemory(entries=2, size=10, total=30)
+
+    def key(name: str) -> CallKey:
+        return CallKey(name, name)
+
     for number in range(3):
-        memory.remember("a", f"c{number}", b'"x"')
-    assert [memory.recall("a", f"c{number}") for number in range(3)] == [b"", b'"x"', b'"x"']
-    memory.remember("a", "large", b'"12345678901"')
-    assert memory.recall("a", "large") == b""
+        memory.remember("a", key(f"c{number}"), b'"x"')
+    assert [memory.recall("a", key(f"c{number}")) for number in range(3)] == [b"", b'"x"', b'"x"']
+    memory.remember("a", key("large"), b'"12345678901"')
+    assert memory.recall("a", key("large")) == b""
     for owner in ("b", "c", "d"):
-        memory.remember(owner, "c", b'"1234567"')
-    assert [bool(memory.recall(owner, call)) for owner, call in (("a", "c2"), ("b", "c"), ("d", "c"))] == [
+        memory.remember(owner, key("c"), b'"1234567"')
+    assert [bool(memory.recall(owner, key(call))) for owner, call in (("a", "c2"), ("b", "c"), ("d", "c"))] == [
         False,
         True,
         True,
     ]
-    memory.remember("", "c", b'"x"')
-    assert memory.recall("", "c") == b""
+    memory.remember("", key("c"), b'"x"')
+    assert memory.recall("", key("c")) == b""

@@ -105,3 +105,19 @@ def test_what_belongs_to_the_calls_of_a_request_is_counted() -> None:
     assert signatures.tokens_for(fields) == 4
     assert signatures.tokens_for({"messages": msgspec.Raw(b'[{"role":"user","id":"a"}]')}) == 0
     assert signatures.tokens_for({}) == 0
+
+
+def test_a_token_gets_only_what_its_own_calls_have_brought() -> None:
+    signatures = Signatures()
+    signatures.of("a").remember("c1", b"A")
+    signatures.of("b").remember("c1", b"BB")
+    assert [signatures.of(owner).recall("c1") for owner in ("a", "b", "c", "")] == [b"A", b"BB", b"", b""]
+
+
+def test_what_is_forgotten_of_one_token_is_not_held_for_and_not_put_back() -> None:
+    signatures = Signatures(entries=2)
+    for owner in ("a", "b", "c"):
+        signatures.of(owner).remember("c1", b"X" * 300)
+    fields = {"messages": msgspec.Raw(b'[{"tool_calls":[{"id":"c1"}]}]')}
+    held = signatures.tokens_for(fields)
+    assert [len(signatures.of(owner).recall("c1")) // 3 <= held for owner in ("a", "b", "c")] == [True] * 3
