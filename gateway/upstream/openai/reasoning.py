@@ -96,7 +96,7 @@ class ReasoningMemory:
             self._owners.popitem(last=False)
 
     def recall(self, owner: str, call: "CallKey") -> bytes:
-        """The JSON string; empty if nothing is known. What is not held for is not put back."""
+        """The JSON string; empty if unknown. What is not held for is not put back."""
         kept = self._owners.get(owner)
         found = b"" if kept is None else kept.recall(call.digest)
         return found if len(found) <= self._longest.get(call.id, 0) else b""
