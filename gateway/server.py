@@ -53,6 +53,7 @@ from gateway.upstream.redaction.redaction import LogFilter
 from gateway.upstream.upstreams import Upstreams
 from gateway.v1.app import Surface
 from gateway.v1.endpoints import APIS
+from gateway.v1.ollama_port import open_ollama_port
 from gateway.web.connection import ConnectionLimits
 from gateway.web.listener import Acceptor, Listener, listening
 
@@ -106,6 +107,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         engine = await stack.enter_async_context(open_engine(config))
         stop = _Stop()
         door = await stack.enter_async_context(open_door(engine, config))
+        await stack.enter_async_context(open_ollama_port(engine))
         endpoint = await stack.enter_async_context(_control(engine, config, private=False))
         runfile.write(config.runfile, endpoint)
         stack.callback(runfile.remove, config.runfile, engine.instance)

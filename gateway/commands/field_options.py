@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from gateway.commands.completion import GROUPS, MODELS, PRESETS, Completer, several
+from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, several
 from gateway.commands.options import Parsed, Patch, now
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import Table, changes
@@ -14,7 +14,7 @@ from gateway.domain.kinds import Option, Reader
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-COMPLETERS: Mapping[str, Completer] = {"groups": GROUPS, "models": MODELS, "presets": PRESETS}
+COMPLETERS: Mapping[str, Completer] = {"groups": GROUPS, "models": MODELS, "presets": PRESETS, "tokens": TOKENS}
 
 
 def field_options(table: Table, *but: str) -> Callable[[F], F]:

@@ -96,10 +96,12 @@ def hand_over(address: str, token: str, key: str, model: str) -> None:
 
 
 def _print(view: Status) -> None:
+    ollama = view.ollama_address or view.ollama_error
     out_pairs(
         [
             ("state", view.state),
             ("address", view.address),
+            *([("Ollama's port", ollama)] if ollama else []),
             ("home", view.home),
             ("version", view.version),
             ("process", str(view.pid)),

@@ -52,5 +52,7 @@ async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     """PATCH /settings."""
     settings = patched(edits.registry.settings, await request.read(), Settings.__struct_fields__)
     validation.settings(settings)
+    if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:
+        edits.engine.catalog.token(settings.ollama_token)
     edits.commit("changed the settings", "the settings are as before", Change("settings", "", settings))
     return edits.registry.settings

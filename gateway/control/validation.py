@@ -68,6 +68,8 @@ def settings(value: Settings) -> None:
     for field in _COUNTS:
         _not_negative(getattr(value, field), field)
     _demand(value.queue_s <= LONGEST_WAIT_S, "queue_s", f"must be at most {LONGEST_WAIT_S} seconds")
+    _demand(0 <= value.ollama_port <= 65535, "ollama_port", "must be a port from 1 to 65535, or 0 for none")
+    _demand(value.ollama_token or not value.ollama_port, "ollama_port", "needs a token for its calls: --ollama-token")
     for host in value.hosts:
         _demand(_HOST_NAME.fullmatch(host), "hosts", f"'{plain(host)}' is not a host name")
     for origin in value.origins:

@@ -110,6 +110,18 @@ def _unknown() -> InvalidToken:
     )
 
 
+def trusted_token(name: str, catalog: Catalog, now: Millis) -> Token:
+    """The token for programs that send no key, by its name in the settings. Raises InvalidToken."""
+    token = next((one for one in catalog.registry.tokens.values() if one.name == name), None)
+    if token is None:
+        msg = (
+            f"requests without a key use token '{plain(name)}', which does not exist; "
+            "choose another with 'tollkeeper settings set --ollama-token NAME'"
+        )
+        raise InvalidToken(msg, code="missing_api_key")
+    return usable(token, now)
+
+
 def usable(token: Token, now: Millis) -> Token:
     """The token, if it is neither disabled nor expired. Raises InvalidToken."""
     if not token.enabled:

@@ -74,6 +74,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     id: CallId
     api: InboundApi
+    trusted: str = ""
+    """Name of the token that is used where no key is sent; empty: one is required."""
     path: str = ""
     """The request's, as the table of endpoints spells it."""
     key: str

@@ -88,6 +88,12 @@ class Engine:
         """The inbound APIs that /v1 serves, by name; set by the server."""
         self.address = ""
         """Base URL of /v1 once it listens."""
+        self.ollama_address = ""
+        """Where Ollama's port is, while it is open."""
+        self.ollama_error = ""
+        """Why it is not, although it should be."""
+        self.on_settings: Callable[[], None] = lambda: None
+        """Called when the settings have changed."""
         self.stop_asked: Callable[[bool], None] = lambda _now: None
         """Set by the server: begin to stop, at once or after draining."""
         map_large_blocks()
@@ -130,6 +136,8 @@ class Engine:
             for one in _other_keys(before.get(channel_id), self.catalog.registry.channels.get(channel_id)):
                 self.health.clear(one)
                 self.upstreams.forget(channel_id)
+        if any(change.table == "settings" for change in changes):
+            self.on_settings()
         self.bus.changed()
         return inverse
 
@@ -168,6 +176,8 @@ class Engine:
             instance=self.instance,
             pid=os.getpid(),
             address=self.address,
+            ollama_address=self.ollama_address,
+            ollama_error=self.ollama_error,
             home=str(self.config.home),
             started_ms=self.started,
             uptime_s=self.uptime_s,

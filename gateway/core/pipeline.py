@@ -21,7 +21,7 @@ import msgspec
 
 from gateway.core.admission import Admission, admit, demand, entry_for, group_of, visible_name
 from gateway.core.attempts import Attempts
-from gateway.core.auth import Passes, identify, still
+from gateway.core.auth import Passes, identify, still, trusted_token
 from gateway.core.call import Call, CallContext, Client, Visit
 from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
@@ -92,7 +92,10 @@ class Pipeline:
     def identify(self, visit: Visit) -> Token:
         """The token of the client's key. Raises InvalidToken."""
         try:
-            return identify(visit.key, self._deps.catalog(), self._deps.passes, visit.ts)
+            catalog = self._deps.catalog()
+            if visit.trusted and not visit.key:
+                return trusted_token(visit.trusted, catalog, visit.ts)
+            return identify(visit.key, catalog, self._deps.passes, visit.ts)
         except GatewayError as error:
             self.refuse(visit, error)
             raise
@@ -198,6 +201,8 @@ class Pipeline:
         if not context.request.stream:
             call.delivery.deadline = visit.began + admission.entry.total_s
         order = visit.api.order(context.request, visit.id, visit.ts)
+        if visit.api.timed:
+            order = msgspec.structs.replace(order, clock=self._deps.clock.wall, began=visit.ts)
         if admission.entry.remembers:
             order = msgspec.structs.replace(order, owner=context.token.id)
         try:

@@ -325,6 +325,18 @@ SETTINGS: Table = (
         option="--loopback-origins/--no-loopback-origins",
     ),
     Field(
+        name="ollama_token",
+        kind=Text(metavar="NAME", completes="tokens"),
+        label="Ollama's token",
+        help="Token of programs on this machine that speak Ollama's API and send no key; '' for none.",
+    ),
+    Field(
+        name="ollama_port",
+        kind=Number(0, 65535, zero="off"),
+        label="Ollama's port",
+        help="A second port for them, usually 11434, without keys and for this machine only; off: none.",
+    ),
+    Field(
         name="keep_days",
         kind=Number(1, unit="days"),
         label="Keep records",

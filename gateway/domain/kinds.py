@@ -249,6 +249,8 @@ class Number(Kind[int]):
         self._zero = zero
 
     def read(self, text: str, now: Millis) -> int:
+        if self._zero and self._least == 0 and text.strip().lower() == self._zero:
+            return 0
         sign, digits = (-1, text.strip()[1:]) if text.strip().startswith("-") else (1, text)
         value = sign * count_of(digits)
         if (self._least is not None and value < self._least) or (self._most is not None and value > self._most):

@@ -28,6 +28,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Desktop apps and browser extensions may call: ``app://``, ``chrome-extension://``, ``null`` and the like."""
     loopback_origins: bool = False
     """Web pages that this machine serves may call."""
+    ollama_token: str = ""
+    """Name of the token that programs of this machine use which speak Ollama's API and send no key; empty: none."""
+    ollama_port: int = 0
+    """A second port for them, on the loopback address, where no request needs a key; 0: none."""
     keep_days: int = 400
     """How long call records are kept; their sums stay for ever."""
     refresh_models_h: int = 24

@@ -319,6 +319,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """That may be open; 0: any number."""
     open_files: int = 0
     """The system's limit, where it allows fewer connections than the settings do; else 0."""
+    ollama_address: str = ""
+    """Of the second port, for programs that speak Ollama's API; empty: it is not open."""
+    ollama_error: str = ""
+    """Why it is not open, although it should be."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

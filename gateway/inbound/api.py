@@ -141,6 +141,8 @@ class InboundApi(Protocol):
     """Upstreams that speak it may keep answers, for requests to go on from them."""
     repeats_blindly: bool = False
     """Clients repeat a failed request at once, whatever the answer says; see ``RecentFailures``."""
+    timed: bool = False
+    """Answers tell how long they took: orders have a clock."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """Check and read a request. Raises BadRequest, ``param`` naming the field at fault as the client knows it.

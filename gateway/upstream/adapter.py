@@ -118,6 +118,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The client's query that a relay sends along."""
     input_hint: int = 0
     """Input tokens to show a client before they are reported: rather too few."""
+    clock: Callable[[], int] = int
+    """The time in milliseconds since the epoch, for an API whose answers tell how long they took."""
+    began: int = 0
+    """When the request came, by the same clock."""
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):

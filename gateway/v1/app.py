@@ -19,19 +19,25 @@ from gateway.inbound.api import InboundApi
 from gateway.v1.endpoints import EXACT, Endpoint, api_of, existing, find
 from gateway.web import error_responses
 from gateway.web.auth_throttle import AuthThrottle
+from gateway.web.connection import is_own
 from gateway.web.origins import check_host, check_origin, preflight, readable_by
 from gateway.web.request import check_head, keys_of
 from gateway.web.response import Response
 
 _log = logging.getLogger("tollkeeper")
 
+KEY_PATH = "/k/"
+OLLAMA_ROOT = "/api/"
+
 
 class Surface:
     """Answers requests on the public port."""
 
-    def __init__(self, engine: Engine, host: str) -> None:
+    def __init__(self, engine: Engine, host: str, *, keyless: bool = False) -> None:
+        """``keyless``: no request needs a key (``Settings.ollama_token``), and the front page is Ollama's."""
         self._engine = engine
         self._host = host
+        self._keyless = keyless
         self._throttle = AuthThrottle(engine.clock.mono)
         self.port = 0
         """The port that listens, once it does."""
@@ -44,7 +50,7 @@ class Surface:
         path = request.path
         endpoint = EXACT.get(path)
         if endpoint is None:
-            endpoint, path = find(path)
+            endpoint, path = find(_without_key(path))
         api = (endpoint and endpoint.api) or api_of(endpoint, request.headers)
         try:
             check_head(request)
@@ -57,6 +63,7 @@ class Surface:
                 api=api,
                 path=path,
                 key=self._key(request) if endpoint is not None and endpoint.keyed else "",
+                trusted=self._trusted(request, path, settings) if settings.ollama_token else "",
                 app=_app(headers.get("User-Agent", "")),
                 retry=_retry(count) if (count := headers.get("x-stainless-retry-count")) else 0,
                 ts=ts,
@@ -80,14 +87,28 @@ class Surface:
         return response
 
     def _key(self, request: web.BaseRequest) -> str:
-        """The client's key: of several different ones that of a token of this gateway."""
+        """The client's key: of several different ones that of a token of this gateway.
+
+        Where none is required, programs send whatever their SDK insists on: that is as good as none.
+        """
         if self._throttle.heard:
             self._throttle.check(request.remote or "")
         keys = keys_of(request)
-        if len(keys) < 2:
+        if request.path.startswith(KEY_PATH) and is_own(request.remote or ""):
+            keys = [*keys, request.path.removeprefix(KEY_PATH).partition("/")[0]]
+        if len(keys) < 2 and not self._keyless:
             return keys[0] if keys else ""
         engine = self._engine
-        return next((key for key in keys if token_of(key, engine.catalog, engine.passes, engine.now())), keys[0])
+        other = "" if self._keyless else keys[0]
+        return next((key for key in keys if token_of(key, engine.catalog, engine.passes, engine.now())), other)
+
+    def _trusted(self, request: web.BaseRequest, path: str, settings: Settings) -> str:
+        """Name of the token of a request that may come without a key; empty if it needs one.
+
+        Any web page can call with the origin ``null``, which may be permitted for apps: it never goes without a key.
+        """
+        free = (self._keyless or path.startswith(OLLAMA_ROOT)) and is_own(request.remote or "")
+        return settings.ollama_token if free and request.headers.get("Origin") != "null" else ""
 
     async def _answer(
         self, request: web.BaseRequest, endpoint: Endpoint | None, visit: Visit
@@ -98,8 +119,10 @@ class Surface:
             private = request.headers.get("Access-Control-Request-Private-Network") == "true"
             return Response(status=204, headers=preflight(wanted, private=private))
         if endpoint is None or not endpoint.handlers:
-            msg = f"there is no {plain(request.path, 80)} here; the paths are: {existing()}"
+            msg = f"there is no {plain(visit.path, 80)} here; the paths are: {existing()}"
             raise NotFound(msg, code="unknown_url")
+        if self._keyless and visit.path == "/" and method in endpoint.handlers:
+            return Response(b"Ollama is running", content_type="text/plain; charset=utf-8")
         handler = endpoint.handlers.get(method)
         if handler is None:
             allow = ", ".join(endpoint.handlers)
@@ -108,6 +131,11 @@ class Surface:
         if method != "POST":
             _no_body(request)
         return await handler(self._engine, request, visit)
+
+
+def _without_key(path: str) -> str:
+    """The path, or what follows ``/k/KEY`` in it: programs with no field for a key have it in the base URL."""
+    return "/" + path.removeprefix(KEY_PATH).partition("/")[2] if path.startswith(KEY_PATH) else path
 
 
 def _share(origin: str, response: Response, settings: Settings) -> None:

@@ -12,6 +12,7 @@ from gateway.core.engine import Engine
 from gateway.core.memory import Share
 from gateway.domain.errors import GatewayError, InternalError
 from gateway.domain.long_strings import Buffer
+from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.upstream.adapter import AnswerStream
@@ -124,7 +125,13 @@ class HttpClient:
             self.on_gone()
 
 
-async def answer_call(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.StreamResponse | Response:
+Shortcut = Callable[[Token, bytes], Response | None]
+"""The answer to a body that needs no upstream; None if it needs one. Raises GatewayError."""
+
+
+async def answer_call(
+    engine: Engine, request: web.BaseRequest, visit: Visit, shortcut: Shortcut | None = None
+) -> web.StreamResponse | Response:
     """Run one call. Raises GatewayError while nothing has been sent."""
     pipeline = engine.pipeline
     token = pipeline.identify(visit)
@@ -133,6 +140,8 @@ async def answer_call(engine: Engine, request: web.BaseRequest, visit: Visit) ->
             check_json(request)
             engine.pressure.check(visit.began)
             body = await read_body(request, share)
+            if shortcut is not None and (found := shortcut(token, body)) is not None:
+                return found
         except GatewayError as error:
             pipeline.refuse(visit, error, token)
             raise

@@ -19,11 +19,13 @@ from gateway.inbound.chat.api import CHAT
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.ollama.api import OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_EMBEDDINGS, OLLAMA_GENERATE
 from gateway.inbound.responses.api import RESPONSES
 from gateway.v1.call import answer_call
 from gateway.v1.count_tokens import answer_count_tokens
 from gateway.v1.health import answer_front_page, answer_health
 from gateway.v1.models import answer_model, answer_models
+from gateway.v1.ollama import answer_generation, answer_ps, answer_pull, answer_show, answer_tags, answer_version
 from gateway.v1.responses import answer_input_tokens, answer_kept_response, answer_upgrade
 from gateway.web.response import Response
 
@@ -71,6 +73,16 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(path="/v1/messages", handlers={"POST": answer_call}, api=MESSAGES),
     Endpoint(path="/v1/messages/count_tokens", handlers={"POST": answer_count_tokens}, api=MESSAGES),
     Endpoint(path="/v1/messages/", api=MESSAGES),
+    Endpoint(path="/api/chat", handlers={"POST": answer_generation}, api=OLLAMA_CHAT),
+    Endpoint(path="/api/generate", handlers={"POST": answer_generation}, api=OLLAMA_GENERATE),
+    Endpoint(path="/api/embed", handlers={"POST": answer_call}, api=OLLAMA_EMBED),
+    Endpoint(path="/api/embeddings", handlers={"POST": answer_call}, api=OLLAMA_EMBEDDINGS),
+    Endpoint(path="/api/tags", handlers={"GET": answer_tags, "HEAD": answer_tags}, api=OLLAMA_CHAT),
+    Endpoint(path="/api/version", handlers={"GET": answer_version, "HEAD": answer_version}, api=OLLAMA_CHAT),
+    Endpoint(path="/api/ps", handlers={"GET": answer_ps, "HEAD": answer_ps}, api=OLLAMA_CHAT),
+    Endpoint(path="/api/show", handlers={"POST": answer_show}, api=OLLAMA_CHAT),
+    Endpoint(path="/api/pull", handlers={"POST": answer_pull}, api=OLLAMA_CHAT),
+    Endpoint(path="/api/", api=OLLAMA_CHAT),
     Endpoint(path="/v1/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
     Endpoint(path="/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
     Endpoint(path="/", handlers={"GET": answer_front_page, "HEAD": answer_front_page}, keyed=False),

@@ -67,7 +67,7 @@ def test_every_limit_can_be_set() -> None:
     args = (word for name in LIMITS for word in (f"--{name.replace('_', '-')}", "0"))
     assert run("settings", "set", *args, control=control).code == 0
     assert control.bodies == [dict.fromkeys(LIMITS, 0)]
-    assert len(LIMITS) == 10
+    assert len(LIMITS) == 11
 
 
 def test_limits_are_shown() -> None:
@@ -85,3 +85,12 @@ def test_fewer_connections_than_set_are_explained() -> None:
     status = msgspec.structs.replace(STATUS, most_connections=96, open_files=256)
     shown = run("settings", "show", control=Control({**CONTROL, "GET /status": status})).out
     assert "connections now     96; the system allows this server 256 open files" in shown
+
+
+def test_the_ollama_port_may_be_off() -> None:
+    control = Control(CONTROL)
+    assert run("settings", "set", "--ollama-token", "apps", "--ollama-port", "11434", control=control).code == 0
+    assert run("settings", "set", "--ollama-port", "off", control=control).code == 0
+    assert control.bodies == [{"ollama_token": "apps", "ollama_port": 11434}, {"ollama_port": 0}]
+    shown = run("settings", "show", control=Control(CONTROL)).out
+    assert "ollama's port       off\n" in shown

@@ -1,0 +1,170 @@
+"""Ollama's root beside its calls: which models there are, as its clients ask for them. None of it costs anything."""
+
+import hashlib
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from gateway.core.admission import visible_entry
+from gateway.core.call import Visit
+from gateway.core.catalog import Catalog, ModelEntry
+from gateway.core.engine import Engine
+from gateway.core.memory import Share
+from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.patterns import is_embedding_model
+from gateway.domain.token import Token
+from gateway.domain.units import Millis
+from gateway.inbound.ollama.api import LATEST, OLLAMA_GENERATE
+from gateway.inbound.ollama.rendering import CHAT_LINES, GENERATE_LINES, loaded
+from gateway.upstream import rawjson
+from gateway.v1.call import answer_call
+from gateway.web.request import check_json, read_body
+from gateway.web.response import Response
+
+VERSION = "0.18.3"
+"""Of the Ollama whose API this is. Clients compare it as numbers, and refuse older ones than they need. Raised on
+2026-11-22."""
+SMALL = 4 << 10
+"""Bytes of a body that may be one without a prompt."""
+USUAL_CONTEXT = 128_000
+"""Tokens of a model whose context is not known: without a number clients take a much smaller one."""
+_SEES = re.compile(
+    r"gpt-4o|gpt-4\.1|gpt-[5-9]|^o[134]|claude|gemini|llava|vision|pixtral|[-_.]vl|vl[-_.:]|gemma-?3|llama-?4|grok-[4-9]"
+)
+_THINKS = re.compile(
+    r"gpt-[5-9]|gpt-oss|^o[134]|deepseek-r|reasoner|qwq|qwen-?3|claude-(?:opus|sonnet|haiku)-[4-9]|gemini-(?:2\.5|[3-9])"
+    r"|magistral|think|grok-[4-9]"
+)
+
+
+async def answer_version(engine: Engine, _: web.BaseRequest, visit: Visit) -> Response:
+    """GET /api/version."""
+    engine.pipeline.identify(visit)
+    return _json({"version": VERSION})
+
+
+async def answer_tags(engine: Engine, _: web.BaseRequest, visit: Visit) -> Response:
+    """GET /api/tags: the models that the token sees."""
+    token = engine.pipeline.identify(visit)
+    return _json({"models": [_tag(entry) for entry in engine.catalog.visible(token).values()]})
+
+
+async def answer_ps(engine: Engine, _: web.BaseRequest, visit: Visit) -> Response:
+    """GET /api/ps: no model is loaded here."""
+    engine.pipeline.identify(visit)
+    return _json({"models": []})
+
+
+async def answer_show(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
+    """POST /api/show: what one model can do."""
+    token = engine.pipeline.identify(visit)
+    entry = entry_named(_model_of(await _body(engine, request)), token, engine.catalog)
+    context = entry.context or USUAL_CONTEXT
+    return _json(
+        {
+            "modelfile": "",
+            "parameters": "",
+            "template": "",
+            "details": _details(entry),
+            "model_info": {
+                "general.architecture": "tk",
+                "general.basename": entry.name,
+                "tk.context_length": context,
+            },
+            "capabilities": capabilities(entry.name),
+            "modified_at": _moment(entry.created),
+        }
+    )
+
+
+async def answer_pull(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
+    """POST /api/pull: a model that is offered is here already; others are unknown."""
+    token = engine.pipeline.identify(visit)
+    entry_named(_model_of(await _body(engine, request)), token, engine.catalog)
+    return Response(b'{"status":"success"}\n', content_type="application/x-ndjson")
+
+
+async def answer_generation(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.StreamResponse | Response:
+    """POST /api/chat and /api/generate. Without a prompt the model is to be loaded, which costs nothing."""
+
+    def load(token: Token, body: bytes) -> Response | None:
+        found = rawjson.maybe(body) if len(body) <= SMALL else None
+        if not isinstance(found, dict) or any(found.get(name) for name in ("messages", "prompt", "images", "suffix")):
+            return None
+        if not isinstance(found.get("messages", []), list) or not isinstance(found.get("prompt", ""), str):
+            return None
+        name = _model_of(found)
+        entry_named(name, token, engine.catalog)
+        shape = GENERATE_LINES if visit.api is OLLAMA_GENERATE else CHAT_LINES
+        return _json(loaded(name, visit.ts, shape))
+
+    return await answer_call(engine, request, visit, load)
+
+
+def entry_named(name: str, token: Token, catalog: Catalog) -> ModelEntry:
+    """A model, with ``:latest`` or without. Raises NotFound."""
+    offered = catalog.visible(token)
+    other = name.removesuffix(LATEST) if name.endswith(LATEST) else name + LATEST
+    return visible_entry(other if name not in offered and other in offered else name, token, catalog)
+
+
+def capabilities(model: str) -> list[str]:
+    """What a model can do, by its name: clients hide one without tools. Nobody is kept from trying."""
+    if is_embedding_model(model):
+        return ["embedding"]
+    low = model.lower()
+    return [
+        "completion",
+        "tools",
+        *(["vision"] if _SEES.search(low) else []),
+        *(["thinking"] if _THINKS.search(low) else []),
+    ]
+
+
+def _tag(entry: ModelEntry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "model": entry.name,
+        "modified_at": _moment(entry.created),
+        "size": 0,
+        "digest": hashlib.sha256(entry.name.encode("utf-8", "surrogatepass")).hexdigest(),
+        "details": _details(entry),
+    }
+
+
+def _details(entry: ModelEntry) -> dict[str, Any]:
+    return {
+        "parent_model": "",
+        "format": "gguf",
+        "family": entry.owner,
+        "families": [entry.owner],
+        "parameter_size": "",
+        "quantization_level": "",
+    }
+
+
+def _moment(ts: Millis) -> str:
+    return datetime.fromtimestamp(ts / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def _body(engine: Engine, request: web.BaseRequest) -> dict[str, Any]:
+    check_json(request)
+    with Share(engine.pressure) as share:
+        found = rawjson.maybe(await read_body(request, share))
+    if not isinstance(found, dict):
+        raise BadRequest("the body must be one JSON object", code="invalid_type")
+    return found
+
+
+def _model_of(body: dict[str, Any]) -> str:
+    name = body.get("model") or body.get("name")
+    if not isinstance(name, str):
+        raise NotFound("the request names no model", code="model_not_found", param="model")
+    return name
+
+
+def _json(value: object) -> Response:
+    return Response(msgspec.json.encode(value))

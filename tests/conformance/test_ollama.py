@@ -1,0 +1,508 @@
+"""Ollama's root, used by Ollama's own Python client and by raw requests as its other clients send them."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from ollama import AsyncClient, ResponseError
+
+from gateway.core.live_calls import CallDeadlines
+from gateway.domain.call import Outcome
+from gateway.domain.channel import Dialect
+from gateway.domain.settings import Settings
+from gateway.domain.usage import UsageSource
+from gateway.v1.ollama_port import open_ollama_port
+from tests.conformance.test_completions import answered, said
+from tests.conformance.test_embeddings import vectors
+from tests.fakes.client import HELLO, Answer, Client, Doc, read_answer
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import (
+    DONE,
+    chunk,
+    cut,
+    delta,
+    dumps,
+    event,
+    fail,
+    reply,
+    speak,
+    story,
+    stream,
+    stream_bytes,
+    tool_call,
+    usage,
+    whole,
+)
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
+JPEG = base64.b64encode(b"\xff\xd8\xff\xe0" + bytes(40)).decode()
+WEATHER: Doc = {
+    "type": "function",
+    "function": {"name": "weather", "description": "", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+@asynccontextmanager
+async def sdk(port: int, key: str = "") -> AsyncIterator[AsyncClient]:
+    """Ollama's client, which sends a key only if it is given one."""
+    headers = {"Authorization": f"Bearer {key}"} if key else None
+    async with AsyncClient(f"http://127.0.0.1:{port}", headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+async def client(gateway: Gateway) -> AsyncIterator[AsyncClient]:
+    """Ollama's client with the key of the gateway's token."""
+    async with sdk(gateway.port, gateway.client.key) as found:
+        yield found
+
+
+async def post(client: Client, path: str, body: Doc, headers: dict[str, str | None] | None = None) -> Answer:
+    return await client.ask("POST", path, dumps(body), headers)
+
+
+def lines(answer: Answer) -> list[Doc]:
+    """The lines of a stream; each is a JSON object and ends with a line feed."""
+    assert answer.body.endswith(b"\n")
+    return [json.loads(line) for line in answer.body[:-1].split(b"\n")]
+
+
+async def test_in130_the_python_client_chats(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
+    provider.on("m", speak("Hel", "lo"))
+    plain = await client.chat("m", messages=[{"role": "user", "content": "Hi"}])
+    assert (plain.message.content, plain.done, plain.done_reason) == ("Hello", True, "stop")
+    assert (plain.prompt_eval_count, plain.eval_count) == (9, 12)
+    parts = [part async for part in await client.chat("m", messages=[{"role": "user", "content": "Hi"}], stream=True)]
+    assert [part.message.content for part in parts] == ["Hel", "lo", ""]
+    assert [part.done for part in parts] == [False, False, True]
+    assert min(parts[-1].total_duration or 0, parts[-1].eval_duration or 0, parts[-1].prompt_eval_duration or 0) > 0
+    assert {record.cost for record in gateway.records} == {9 * 2_500 + 12 * 10_000}
+
+
+async def test_in130_the_python_client_generates(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
+    provider.on("m", speak("Hel", "lo"))
+    plain = await client.generate("m", prompt="Hi", system="Be brief")
+    assert (plain.response, plain.done) == ("Hello", True)
+    assert provider.last.json["messages"] == [
+        {"role": "system", "content": "Be brief"},
+        {"role": "user", "content": "Hi"},
+    ]
+    parts = [part async for part in await client.generate("m", prompt="Hi", stream=True)]
+    assert [part.response for part in parts] == ["Hel", "lo", ""]
+
+
+async def test_in130_the_python_client_embeds(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
+    provider.on("m", vectors())
+    several = await client.embed("m", input=["a", "b"])
+    assert [list(one) for one in several.embeddings] == [[0.0, 0.25, -0.5, 0.125], [1.0, 0.25, -0.5, 0.125]]
+    assert several.prompt_eval_count == 7
+    single = await client.embeddings("m", prompt="a")
+    assert list(single.embedding) == [0.0, 0.25, -0.5, 0.125]
+    assert [(record.input, record.output) for record in gateway.records] == [(7, 0), (7, 0)]
+    assert provider.last.json["encoding_format"] == "float"
+
+
+async def test_in130_the_python_client_lists_and_shows(
+    gateway: Gateway, provider: Provider, client: AsyncClient
+) -> None:
+    gateway.channel(provider.base_url, "m", "text-embedding-3-small", "gpt-5")
+    assert [model.model for model in (await client.list()).models] == ["gpt-5", "m", "text-embedding-3-small"]
+    shown = await client.show("gpt-5")
+    assert shown.capabilities == ["completion", "tools", "vision", "thinking"]
+    assert (shown.modelinfo or {})["tk.context_length"] == 128_000
+    assert (await client.show("text-embedding-3-small")).capabilities == ["embedding"]
+    assert (await client.ps()).models == []
+    assert (await client.pull("m")).status == "success"
+    with pytest.raises(ResponseError) as caught:
+        await client.show("none")
+    assert caught.value.status_code == 404
+    assert gateway.records == [] or {record.code for record in gateway.records} == {"model_not_found"}
+
+
+async def test_in131_a_request_streams_unless_it_says_otherwise(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hi"))
+    answer = await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO})
+    assert answer.head.get("content-type") == "application/x-ndjson"
+    assert [line["done"] for line in lines(answer)] == [False, True]
+    assert provider.last.json["stream"] is True
+
+
+@pytest.fixture
+def patience() -> CallDeadlines:
+    return CallDeadlines(first_event=0.3, keep_alive=0.3)
+
+
+async def test_in132_silence_sends_nothing(gateway: Gateway, provider: Provider) -> None:
+    async def slow(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await asyncio.sleep(2.5)
+        for doc in story("Hi"):
+            await exchange.piece(event(doc))
+        await exchange.piece(DONE)
+        await exchange.finish()
+
+    provider.on("m", slow)
+    peer = await gateway.client.connect()
+    body = dumps({"model": "m", "messages": HELLO})
+    await peer.write(gateway.client.request("POST", "/api/chat", body))
+    answer = await read_answer(peer)
+    assert [line["message"]["content"] for line in lines(answer)] == ["Hi", ""]
+    peer.close()
+
+
+async def test_in133_tool_calls_need_no_ids(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("fine"))
+    call = {"function": {"name": "weather", "arguments": {"city": "Rome"}}}
+    messages: list[Doc] = [
+        {"role": "user", "content": "weather?"},
+        {"role": "assistant", "content": "", "tool_calls": [call, {"function": {"name": "weather"}}], "thinking": "hm"},
+        {"role": "tool", "tool_name": "weather", "content": "sun"},
+        {"role": "tool", "tool_name": "weather", "content": "rain"},
+    ]
+    await post(gateway.client, "/api/chat", {"model": "m", "messages": messages, "tools": [WEATHER]})
+    sent = provider.last.json["messages"]
+    assert [one["id"] for one in sent[1]["tool_calls"]] == ["call_1", "call_2"]
+    assert [one["function"]["arguments"] for one in sent[1]["tool_calls"]] == ['{"city":"Rome"}', "{}"]
+    assert [(one["tool_call_id"], one["content"]) for one in sent[2:]] == [("call_1", "sun"), ("call_2", "rain")]
+    assert provider.last.json["tools"] == [WEATHER]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_in133_tool_calls_come_whole(provider: Provider, client: AsyncClient, *, streamed: bool) -> None:
+    calls = [tool_call(0, "call_a", "weather", '{"city": "Rome"}'), tool_call(1, "call_b", "weather", "")]
+    pieces = [
+        chunk(delta(tool_calls=[{**tool_call(0, "call_a", "weather", '{"city"'), "index": 0}])),
+        chunk(delta(tool_calls=[{"index": 0, "function": {"arguments": ': "Rome"}'}}])),
+        chunk(delta(tool_calls=[calls[1]])),
+        chunk(delta(finish="tool_calls")),
+    ]
+    message = {"tool_calls": [{k: v for k, v in call.items() if k != "index"} for call in calls]}
+    answer = whole("m", {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "tool_calls"})
+    provider.on("m", stream(*pieces) if streamed else reply({**answer, "usage": usage()}))
+    if streamed:
+        parts = [part async for part in await client.chat("m", messages=HELLO, stream=True)]
+        made = [call for part in parts for call in part.message.tool_calls or ()]
+    else:
+        made = list((await client.chat("m", messages=HELLO)).message.tool_calls or ())
+    assert [(call.function.name, dict(call.function.arguments)) for call in made] == [
+        ("weather", {"city": "Rome"}),
+        ("weather", {}),
+    ]
+
+
+async def test_in134_the_sequence_of_an_editor(gateway: Gateway, provider: Provider) -> None:
+    """With no field for a key it is in the base URL."""
+    provider.on("m", speak("Hi"))
+    root = f"/k/{gateway.client.key}"
+    nobody = Client(gateway.port)
+    version = (await nobody.get(f"{root}/api/version")).json["version"]
+    assert [part.isdecimal() for part in version.split(".")] == [True, True, True]
+    (model,) = (await nobody.get(f"{root}/api/tags")).json["models"]
+    shown = (await post(nobody, f"{root}/api/show", {"model": model["name"]})).json
+    assert "tools" in shown["capabilities"]
+    answer = await post(nobody, f"{root}/v1/chat/completions", {"model": "m", "messages": HELLO})
+    assert answer.text == "Hi"
+    assert gateway.record.token_name == "laptop"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "shape"),
+    [
+        ("/api/chat", {"messages": []}, "message"),
+        ("/api/chat", {}, "message"),
+        ("/api/generate", {"prompt": ""}, "response"),
+        ("/api/generate", {"keep_alive": 0}, "response"),
+    ],
+)
+async def test_in135_a_request_without_a_prompt_loads_the_model(
+    gateway: Gateway, provider: Provider, path: str, body: Doc, shape: str
+) -> None:
+    answer = await post(gateway.client, path, {"model": "m", **body})
+    assert (answer.json["done"], answer.json["done_reason"], shape in answer.json) == (True, "load", True)
+    assert (provider.exchanges, gateway.records) == ([], [])
+    unknown = await post(gateway.client, path, {"model": "none", **body})
+    assert (unknown.status, "not visible" in unknown.json["error"]) == (404, True)
+
+
+@pytest.mark.parametrize(("given", "sent"), [(-1, None), (-2, None), (100, 100), (None, None)])
+async def test_in136_the_limit_of_the_output(
+    gateway: Gateway, provider: Provider, given: int | None, sent: int | None
+) -> None:
+    provider.on("m", speak("Hi"))
+    options = {"num_predict": given, "temperature": 0.5, "num_ctx": 4096, "seed": 7}
+    await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO, "options": options, "keep_alive": "5m"})
+    asked = provider.last.json
+    assert (asked.get("max_tokens"), asked["temperature"], asked["seed"]) == (sent, 0.5, 7)
+    assert {"num_ctx", "options", "keep_alive", "num_predict"}.isdisjoint(asked)
+
+
+CLAUDE_EVENTS: list[Doc] = [
+    {
+        "type": "message_start",
+        "message": {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-sonnet-4-5",
+            "content": [],
+            "stop_reason": None,
+            "usage": {"input_tokens": 5, "output_tokens": 1},
+        },
+    },
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm."}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "abc"}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Yes."}},
+    {"type": "content_block_stop", "index": 1},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}},
+    {"type": "message_stop"},
+]
+
+
+async def test_in137_thoughts_come_before_the_text(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(f"http://127.0.0.1:{provider.port}", "claude-sonnet-4-5", dialect=Dialect.ANTHROPIC)
+    data = b"".join(f"event: {doc['type']}\n".encode() + b"data: " + dumps(doc) + b"\n\n" for doc in CLAUDE_EVENTS)
+    provider.other = stream_bytes(data)
+    body = {"model": "claude-sonnet-4-5", "messages": HELLO, "think": "high"}
+    found = lines(await post(gateway.client, "/api/chat", body))
+    assert [line["message"].get("thinking") for line in found] == ["Hm.", None, None]
+    assert [line["message"]["content"] for line in found] == ["", "Yes.", ""]
+    assert provider.last.json["thinking"]["type"] == "enabled"
+
+
+@pytest.mark.parametrize(("think", "effort"), [(True, "medium"), (False, "none"), ("low", "low"), (None, None)])
+async def test_in137_how_much_to_think(gateway: Gateway, provider: Provider, think: Any, effort: str | None) -> None:
+    provider.on("m", speak("Hi"))
+    await post(gateway.client, "/api/generate", {"model": "m", "prompt": "p", "think": think})
+    assert provider.last.json.get("reasoning_effort") == effort
+
+
+async def test_in138_a_stream_that_breaks_ends_with_an_error(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", cut(*story("a", "b")[:2]))
+    found = lines(await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO}))
+    assert [line.get("done") for line in found] == [False, None]
+    assert list(found[-1]) == ["error"]
+    assert gateway.record.outcome is Outcome.UPSTREAM_CUT
+
+
+async def test_in138_an_error_before_the_answer_has_its_status(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", fail(400, "too long"))
+    answer = await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO})
+    assert (answer.status, list(answer.json)) == (400, ["error"])
+    assert "too long" in answer.json["error"]
+
+
+@pytest.mark.parametrize(("image", "kind"), [(PNG, "image/png"), (JPEG, "image/jpeg")])
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
+async def test_in139_images_get_their_type(
+    gateway: Gateway, provider: Provider, path: str, image: str, kind: str
+) -> None:
+    provider.on("m", speak("Hi"))
+    turn = {"role": "user", "content": "what?", "images": [image]}
+    body = {"messages": [turn]} if path == "/api/chat" else {"prompt": "what?", "images": [image]}
+    assert (await post(gateway.client, path, {"model": "m", **body})).status == 200
+    assert provider.last.json["messages"][0]["content"] == [
+        {"type": "text", "text": "what?"},
+        {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{image}"}},
+    ]
+
+
+async def test_in139_a_large_image_passes(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hi"))
+    image = base64.b64encode(b"\x89PNG" + bytes(900_000)).decode()
+    turn = {"role": "user", "content": "what?", "images": [image]}
+    assert (await post(gateway.client, "/api/chat", {"model": "m", "messages": [turn]})).status == 200
+    assert provider.last.json["messages"][0]["content"][1]["image_url"]["url"].endswith(image)
+
+
+async def test_in140_no_key_no_answer(gateway: Gateway, provider: Provider) -> None:
+    nobody = Client(gateway.port)
+    for method, path in (("GET", "/api/tags"), ("GET", "/api/version"), ("POST", "/api/chat"), ("POST", "/api/show")):
+        answer = await nobody.ask(method, path, dumps({"model": "m", "messages": HELLO}) if method == "POST" else b"")
+        assert (answer.status, list(answer.json)) == (401, ["error"])
+    assert (await nobody.get("/k/sk-tk-wrong/api/tags")).status == 401
+
+
+async def test_in140_a_named_token_answers_for_programs_without_a_key(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hi"))
+    gateway.token("ollama")
+    gateway.settings(ollama_token="ollama")
+    nobody = Client(gateway.port)
+    assert [model["name"] for model in (await nobody.get("/api/tags")).json["models"]] == ["m"]
+    assert (await post(nobody, "/api/chat", {"model": "m", "messages": HELLO})).status == 200
+    assert gateway.record.token_name == "ollama"
+    assert (await post(nobody, "/v1/chat/completions", {"model": "m", "messages": HELLO})).status == 401
+    gateway.settings(ollama_token="gone")
+    refused = await nobody.get("/api/tags")
+    assert (refused.status, "'gone', which does not exist" in refused.json["error"]) == (401, True)
+
+
+async def test_in140_a_foreign_page_is_refused(gateway: Gateway, provider: Provider) -> None:
+    gateway.settings(ollama_token="laptop")
+    page = {"origin": "https://evil.example"}
+    body = {"model": "m", "messages": HELLO}
+    for headers in (page, {**page, "content-type": "text/plain"}):
+        assert (await post(Client(gateway.port), "/api/chat", body, dict(headers))).status == 403
+    assert (await Client(gateway.port).ask("GET", "/api/tags", headers={"host": "evil.example"})).status == 421
+    assert provider.exchanges == []
+
+
+async def test_in140_an_origin_that_any_page_can_have_needs_a_key(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hi"))
+    gateway.settings(ollama_token="laptop", app_origins=True)
+    body = {"model": "m", "messages": HELLO}
+    assert (await post(Client(gateway.port), "/api/chat", body, {"origin": "null"})).status == 401
+    assert (await post(Client(gateway.port), "/api/chat", body, {"origin": "app://obsidian.md"})).status == 200
+
+
+async def test_in140_a_key_in_the_path_is_for_this_machine(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.v1.app.is_own", lambda _: False)
+    gateway.settings(ollama_token="laptop")
+    assert (await Client(gateway.port).get(f"/k/{gateway.client.key}/api/tags")).status == 401
+    assert (await Client(gateway.port).get("/api/tags")).status == 401
+
+
+async def test_in140_a_key_in_the_path_is_never_shown(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+    answer = await Client(gateway.port).get(f"/k/{gateway.client.key}/api/nothing")
+    assert (answer.status, list(answer.json)) == (404, ["error"])
+    shown = answer.body.decode() + caplog.text + str(gateway.records)
+    assert gateway.client.key not in shown
+    assert "/api/nothing" in answer.json["error"]
+
+
+@pytest.mark.parametrize(
+    ("offered", "asked"), [("m", "m:latest"), ("llama3:latest", "llama3"), ("x:latest", "x:latest")]
+)
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate", "/api/embed"])
+async def test_in141_latest_is_the_same_as_nothing(
+    gateway: Gateway, provider: Provider, offered: str, asked: str, path: str
+) -> None:
+    gateway.channel(provider.base_url, offered)
+    provider.on(offered, vectors() if path == "/api/embed" else speak("Hi"))
+    body: Doc = {"model": asked, "messages": HELLO, "prompt": "p", "input": "a"}
+    assert (await post(gateway.client, path, body)).status == 200
+    assert (provider.last.json["model"], gateway.record.model) == (offered, offered)
+    assert (await post(gateway.client, "/api/show", {"model": asked})).status == 200
+
+
+@pytest.mark.parametrize("reported", [True, False])
+async def test_in142_the_last_line_is_what_the_ledger_says(
+    gateway: Gateway, provider: Provider, *, reported: bool
+) -> None:
+    provider.on("m", speak("Hel", "lo") if reported else stream(*story("Hel", "lo")))
+    last = lines(await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO}))[-1]
+    record = gateway.record
+    assert (last["prompt_eval_count"], last["eval_count"]) == (record.input, record.output)
+    assert record.source is (UsageSource.REPORTED if reported else UsageSource.ESTIMATED)
+
+
+async def test_the_end_of_the_length(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", stream(*story("Hel", finish="length")))
+    assert (
+        lines(await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO}))[-1]["done_reason"] == "length"
+    )
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_suffix_goes_to_completions(gateway: Gateway, provider: Provider, *, streamed: bool) -> None:
+    chunks = [answered(said("mid", finish=None)), answered(said("")), answered(spent=usage(4, 2))]
+    data = b"".join(map(event, chunks)) + DONE
+    provider.on("m", stream_bytes(data) if streamed else reply(answered(said("mid"), spent=usage(4, 2))))
+    body = {"model": "m", "prompt": "a", "suffix": "b", "stream": streamed, "options": {"num_predict": 8}}
+    answer = await post(gateway.client, "/api/generate", body)
+    found = lines(answer) if streamed else [answer.json]
+    assert "".join(line["response"] for line in found) == "mid"
+    assert (found[-1]["done"], found[-1]["prompt_eval_count"], found[-1]["eval_count"]) == (True, 4, 2)
+    assert provider.last.path == "/v1/completions"
+    assert {"prompt": "a", "suffix": "b", "max_tokens": 8}.items() <= provider.last.json.items()
+
+
+async def test_a_suffix_is_refused_where_only_chats_are(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "c", dialect=Dialect.ANTHROPIC, name="claude")
+    answer = await post(gateway.client, "/api/generate", {"model": "c", "prompt": "a", "suffix": "b"})
+    assert (answer.status, "suffix" in answer.json["error"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("json", {"type": "json_object"}),
+        ({"type": "object"}, {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}),
+        ("", None),
+    ],
+)
+async def test_the_form_of_an_answer(gateway: Gateway, provider: Provider, given: Any, sent: Doc | None) -> None:
+    provider.on("m", speak("{}"))
+    await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO, "format": given})
+    assert provider.last.json.get("response_format") == sent
+
+
+@pytest.mark.parametrize("path", ["create", "copy", "push", "delete", "blobs/sha256:1", "me"])
+async def test_what_only_a_model_server_does_is_refused_in_its_form(gateway: Gateway, path: str) -> None:
+    answer = await gateway.client.ask("POST", f"/api/{path}", b"{}")
+    assert (answer.status, list(answer.json)) == (404, ["error"])
+
+
+@asynccontextmanager
+async def second_port(gateway: Gateway, **fields: Any) -> AsyncIterator[int]:
+    """Ollama's port, at a free one."""
+    free = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
+    number = free.sockets[0].getsockname()[1]
+    free.close()
+    async with open_ollama_port(gateway.engine):
+        gateway.settings(ollama_token="laptop", ollama_port=number, **fields)
+        for _ in range(400):
+            if gateway.engine.ollama_address or gateway.engine.ollama_error:
+                break
+            await asyncio.sleep(0.005)
+        yield number
+
+
+async def test_the_second_port_needs_no_key(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("Hi"))
+    async with second_port(gateway) as number:
+        assert gateway.engine.status().ollama_address == f"http://127.0.0.1:{number}"
+        assert (await Client(number).get("/")).body == b"Ollama is running"
+        async with sdk(number) as client:
+            assert (await client.chat("m", messages=HELLO)).message.content == "Hi"
+        answer = await post(Client(number, "ollama"), "/v1/chat/completions", {"model": "m", "messages": HELLO})
+        assert answer.text == "Hi"
+        other = gateway.token("other")
+        await post(Client(number, other.key), "/api/chat", {"model": "m", "messages": HELLO})
+    assert [record.token_name for record in gateway.records] == ["laptop", "laptop", "other"]
+
+
+async def test_the_second_port_follows_the_settings(gateway: Gateway) -> None:
+    async with second_port(gateway) as number:
+        gateway.settings(ollama_token="", ollama_port=number)
+        for _ in range(400):
+            if not gateway.engine.ollama_address:
+                break
+            await asyncio.sleep(0.005)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", number)
+
+
+async def test_a_second_port_that_is_taken_is_reported(gateway: Gateway) -> None:
+    taken = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
+    number = taken.sockets[0].getsockname()[1]
+    async with open_ollama_port(gateway.engine):
+        gateway.settings(ollama_token="laptop", ollama_port=number)
+        for _ in range(400):
+            if gateway.engine.ollama_error:
+                break
+            await asyncio.sleep(0.005)
+        assert f"127.0.0.1:{number}" in gateway.engine.status().ollama_error
+    taken.close()
+    assert (await gateway.client.get("/v1/health")).status == 200
+
+
+def test_the_settings_belong_together() -> None:
+    assert (Settings().ollama_token, Settings().ollama_port) == ("", 0)
