@@ -50,16 +50,16 @@ async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     old = _found(edits, request)
     token = patched(old, await request.read(), TokenFields.__struct_fields__)
     _check(token, edits.registry)
-    edits.commit(f"changed token '{old.name}'", f"token '{old.name}' is as before", Change("tokens", token.id, token))
+    changes = [Change("tokens", token.id, token), *_without_key(edits, old.name, token.name)]
+    edits.commit(f"changed token '{old.name}'", f"token '{old.name}' is as before", *changes)
     return token_view(edits.engine, token)
 
 
 async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /tokens/{ref}; its calls and what they cost stay in the records."""
     token = _found(edits, request)
-    return edits.commit(
-        f"removed token '{token.name}'", f"token '{token.name}' is back", Change("tokens", token.id, None)
-    )
+    changes = [Change("tokens", token.id, None), *_without_key(edits, token.name, "")]
+    return edits.commit(f"removed token '{token.name}'", f"token '{token.name}' is back", *changes)
 
 
 async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
@@ -79,6 +79,15 @@ async def give_pass(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 
 def _found(edits: ConfigEdits, request: web.Request) -> Token:
     return edits.engine.catalog.token(request.match_info["ref"])
+
+
+def _without_key(edits: ConfigEdits, name: str, new: str) -> list[Change]:
+    """What follows from another name of the token for programs without a key: no other token may take its place."""
+    settings = edits.registry.settings
+    if name == new or settings.ollama_token != name:
+        return []
+    port = settings.ollama_port if new else 0
+    return [Change("settings", "", msgspec.structs.replace(settings, ollama_token=new, ollama_port=port))]
 
 
 def _check(token: Token, registry: Registry) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from openai import BadRequestError
 
+from gateway.domain.account import Account
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.usage import UsageSource
 from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client, events
-from tests.fakes.gateway import Gateway
+from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import DONE, Doc, dumps, event, fail, reply, silence, stream_bytes, usage
 
@@ -306,3 +307,28 @@ async def test_sticky_groups_take_requests_without_messages(
     gateway.channel(provider.base_url, "m", name="second")
     provider.on("m", writes("x"))
     assert (await complete(gateway.client, {"model": "m", "prompt": "p", "stream": stream})).status == 200
+
+
+async def test_in15_a_stream_whose_money_is_gone_ends_as_at_its_limit(gateway: Gateway, provider: Provider) -> None:
+    gateway.change("account", "", Account(stop_when_empty=True))
+    await spend_it_all(gateway, provider, event(answered(said("word " * 40_000, finish=None))))
+    answer = await complete(gateway.client, {"model": "m", "prompt": "p", "stream": True, "max_tokens": 500_000})
+    finishes = [choice["finish_reason"] for chunk in answer.chunks for choice in chunk["choices"]]
+    assert finishes[-1] == "length"
+    assert events(answer.body).count(b"[DONE]") == 1
+    assert "money_gone" in gateway.record.marks
+
+
+async def spend_it_all(gateway: Gateway, provider: Provider, piece: bytes) -> None:
+    """The upstream goes on writing while all the money is taken away."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(piece)
+        gateway.grant(-GRANTED)
+        for _ in range(4):
+            await asyncio.sleep(0.25)
+            await exchange.piece(piece)
+        await exchange.left()
+
+    provider.on("m", script)

@@ -123,3 +123,18 @@ async def test_nothing_but_the_answer_ever_holds_a_key(owner: ControlClient) -> 
     made = await owner.add_token({"name": "canary"})
     answers = [await owner.send("GET", path) for path in ("/tokens", "/tokens/canary", "/status", "/models")]
     assert not any(made.key.encode() in answer.body for answer in answers)
+
+
+async def test_the_token_for_programs_without_a_key_is_followed(owner: ControlClient, gateway: Gateway) -> None:
+    await owner.add_token({"name": "apps"})
+    with pytest.raises(NotFound):
+        await owner.set_settings({"ollama_token": "nobody"})
+    with pytest.raises(BadRequest):
+        await owner.set_settings({"ollama_port": 11434})
+    await owner.set_settings({"ollama_token": "apps"})
+    assert (await Client(gateway.port).get("/api/tags")).status == 200
+    await owner.edit_token("apps", {"name": "programs"})
+    assert (await owner.settings()).ollama_token == "programs"
+    await owner.remove_token("programs")
+    assert (await owner.settings()).ollama_token == ""
+    assert (await Client(gateway.port).get("/api/tags")).status == 401

@@ -101,7 +101,17 @@ class _Answer(msgspec.Struct):
     data: list[Vector]
 
 
+class _RegularAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    """One that has no other fields: one decode of what may be 130 MB tells."""
+
+    object: str
+    data: list[Vector]
+    model: str
+    usage: msgspec.Raw
+
+
 _ANSWER = msgspec.json.Decoder(_Answer)
+_REGULAR = msgspec.json.Decoder(_RegularAnswer)
 
 
 class EmbeddingsWhole(Whole, frozen=True, kw_only=True, gc=False):
@@ -117,6 +127,14 @@ class EmbeddingsWhole(Whole, frozen=True, kw_only=True, gc=False):
 
 def _read_answer(body: bytes, order: Order, channel: Channel) -> Whole:
     """Raises ValueError if there are no embeddings in it, AttemptFailed if it is an error."""
+    try:
+        found = _REGULAR.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    else:
+        vectors = in_order(found.data, input_count(order.fields))
+        answer = {"model": rawjson.raw(found.model), "usage": found.usage}
+        return answer_of(vectors, order, answer, body if vectors is found.data else b"")
     answer = rawjson.fields(body)
     if "data" not in answer and is_error(answer):
         raise AttemptFailed(failure_in(body, channel))
