@@ -11,6 +11,7 @@ from gateway.domain.account import Account
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.usage import UsageSource
+from tests.conformance import nodejs
 from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client, events
 from tests.fakes.gateway import GRANTED, Gateway
@@ -307,6 +308,13 @@ async def test_sticky_groups_take_requests_without_messages(
     gateway.channel(provider.base_url, "m", name="second")
     provider.on("m", writes("x"))
     assert (await complete(gateway.client, {"model": "m", "prompt": "p", "stream": stream})).status == 200
+
+
+@nodejs.patient
+async def test_the_javascript_sdk_reads_a_stream(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", writes("upon", " a time"))
+    (found,) = await nodejs.run(gateway, {"do": "complete", "model": "m"})
+    assert found == {"text": "upon a time"}
 
 
 async def test_in15_a_stream_whose_money_is_gone_ends_as_at_its_limit(gateway: Gateway, provider: Provider) -> None:

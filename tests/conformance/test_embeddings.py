@@ -15,6 +15,7 @@ from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.group import Fallback
 from gateway.domain.usage import UsageSource
 from gateway.inbound.embeddings.openai import packed
+from tests.conformance import nodejs
 from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import INPUT, Gateway
@@ -300,6 +301,18 @@ async def test_in119_base64_and_float_are_the_same_vector(served: Gateway, provi
         as_numbers = (await client.embeddings.create(model=MODEL, input="a", encoding_format="float")).data[0].embedding
     for found in (by_default, as_numbers):
         assert all(abs(one - other) < 1e-7 for one, other in zip(found, [0.0, *values], strict=True))
+
+
+@nodejs.patient
+async def test_in119_the_javascript_sdk_reads_the_same(served: Gateway, provider: Provider) -> None:
+    values = [math.sin(number) for number in range(100)]
+    provider.on(MODEL, vectors(*values), vectors(*values, always="float"), vectors(*values, always="base64"))
+    jobs = [{"do": "embed", "model": MODEL, "input": ["a"], "encoding_format": form} for form in (None, None, "float")]
+    found = await nodejs.run(served, *({k: v for k, v in job.items() if v is not None} for job in jobs))
+    for result in found:
+        (vector,) = result["vectors"]
+        assert all(abs(one - other) < 1e-7 for one, other in zip(vector, [0.0, *values], strict=True))
+        assert result["usage"]["prompt_tokens"] == 7
 
 
 async def test_in120_a_client_that_leaves_is_booked_like_one_of_a_plain_call(

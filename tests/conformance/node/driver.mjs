@@ -23,6 +23,17 @@ const jobs = {
     const answer = await openai.chat.completions.create({ model, messages });
     return { text: answer.choices[0].message.content, usage: answer.usage, id: answer._request_id };
   },
+  embed: async ({ model, input, encoding_format }) => {
+    const answer = await openai.embeddings.create({ model, input, encoding_format });
+    return { vectors: answer.data.map((one) => Array.from(one.embedding)), usage: answer.usage };
+  },
+  complete: async ({ model }) => {
+    let text = "";
+    for await (const chunk of await openai.completions.create({ model, prompt: "Once", max_tokens: 8, stream: true })) {
+      text += chunk.choices[0].text;
+    }
+    return { text };
+  },
   iterate: async ({ model }) => {
     let text = "";
     for await (const chunk of await openai.chat.completions.create({ model, messages, stream: true })) {
