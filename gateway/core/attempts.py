@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
-from gateway.core.channel_health import ChannelHealth
+from gateway.core.channel_health import NO_TRIAL, ChannelHealth
 from gateway.core.chooser import ChannelLimits, Chooser, no_channel
 from gateway.core.clock import Clock
 from gateway.core.memory import POCKET
@@ -152,7 +152,8 @@ class Attempts:
         """One attempt, reported to the health and noted on the call whatever happens to it. Raises UpstreamError."""
         began = self._clock.mono()
         self._rooms.enter(call, route)
-        with self._health.trying(route.channel.id, route.key_id):
+        health = self._health
+        with health.trying(route.channel.id, route.key_id) if health.failing else NO_TRIAL:
             try:
                 try:
                     answer = await self._answer(call, order, route)
@@ -170,7 +171,8 @@ class Attempts:
                 raise
             finally:
                 self._rooms.leave(route)
-            self._health.succeeded(route.channel.id, route.key_id)
+            if health.failing:
+                health.succeeded(route.channel.id, route.key_id)
         if route.rank.timed:
             self._measure(call, route, answer, began)
         if call.conversation:

@@ -126,7 +126,7 @@ class _Trial:
             patient.trial = False
 
 
-_NO_TRIAL = nullcontext()
+NO_TRIAL = nullcontext()
 
 
 class ChannelHealth:
@@ -144,20 +144,21 @@ class ChannelHealth:
         """How fast they are."""
         self.in_flight = in_flight
         """How many calls a channel answers now."""
-        self._patients: dict[ChannelId, _ChannelState] = {}
+        self.failing: dict[ChannelId, _ChannelState] = {}
+        """Channels and keys that failed lately. Usually there is none, and nothing to ask here."""
 
     def state(self, channel: Channel) -> HealthState:
         """As the owner sees it."""
         if not channel.enabled:
             return _OFF
-        if not self._patients:
+        if not self.failing:
             return OK
         own = self.state_of(channel.id)
         return self._with_keys(own, channel) if channel.keys and own.name in ("ok", "half_open") else own
 
     def state_of(self, one: ChannelId) -> HealthState:
         """Of a channel as such, or of one of several keys (see ``key_id``)."""
-        patient = self._patients.get(one)
+        patient = self.failing.get(one)
         if patient is None:
             return OK
         left = patient.until - self._mono()
@@ -175,38 +176,30 @@ class ChannelHealth:
         best = min(halves[:1] or cooling or states, key=lambda state: state.left_s)
         return HealthState(best.name, f"none of its {len(states)} keys is available: {best.reason}", best.left_s)
 
-    @property
-    def well(self) -> bool:
-        """No channel and no key has failed."""
-        return not self._patients
-
     def missing_s(self, channel: ChannelId, model: str) -> float:
         """Seconds for which this model is not asked of this channel; 0 if it is."""
-        patient = self._patients.get(channel)
+        patient = self.failing.get(channel)
         return max(0.0, patient.models.get(model, 0.0) - self._mono()) if patient else 0.0
 
     def on_trial(self, channel: ChannelId) -> bool:
         """Whether a half-open channel or key already has its one trial call."""
-        patient = self._patients.get(channel)
+        patient = self.failing.get(channel)
         return patient is not None and patient.trial
 
     def trying(self, channel: ChannelId, key: ChannelId | str = "") -> AbstractContextManager[None]:
         """A call is there while the block runs: if channel or key are half-open without a trial yet, this is it."""
-        if not self._patients:
-            return _NO_TRIAL
-        now, found = self._mono(), (self._patients.get(channel), self._patients.get(ChannelId(key)))
+        now, found = self._mono(), (self.failing.get(channel), self.failing.get(ChannelId(key)))
         trials = tuple(p for p in found if p is not None and p.reason and p.until <= now and not p.trial)
-        return _Trial(trials) if trials else _NO_TRIAL
+        return _Trial(trials) if trials else NO_TRIAL
 
     def succeeded(self, channel: ChannelId, key: ChannelId | str = "") -> None:
         """A call went well: everything is forgotten but the recent outcomes."""
-        if self._patients:
-            self._recover(channel)
-            if key:
-                self._recover(ChannelId(key))
+        self._recover(channel)
+        if key:
+            self._recover(ChannelId(key))
 
     def _recover(self, channel: ChannelId) -> None:
-        patient = self._patients.get(channel)
+        patient = self.failing.get(channel)
         if patient is None:
             return
         known = bool(patient.reason)
@@ -214,7 +207,7 @@ class ChannelHealth:
         patient.in_a_row = patient.steps = 0
         patient.reason, patient.until, patient.attention = "", 0.0, False
         if not patient.models and not patient.failed_lately(self._mono()):
-            del self._patients[channel]
+            del self.failing[channel]
         if known:
             self._changed()
 
@@ -222,7 +215,7 @@ class ChannelHealth:
         """A call failed at this channel, or with this key. ``CLIENT`` failures say nothing of either."""
         if kind in (FailureKind.CLIENT, FailureKind.MISSING):
             return
-        patient, now = self._patients.setdefault(channel, _ChannelState()), self._mono()
+        patient, now = self.failing.setdefault(channel, _ChannelState()), self._mono()
         if kind is FailureKind.AUTH:
             patient.refused(reason, now)
         elif kind is FailureKind.QUOTA:
@@ -238,7 +231,7 @@ class ChannelHealth:
 
     def lacks(self, channel: ChannelId, model: str) -> None:
         """The upstream says it does not know this model: the channel stays in use, the model is paused."""
-        patient = self._patients.setdefault(channel, _ChannelState())
+        patient = self.failing.setdefault(channel, _ChannelState())
         patient.models[model] = self._mono() + MODEL_MISSING_S
         self._changed()
 
@@ -247,8 +240,8 @@ class ChannelHealth:
 
         With the id of one of several keys, only the failures of that key.
         """
-        mine = [one for one in self._patients if one == channel or (keys and one.startswith(f"{channel}#"))]
+        mine = [one for one in self.failing if one == channel or (keys and one.startswith(f"{channel}#"))]
         for one in mine:
-            del self._patients[one]
+            del self.failing[one]
         if mine:
             self._changed()

@@ -215,8 +215,9 @@ class Chooser:
         if call.context.request.kept_id and (place := self._kept.place(call.context.request.kept_id.encode())):
             return self._go_on(call, entry, place)
         sticky = call.context.group.sticky or call.context.visit.api.sticky
-        if entry.easy and self._health.well and call.limits.channel_slot is None and not sticky:
-            choice = easy(entry.easy, self._draw)
+        if entry.easy and not self._health.failing and call.limits.channel_slot is None and not sticky:
+            tier = entry.easy
+            choice = RouteChoice(tier[0], tier[0].rank.place, (), None) if len(tier) == 1 else easy(tier, self._draw)
             if choice.route is not None and self._rooms.has_room(choice.route):
                 return choice
         choice = (self._stay(call, entry) if sticky else None) or self._choose(call, entry.routes)

@@ -132,8 +132,6 @@ def choose(
 
 def easy(tier: Sequence[Route], draw: Draw) -> RouteChoice:
     """What ``choose`` says of routes whose first tier is this and of which none needs a look (``ModelEntry.easy``)."""
-    if len(tier) == 1:
-        return RouteChoice(tier[0], tier[0].rank.place, (), None)
     route = _draw(tier, draw)
     return RouteChoice(route, _why(route.rank.place, len(tier), NOTHING_TRIED), (), None)
 

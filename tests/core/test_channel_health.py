@@ -284,13 +284,13 @@ def test_who_looks_is_told_of_changes_alone(health: ChannelHealth, bell: Bell) -
 
 
 def test_who_has_recovered_for_good_is_forgotten(health: ChannelHealth, mono: Mono) -> None:
-    well = [health.well]
+    well = [not health.failing]
     fail(health, FailureKind.SERVER)
     health.succeeded(UP.id)
-    well.append(health.well)
+    well.append(not health.failing)
     mono.now += WINDOW_S
     health.succeeded(UP.id)
-    assert [*well, health.well] == [True, False, True]
+    assert [*well, not health.failing] == [True, False, True]
 
 
 def test_a_missing_model_is_not_forgotten_by_a_success(health: ChannelHealth) -> None:

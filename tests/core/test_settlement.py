@@ -7,7 +7,7 @@ import pytest
 
 from gateway.core.call import Call, CallContext, Visit
 from gateway.core.quota import effects_of, need_of
-from gateway.core.settlement import LEARN_FIRST, Meter, billed_unseen, outcome_of, record_of
+from gateway.core.settlement import LEARN_FIRST, Meter, billed_unseen, kept_id, outcome_of, record_of
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, InternalError, UpstreamError, UpstreamTimeout
@@ -272,3 +272,22 @@ def test_how_a_call_ended(fields: dict[str, object], outcome: Outcome) -> None:
 def test_what_was_sent_and_fell_silent_may_have_been_billed(kind: FailureKind) -> None:
     silent = kind in (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT)
     assert (billed_unseen(kind, sent=True), billed_unseen(kind, sent=False)) == (silent, False)
+
+
+@pytest.mark.parametrize(
+    ("id", "kept"),
+    [
+        ("chatcmpl-BqR7x8yZabcDefGhIjKlMnOpQrStU", True),
+        ("msg_01XFDUDYJgAACzvnptvVoYEL", True),
+        ("", False),
+        ("two words", False),
+        ("x" * 81, False),
+        ("chatcmpl-the-plan-is-to-meet-at-noon-42", False),
+        ("the-plan-is-to-meet-at-noon-42-and-then-we-go", False),
+        ("meet-at-noon-42-x", True),
+        ("the-plan-is-to-meet", False),
+    ],
+)
+def test_ids_that_are_kept(id: str, *, kept: bool) -> None:
+    body = b'{"messages":[{"content":"the-plan-is-to-meet-at-noon-42-and-then-we-go"}]}'
+    assert bool(kept_id(id, body)) == kept

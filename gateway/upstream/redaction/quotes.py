@@ -9,7 +9,6 @@ lower case, with escapes decoded, for upstreams reflow and escape what they quot
 Time is linear in both lengths: the request is looked through once, by words of eight bytes, each in one look-up.
 """
 
-import re
 import sys
 from array import array
 from collections.abc import Iterator, Mapping
@@ -35,10 +34,6 @@ SHORTS_LIMIT = 2000
 PAIRS_LIMIT = 20_000
 """Words of the request found again in the message that are looked at."""
 
-NEAR = 8 * 1024
-"""Bytes at each end of a request that an id is compared with."""
-
-_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
 _TEXTS = frozenset({"content", "text", "arguments", "input", "refusal", "reasoning_content", "prompt"})
 _DROPPED = bytes(range(0x21)) + b"\"'`\\\x7f"
 _LOWER = bytes(byte + 32 if ord("A") <= byte <= ord("Z") else byte for byte in range(256))
@@ -129,29 +124,6 @@ class Quotes:
             while start >= 0:
                 yield start, start + len(short)
                 start = message.find(short, start + len(short))
-
-
-def kept_id(id: str, body: bytes) -> str:
-    """An upstream's id as it is kept of a call that went well; empty if it is none, or quotes the request.
-
-    Quick, for every call has one: of each run of ``LONG`` characters one block is looked for, in the two ends of a long
-    request only.
-    """
-    if not _ID.fullmatch(id):
-        return ""
-    if len(body) > 2 * NEAR:
-        body = body[:NEAR] + _END + body[-NEAR:]
-    size = len(id)
-    if size < LONG:
-        blocks = [id] if size >= 2 * SHORT else []
-    elif size <= 2 * LONG - SHORT:
-        blocks = [id[size - LONG : LONG]]  # what all its runs have in common
-    else:
-        blocks = [id[start : start + LONG // 2] for start in range(0, size - LONG // 2 + 1, LONG // 2)]
-    for block in blocks:
-        if block.encode() in body:
-            return ""
-    return id
 
 
 def _fits(fields: Fields, long: LongStrings) -> bool:

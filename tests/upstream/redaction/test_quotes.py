@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.upstream.redaction.quotes import LIMIT, LONG, Quotes, kept_id
+from gateway.upstream.redaction.quotes import LIMIT, LONG, Quotes
 from gateway.upstream.redaction.search import blanked
 
 PROMPT = 'Tell me about "CANARY" whales,\nand their  lives in the northern sea — große Übersicht, bitte! 鯨について'
@@ -92,22 +92,3 @@ def test_texts_that_repeat_themselves_end_soon() -> None:
     for word in ("a", "ab", "word ", "abcdefgh"):
         content, message = word * (1_000_000 // len(word)), word * (2_000 // len(word))
         assert len(without(message, content)) < len(message)
-
-
-@pytest.mark.parametrize(
-    ("id", "kept"),
-    [
-        ("chatcmpl-BqR7x8yZabcDefGhIjKlMnOpQrStU", True),
-        ("msg_01XFDUDYJgAACzvnptvVoYEL", True),
-        ("", False),
-        ("two words", False),
-        ("x" * 81, False),
-        ("chatcmpl-the-plan-is-to-meet-at-noon-42", False),
-        ("the-plan-is-to-meet-at-noon-42-and-then-we-go", False),
-        ("meet-at-noon-42-x", True),
-        ("the-plan-is-to-meet", False),
-    ],
-)
-def test_ids_that_are_kept(id: str, *, kept: bool) -> None:
-    body = b'{"messages":[{"content":"the-plan-is-to-meet-at-noon-42-and-then-we-go"}]}'
-    assert bool(kept_id(id, body)) == kept
