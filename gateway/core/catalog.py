@@ -82,6 +82,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def remembers(self) -> bool:
         """Whether a channel, also one of a fallback, may get back in a request what its vendor wants to see again."""
+        if not self.fallbacks:
+            return self.effects.remembers
         return self.effects.remembers or any(other.effects.remembers for other in self.fallbacks)
 
 

@@ -31,7 +31,7 @@ from gateway.core.memory import POCKET, AnswerMemory, AnswerShare
 from gateway.core.preparation import Worker
 from gateway.core.queueing import CallQueue, until_gone
 from gateway.core.ratelimit import Limiter, Ticket
-from gateway.core.refusals import Refusals
+from gateway.core.refusal_log import Refusals
 from gateway.core.retry import KEEP_FAILURE_S, RecentFailures
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import GONE, Meter, outcome_of, record_of

@@ -110,7 +110,7 @@ def cost(usage: Usage, at: Rates) -> Nanos:
         fresh * at.input
         + usage.cached * at.cached_input
         + (usage.cache_write - usage.cache_write_long) * at.cache_write
-        + usage.cache_write_long * at.long_write
+        + (usage.cache_write_long * at.long_write if usage.cache_write_long else 0)
         + usage.output * at.output
         + at.per_call * MILLION
     )

@@ -361,7 +361,7 @@ class UsageReports:
         The tally replaces a missing output count. A report of nothing but zeros is none if something came.
         """
         reading = self._reading or self._timed
-        if reading is None or not (reading.usage.total or tally.empty):
+        if reading is None or not (reading.usage.input or reading.usage.output or tally.empty):
             return None
         if reading.usage.source is UsageSource.PARTIAL:
             return msgspec.structs.replace(reading.usage, output=tally.tokens())

@@ -10,6 +10,7 @@ it yet. So the rest is taken in and dropped, within bounds of time and size, whi
 
 import asyncio
 from contextlib import suppress
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
@@ -103,7 +104,7 @@ class Response:
     Names and values of ``headers`` must be printable ASCII: what comes from outside has passed ``text.plain`` before.
     """
 
-    __slots__ = ("_body", "_due", "_head", "_request", "_size", "headers", "keep_alive", "sent")
+    __slots__ = ("_body", "_due", "_request", "_size", "_start", "_status", "headers", "keep_alive", "sent")
 
     def __init__(
         self,
@@ -117,7 +118,8 @@ class Response:
         """None: as the request wants it. False closes the connection after the answer."""
         self.sent = False
         self._size = sum(map(len, body))
-        self._head = _head(status, self._size, content_type)
+        self._start = _start(status, content_type if self._size else "")
+        self._status = status
         self._body = body
         """What is still to be sent of it."""
         self._due = b""
@@ -144,7 +146,7 @@ class Response:
 
     def replace(self, request: web.BaseRequest, body: bytes, *, status: int, headers: dict[str, str]) -> None:
         """Send this in the loop's next turn, instead of what was to be sent then. It goes out in one piece."""
-        self.headers, self._head, self._size = headers, _head(status, len(body), JSON), len(body)
+        self.headers, self._status, self._size, self._start = headers, status, len(body), _start(status, JSON)
         self._body = ()
         self._due = self._begin(request) + body
 
@@ -173,8 +175,9 @@ class Response:
         old = request.version < (1, 1)
         connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
         fields = "".join(map("{}: {}\r\n".format, self.headers, self.headers.values()))
+        length = "" if self._status == HTTPStatus.NO_CONTENT else f"Content-Length: {self._size}\r\n"
         head = (
-            f"HTTP/1.{0 if old else 1}{self._head}Server: tollkeeper\r\nDate: {rfc822_formatted_time()}\r\n"
+            f"HTTP/1.{0 if old else 1}{self._start}{length}Server: tollkeeper\r\nDate: {rfc822_formatted_time()}\r\n"
             f"{connection}{fields}\r\n"
         ).encode()
         if request.method == "HEAD":
@@ -201,11 +204,11 @@ class Response:
                 await linger(request.protocol)
 
 
-def _head(status: int, length: int, content_type: str) -> str:
-    """What of the head depends on these alone, from behind the version."""
-    kind = f"Content-Type: {content_type}\r\n" if length else ""
-    size = "" if status == HTTPStatus.NO_CONTENT else f"Content-Length: {length}\r\n"
-    return f" {_REASONS.get(status, str(status))}\r\n{kind}{size}"
+@lru_cache(maxsize=256)
+def _start(status: int, content_type: str) -> str:
+    """The head from behind the version up to its length."""
+    kind = f"Content-Type: {content_type}\r\n" if content_type else ""
+    return f" {_REASONS.get(status, str(status))}\r\n{kind}"
 
 
 def _has_more(request: web.BaseRequest) -> bool:

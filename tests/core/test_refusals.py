@@ -4,7 +4,7 @@ import pytest
 
 from gateway.core.call import Visit
 from gateway.core.event_bus import EventBus
-from gateway.core.refusals import BURST, GAP_S, KINDS_KEPT, STRANGERS, Refusals
+from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, STRANGERS, Refusals
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError, InvalidToken, NotFound, RateLimited
 from gateway.domain.token import Token

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gateway.domain.channel import Timeouts
-from gateway.upstream.idle_timeout import Due, IdleTimeout
+from gateway.upstream.http.reply import Due, IdleTimeout
 
 TIMEOUTS = Timeouts(head=20, idle=30, comments=100)
 

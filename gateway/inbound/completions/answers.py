@@ -27,8 +27,8 @@ from gateway.upstream.adapter import (
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
 from gateway.upstream.framing import SSEEvent, is_stream
+from gateway.upstream.openai.chunks import failure_in, is_error
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.openai.inband_errors import failure_in, is_error
 from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.usage_report import UsageReports
 from gateway.upstream.vendors import Vendor, vendor_of

@@ -31,8 +31,8 @@ from gateway.upstream.adapter import (
 )
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify
+from gateway.upstream.openai.chunks import failure_in, is_error
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, endpoint
-from gateway.upstream.openai.inband_errors import failure_in, is_error
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.usage_report import PLAUSIBLE, read
 

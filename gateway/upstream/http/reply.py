@@ -3,6 +3,10 @@
 It ends in one of three ways: read to its end, released, or aborted. Its connection is kept only after the first, or if
 the rest comes at once after the second. One timer serves all answers of a pool that are waited for: setting and
 cancelling a timer costs more than all else a connection does for a call, noting a moment costs nothing.
+
+``IdleTimeout`` tells when a stream has been silent for too long. Data events are progress. Comments show that somebody
+is there, so they hold off the idle deadline, but not for ever. Fragments of an event that does not get finished are
+neither.
 """
 
 import asyncio
@@ -10,13 +14,58 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from io import BytesIO
 from typing import Generic, TypeVar
 
+import msgspec
+
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, Timeouts
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Memory, Signs
 from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import Inflater, WireAnswer
-from gateway.upstream.idle_timeout import IdleTimeout
+
+
+class Due(msgspec.Struct, frozen=True):
+    """The next deadline: its name, its length in seconds, and the moment it passes."""
+
+    name: str
+    seconds: float
+    at: float
+
+
+class IdleTimeout:
+    """The deadlines of one stream. Until the first event the head deadline runs on, from ``began``."""
+
+    __slots__ = ("_comments", "_event_at", "_events", "_sign_at", "_signs", "_timeouts")
+
+    def __init__(self, signs: Signs, timeouts: Timeouts, began: float) -> None:
+        self._signs = signs
+        self._timeouts = timeouts
+        self._events = signs.events
+        self._comments = signs.comments
+        self._event_at = self._sign_at = began
+
+    def look(self, now: float) -> None:
+        """Notes whether there were signs of life since the last look."""
+        if self._signs.events != self._events:
+            self._events = self._signs.events
+            self._event_at = self._sign_at = now
+        if self._signs.comments != self._comments:
+            self._comments = self._signs.comments
+            self._sign_at = now
+
+    def skip(self, seconds: float) -> None:
+        """So long nobody looked for signs of life, for reasons that are not the upstream's."""
+        self._event_at += seconds
+        self._sign_at += seconds
+
+    def due(self) -> Due:
+        """The deadline that passes first if nothing more comes."""
+        timeouts = self._timeouts
+        name, seconds = ("idle", timeouts.idle) if self._events else ("first event", timeouts.head)
+        silent = Due(name, seconds, self._sign_at + seconds)
+        chatting = Due("comments only", timeouts.comments, self._event_at + timeouts.comments)
+        return silent if silent.at <= chatting.at else chatting
+
 
 STREAM_LIMIT = 256 * 1024 * 1024
 """Bytes of one streamed answer, decompressed."""

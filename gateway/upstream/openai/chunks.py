@@ -3,14 +3,21 @@
 Id, time and model are the same in all of them; chunks without choices are left out; usage is taken out and remembered.
 In each choice the role comes once and first, the finish reason once and last, and tool calls are numbered; everything
 else passes as it is.
+
+An upstream that has sent status 200 can report a failure only in the body: errors inside of answers are found here.
 """
+
+from typing import Any
 
 import msgspec
 
+from gateway.domain.channel import Channel
 from gateway.domain.text import plain
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Order, OutputCounter, as_object
+from gateway.upstream.adapter import Failure, Order, OutputCounter, as_object
+from gateway.upstream.error_body import ErrorBody, read_error, read_object
+from gateway.upstream.failures import classify
 from gateway.upstream.openai.tool_calls import ToolCalls
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.redaction.answers import Screen
@@ -83,11 +90,13 @@ _ASSISTANT = msgspec.Raw(b'"assistant"')
 class StreamChoice:
     """The state of one choice, and the step from an upstream's chunk of it to the client's."""
 
-    __slots__ = ("_begun", "_tools", "broken", "finish", "pattern", "turned")
+    __slots__ = ("_begun", "_seed", "_tools", "broken", "finish", "pattern", "turned")
 
     def __init__(self, seed: str) -> None:
         self._begun = False
-        self._tools = ToolCalls(seed)
+        self._seed = seed
+        self._tools: ToolCalls | None = None
+        """Once there are any."""
         self.finish = ""
         """The client's finish_reason once there was one."""
         self.pattern: msgspec.Raw | None = None
@@ -139,6 +148,8 @@ class StreamChoice:
         raw = delta.pop("tool_calls", None)
         if raw is None or rawjson.is_null(raw):
             return [], False
+        if self._tools is None:
+            self._tools = ToolCalls(self._seed)
         calls = self._tools.take(rawjson.objects(raw), tally)
         if not calls:
             return [], False
@@ -150,7 +161,7 @@ class StreamChoice:
         if self.finish or not isinstance(reason, str) or not reason:
             choice["finish_reason"] = rawjson.NULL
             return False
-        self.finish = finish_reason(reason, tools=bool(self._tools))
+        self.finish = finish_reason(reason, tools=self._tools is not None and bool(self._tools))
         choice["finish_reason"] = rawjson.raw(self.finish)
         return True
 
@@ -186,7 +197,10 @@ def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) 
 def upstream_id(answer: Fields, screen: Screen) -> str:
     """The id the upstream gave, made harmless and cut to ``ID_LIMIT``; empty if there is none, or it shows a secret."""
     found = rawjson.value(answer.get("id"))
-    return plain(found, ID_LIMIT) if isinstance(found, str) and not screen.shows(found) else ""
+    if not isinstance(found, str) or screen.shows(found):
+        return ""
+    harmless = len(found) <= ID_LIMIT and found.isascii() and found.isprintable()
+    return found if harmless else plain(found, ID_LIMIT)
 
 
 class ChunkStep(msgspec.Struct, frozen=True):
@@ -290,3 +304,52 @@ class Chunks:
         if state is None:
             state = self._choices[index] = StreamChoice(f"{self._order.answer_id}/{index}")
         return state
+
+
+_STATUSES = (
+    (402, ("insufficient_quota", "credit", "insufficient_balance")),
+    (429, ("rate_limit", "rate limit", "too many requests")),
+    (503, ("overloaded", "insufficient_system_resource", "capacity")),
+    (401, ("authentication", "invalid_api_key", "unauthorized")),
+    (404, ("model_not_found",)),
+    (400, ("invalid_request", "context_length", "content_filter")),
+    (504, ("timeout",)),
+)
+"""Words that show the status of an error that names none."""
+
+
+def is_error(chunk: Fields) -> bool:
+    """Whether an answer or a chunk is an error, or brings one, in any of the places where upstreams put it."""
+    if "error" in chunk and rawjson.value(chunk["error"]):
+        return True
+    if bytes(chunk.get("object", rawjson.NULL)) == b'"error"':
+        return True
+    groq = rawjson.value(chunk["x_groq"]) if "x_groq" in chunk else None
+    return isinstance(groq, dict) and bool(groq.get("error"))
+
+
+def failure_in(data: bytes, channel: Channel) -> Failure:
+    """The failure that an error in the body reports."""
+    found = rawjson.maybe(data)
+    return _classified(_read(found) if isinstance(found, dict) else read_error(data), channel)
+
+
+def failure_word(word: str, channel: Channel) -> Failure:
+    """The failure that a finish reason reports."""
+    return _classified(ErrorBody(message=f"the answer ended with finish_reason '{word}'", type=word), channel)
+
+
+def _read(found: dict[str, Any]) -> ErrorBody:
+    groq = found.get("x_groq")
+    if not found.get("error") and isinstance(groq, dict) and groq.get("error"):
+        return read_object(groq)
+    return read_object(found)
+
+
+def _classified(error: ErrorBody, channel: Channel) -> Failure:
+    failure = classify(channel, error.status or _status(error.words), error, {})
+    return msgspec.structs.replace(failure, parameters=())
+
+
+def _status(words: str) -> int:
+    return next((status for status, signs in _STATUSES if any(sign in words for sign in signs)), 500)

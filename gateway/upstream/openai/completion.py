@@ -15,8 +15,18 @@ from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounte
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai import chunks
-from gateway.upstream.openai.chunks import BROKEN, COMPLETION, ID_LIMIT, REASONS, finish_reason, identity, upstream_id
-from gateway.upstream.openai.inband_errors import failure_in, failure_word, is_error
+from gateway.upstream.openai.chunks import (
+    BROKEN,
+    COMPLETION,
+    ID_LIMIT,
+    REASONS,
+    failure_in,
+    failure_word,
+    finish_reason,
+    identity,
+    is_error,
+    upstream_id,
+)
 from gateway.upstream.openai.tool_calls import made_id, spoken
 from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.redaction.answers import Screen

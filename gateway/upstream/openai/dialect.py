@@ -42,8 +42,10 @@ def prepare(
         url = endpoint(channel.base_url, "/chat/completions")
         return Prepared(url=url, headers=PLAIN_HEADERS, body=order.body)
     fields = dict(order.fields)
-    fields["model"] = rawjson.raw(served.upstream_name)
-    lowered = _limit_output(fields, _limit_field(traits, channel, served, learned), served.max_output)
+    fields["model"] = rawjson.raw(served.upstream or served.name)
+    lowered = None
+    if "max_tokens" in fields or "max_completion_tokens" in fields:
+        lowered = _limit_output(fields, _limit_field(traits, channel, served, learned), served.max_output)
     _ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
     dropped = _fit_parameters(fields, traits, learned)
     if traits.edits_messages and "messages" in fields:

@@ -15,9 +15,8 @@ from gateway.upstream.adapter import AttemptFailed, Order, Whole, as_object
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncated
 from gateway.upstream.framing import BLANK, FramedStream, SSEEvent, WholeBody, has_comment, parse
-from gateway.upstream.openai.chunks import TEXTS, Chunks
+from gateway.upstream.openai.chunks import TEXTS, Chunks, failure_in, failure_word, is_error
 from gateway.upstream.openai.completion import read_whole
-from gateway.upstream.openai.inband_errors import failure_in, failure_word, is_error
 from gateway.upstream.openai.replay import chunks_of
 from gateway.upstream.openai.template import Template, learn
 from gateway.upstream.rawjson import Fields, refuse_many_elements

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.upstream import rawjson
-from gateway.upstream.openai.inband_errors import failure_in, failure_word, is_error
+from gateway.upstream.openai.chunks import failure_in, failure_word, is_error
 from tests.fakes.replies import dumps
 from tests.upstream.makers import channel, error_of
 
