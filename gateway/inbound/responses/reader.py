@@ -16,7 +16,7 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
 from gateway.upstream.failures import truncated
 from gateway.upstream.framing import BLANK, Framer, SSEEvent, parse
-from gateway.upstream.openai.inband_errors import failure_in
+from gateway.upstream.openai.chunks import failure_in
 from gateway.upstream.rawjson import NULL, Fields
 from gateway.upstream.usage_report import UsageReports
 
