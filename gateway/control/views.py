@@ -31,7 +31,7 @@ from gateway.domain.views import (
     PriceView,
     TokenView,
 )
-from gateway.store.counters import Scope
+from gateway.store.books import Scope
 from gateway.store.rollup import Counts
 
 

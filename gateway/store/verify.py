@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gateway.domain.call import Record
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import Verdict
-from gateway.store.counters import ACCOUNT, DIMENSION, Scope, Spent
+from gateway.store.books import ACCOUNT, DIMENSION, Scope, Spent
 from gateway.store.files import body_of, id_of
 from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, Summed, by_day
 from gateway.store.segment import Segment, decode_entry

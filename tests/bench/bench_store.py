@@ -26,8 +26,8 @@ from gateway.domain.call import Attempt, Record, Running
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
+from gateway.store.books import ACCOUNT, Scope
 from gateway.store.calls import CallLog
-from gateway.store.counters import ACCOUNT, Scope
 from gateway.store.log import Log
 from gateway.store.rollup import DAY
 from gateway.store.search import CallFilter

@@ -13,7 +13,7 @@ from gateway.core.channel_health import STEPS_S
 from gateway.domain.call import Outcome
 from gateway.domain.limits import Budget, Limits, Window, window_start
 from gateway.domain.units import DOLLAR, Millis, Nanos
-from gateway.store.counters import Scope
+from gateway.store.books import Scope
 from tests.fakes import law
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Exchange, Provider, Script

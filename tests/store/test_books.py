@@ -16,8 +16,7 @@ from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.price import Rates
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos
 from gateway.store import files
-from gateway.store.books import BACKLOG
-from gateway.store.counters import ACCOUNT, Held, Spent
+from gateway.store.books import ACCOUNT, BACKLOG, Held, Spent
 from gateway.store.errors import StoreError
 from gateway.store.inflight import lost, refusal, withheld
 from gateway.store.store import Store

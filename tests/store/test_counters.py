@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gateway.domain.call import Outcome, Record
 from gateway.domain.units import Millis, Nanos
+from gateway.store.books import ACCOUNT, MOMENTS, Counters, Scope, Spent, scopes
 from gateway.store.calls import CallLog
-from gateway.store.counters import ACCOUNT, MOMENTS, Counters, Scope, Spent, scopes
 from gateway.store.rollup import HOUR
 from tests.store.samples import T0, busy, log_of, record, seal, token
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from gateway.domain.units import CallId
-from gateway.store.counters import ACCOUNT, Held, Holds
+from gateway.store.books import ACCOUNT, Held, Holds
 from tests.store.samples import running
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.domain.units import Millis, Nanos
-from gateway.store.counters import Spent
+from gateway.store.books import Spent
 from gateway.store.rollup import DAY, Counts, Rollup, Sealed
 from gateway.store.store import Store
 from gateway.store.verify import check, take, verify
