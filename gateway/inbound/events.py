@@ -184,6 +184,9 @@ _CHAT = msgspec.json.Decoder(_Chat)
 _Place = tuple[BlockKind, int]
 
 
+_TEXT: _Place = (BlockKind.TEXT, 0)
+
+
 class BlockSequence:
     """Puts blocks one after another: of a tool call that is not complete nothing else gets past."""
 
@@ -195,6 +198,11 @@ class BlockSequence:
         self._ended: set[int] = set()
         """Calls that are complete."""
         self._waiting: list[tuple[_Place, list[AnswerEvent]]] = []
+
+    @property
+    def in_text(self) -> bool:
+        """Whether more text can follow at once."""
+        return self._open == _TEXT and not self._waiting
 
     def put(self, place: _Place, event: AnswerEvent) -> Iterator[AnswerEvent]:
         """What may be rendered now that this event came."""
@@ -287,6 +295,9 @@ class ChatReader:
         if not self._begun:
             self._begun = True
             yield AnswerBegan(chat.id or self._order.answer_id, chat.model or self._order.model, usage)
+        if (piece := self._next_text(chat)) is not None:
+            yield piece
+            return
         for choice in chat.choices:
             if choice.index:
                 continue
@@ -297,6 +308,20 @@ class ChatReader:
                 yield from self._blocks.flush()
                 yield AnswerFinished(choice.finish_reason, _stop_sequence(choice.stop_reason))
 
+    def _next_text(self, chat: _Chat) -> TextPiece | None:
+        """The piece of a chunk that has nothing but more text: most of them."""
+        if len(chat.choices) != 1 or not self._blocks.in_text:
+            return None
+        choice = chat.choices[0]
+        message = choice.delta
+        if message is None or choice.index or choice.finish_reason or message.tool_calls:
+            return None
+        others = (message.reasoning_content, message.reasoning, message.refusal, message.thinking_blocks)
+        content = _text(message.content)
+        if not content or not all(map(rawjson.is_null, others)):
+            return None
+        return TextPiece(content, _logprobs(choice.logprobs))
+
     def _read_message(self, message: _Message, logprobs: bytes) -> Iterator[AnswerEvent]:
         put = self._blocks.put
         reasoning = _text(message.reasoning_content) or _text(message.reasoning)
@@ -305,7 +330,7 @@ class ChatReader:
         for block in _thinking_blocks(message.thinking_blocks):
             yield from self._sealed(Seal(SealKind.ANTHROPIC, rawjson.encode([block])))
         if content := _text(message.content):
-            yield from put((BlockKind.TEXT, 0), TextPiece(content, logprobs))
+            yield from put(_TEXT, TextPiece(content, logprobs))
         if refusal := _text(message.refusal):
             yield from put((BlockKind.REFUSAL, 0), RefusalPiece(refusal))
         for position, call in enumerate(message.tool_calls or ()):

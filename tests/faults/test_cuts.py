@@ -37,7 +37,10 @@ class Cut:
     @property
     def wire(self) -> bytes:
         """The whole answer as it would go over the wire."""
-        body = (STREAMED if self.stream else PLAIN)[self.dialect]
+        return self.wire_of((STREAMED if self.stream else PLAIN)[self.dialect])
+
+    def wire_of(self, body: bytes) -> bytes:
+        """The same for another answer."""
         kind = EVENTS if self.stream else JSON
         head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n"
         if self.framing == "length":

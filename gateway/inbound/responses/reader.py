@@ -4,6 +4,7 @@ Nothing of it is kept except the response as its last event had it, without the 
 where the upstream brings none.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,13 @@ _TEXTS = {
     b"response.code_interpreter_call_code.delta": "delta",
     b"response.mcp_call_arguments.delta": "delta",
 }
+_PIECE = re.compile(
+    rb'event: (response\.[a-z_.]+\.delta)\ndata: \{"type":"\1"'
+    rb'(?:,"[a-z_]+":(?:"(?:[^"\\]|\\.)*+"|[0-9]{1,9}|\[\]))*+\}\n\n'
+)
+"""An event whose values are strings, numbers and empty arrays."""
+_DELTA = re.compile(rb'"delta":"((?:[^"\\]|\\.)*+)"')
+_NUMBER = re.compile(rb'"sequence_number":([0-9]{1,9})[,}]')
 _TERMINAL = {b"response.completed": "completed", b"response.incomplete": "incomplete", b"response.failed": "failed"}
 
 
@@ -71,6 +79,22 @@ class ResponsesReader:
         """See ``adapter.AnswerStream``."""
         return tuple(dict.fromkeys(self._reports.marks + _extras(self._response)))
 
+    def take_piece(self, block: bytes) -> bool:
+        """Whether an event is a piece of text in the usual form. It passes as it is, and need not be opened."""
+        found = _PIECE.fullmatch(block)
+        text = None if found is None else _DELTA.search(block, found.end(1))
+        number = None if text is None else _NUMBER.search(block)
+        if found is None or text is None or number is None or found[1] not in _TEXTS:
+            return False
+        try:
+            said = text[1]
+            self.tally.add(rawjson.text(b'"' + said + b'"') if b"\\" in said else said.decode())
+        except ValueError:
+            return False
+        self._next = int(number[1]) + 1
+        self._begun = True
+        return True
+
     def take(self, event: SSEEvent) -> bytes | None:
         """See ``relay.NativeReader``."""
         fields = rawjson.fields(event.data)
@@ -81,8 +105,10 @@ class ResponsesReader:
             self.tally.add(rawjson.text(fields[_TEXTS[kind]]))
         elif kind == b"response.output_item.added":
             self._count(rawjson.fields(fields["item"]))
-        elif kind == b"error":
-            return self._fault(event)
+        elif kind == b"error" and self._begun:
+            self.told = failure_in(event.data, self._channel)
+        elif kind == b"error":  # before anything else it is an answer of another kind
+            self.failure = failure_in(event.data, self._channel)
         elif "response" in fields:
             return self._respond(event, fields, kind)
         self._begun = True
@@ -167,14 +193,6 @@ class ResponsesReader:
         self._response["output"] = msgspec.Raw(b"[]")
         if not rawjson.is_null(response.get("usage")):
             self._reports.see({"usage": response["usage"]})
-
-    def _fault(self, event: SSEEvent) -> bytes | None:
-        """An error in an event of its own. Before anything else it is an answer of another kind."""
-        if self._begun:
-            self.told = failure_in(event.data, self._channel)
-        else:
-            self.failure = failure_in(event.data, self._channel)
-        return None
 
     def _count(self, item: Fields) -> None:
         kind = rawjson.maybe(item.get("type"))

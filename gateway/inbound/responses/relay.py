@@ -5,7 +5,7 @@ that the gateway itself had sealed for another vendor: an item that OpenAI did n
 Of the answer only the name of the model is changed, where the client knows it by another one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -159,6 +159,20 @@ def is_failed_event(data: str) -> bool:
 
 class ResponsesStream(NativeStream):
     """A streamed answer. Some upstreams report an error in an event of its own, and end without a last one."""
+
+    def _pass(self, blocks: Iterable[bytes]) -> bytes:
+        """Most events are pieces of text, which need little of what others need."""
+        out, reader = [], self.reader
+        for block in blocks:
+            if isinstance(reader, ResponsesReader) and reader.take_piece(block):
+                self.events += 1
+                self.started = True
+                out.append(block)
+                continue
+            out.append(super()._pass((block,)))
+            if self.failure is not None or self.finished:
+                break
+        return b"".join(out)
 
     def end(self) -> bytes:
         """See ``adapter.AnswerStream``."""
