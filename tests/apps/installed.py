@@ -53,29 +53,38 @@ def node_folder(name: str) -> Path:
     return folder
 
 
-def target(gateway: Gateway) -> AppTarget:
+def target(gateway: Gateway, model: str = MODEL) -> AppTarget:
     """What every program is pointed at."""
-    return AppTarget(base_url=gateway.base_url, model=MODEL, models={MODEL: None}, key=gateway.client.key)
+    return AppTarget(base_url=gateway.base_url, model=model, models={model: None}, key=gateway.client.key)
 
 
-def launch_of(app: str, gateway: Gateway, folder: Path) -> Launch:
+def launch_of(app: str, gateway: Gateway, folder: Path, model: str) -> Launch:
     """How ``tollkeeper run`` would start it; its files are written into the folder."""
     folder.mkdir()
-    launch = APPS[app].launched(target(gateway), folder)
+    launch = APPS[app].launched(target(gateway, model), folder)
     for name, text in launch.files.items():
         (folder / name).write_text(text)
     return launch
 
 
 async def drive(
-    app: str, gateway: Gateway, command: Sequence[str | Path], folder: Path, more: Mapping[str, str] | None = None
+    app: str,
+    gateway: Gateway,
+    command: Sequence[str | Path],
+    folder: Path,
+    *,
+    model: str = MODEL,
+    more: Mapping[str, str] | None = None,
 ) -> Driven:
-    """Run a program in ``folder/work`` with the settings of its app and a home of its own, to its end."""
-    launch = launch_of(app, gateway, folder / "settings")
+    """Run a program in ``folder/work`` with the settings of its app and a home of its own, to its end.
+
+    ``more`` are variables besides those of the app.
+    """
+    launch = launch_of(app, gateway, folder / "settings", model)
     work, home = folder / "work", folder / "user"
     for each in (work, home):
         each.mkdir(exist_ok=True)
-    variables = {KEY_VARIABLE: gateway.client.key, **launch.variables, **(more or {})}
+    variables = {**(more or {}), KEY_VARIABLE: gateway.client.key, **launch.variables}
     if launch.folder_variable:
         variables[launch.folder_variable] = str(folder / "settings")
     base = {"HOME": str(home), "PATH": os.environ["PATH"], "TERM": "dumb", "LANG": "C.UTF-8", "NO_COLOR": "1"}

@@ -44,6 +44,8 @@ class ScriptedAgent:
 
     steps: Sequence[ToolUse]
     final: str = "All is done."
+    responses: bool = False
+    """It has the Responses API, too; else that address is as unknown to it as any other."""
     asked: list[int] = field(default_factory=list)
     """For each request with tools, how many results it showed."""
 
@@ -57,20 +59,20 @@ class ScriptedAgent:
     async def __call__(self, exchange: Exchange) -> None:
         """A provider's script."""
         for part, reply in _DIALECTS.items():
-            if part in exchange.path:
+            if part in exchange.path and (self.responses or part != "/responses"):
                 await reply(self, exchange)
                 exchange.bill = Bill(f"answer-{exchange.number}", INPUT, OUTPUT)
                 return
-        await exchange.answer(b'{"error":{"message":"no such address","type":"invalid_request_error"}}', status=404)
+        await exchange.answer(b'{"detail":"Not Found"}', status=404)
 
 
-def serve(gateway: Gateway, provider: Provider, dialect: Dialect, agent: ScriptedAgent) -> None:
-    """Put the agent behind the gateway's only channel, under the public name ``MODEL``."""
+def serve(gateway: Gateway, provider: Provider, dialect: Dialect, agent: ScriptedAgent, model: str = MODEL) -> None:
+    """Put the agent behind the gateway's only channel, under that public name."""
     root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
-    served = (Served(name=MODEL, upstream=UPSTREAM_MODELS[dialect]),)
+    served = (Served(name=model, upstream=UPSTREAM_MODELS[dialect]),)
     fields: dict[str, Any] = {"id": ChannelId("ch_up"), "name": "up", "key": "sk-upstream-canary"}
     gateway.change("channels", "ch_up", Channel(dialect=dialect, base_url=root, models=served, **fields))
-    gateway.price(MODEL)
+    gateway.price(model)
     provider.other = agent
 
 
@@ -96,6 +98,41 @@ async def _openai(agent: ScriptedAgent, exchange: Exchange) -> None:
 
 def _without_index(call: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in call.items() if name != "index"}
+
+
+async def _responses(agent: ScriptedAgent, exchange: Exchange) -> None:
+    asked = exchange.json
+    results = sum(item.get("type", "").endswith("_call_output") for item in asked["input"])
+    step = agent.next_step(results, tools=bool(asked.get("tools")))
+    id = f"answer-{exchange.number}"
+    spent = {"input_tokens": INPUT, "output_tokens": OUTPUT, "total_tokens": INPUT + OUTPUT}
+    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    begun = {"id": id, "object": "response", "created_at": 1, "model": asked["model"], "output": [], "error": None}
+    item = _responses_item(results, step, asked["tools"] if asked.get("tools") else [])
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {**begun, "status": "in_progress"}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress"}},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+    ]
+    ended = {**begun, "status": "completed", "output": [item], "usage": {**spent, **details}}
+    events.append({"type": "response.completed", "response": ended})
+    await _stream(
+        exchange,
+        [
+            f"event: {doc['type']}\n".encode() + event({**doc, "sequence_number": number})
+            for number, doc in enumerate(events)
+        ],
+    )
+
+
+def _responses_item(results: int, step: ToolUse | str, tools: Sequence[Json]) -> dict[str, Any]:
+    if isinstance(step, str):
+        part = {"type": "output_text", "text": step, "annotations": []}
+        return {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    call = {"call_id": f"call_{results}", "name": step.name, "status": "completed"}
+    if any(tool["type"] == "custom" and tool["name"] == step.name for tool in tools):
+        return {"id": f"ctc_{results}", "type": "custom_tool_call", **call, "input": step.arguments["input"]}
+    return {"id": f"fc_{results}", "type": "function_call", **call, "arguments": json.dumps(step.arguments)}
 
 
 async def _anthropic(agent: ScriptedAgent, exchange: Exchange) -> None:
@@ -145,6 +182,7 @@ async def _stream(exchange: Exchange, events: Sequence[bytes], end: bytes = b"")
 
 _DIALECTS: Mapping[str, Callable[..., Any]] = {
     "/chat/completions": _openai,
+    "/responses": _responses,
     "/v1/messages": _anthropic,
     "enerateContent": _gemini,
 }

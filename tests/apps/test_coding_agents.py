@@ -10,7 +10,7 @@ import pytest
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect
 from tests.apps.installed import RUN_S, drive, driven, program
-from tests.apps.scripted_agent import INPUT, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, ToolUse, serve
+from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, ToolUse, serve
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 
@@ -26,6 +26,11 @@ class Agent:
     executable: str
     arguments: Sequence[str]
     steps: Callable[[Path], Sequence[ToolUse]]
+    model: str = MODEL
+    responses: bool = False
+    """The upstream of dialect openai has the Responses API, which the program speaks."""
+    name: str = ""
+    """Of its cases, if it is not the app's."""
 
 
 def edits(
@@ -46,7 +51,33 @@ def edits(
     return steps
 
 
+def patches(_: Path) -> list[ToolUse]:
+    """Codex's own tool for its own models, whose argument is not JSON but a patch."""
+    added = "*** Begin Patch\n*** Add File: notes.txt\n+line 0\n*** End Patch\n"
+    bodies = [
+        f"*** Begin Patch\n*** Update File: notes.txt\n@@\n {before}\n+{after}\n*** End Patch\n"
+        for before, after in pairwise(LINES)
+    ]
+    return [ToolUse("apply_patch", {"input": patch}) for patch in (added, *bodies)]
+
+
+def commands(_: Path) -> list[ToolUse]:
+    """Codex's tool for all models."""
+    return [ToolUse("exec_command", {"cmd": f"echo '{line}' >> notes.txt"}) for line in LINES]
+
+
+CODEX = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "Do it.")
 AGENTS = [
+    Agent(
+        "claude",
+        "claude",
+        ("-p", "Do it.", "--allowedTools", "Write", "Edit"),
+        edits("Write", "Edit", "file_path", "old_string", "new_string"),
+    ),
+    Agent("codex", "codex", CODEX, commands),
+    Agent("codex", "codex", CODEX, patches, model="gpt-5.5", name="codex-patches"),
+    Agent("codex", "codex", CODEX, commands, responses=True, name="codex-native"),
+    Agent("codex", "codex", CODEX, patches, model="gpt-5.5", responses=True, name="codex-native-patches"),
     Agent("opencode", "opencode", ("run", "Do it."), edits("write", "edit", "filePath", "oldString", "newString")),
     Agent(
         "qwen-code",
@@ -65,17 +96,27 @@ AGENTS = [
 
 @driven
 @pytest.mark.timeout(RUN_S + 60)
-@pytest.mark.parametrize("dialect", UPSTREAM_MODELS)
-@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.app)
+@pytest.mark.parametrize(
+    ("agent", "dialect"),
+    [
+        pytest.param(agent, dialect, id=f"{agent.name or agent.app}-{dialect}")
+        for agent in AGENTS
+        for dialect in UPSTREAM_MODELS
+        if dialect is Dialect.OPENAI or not agent.responses
+    ],
+)
 async def test_a_task_of_thirty_turns(
     gateway: Gateway, provider: Provider, tmp_path: Path, agent: Agent, dialect: Dialect
 ) -> None:
     executable = program(agent.app, agent.executable)
     file = tmp_path / "work" / "notes.txt"
-    script = ScriptedAgent(agent.steps(file))
-    serve(gateway, provider, dialect, script)
-    ended = await drive(agent.app, gateway, [executable, *agent.arguments], tmp_path)
+    script = ScriptedAgent(agent.steps(file), responses=agent.responses)
+    serve(gateway, provider, dialect, script, agent.model)
+    ended = await drive(agent.app, gateway, [executable, *agent.arguments], tmp_path, model=agent.model)
     assert (ended.code, script.final in ended.out) == (0, True), ended.out[-3000:]
     assert file.read_text().splitlines() == LINES, ended.out[-3000:]
     records = await gateway.settled(TURNS)
     assert {(record.outcome, record.input, record.output) for record in records} == {(Outcome.DONE, INPUT, OUTPUT)}
+    native = agent.responses or (agent.app, dialect) == ("claude", Dialect.ANTHROPIC)
+    paths = {exchange.path.partition("?")[0] for exchange in provider.exchanges}
+    assert (paths <= {"/v1/responses", "/v1/messages"}) == native

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.apps import APPS
+from gateway.client.apps import APPS, generic_launch
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect
 from tests.apps.installed import RUN_S, Driven, drive, driven, node_folder, program, target
@@ -20,29 +20,41 @@ def add_line(text: str) -> str:
     return "added"
 """
 STEPS = [ToolUse("add_line", {"text": f"line {number}"}) for number in range(5)]
-PRINTED = ["pydantic-ai", "langchain", "llama-index", "litellm", "ai-sdk"]
-LOOPS = {
-    "openai-agents": f"""
-from agents import Agent, Runner, function_tool, set_default_openai_api
+PRINTED = ["openai-agents", "pydantic-ai", "langchain", "llama-index", "litellm", "ai-sdk"]
 
-set_default_openai_api("chat_completions")
+
+def openai_agents(setup: str) -> str:
+    """A program of OpenAI's Agents SDK, which speaks Responses unless it is set up otherwise."""
+    return f"""
+from agents import Agent, Runner, function_tool, set_default_openai_api
 {ADD}
+{setup}
 agent = Agent(name="Writer", model="{MODEL}", tools=[function_tool(add_line)])
 print(Runner.run_sync(agent, "Do it.", max_turns=20).final_output)
-""",
-    "pydantic-ai": f"""
+"""
+
+
+def pydantic_ai(api: str) -> str:
+    """A program of Pydantic AI."""
+    return f"""
 from pydantic_ai import Agent
 {ADD}
-agent = Agent("openai-chat:{MODEL}", tools=[add_line])
+agent = Agent("{api}:{MODEL}", tools=[add_line])
 print(agent.run_sync("Do it.").output)
-""",
-    "langchain": f"""
+"""
+
+
+def langchain(model: str) -> str:
+    """A program of LangChain."""
+    return f"""
+import os
+from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 {ADD}
 writer = tool(add_line)
-chat = ChatOpenAI(model="{MODEL}").bind_tools([writer])
+chat = {model}.bind_tools([writer])
 messages = [HumanMessage("Do it.")]
 while True:
     answer = chat.invoke(messages)
@@ -50,9 +62,42 @@ while True:
     if not answer.tool_calls:
         break
     messages += [writer.invoke(call) for call in answer.tool_calls]
-print(answer.content)
-""",
-    "llama-index": f"""
+print(answer.text)
+"""
+
+
+def ai_sdk(model: str) -> str:
+    """A module for the AI SDK."""
+    return f"""
+import {{ appendFileSync }} from "node:fs";
+import {{ anthropic }} from "@ai-sdk/anthropic";
+import {{ openai }} from "@ai-sdk/openai";
+import {{ createOpenAICompatible }} from "@ai-sdk/openai-compatible";
+import {{ jsonSchema, stepCountIs, streamText, tool }} from "ai";
+
+const compatible = createOpenAICompatible({{
+  name: "tollkeeper", baseURL: process.env.OPENAI_BASE_URL, apiKey: process.env.OPENAI_API_KEY, includeUsage: true,
+}});
+const inputSchema = jsonSchema({{ type: "object", properties: {{ text: {{ type: "string" }} }}, required: ["text"] }});
+const execute = async ({{ text }}) => (appendFileSync("notes.txt", text + "\\n"), "added");
+const answer = streamText({{
+  model: {model}("{MODEL}"), prompt: "Do it.", stopWhen: stepCountIs(20),
+  tools: {{ add_line: tool({{ description: "Add a line.", inputSchema, execute }}) }},
+}});
+for await (const text of answer.textStream) process.stdout.write(text);
+"""
+
+
+LOOPS = {
+    "openai-agents:chat": openai_agents('set_default_openai_api("chat_completions")'),
+    "openai-agents:responses": openai_agents(""),
+    "pydantic-ai:chat": pydantic_ai("openai-chat"),
+    "pydantic-ai:responses": pydantic_ai("openai-responses"),
+    "pydantic-ai:messages": pydantic_ai("anthropic"),
+    "langchain:chat": langchain(f'ChatOpenAI(model="{MODEL}")'),
+    "langchain:responses": langchain(f'ChatOpenAI(model="{MODEL}", use_responses_api=True)'),
+    "langchain:messages": langchain(f'ChatAnthropic(model="{MODEL}", base_url=os.environ["ANTHROPIC_BASE_URL"])'),
+    "llama-index:chat": f"""
 import asyncio, os
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.llms.openai_like import OpenAILike
@@ -70,7 +115,7 @@ async def main():
 
 asyncio.run(main())
 """,
-    "litellm": f"""
+    "litellm:chat": f"""
 import json
 import litellm
 {ADD}
@@ -87,36 +132,52 @@ while True:
         messages.append({{"role": "tool", "tool_call_id": call.id, "content": done}})
 print(message.content)
 """,
-    "ai-sdk": f"""
-import {{ appendFileSync }} from "node:fs";
-import {{ createOpenAICompatible }} from "@ai-sdk/openai-compatible";
-import {{ jsonSchema, stepCountIs, streamText, tool }} from "ai";
+    "litellm:responses": f"""
+import json
+import litellm
+{ADD}
+schema = {{"type": "object", "properties": {{"text": {{"type": "string"}}}}, "required": ["text"]}}
+tools = [{{"type": "function", "name": "add_line", "parameters": schema}}]
+items = [{{"role": "user", "content": "Do it."}}]
+while True:
+    answer = litellm.responses(model="openai/{MODEL}", input=items, tools=tools)
+    calls = [item for item in answer.output if item.type == "function_call"]
+    if not calls:
+        break
+    for call in calls:
+        items.append(call.model_dump(exclude_none=True))
+        done = add_line(**json.loads(call.arguments))
+        items.append({{"type": "function_call_output", "call_id": call.call_id, "output": done}})
+print(answer.output[0].content[0].text)
+""",
+    "ai-sdk:chat": ai_sdk("compatible"),
+    "ai-sdk:responses": ai_sdk("openai"),
+    "ai-sdk:messages": ai_sdk("anthropic"),
+}
+"""By app and API."""
+PLAIN = {
+    "llama-index:completions": f"""
+import os
+from llama_index.llms.openai_like import OpenAILike
 
-const provider = createOpenAICompatible({{
-  name: "tollkeeper", baseURL: process.env.OPENAI_BASE_URL, apiKey: process.env.OPENAI_API_KEY, includeUsage: true,
-}});
-const inputSchema = jsonSchema({{ type: "object", properties: {{ text: {{ type: "string" }} }}, required: ["text"] }});
-const execute = async ({{ text }}) => (appendFileSync("notes.txt", text + "\\n"), "added");
-const answer = streamText({{
-  model: provider("{MODEL}"), prompt: "Do it.", stopWhen: stepCountIs(20),
-  tools: {{ add_line: tool({{ description: "Add a line.", inputSchema, execute }}) }},
-}});
-for await (const text of answer.textStream) process.stdout.write(text);
+llm = OpenAILike(model="{MODEL}", api_base=os.environ["OPENAI_BASE_URL"], api_key=os.environ["OPENAI_API_KEY"])
+print(llm.complete("Hello"))
 """,
 }
+"""Without tools."""
 DIALECTS = pytest.mark.parametrize("dialect", UPSTREAM_MODELS)
 
 
 async def run_code(app: str, code: str, gateway: Gateway, folder: Path) -> Driven:
     """Run a program in the language of the app, beside its installed packages."""
-    work = folder / "work"
+    work, more = folder / "work", generic_launch(target(gateway)).variables
     work.mkdir()
     if app == "ai-sdk":
         (work / "node_modules").symlink_to(node_folder(app) / "node_modules")
         (work / "main.mjs").write_text(code)
-        return await drive(app, gateway, ["node", "main.mjs"], folder)
+        return await drive(app, gateway, ["node", "main.mjs"], folder, more=more)
     (work / "main.py").write_text(code)
-    return await drive(app, gateway, [program(app, "python"), "main.py"], folder)
+    return await drive(app, gateway, [program(app, "python"), "main.py"], folder, more=more)
 
 
 @driven
@@ -140,10 +201,22 @@ async def test_a_tool_loop_ends_well(
     gateway: Gateway, provider: Provider, tmp_path: Path, app: str, dialect: Dialect
 ) -> None:
     serve(gateway, provider, dialect, ScriptedAgent(STEPS))
-    ended = await run_code(app, LOOPS[app], gateway, tmp_path)
+    ended = await run_code(app.partition(":")[0], LOOPS[app], gateway, tmp_path)
     assert (ended.code, "All is done." in ended.out) == (0, True), ended.out[-3000:]
     assert (tmp_path / "work" / "notes.txt").read_text().splitlines() == [f"line {number}" for number in range(5)]
     records = await gateway.settled(len(STEPS) + 1)
     assert [(record.outcome, record.input, record.output) for record in records] == [(Outcome.DONE, INPUT, OUTPUT)] * (
         len(STEPS) + 1
     )
+
+
+@driven
+@pytest.mark.timeout(RUN_S + 60)
+@DIALECTS
+@pytest.mark.parametrize("app", PLAIN)
+async def test_an_answer_without_tools(
+    gateway: Gateway, provider: Provider, tmp_path: Path, app: str, dialect: Dialect
+) -> None:
+    serve(gateway, provider, dialect, ScriptedAgent([], final="The answer is 42."))
+    ended = await run_code(app.partition(":")[0], PLAIN[app], gateway, tmp_path)
+    assert (ended.code, "The answer is 42." in ended.out) == (0, True), ended.out[-3000:]

@@ -11,6 +11,7 @@ import pytest
 from gateway.client.apps import APPS, AppTarget, Launch, Snippet, app_of_program, best_model, find_app, generic_launch
 from gateway.client.connect_card import Shell
 from gateway.domain.errors import NotFound
+from tests.house import ROOT
 
 KEY = "sk-tk-" + "k" * 43
 URL = "http://127.0.0.1:8655/v1"
@@ -142,3 +143,11 @@ def test_the_first_model_is_one_that_chats_and_is_not_built_in() -> None:
     assert best_model(["a-embed", "demo-echo", "gpt"]) == "gpt"
     assert best_model(["a-embed", "demo-echo"]) == "demo-echo"
     assert best_model([]) == ""
+
+
+@EVERY
+def test_the_documents_page_shows_what_is_printed(name: str) -> None:
+    page = (ROOT / "docs" / "apps.md").read_text(encoding="utf-8")
+    target = AppTarget(base_url=URL, model="demo-echo", models={"demo-echo": None})
+    assert f"\n## {APPS[name].title}\n" in page
+    assert [snippet.where for snippet in APPS[name].guide(target) if f"\n{snippet.lines('sh')}\n" not in page] == []
