@@ -450,15 +450,16 @@ def _litellm(target: AppTarget) -> Sequence[Snippet]:
     text = f"""\
 import litellm
 
-answer = litellm.completion(
-    model={_quoted("openai/" + target.model)}, messages=[{{"role": "user", "content": "Hello"}}]
-)
+messages = [{{"role": "user", "content": "Hello"}}]
+answer = litellm.completion(model={_quoted("openai/" + target.model)}, messages=messages)
 print(answer.choices[0].message.content)"""
     return _shell(_openai_variables(target)), _file("a program", text)
 
 
 def _ollama(target: AppTarget) -> Sequence[Snippet]:
-    return (_shell({"OLLAMA_HOST": target.root}, "in the shell that starts a program that speaks Ollama's API"),)
+    url = f"{target.root}/k/{target.secret}"  # most of these programs can send no key
+    where = "in the shell that starts a program that speaks Ollama's API"
+    return _shell({"OLLAMA_HOST": url}, where), Snippet(where="or in its settings, as Ollama's address", text=url)
 
 
 def _openai(target: AppTarget) -> Sequence[Snippet]:
@@ -474,9 +475,8 @@ def _anthropic(target: AppTarget) -> Sequence[Snippet]:
 from anthropic import Anthropic
 
 client = Anthropic()
-answer = client.messages.create(
-    model={_quoted(target.model)}, max_tokens=1024, messages=[{{"role": "user", "content": "Hello"}}]
-)
+messages = [{{"role": "user", "content": "Hello"}}]
+answer = client.messages.create(model={_quoted(target.model)}, max_tokens=1024, messages=messages)
 print(answer.content[0].text)"""
     return _shell(_anthropic_sdk(target)), _file("a program in Python", text)
 

@@ -9,7 +9,7 @@ import pytest
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect
 from tests.apps.installed import RUN_S, drive, driven, program
-from tests.apps.scripted_agent import INPUT, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, serve
+from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, serve
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 
@@ -21,6 +21,8 @@ class ChatProgram:
     app: str
     executable: str
     arguments: Sequence[str]
+    installed: str = ""
+    """The folder it is in, if that is not called like the app."""
 
 
 QUIET = ("--yes-always", "--no-git", "--no-check-update", "--no-show-release-notes", "--analytics-disable")
@@ -28,6 +30,7 @@ PROGRAMS = [
     ChatProgram("aider", "aider", (*QUIET, "--no-stream", "--message", "Hello")),
     ChatProgram("llm", "llm", ("Hello",)),
     ChatProgram("shell-gpt", "sgpt", ("--no-md", "--no-cache", "Hello")),
+    ChatProgram("ollama", "llm", ("-m", f"ollama/{MODEL}", "Hello"), installed="llm"),
     ChatProgram("gptme", "gptme", ("--non-interactive", "--no-stream", "Hello")),
 ]
 
@@ -39,7 +42,7 @@ PROGRAMS = [
 async def test_an_answer_is_shown(
     gateway: Gateway, provider: Provider, tmp_path: Path, chat: ChatProgram, dialect: Dialect
 ) -> None:
-    executable = program(chat.app, chat.executable)
+    executable = program(chat.installed or chat.app, chat.executable)
     serve(gateway, provider, dialect, ScriptedAgent([], final="The answer is 42."))
     ended = await drive(chat.app, gateway, [executable, *chat.arguments], tmp_path)
     assert "The answer is 42." in ended.out

@@ -41,7 +41,7 @@ def test_every_app_is_told_the_address_and_each_part_where_it_goes(name: str) ->
 def test_without_a_key_a_placeholder_stands_there(name: str) -> None:
     target = msgspec.structs.replace(TARGET, key="")
     assert KEY not in texts(name, target)
-    assert "sk-tk-..." in texts(name, target) or name in ("llm", "ollama")  # one asks for it, the other has none
+    assert "sk-tk-..." in texts(name, target) or name == "llm"  # which asks for it
 
 
 @EVERY
@@ -54,7 +54,7 @@ def test_models_are_only_those_that_the_token_sees(name: str) -> None:
 def test_the_key_reaches_a_program_by_its_environment_or_a_file_and_never_by_an_argument(name: str) -> None:
     launch = APPS[name].launched(TARGET, Path("/tmp/x"))
     assert not [argument for argument in launch.arguments if KEY in argument]
-    assert KEY in str(launch.variables) + str(launch.files) or name in ("cursor", "cline", "ollama")
+    assert KEY in str(launch.variables) + str(launch.files) or name in ("cursor", "cline")
 
 
 @pytest.mark.parametrize("name", ["claude", "opencode", "zed"])
