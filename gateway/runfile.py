@@ -27,6 +27,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Of control on TCP."""
     address: str = ""
     """Base URL of /v1, for example ``http://127.0.0.1:8655/v1``; empty when only control runs."""
+    host_option: str = ""
+    """Where /v1 listens, as ``--host`` gave it; ``address`` names a host that can be reached."""
     pid: int = 0
     version: str = ""
     started: Millis = Millis(0)

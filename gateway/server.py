@@ -337,6 +337,7 @@ async def _control(engine: Engine, config: Config, *, private: bool) -> AsyncIte
             socket=str(path) if path is not None else "",
             port=port,
             address=engine.address,
+            host_option=engine.config.host,
             pid=os.getpid(),
             version=__version__,
             started=engine.started,

@@ -5,6 +5,7 @@ A Link finds the server that runs on this home, or starts one.
 
 from collections.abc import Callable
 from typing import Literal, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -13,6 +14,7 @@ from gateway.client.control import ControlClient
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import Millis
+from gateway.runfile import Endpoint
 from tui.board import Board
 from tui.glyphs import Glyphs
 from tui.saved_state import SavedState
@@ -80,15 +82,21 @@ class ServerLink(Protocol):
 
 
 class ServerLauncher:
-    """The real one."""
+    """The real one. A server that it starts after another one listens where that one did: clients know that address."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
 
     async def find(self) -> AttachedServer | None:
         endpoint = await launch.find(self._config)
-        return None if endpoint is None else AttachedServer(ControlClient(endpoint), started_here=False)
+        return None if endpoint is None else self._attached(endpoint, started_here=False)
 
     async def ensure(self) -> AttachedServer:
         server = await launch.ensure(self._config)
-        return AttachedServer(ControlClient(server.endpoint), started_here=server.started_here)
+        return self._attached(server.endpoint, started_here=server.started_here)
+
+    def _attached(self, endpoint: Endpoint, *, started_here: bool) -> AttachedServer:
+        if port := urlsplit(endpoint.address).port:
+            host = endpoint.host_option or self._config.host
+            self._config = msgspec.structs.replace(self._config, host=host, port=port)
+        return AttachedServer(ControlClient(endpoint), started_here=started_here)

@@ -1,9 +1,13 @@
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from gateway.client import launch
+from gateway.client.launch import Server
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
+from gateway.runfile import Endpoint
 from tests.tui.stage import ADDRESS, NOW, FakeClient
 from tui.glyphs import UNICODE
 from tui.saved_state import SavedState
@@ -45,3 +49,24 @@ def test_a_lost_server_cannot_be_asked_but_its_board_stays() -> None:
 
 async def test_on_an_empty_home_no_server_is_found(tmp_path: Path) -> None:
     assert await ServerLauncher(Config(home=tmp_path)).find() is None
+
+
+async def test_a_server_is_started_again_where_the_last_one_listened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Endpoint(instance="1", secret="s", address="http://127.0.0.1:9001/v1", host_option="0.0.0.0")
+    wanted: list[Config] = []
+
+    async def find(_: Config) -> Endpoint | None:
+        return first
+
+    async def ensure(config: Config) -> Server:
+        wanted.append(config)
+        return Server(endpoint=msgspec.structs.replace(first, instance="2"))
+
+    monkeypatch.setattr(launch, "find", find)
+    monkeypatch.setattr(launch, "ensure", ensure)
+    launcher = ServerLauncher(Config(home=tmp_path, port=8655))
+    assert await launcher.find() is not None
+    await launcher.ensure()
+    assert [(config.host, config.port) for config in wanted] == [("0.0.0.0", 9001)]
