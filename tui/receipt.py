@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from gateway.domain.call import CHAT_API
+from gateway.domain.call import CHAT_API, lost_events
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates
@@ -44,6 +44,8 @@ def state_of(call: CallView, glyphs: Glyphs) -> Part:
     words = f"{call.status} {call.outcome}".strip().replace("_", " ")
     if call.finish_reason:
         words += f", {call.finish_reason}"
+    if lost := lost_events(call.marks):
+        words += f", {lost} event{'s' if lost > 1 else ''} lost"
     return f"{mark_of(call, glyphs)} {safe(words)}", tone_of(call)
 
 

@@ -35,7 +35,7 @@ from gateway.core.refusal_log import Refusals
 from gateway.core.retry import KEEP_FAILURE_S, RecentFailures
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import GONE, Meter, outcome_of, record_of
-from gateway.domain.call import Outcome, Record
+from gateway.domain.call import Outcome, Record, lost_events
 from gateway.domain.errors import (
     AnswerMemoryFull,
     GatewayError,
@@ -205,6 +205,8 @@ class Pipeline:
             order = msgspec.structs.replace(order, clock=self._deps.clock.wall, began=visit.ts)
         if admission.entry.remembers:
             order = msgspec.structs.replace(order, owner=context.token.id)
+        if context.catalog.registry.settings.strict_streams:
+            order = msgspec.structs.replace(order, strict_events=True)
         try:
             answer = await self._deps.attempts.answer(call, admission.entry, order, first)
         except BudgetExhausted:
@@ -354,9 +356,10 @@ def _is_strict(call: Call) -> bool:
 
 
 def _tail(call: Call, stream: AnswerStream) -> bytes:
-    """The end of a stream, with the facts that an early head left out."""
-    usage = call.result.usage
-    return call.late_facts() + stream.tail(usage, estimated=usage.source is not UsageSource.REPORTED)
+    """The end of a stream, with the facts that an early head left out, and a note of events that were left out."""
+    usage, lost = call.result.usage, lost_events(stream.marks)
+    note = call.context.visit.api.comment({"x-gateway-lost-events": str(lost)}) if lost else b""
+    return call.late_facts() + note + stream.tail(usage, estimated=usage.source is not UsageSource.REPORTED)
 
 
 async def _beside(worker: Worker, client: Client, work: Callable[[], Result]) -> Result:

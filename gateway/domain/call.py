@@ -1,5 +1,6 @@
 """Call: one client request from acceptance to settlement, its attempts, and the record that is kept of it."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -127,7 +128,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     retry: int = 0
     """The SDK's own retry count."""
     marks: tuple[str, ...] = ()
-    """Peculiarities: ``no_done``, ``bad_chunks=2``, ``dropped=seed``, ``suspect_usage``."""
+    """Peculiarities: ``no_done``, ``bad_chunks=2`` (see ``lost_events``), ``dropped=seed``, ``suspect_usage``."""
 
     @property
     def usage(self) -> Usage:
@@ -173,3 +174,11 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Output tokens so far, estimated while the stream runs."""
     cost: Nanos = Nanos(0)
     """Cost so far, estimated."""
+
+
+_LOST = "bad_chunks="
+
+
+def lost_events(marks: Iterable[str]) -> int:
+    """Events of a stream that could not be read and were left out: its text may have a gap."""
+    return sum(int(mark.removeprefix(_LOST)) for mark in marks if mark.startswith(_LOST))

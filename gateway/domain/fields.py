@@ -4,6 +4,8 @@ A new field is a line in the entity's struct (``TokenFields`` and so on) and a `
 the console's form, its line in ``show`` and in the detail pane, and the command that a form prints are drawn from this
 table. ``enabled`` has commands of its own; a channel's key, models and dialect are read by hand in
 ``commands/channel_fields.py`` and ``tui/pages/channel_fields.py``.
+
+Long: one table for every entity, so that a field has one place to be looked up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -297,6 +299,14 @@ SETTINGS: Table = (
         label="Refuse unpriced",
         help="Whether calls to models without a price are rejected.",
         option="--refuse-unpriced/--allow-unpriced",
+    ),
+    Field(
+        name="strict_streams",
+        kind=_YES,
+        label="Strict streams",
+        help="Whether a stream with an event that cannot be read ends with an error. Otherwise one such event is left "
+        "out, and a comment at the end of the stream, the receipt and Live say so.",
+        option="--strict-streams/--lenient-streams",
     ),
     Field(
         name="hosts",

@@ -19,6 +19,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     refuse_unpriced: bool = False
     """Refuse calls to models without a price instead of counting them at no cost."""
+    strict_streams: bool = False
+    """End a stream with an error at an event that cannot be read, instead of leaving out one."""
     durability: Durability = Durability.INTERVAL
     hosts: tuple[str, ...] = ()
     """Host names accepted beside the loopback ones and the bound address."""

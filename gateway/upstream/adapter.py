@@ -105,6 +105,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     output_budget: int | None = None
     """Output tokens, of all choices together, that the hold pays for; None: all that may be needed. It bounds what the
     gateway chooses itself, not what the client or the channel's owner asks for."""
+    strict_events: bool = False
+    """A stream with an event that cannot be read fails; otherwise one such event is left out."""
     owner: str = ""
     """The id of the client's token, if one of the channels may put back what it has seen before; else empty."""
     screen: Screen = NO_SCREEN

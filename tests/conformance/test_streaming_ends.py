@@ -145,6 +145,16 @@ async def test_42_one_garbled_event_inside_a_good_answer_is_left_out_and_noted(
     answer = await streamed(gateway, provider, stream_bytes(b"".join([*said, b"data: {oops\n\n", last, DONE])))
     assert stream_faults(answer.body) == []
     assert gateway.record.marks == ("bad_chunks=1",)
+    assert b"\n\n: x-gateway-lost-events: 1\n\n" in answer.body
+
+
+async def test_42_strict_streams_end_with_an_error(gateway: Gateway, provider: Provider) -> None:
+    gateway.settings(strict_streams=True)
+    *said, last = map(event, story("Hel", "lo"))
+    answer = await streamed(gateway, provider, stream_bytes(b"".join([*said, b"data: {oops\n\n", last, DONE])))
+    assert stream_faults(answer.body, error=True) == []
+    assert answer.chunks[-1]["error"]["code"] == "upstream_bad_response"
+    assert gateway.record.outcome is Outcome.UPSTREAM_CUT
 
 
 async def test_42_garbage_before_anything_good_is_a_failed_attempt(gateway: Gateway, provider: Provider) -> None:

@@ -8,6 +8,7 @@ from gateway.domain.units import Millis
 from tests.tui.stage import DOLLAR, NOW, call, running
 from tui.calls import running_view
 from tui.glyphs import ASCII, UNICODE
+from tui.pages.live import end_of
 from tui.receipt import arithmetic, mark_of, receipt, tone_of
 
 
@@ -96,3 +97,12 @@ def test_no_line_is_wider_than_the_pane() -> None:
 def test_marks_say_how_it_ended(status: int, outcome: str, mark: str, tone: str) -> None:
     one = call(3, status=status, outcome=outcome)
     assert (mark_of(one, UNICODE), tone_of(one)) == (mark, tone)
+
+
+def test_events_that_were_lost_are_counted() -> None:
+    lost = text(marks=["no_done", "bad_chunks=1"])
+    assert ("1 event lost" in lost, "lost" in text()) == (True, False)
+    assert [end_of(call(3, finish_reason="stop", marks=marks)) for marks in ([], ["bad_chunks=1"])] == [
+        "stop",
+        "stop -1",
+    ]

@@ -7,6 +7,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from gateway.client import connect_card
+from gateway.domain.call import lost_events
 from gateway.domain.errors import GatewayError
 from gateway.domain.query import parse
 from gateway.domain.units import CallId
@@ -116,11 +117,17 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
     yield Column("group", "Group", 8, lambda c: safe(c.group), rank=9, tone=_dim, extra=True)
     yield Column("app", "App", 10, lambda c: safe(c.app), rank=8, tone=_dim, sort=lambda c: c.app, extra=True)
     yield Column("tries", "Try", 3, lambda c: _tries(c, glyphs), rank=8, tone=_dim, right=True, extra=True)
-    yield Column("end", "End", 10, lambda c: safe(c.finish_reason), rank=9, tone=_dim, extra=True)
+    yield Column("end", "End", 10, end_of, rank=9, tone=_dim, extra=True)
 
 
 def _dim(_call: CallView) -> str:
     return "dim"
+
+
+def end_of(call: CallView) -> str:
+    """Why the answer ended, and how many events it lost."""
+    lost = lost_events(call.marks)
+    return f"{safe(call.finish_reason)} -{lost}" if lost else safe(call.finish_reason)
 
 
 def _status(call: CallView, glyphs: Glyphs) -> str:

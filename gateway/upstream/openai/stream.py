@@ -160,7 +160,7 @@ class ChatStream(FramedStream):
 
     def _skip(self, event: SSEEvent) -> None:
         self._garbled += 1
-        if not self.started or self._garbled > 1:
+        if not self.started or self._garbled > 1 or self._order.strict_events:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
             self.failure = bad_response(self._channel, f"an event of the stream is not a chunk: {excerpt}")
 
