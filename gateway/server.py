@@ -192,6 +192,7 @@ async def open_engine(
         engine.apis = APIS
         with engine.store_watched():
             yield engine
+        engine.pipeline.refusals.close()
         bus.close()
     finally:
         await tasks.close()

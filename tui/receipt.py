@@ -97,7 +97,7 @@ def _route(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     if call.app:
         parts.append(f"app {call.app}")
     who = f"   {f' {glyphs.dot} '.join(map(safe, parts))}"
-    card.line(_bold(safe(call.model) or "no model"), f"{to}{upstream}", (who, "dim"))
+    card.line(_bold(safe(call.model or call.request) or "no model"), f"{to}{upstream}", (who, "dim"))
 
 
 def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:

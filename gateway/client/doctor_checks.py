@@ -8,7 +8,9 @@ one bad result stops nothing. Only upstreams are contacted, to list their models
 import asyncio
 import ipaddress
 import os
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from difflib import get_close_matches
 from urllib.parse import urlsplit
 
@@ -16,12 +18,13 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP, PublicApi, public_api
+from gateway.domain.addresses import CODES, address_advice, program
 from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, RouteView, Why
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, error_class
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
-from gateway.domain.views import Step, TokenView
+from gateway.domain.views import CallView, Step, TokenView
 
 START = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
 NO_SERVER = "server_gone"
@@ -213,6 +216,11 @@ def _rest(route: RouteView) -> str:
     return f"{plain(route.channel)} does not ({plain(route.passed)})"
 
 
+DAY_MS = 86_400_000
+MOST_STRAYS = 200
+"""Records that are looked at of each kind of request that reached no API."""
+MOST_ADDRESSES = 5
+"""Of these, programs and addresses that are shown."""
 AT_ONCE = 8
 """Channels that are looked at side by side."""
 CLOCK_MS = 60_000
@@ -238,6 +246,8 @@ async def check_everything(client: ControlClient, environ: Mapping[str, str] = o
             yield found.step
     for step in await _asked(client):
         yield step
+    for step in await _addresses(client, status.address):
+        yield step
     yield check_clock(ahead)
     yield _failed_store(status.store_error) if status.store_error else await _store(client)
     yield check_proxies(status.address, environ)
@@ -256,6 +266,57 @@ async def _asked(client: ControlClient) -> list[Step]:
         return await client.machine()
     except GatewayError as error:
         return [_unanswered("the machine", error)]
+
+
+async def _addresses(client: ControlClient, base: str) -> list[Step]:
+    """Requests of the last day that reached no API."""
+    since, calls = time.time_ns() // 1_000_000 - DAY_MS, list[CallView]()
+    try:
+        for code in CODES:
+            page = await client.calls(words=code, since=since, limit=MOST_STRAYS)
+            calls += [call for call in page.calls if call.code == code]
+    except GatewayError as error:
+        return [_unanswered("the addresses", error)]
+    return check_addresses(calls, base)
+
+
+def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
+    """One Step for each program and request that reached no API, the newest first; those that need no answer aside."""
+    steps: dict[tuple[str, str, str], Step] = {}
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for call in sorted(calls, key=lambda call: -call.time_ms):
+        method, _, path = call.request.partition(" ")
+        about = (call.app, call.code, call.request if call.code not in ("origin_not_allowed", "wrong_host") else "")
+        counts[about] += 1 + sum(int(mark.removeprefix("repeated=")) for mark in call.marks if "repeated=" in mark)
+        text, _, fix = call.error.partition("; permit it with ")
+        if call.code == "wrong_host":
+            text, _, fix = call.error.partition("; use ")
+        if call.code == "unknown_url":
+            fix, harmless = address_advice(path, base)
+            if harmless:
+                continue
+            text = "which does not exist here"
+        steps.setdefault(
+            about,
+            Step(
+                name="the addresses",
+                result="warning",
+                text=f"{program(call.app)} asked for {method} {path}, {text}",
+                fix=plain(fix, TEXT_LIMIT) or f"check the program's base URL: {base}",
+                code=call.code,
+                status=call.status,
+            ),
+        )
+    if not steps:
+        return [Step(name="the addresses", result="ok", text="no program asked for one that does not exist here")]
+    return [
+        msgspec.structs.replace(step, text=plain(f"{step.text} ({_times(counts[about])} in a day)", TEXT_LIMIT))
+        for about, step in list(steps.items())[:MOST_ADDRESSES]
+    ]
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _failed_store(error: str) -> Step:

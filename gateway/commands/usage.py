@@ -179,7 +179,7 @@ COLUMNS = [
     ("Time", lambda c: formatting.moment(c.time_ms)),
     ("Id", lambda c: c.id),
     ("Token", lambda c: c.token),
-    ("Model", lambda c: c.model),
+    ("Model", lambda c: c.model or c.request),
     ("API", lambda c: c.api),
     ("Channel", lambda c: c.channel),
     ("Status", formatting.status),
@@ -255,6 +255,7 @@ def _print(call: CallView) -> None:
             ("time", formatting.moment(call.time_ms)),
             ("token", f"{call.token} in group {call.group}" if call.token else "none recognised"),
             ("app", call.app),
+            ("request", call.request),
             ("api", f"{call.api} {call.conversion}".rstrip()),
             (
                 "model",

@@ -78,6 +78,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Name of the token that is used where no key is sent; empty: one is required."""
     path: str = ""
     """The request's, as the table of endpoints spells it."""
+    request: str = ""
+    """Method and path, for the record of a request that reaches no API."""
     key: str
     app: str
     retry: int

@@ -81,7 +81,7 @@ class Pipeline:
         self._deps = deps
         self.attempts = deps.attempts
         self.calibration = deps.meter.calibration
-        self._refusals = Refusals(deps.books.note, deps.bus, deps.clock)
+        self.refusals = Refusals(deps.books.note, deps.bus, deps.clock, _later)
         self._queue = CallQueue(deps.limiter, deps.books, deps.attempts, deps.catalog, deps.clock)
         self._failures = RecentFailures(deps.clock.mono)
         self._soon: list[tuple[Call, Record]] = []
@@ -104,7 +104,7 @@ class Pipeline:
         """Record a call that is refused, and put the state of its token's limits into the error."""
         if token is not None:
             error.readings = self._deps.limiter.readings(self._deps.catalog().binding(token, model))
-        self._refusals.note(visit, error, token, model)
+        self.refusals.note(visit, error, token, model)
 
     async def run(self, visit: Visit, token: Token, received: HttpRequest, client: Client) -> None:
         """One call. Raises GatewayError until the client has part of the answer; later the stream ends with it."""
@@ -314,6 +314,10 @@ class Pipeline:
             if stored.code:
                 call.context.client.withhold(_explained(call, refusal(stored), self._deps.limiter))
             bus.settled(stored)
+
+
+def _later(delay_s: float, work: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(delay_s, work)
 
 
 def _error_of_end(call: Call) -> GatewayError:

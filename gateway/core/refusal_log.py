@@ -1,10 +1,14 @@
 """Refusals: calls that were turned away are recorded too, but a flood of them is recorded as a trickle.
 
 Whatever a client sends, neither the log nor memory grows by more than a little a second: not by one refusal again and
-again, and not by one that differs each time in the name of a model that does not exist.
+again, and not by one that differs each time in the name of a model, or in the address, that does not exist. What is
+left out is counted, and a record has the count a second later, whether another refusal follows or not. A flood that
+lasts for minutes is recorded more rarely.
 """
 
 from collections.abc import Callable
+
+import msgspec
 
 from gateway.core.call import Visit
 from gateway.core.clock import Clock
@@ -20,22 +24,51 @@ GAP_S = 1.0
 """The same refusal of the same token is recorded at most so often."""
 BURST = 20
 """So many refusals of one token for one reason, with different models, are recorded at once; then one a second."""
+LONG_FLOOD = 600
+"""After so many records of one flood, the gap between them is ``LONG_GAP_S``."""
+LONG_GAP_S = 10.0
 KINDS_KEPT = 1000
 STRANGERS = 200
 """Names of models that do not exist, and of refused programs, are recorded up to so many; then without the name."""
 
 
+class _Refusal(msgspec.Struct, frozen=True):
+    """What a record is made of."""
+
+    about: tuple[str, str, str]
+    """Token, reason, and model or address: of what is the same, one is recorded in a second."""
+    visit: Visit
+    ms: Millis
+    status: int
+    code: str
+    message: str
+    token: Token | None
+    model: str
+
+
 class _Flood:
     """The refusals of one token for one reason."""
 
-    __slots__ = ("at", "left", "left_out")
+    __slots__ = ("at", "due", "last", "left", "left_out", "recorded")
 
     def __init__(self, now: float) -> None:
         self.at, self.left, self.left_out = now, float(BURST), 0
+        self.recorded = 0
+        """Records since it was quiet."""
+        self.due = False
+        """A look at what was left out is due."""
+        self.last: _Refusal | None = None
+        """The last of those left out."""
+
+    @property
+    def gap_s(self) -> float:
+        return GAP_S if self.recorded < LONG_FLOOD else LONG_GAP_S
 
     def admits(self, now: float) -> bool:
-        self.left = min(BURST, self.left + (now - self.at) / GAP_S)
+        self.left = min(BURST, self.left + (now - self.at) / self.gap_s)
         self.at = now
+        if self.left >= BURST:
+            self.recorded = 0
         if self.left < 1:
             return False
         self.left -= 1
@@ -43,12 +76,21 @@ class _Flood:
 
 
 class Refusals:
-    """Writes one record a second for each kind of refusal; the next one tells how many were left out."""
+    """Writes one record a second for each kind of refusal, which tells how many were left out before it."""
 
-    def __init__(self, note: Callable[[Record], None], bus: EventBus, clock: Clock) -> None:
+    def __init__(
+        self,
+        note: Callable[[Record], None],
+        bus: EventBus,
+        clock: Clock,
+        later: Callable[[float, Callable[[], None]], None],
+    ) -> None:
+        """``later`` calls something after so many seconds."""
         self._note = note
         self._bus = bus
         self._clock = clock
+        self._later = later
+        self._closed = False
         self._seen: dict[tuple[str, str, str], float] = {}
         """When each was recorded last, the oldest first."""
         self._floods: dict[tuple[str, str], _Flood] = {}
@@ -57,29 +99,54 @@ class Refusals:
 
     def note(self, visit: Visit, error: GatewayError, token: Token | None, model: str) -> None:
         """Record a refusal; it costs nothing and holds nothing."""
-        now = self._clock.mono()
+        now, code = self._clock.mono(), error.code
         who = token.id if token is not None else ""
-        flood = self._flood(who, error.code, now)
-        if now - self._seen.get((who, error.code, model), -GAP_S) < GAP_S or not flood.admits(now):
+        about = (who, code, f"{visit.app} {visit.request}" if visit.request else model)
+        flood = self._flood(who, code, now)
+        ms = Millis(round((now - visit.began) * 1000))
+        refusal = _Refusal(about, visit, ms, visit.api.status(error), code, error.record_message, token, model)
+        if now - self._seen.get(about, -LONG_GAP_S) < flood.gap_s or not flood.admits(now):
             flood.left_out += 1
+            flood.last = refusal
+            if not flood.due and not self._closed:
+                flood.due = True
+                self._later(flood.gap_s, lambda: self._catch_up(flood))
             return
-        left_out, flood.left_out = flood.left_out, 0
-        self._remember((who, error.code, model), now)
-        name = plain(model, 80)
+        self._write(refusal, flood, flood.left_out)
+
+    def close(self) -> None:
+        """Record what was left out so far. Nothing that is left out afterwards is recorded."""
+        for flood in self._floods.values():
+            self._catch_up(flood)
+        self._closed = True
+
+    def _catch_up(self, flood: _Flood) -> None:
+        """Record what was left out, unless another record has its count."""
+        flood.due = False
+        if flood.last is not None and not self._closed:
+            flood.left = max(0.0, flood.left - 1)
+            self._write(flood.last, flood, flood.left_out - 1)
+
+    def _write(self, refusal: _Refusal, flood: _Flood, left_out: int) -> None:
+        flood.left_out, flood.last = 0, None
+        flood.recorded += 1
+        self._remember(refusal.about, self._clock.mono())
+        visit, token, name = refusal.visit, refusal.token, plain(refusal.model, 80)
         record = Record(
             id=visit.id,
             ts=visit.ts,
-            token=who,
+            token=token.id if token is not None else "",
             token_name=token.name if token is not None else "",
             group=token.group if token is not None else "",
-            model=_known(self._models, name) if error.code == "model_not_found" else name,
+            model=_known(self._models, name) if refusal.code == "model_not_found" else name,
             app=_known(self._apps, visit.app),
             api=visit.api.name,
-            status=visit.api.status(error),
+            request=visit.request,
+            status=refusal.status,
             outcome=Outcome.REFUSED,
-            code=error.code,
-            error=plain(error.record_message, ERROR_TEXT),
-            ms=Millis(round((now - visit.began) * 1000)),
+            code=refusal.code,
+            error=plain(refusal.message, ERROR_TEXT),
+            ms=refusal.ms,
             retry=visit.retry,
             marks=(f"repeated={left_out}",) if left_out else (),
         )
@@ -90,7 +157,7 @@ class Refusals:
         found = self._floods.get((who, code))
         if found is None:
             if len(self._floods) >= KINDS_KEPT:
-                del self._floods[next(iter(self._floods))]
+                self._catch_up(self._floods.pop(next(iter(self._floods))))
             found = self._floods[who, code] = _Flood(now)
         return found
 

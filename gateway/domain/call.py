@@ -89,6 +89,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """Name of the client program, from its User-Agent."""
     api: str = CHAT_API
     """Name of the inbound API."""
+    request: str = ""
+    """Method and path of a request that reached no API: ``POST /v1/files``. Without its query."""
     native: bool = False
     """The channel of the last attempt speaks that API itself, so request and answer were passed on as they came. Never
     set for chat completions, which would make every line of the log longer."""

@@ -227,6 +227,8 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the inbound API."""
     native: bool = False
     """It was passed on as it came: the channel speaks that API itself. Never set for chat completions."""
+    request: str = ""
+    """Method and path of a request that reached no API."""
 
     @property
     def conversion(self) -> str:
@@ -400,6 +402,7 @@ def call_view(record: Record) -> CallView:
         marks=list(record.marks),
         api=record.api,
         native=record.native,
+        request=record.request,
     )
 
 

@@ -7,16 +7,19 @@ import logging
 from contextlib import suppress
 from functools import lru_cache
 
+import msgspec
 from aiohttp import web
 
 from gateway.core.auth import new_call_id, token_of
 from gateway.core.call import Visit
 from gateway.core.engine import Engine
+from gateway.domain.addresses import address_advice, recorded_request
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound, Refused
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
+from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import InboundApi
-from gateway.v1.endpoints import EXACT, Endpoint, api_of, existing, find
+from gateway.v1.endpoints import EXACT, Endpoint, Handler, api_of, existing, find
 from gateway.web import error_responses
 from gateway.web.auth_throttle import AuthThrottle
 from gateway.web.connection import is_own
@@ -52,27 +55,16 @@ class Surface:
         if endpoint is None:
             endpoint, path = find(_without_key(path))
         api = (endpoint and endpoint.api) or api_of(endpoint, request.headers)
+        visit = None
         try:
-            check_head(request)
-            headers, settings = request.headers, engine.catalog.registry.settings
-            check_host(headers.get("Host", ""), self._host, settings.hosts, self.port)
-            if "Origin" in headers:
-                check_origin(headers["Origin"], settings)
-            visit = Visit(
-                id=call,
-                api=api,
-                path=path,
-                key=self._key(request) if endpoint is not None and endpoint.keyed else "",
-                trusted=self._trusted(request, path, settings) if settings.ollama_token else "",
-                app=_app(headers.get("User-Agent", "")),
-                retry=_retry(count) if (count := headers.get("x-stainless-retry-count")) else 0,
-                ts=ts,
-                began=began,
-            )
-            response = await self._answer(request, endpoint, visit)
+            handler = self._admitted(request, endpoint, path)
+            visit = _visit(request, api, call, (ts, began), path, self._credentials(request, endpoint, path))
+            response = await handler(engine, request, visit)
         except GatewayError as error:
             if isinstance(error, InvalidToken):
                 self._throttle.failed(request.remote or "")
+            if visit is None:
+                self._record(request, _visit(request, api, call, (ts, began), path), error)
             response = _failed(error, call, api)
         except ConnectionError:
             raise
@@ -85,6 +77,12 @@ class Surface:
             if "Origin" in request.headers:
                 _share(request.headers["Origin"], response, engine.catalog.registry.settings)
         return response
+
+    def _credentials(self, request: web.BaseRequest, endpoint: Endpoint | None, path: str) -> tuple[str, str]:
+        """The client's key, and the name of the token of a request that may come without one."""
+        settings = self._engine.catalog.registry.settings
+        key = self._key(request) if endpoint is not None and endpoint.keyed else ""
+        return key, self._trusted(request, path, settings) if settings.ollama_token else ""
 
     def _key(self, request: web.BaseRequest) -> str:
         """The client's key: of several different ones that of a token of this gateway.
@@ -110,27 +108,72 @@ class Surface:
         free = (self._keyless or path.startswith(OLLAMA_ROOT)) and is_own(request.remote or "")
         return settings.ollama_token if free and request.headers.get("Origin") != "null" else ""
 
-    async def _answer(
-        self, request: web.BaseRequest, endpoint: Endpoint | None, visit: Visit
-    ) -> web.StreamResponse | Response:
-        method = request.method
-        if method == "OPTIONS" and "Origin" in request.headers:
-            wanted = request.headers.get("Access-Control-Request-Headers", "")
-            private = request.headers.get("Access-Control-Request-Private-Network") == "true"
-            return Response(status=204, headers=preflight(wanted, private=private))
+    def _admitted(self, request: web.BaseRequest, endpoint: Endpoint | None, path: str) -> Handler:
+        """What answers the request. Raises GatewayError if it is not for us, or for nothing that there is."""
+        check_head(request)
+        headers, settings = request.headers, self._engine.catalog.registry.settings
+        check_host(headers.get("Host", ""), self._host, settings.hosts, self.port)
+        if "Origin" in headers:
+            check_origin(headers["Origin"], settings)
+            if request.method == "OPTIONS":
+                return _answer_preflight
         if endpoint is None or not endpoint.handlers:
-            msg = f"there is no {plain(visit.path, 80)} here; the paths are: {existing()}"
-            raise NotFound(msg, code="unknown_url")
-        if self._keyless and visit.path == "/" and method in endpoint.handlers:
-            return Response(b"Ollama is running", content_type="text/plain; charset=utf-8")
-        handler = endpoint.handlers.get(method)
+            advice, _ = address_advice(path, self._engine.address)
+            asked = f"{plain(request.method, 20)} {plain(path, 80)}"
+            raise NotFound(f"there is no {asked} here: {advice}. The paths are: {existing()}", code="unknown_url")
+        if self._keyless and path == "/" and request.method in endpoint.handlers:
+            return _answer_ollama_probe
+        handler = endpoint.handlers.get(request.method)
         if handler is None:
             allow = ", ".join(endpoint.handlers)
-            msg = f"{plain(method, 20)} is not allowed here; use {allow}"
+            msg = f"{plain(request.method, 20)} is not allowed here; use {allow}"
             raise BadRequest(msg, code="method_not_allowed", details={"allow": allow})
-        if method != "POST":
+        if request.method != "POST":
             _no_body(request)
-        return await handler(self._engine, request, visit)
+        return handler
+
+    def _record(self, request: web.BaseRequest, visit: Visit, error: GatewayError) -> None:
+        """Have the owner see a request that reached no API: its program shows hardly more than that it failed."""
+        engine, token = self._engine, None
+        if error.code in ("unknown_url", "method_not_allowed"):
+            with suppress(GatewayError):
+                token = token_of(self._key(request), engine.catalog, engine.passes, engine.now())
+        asked = recorded_request(request.method, visit.path)
+        engine.pipeline.refuse(msgspec.structs.replace(visit, request=asked), error, token)
+
+
+async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _visit: Visit) -> Response:
+    """OPTIONS of a permitted origin, for any path; whether that exists, the request itself finds out."""
+    wanted = request.headers.get("Access-Control-Request-Headers", "")
+    private = request.headers.get("Access-Control-Request-Private-Network") == "true"
+    return Response(status=204, headers=preflight(wanted, private=private))
+
+
+async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _visit: Visit) -> Response:
+    """GET and HEAD / on the port for apps that expect Ollama there."""
+    return Response(b"Ollama is running", content_type="text/plain; charset=utf-8")
+
+
+def _visit(
+    request: web.BaseRequest,
+    api: InboundApi,
+    call: CallId,
+    when: tuple[Millis, float],
+    path: str,
+    credentials: tuple[str, str] = ("", ""),
+) -> Visit:
+    headers = request.headers
+    return Visit(
+        id=call,
+        api=api,
+        path=path,
+        key=credentials[0],
+        trusted=credentials[1],
+        app=_app(headers.get("User-Agent", "")),
+        retry=_retry(count) if (count := headers.get("x-stainless-retry-count")) else 0,
+        ts=when[0],
+        began=when[1],
+    )
 
 
 def _without_key(path: str) -> str:

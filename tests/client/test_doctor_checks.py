@@ -326,11 +326,41 @@ async def test_every_channel_is_looked_at_whatever_becomes_of_the_others(
         "the home": "ok",
         "the disk": "ok",
         "open files": "ok",
+        "the addresses": "ok",
         "the clock": "skipped",
         "the store": "ok",
         "the proxy variables": "ok",
     }
     assert all(bool(step.fix) == (step.result == "fail") for step in found.values())
+
+
+async def test_what_programs_ask_for_in_vain_is_told_with_advice(owner: ControlClient, gateway: Gateway) -> None:
+    asked: list[tuple[str, str, dict[str, str | None]]] = [
+        ("GET", "/favicon.ico", {"user-agent": "Mozilla/5.0"}),
+        ("POST", "/v1/files", {"user-agent": "claude-cli/2.1"}),
+        ("POST", "/v1/chat/completions/chat/completions", {"user-agent": "mine/1"}),
+        ("OPTIONS", "/v1/models", {"user-agent": "obsidian/1", "origin": "app://obsidian.md"}),
+        ("PUT", "/v1/models", {"user-agent": "odd/1"}),
+    ]
+    for method, path, headers in asked:
+        await gateway.client.ask(method, path, b"", headers)
+    for _ in range(3):
+        await gateway.client.ask("POST", "/v1/files", b"", {"user-agent": "claude-cli/2.1"})
+    gateway.engine.pipeline.refusals.close()
+    found = [step async for step in check_everything(owner, {}) if step.name == "the addresses"]
+    texts = {step.text.partition(",")[0]: step for step in found}
+    assert {step.result for step in found} == {"warning"}
+    assert set(texts) == {
+        "Claude Code asked for POST /v1/files",
+        "mine asked for POST /v1/chat/completions/chat/completions",
+        "obsidian asked for OPTIONS /v1/models",
+        "odd asked for PUT /v1/models",
+    }
+    assert "(4 times in a day)" in texts["Claude Code asked for POST /v1/files"].text
+    assert "not supported" in texts["Claude Code asked for POST /v1/files"].fix
+    assert f"set it to {gateway.base_url}" in texts["mine asked for POST /v1/chat/completions/chat/completions"].fix
+    assert "--app-origins" in texts["obsidian asked for OPTIONS /v1/models"].fix
+    assert all(step.fix for step in found)
 
 
 async def test_books_that_differ(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 def test_the_api_is_the_last_column_and_a_filter() -> None:
     control = Control(CONTROL)
     row = next(csv.DictReader(io.StringIO(run("usage", "export", "--api", "messages", control=control).out)))
-    assert list(row)[-2:] == ["api", "native"]
+    assert list(row)[-3:] == ["api", "native", "request"]
     assert "api=messages" in control.asked[0][0]
 
 

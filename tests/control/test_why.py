@@ -13,6 +13,7 @@ from gateway.domain.units import ChannelId, Nanos
 from gateway.inbound.chat.api import ChatCompletions
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Provider
+from tests.fakes.replies import speak
 from tests.faults.test_races import walled
 
 UP = ChannelId("ch_up")
@@ -128,6 +129,24 @@ async def test_which_channels_speak_the_api_is_told(
     assert {r.channel: r.conversion for r in found.routes} == {"up": "native", "other": "translated"}
     with pytest.raises(BadRequest, match="unknown API 'chat'; use letters"):
         await owner.why("laptop", "m", api="chat")
+
+
+async def test_in16_filters_and_explanations_tell_the_api_and_what_becomes_of_the_request(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    """``usage list api:messages`` and ``why``: native at a channel of that dialect, translated at others."""
+    provider.on("m", speak("Hello"))
+    body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}'
+    for path in ("/v1/messages", "/v1/v1/messages", "/messages"):
+        assert (await gateway.client.ask("POST", path, body)).status == 200
+    await gateway.client.chat("m")
+    await gateway.settled(4)
+    found = (await owner.calls(words="api:messages")).calls
+    assert [(call.api, call.native, call.conversion) for call in found] == [("messages", False, "translated")] * 3
+    assert len((await owner.calls(words="!api:messages")).calls) == len((await owner.calls(api="chat")).calls) == 1
+    gateway.channel("http://127.0.0.1:9", name="claude", dialect=Dialect.ANTHROPIC)
+    routes = (await owner.why("laptop", "m", api="messages")).routes
+    assert {route.channel: route.conversion for route in routes} == {"up": "translated", "claude": "native"}
 
 
 async def test_channels_that_cannot_answer_an_api_are_told(owner: ControlClient, gateway: Gateway) -> None:

@@ -1,10 +1,12 @@
 """A flood of one refusal is recorded as a trickle."""
 
+from collections.abc import Callable
+
 import pytest
 
 from gateway.core.call import Visit
 from gateway.core.event_bus import EventBus
-from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, STRANGERS, Refusals
+from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, LONG_FLOOD, LONG_GAP_S, STRANGERS, Refusals
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError, InvalidToken, NotFound, RateLimited
 from gateway.domain.token import Token
@@ -21,13 +23,44 @@ class Desk:
         self.watch = Watch()
         self.bus = EventBus(self.watch.clock.mono)
         self.records: list[Record] = []
-        self.refusals = Refusals(self.records.append, self.bus, self.watch.clock)
+        self.due: list[tuple[float, Callable[[], None]]] = []
+        """What is to be done, and when."""
+        self.refusals = Refusals(self.records.append, self.bus, self.watch.clock, self.later)
+
+    def later(self, delay_s: float, work: Callable[[], None]) -> None:
+        self.due.append((self.watch.clock.mono() + delay_s, work))
+
+    def advance(self, seconds: float) -> None:
+        """Time passes, and what is due is done."""
+        self.watch.advance(seconds)
+        now = self.watch.clock.mono()
+        due, self.due = [one for one in self.due if one[0] <= now], [one for one in self.due if one[0] > now]
+        for _, work in due:
+            work()
+
+    @property
+    def told(self) -> int:
+        """Refusals that the records tell of."""
+        marks = [mark for record in self.records for mark in record.marks]
+        return len(self.records) + sum(int(mark.removeprefix("repeated=")) for mark in marks)
 
     def refuse(
-        self, error: GatewayError | None = None, token: Token | None = None, model: str = "m", app: str = "curl"
+        self,
+        error: GatewayError | None = None,
+        token: Token | None = None,
+        model: str = "m",
+        app: str = "curl",
+        request: str = "",
     ) -> None:
         visit = Visit(
-            id=CallId("req_1"), api=CHAT, key="sk", app=app, retry=2, ts=NOON, began=self.watch.clock.mono() - 0.25
+            id=CallId("req_1"),
+            api=CHAT,
+            request=request,
+            key="sk",
+            app=app,
+            retry=2,
+            ts=NOON,
+            began=self.watch.clock.mono() - 0.25,
         )
         self.refusals.note(visit, error or RateLimited("too fast"), token, model)
 
@@ -62,6 +95,70 @@ def test_a_flood_is_recorded_once_a_second(desk: Desk) -> None:
         desk.watch.advance(0.03125)
     assert len(desk.records) == 4
     assert [record.marks for record in desk.records] == [(), *[("repeated=31",)] * 3]
+
+
+def test_a_burst_shows_its_count_although_none_follows(desk: Desk) -> None:
+    for _ in range(37):
+        desk.refuse()
+    assert len(desk.records) == 1
+    desk.advance(GAP_S)
+    assert [record.marks for record in desk.records] == [(), ("repeated=35",)]
+    assert [record.ms for record in desk.records] == [250, 250]
+    assert desk.told == 37
+    desk.advance(60)
+    assert (len(desk.records), desk.due) == (2, [])
+
+
+def test_a_flood_shows_its_count_while_it_lasts(desk: Desk) -> None:
+    sent = 0
+    for second in range(1, 6):
+        for _ in range(100):
+            desk.refuse()
+            desk.advance(0.01)
+            sent += 1
+        assert sent - desk.told <= 102
+        assert len(desk.records) <= second + 1
+
+
+def test_the_single_refusal_that_was_left_out_is_recorded_as_one(desk: Desk) -> None:
+    desk.refuse()
+    desk.refuse()
+    desk.advance(GAP_S)
+    assert [record.marks for record in desk.records] == [(), ()]
+
+
+def test_at_the_end_nothing_is_left_untold(desk: Desk) -> None:
+    for _ in range(5):
+        desk.refuse()
+    desk.refusals.close()
+    assert desk.told == 5
+    desk.refuse()
+    desk.advance(60)
+    assert len(desk.records) == 2
+
+
+def test_a_flood_of_hours_leaves_few_records(desk: Desk) -> None:
+    for number in range(3 * 3600):
+        desk.refuse(InvalidToken("no"), request=f"GET /{number}")
+        desk.advance(1 / 3)
+    assert len(desk.records) <= BURST + LONG_FLOOD + 3600 / LONG_GAP_S * 2
+    assert desk.told >= 3 * 3600 - 50
+    desk.advance(3600)
+    desk.refuse(InvalidToken("no"), request="GET /again")
+    assert desk.records[-1].request == "GET /again"
+
+
+def test_requests_to_different_addresses_are_told_apart_by_program_too(desk: Desk) -> None:
+    unknown = NotFound("no", code="unknown_url")
+    desk.refuse(unknown, request="GET /a", model="")
+    desk.refuse(unknown, request="GET /b", model="")
+    desk.refuse(unknown, request="GET /a", model="", app="other")
+    desk.refuse(unknown, request="GET /a", model="")
+    assert [(record.app, record.request) for record in desk.records] == [
+        ("curl", "GET /a"),
+        ("curl", "GET /b"),
+        ("other", "GET /a"),
+    ]
 
 
 def test_other_refusals_are_recorded_beside_it(desk: Desk) -> None:

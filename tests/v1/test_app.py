@@ -1,5 +1,6 @@
 """Which path leads where; every failure is the one error object, every answer has its id."""
 
+import asyncio
 import json
 from functools import partial
 from pathlib import Path
@@ -287,6 +288,66 @@ async def test_a_listed_page_may_ask_and_read(gateway: Gateway, provider: Provid
     for found in (allowed, answer, refused):
         assert found.head.get("access-control-allow-origin") == "https://app.example"
         assert "Origin" in found.head.get("vary")
+
+
+async def test_a_request_for_what_does_not_exist_is_recorded_with_advice(gateway: Gateway) -> None:
+    headers = {"user-agent": "claude-cli/2.1 (external)", "anthropic-version": "2023-06-01"}
+    answer = await ask(gateway, "POST", "/v1/files?api_key=canary-in-the-query", **headers)
+    assert answer.status == 404
+    found = gateway.record
+    assert (found.request, found.app, found.status, found.code) == ("POST /v1/files", "claude-cli", 404, "unknown_url")
+    assert (found.outcome, found.token_name, found.cost, found.id) == (
+        "refused",
+        "laptop",
+        0,
+        answer.head.get("x-request-id"),
+    )
+    assert "which a vendor keeps, are not supported" in found.error
+    written = b"".join(path.read_bytes() for path in gateway.engine.config.home.rglob("calls-*"))
+    assert b"in-the-query" not in written
+    assert not written.count(gateway.client.key.encode())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "code", "token"),
+    [
+        ("PUT", CHAT, {}, "method_not_allowed", "laptop"),
+        ("GET", "/v1/nothing", {"authorization": None}, "unknown_url", ""),
+        ("GET", "/v1/nothing", {"authorization": "Bearer wrong"}, "unknown_url", ""),
+        ("GET", "/v1/nothing", {"authorization": "Basic wrong"}, "unknown_url", ""),
+        ("OPTIONS", CHAT, {"origin": "app://obsidian.md"}, "origin_not_allowed", ""),
+        ("POST", CHAT, {"origin": "https://evil.example"}, "origin_not_allowed", ""),
+        ("POST", CHAT, {"host": "gateway.lan"}, "wrong_host", ""),
+        ("GET", "/v1/models", {"authorization": "Basic wrong"}, "invalid_api_key", ""),
+    ],
+)
+async def test_whatever_reaches_no_api_is_recorded_once(
+    gateway: Gateway, method: str, path: str, headers: dict[str, str | None], code: str, token: str
+) -> None:
+    await ask(gateway, method, path, **headers)
+    assert (gateway.record.request, gateway.record.code) == (f"{method} {path}", code)
+    assert gateway.record.token_name == token
+
+
+async def test_a_refusal_of_an_origin_is_recorded_with_the_command_that_permits_it(gateway: Gateway) -> None:
+    await ask(gateway, "OPTIONS", CHAT, origin="app://obsidian.md")
+    assert "tollkeeper settings set --add-origin app://obsidian.md" in gateway.record.error
+    assert "tollkeeper settings set --app-origins" in gateway.record.error
+
+
+async def test_what_is_refused_by_an_api_is_recorded_once_and_without_its_path(gateway: Gateway) -> None:
+    await ask(gateway, "POST", CHAT, authorization="Bearer wrong")
+    assert (gateway.record.code, gateway.record.request) == ("invalid_api_key", "")
+
+
+async def test_a_flood_of_wrong_addresses_is_cheap_and_counted(gateway: Gateway) -> None:
+    for number in range(300):
+        await ask(gateway, "GET", f"/scan/{number}")
+    await asyncio.sleep(1.2)
+    records = gateway.records
+    told = sum(int(mark.removeprefix("repeated=")) for record in records for mark in record.marks)
+    assert len(records) < 30
+    assert len(records) + told == 300
 
 
 async def test_the_visitor_is_recorded(gateway: Gateway, provider: Provider) -> None:

@@ -89,7 +89,7 @@ def columns(glyphs: Glyphs) -> list[Column[CallView]]:
 def _first_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
     yield Column("time", "Time", 8, lambda c: fmt.clock(c.time_ms), sort=lambda c: c.time_ms)
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=6, tone=_dim, extra=True)
-    yield Column("model", "Model", 18, lambda c: safe(c.model), flex=True, sort=lambda c: c.model)
+    yield Column("model", "Model", 18, lambda c: safe(c.model or c.request), flex=True, sort=lambda c: c.model)
     yield Column("status", "St", 4, lambda c: _status(c, glyphs), tone=tone_of, sort=lambda c: c.status)
 
 
