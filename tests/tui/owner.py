@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
+from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -432,9 +433,12 @@ async def settle(app: Console, pilot: Pilot[ExitStatus]) -> None:
 
 
 async def press(app: Console, pilot: Pilot[ExitStatus], *keys: str) -> None:
-    """Press keys (``=text`` types it) and let their effects settle."""
+    """Press keys (``=text`` pastes it, which costs as much as one key) and let their effects settle."""
     for key in keys:
-        await pilot.press(*(key[1:] if key.startswith("=") else [key]))
+        if key.startswith("="):
+            app.post_message(Paste(key[1:]))
+        else:
+            await pilot.press(key)
         await pilot.pause()
     await settle(app, pilot)
 
