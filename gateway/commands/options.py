@@ -10,9 +10,8 @@ import click
 
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import past_of, tier_of
+from gateway.domain.human_values import past_of
 from gateway.domain.money import nanos_of
-from gateway.domain.price import Tier
 from gateway.domain.quoting import listed_names, pair
 from gateway.domain.units import Millis
 
@@ -86,7 +85,6 @@ def naming(otherwise: str) -> Parsed[str]:
 NAMES = naming("leave the option out, or write '*' for all")
 SOME: Parsed[str] = Parsed("text", some)
 DOLLARS: Parsed[int] = Parsed("dollars", nanos_of)
-TIER: Parsed[Tier] = Parsed("tier", tier_of)
 SINCE: Parsed[Millis] = Parsed("when", lambda text: past_of(text, now()))
 UNTIL: Parsed[Millis] = Parsed("when", lambda text: past_of(text, now(), end=True))
 RENAMING: Parsed[tuple[str, str]] = Parsed("public=upstream", renaming)

@@ -1,16 +1,19 @@
 """``price``: what models cost, and ``price import``: vendors' prices, with a preview."""
 
-import click
-import msgspec
+from typing import Any
 
-from gateway.commands import formatting, options
+import click
+
+from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, several
-from gateway.commands.options import DOLLARS, SOME, TIER, confirm, json_option, naming, yes_option
+from gateway.commands.field_options import field_options, patch_of
+from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
+from gateway.domain.fields import PRICE
 from gateway.domain.money import dollars
-from gateway.domain.price import Tier
+from gateway.domain.price import PriceDraft
 from gateway.domain.quoting import listed_names
 from gateway.domain.text import plain
 from gateway.domain.upstream_views import PriceProposal
@@ -137,55 +140,17 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
     ],
 )
 @click.argument("model", shell_complete=MODELS)
-@click.option("--input", "input_", type=DOLLARS, help="Dollars per million input tokens.")
-@click.option("--output", type=DOLLARS, help="Dollars per million output tokens.")
-@click.option("--cached", type=DOLLARS, help="Dollars per million cached input tokens (default: as input).")
-@click.option(
-    "--cache-write", type=DOLLARS, help="Dollars per million tokens written to the cache (default: as input)."
-)
-@click.option(
-    "--cache-write-long",
-    type=DOLLARS,
-    help="Dollars per million tokens that stay in the cache for an hour or more (default: as --cache-write).",
-)
-@click.option("--per-call", type=DOLLARS, help="Dollars added for each call.")
-@click.option(
-    "--tier",
-    "tiers",
-    type=TIER,
-    multiple=True,
-    metavar="ABOVE=INPUT/OUTPUT",
-    help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE[/LONG CACHE WRITE]]]. May be repeated. "
-    "Without CACHED, cached tokens of such inputs cost what INPUT says there, not what --cached says.",
-)
-@click.option("--free", is_flag=True, help="It costs nothing.")
+@field_options(PRICE)
+@click.option("--free", is_flag=True, help="Free of charge.")
 @json_option
-def set_price(
-    model: str,
-    *,
-    input_: int | None,
-    output: int | None,
-    cached: int | None,
-    cache_write: int | None,
-    cache_write_long: int | None,
-    per_call: int | None,
-    tiers: tuple[Tier, ...],
-    free: bool,
-    as_json: bool,
-) -> None:
+def set_price(model: str, *, free: bool, as_json: bool, **given: Any) -> None:
     """Set the price of a model. It replaces the whole price."""
-    amounts = (input_, output, cached, cache_write, cache_write_long, per_call, tiers)
-    if free and any(amounts):
+    amounts = patch_of(PRICE, given, PriceDraft())
+    if free and any(amounts.values()):
         raise click.UsageError("--free cannot be combined with amounts", click.get_current_context())
-    if not free and per_call is None and (input_ is None or output is None):
+    if not free and "per_call" not in amounts and not {"input", "output"} <= amounts.keys():
         raise click.UsageError("give --input and --output, or --free", click.get_current_context())
-    body: options.Patch = {"input": input_ or 0, "output": output or 0}
-    body |= options.given(
-        cached_input=cached, cache_write=cache_write, cache_write_long=cache_write_long, per_call=per_call
-    )
-    if tiers:
-        body["tiers"] = msgspec.to_builtins(sorted(tiers, key=lambda tier: tier.above))
-    view = run(lambda client: client.set_price(model, body), create=True)
+    view = run(lambda client: client.set_price(model, {"input": 0, "output": 0} | amounts), create=True)
     if as_json:
         out_json(view)
     words(f"Price of '{view.model}': {formatting.price(view)}")

@@ -19,6 +19,7 @@ from gateway.domain.group import Policy
 from gateway.domain.kinds import Choice, Field, Flag, Moment, Multiplier, Names, Number, Patterns, Secret, Text
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, RateLimits
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, Deadlines, Fallbacks, Headers, MockOptions, RequestOverrides
+from gateway.domain.price_kinds import Dollars, PriceTiers
 from gateway.domain.settings import Durability
 from gateway.domain.token import Color
 from gateway.domain.urls import checked_base_url, proxy_of
@@ -390,6 +391,62 @@ SETTINGS: Table = (
         unit="MiB together",
     ),
     _count("memory_mib", "Memory", "MiB of memory above which new calls are rejected; 0: no limit.", unit="MiB"),
+)
+
+
+PRICE: Table = (
+    Field(
+        name="input",
+        kind=Dollars(required=True),
+        label="Input, $ per M",
+        help="Dollars per million input tokens.",
+        placeholder="dollars per million tokens",
+    ),
+    Field(
+        name="output",
+        kind=Dollars(required=True),
+        label="Output, $ per M",
+        help="Dollars per million output tokens.",
+        placeholder="dollars per million tokens",
+    ),
+    Field(
+        name="cached_input",
+        kind=Dollars(),
+        label="Cached input",
+        help="Dollars per million cached input tokens (default: as input).",
+        option="--cached",
+        placeholder="same as input, or $ per M cached tokens",
+    ),
+    Field(
+        name="cache_write",
+        kind=Dollars(),
+        label="Cache write",
+        help="Dollars per million tokens written to the cache (default: as input).",
+        placeholder="same as input, or $ per M written tokens",
+    ),
+    Field(
+        name="cache_write_long",
+        kind=Dollars(),
+        label="Long cache write",
+        help="Dollars per million tokens that stay in the cache for an hour or more (default: as --cache-write).",
+        placeholder="same as cache write, or $ per M tokens kept for an hour or more",
+    ),
+    Field(
+        name="per_call",
+        kind=Dollars(),
+        label="Per call",
+        help="Dollars added to each call.",
+        placeholder="none, or dollars added to every call",
+    ),
+    Field(
+        name="tiers",
+        kind=PriceTiers(),
+        label="Longer inputs",
+        help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE[/LONG CACHE WRITE]]]. May be repeated. "
+        "Without CACHED, cached tokens of such inputs cost the INPUT given there.",
+        option="--tier",
+        placeholder="none, or 200k=6/22.50: above 200k tokens",
+    ),
 )
 
 

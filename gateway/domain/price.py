@@ -51,6 +51,18 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not any(t.input or t.output or t.cached_input or t.cache_write or t.cache_write_long for t in tiers)
 
 
+class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """What the owner sets of a price, each time all of it; None is not set."""
+
+    input: Nanos | None = None
+    output: Nanos | None = None
+    cached_input: Nanos | None = None
+    cache_write: Nanos | None = None
+    cache_write_long: Nanos | None = None
+    per_call: Nanos | None = None
+    tiers: tuple[Tier, ...] = ()
+
+
 class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The numbers a call was priced with, as they are kept in its record: price snapshot and multiplier."""
 

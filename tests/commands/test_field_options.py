@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.commands.field_options import field_options, patch_of
-from gateway.domain.fields import CHANNEL, TOKEN, Table
+from gateway.domain.fields import CHANNEL, PRICE, TOKEN, Table
 from gateway.domain.kinds import Field
-from tests.domain.field_samples import CHANNELS, EACH, TOKENS
+from tests.domain.field_samples import CHANNELS, EACH, PRICES, TOKENS
 
 CASES = [
     pytest.param(field, pair[start], pair[1 - start], id=f"{noun}-{field.name}-{start}")
@@ -19,6 +19,7 @@ CASES = [
     for start in (0, 1)
     if not (field.name == "token_limit_field" and start == 1)  # no option removes it
 ]
+CASES += [pytest.param(field, *PRICES, id=f"price-{field.name}") for field in PRICE]
 
 
 def patch(table: Table, before: msgspec.Struct, *args: str) -> dict[str, Any]:

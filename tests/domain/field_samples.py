@@ -5,6 +5,7 @@ from gateway.domain.channel import ChannelFields, Overrides, Timeouts, TokenLimi
 from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Table
 from gateway.domain.group import Fallback, GroupFields, Policy
 from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.price import PriceDraft, Tier
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.token import Color, TokenFields
 from gateway.domain.units import Millis, Nanos
@@ -77,6 +78,22 @@ CHANNELS = (
         note="x",
     ),
 )
+PRICES = (
+    PriceDraft(),
+    PriceDraft(
+        input=Nanos(2_500_000_000),
+        output=Nanos(10_000_000_000),
+        cached_input=Nanos(28_000_000),
+        cache_write=Nanos(0),
+        cache_write_long=Nanos(1),
+        per_call=Nanos(1_234_000_000_000),
+        tiers=(
+            Tier(above=200_000, input=Nanos(6_000_000_000), output=Nanos(22_500_000_000)),
+            Tier(above=1_234_567, input=Nanos(7_000_000_000), output=Nanos(0), cached_input=Nanos(600_000_000)),
+        ),
+    ),
+)
+"""Of a price each option adds; none removes anything, because a price is set as a whole."""
 ACCOUNTS = (AccountFields(), AccountFields(status=AccountStatus.SUSPENDED, budgets=BUDGETS, stop_when_empty=True))
 SETTINGS_PAIR = (
     Settings(),

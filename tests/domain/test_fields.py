@@ -9,14 +9,15 @@ import pytest
 from gateway.domain.account import AccountFields
 from gateway.domain.channel import ChannelFields
 from gateway.domain.errors import BadRequest
-from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Table, changes, details
+from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, PRICE, SETTINGS, TOKEN, Table, changes, details
 from gateway.domain.group import GroupFields
 from gateway.domain.kinds import Field, once
 from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.price import Price, PriceDraft
 from gateway.domain.settings import Settings
 from gateway.domain.token import TokenFields
 from gateway.domain.units import Millis, Nanos
-from tests.domain.field_samples import EACH, NOW, TOKENS
+from tests.domain.field_samples import EACH, NOW, PRICES, TOKENS
 
 BY_HAND: dict[type[msgspec.Struct], set[str]] = {
     TokenFields: {"enabled"},
@@ -30,12 +31,14 @@ TABLES = {
     ChannelFields: CHANNEL,
     AccountFields: ACCOUNT,
     Settings: SETTINGS,
+    PriceDraft: PRICE,
 }
 CASES = [
     pytest.param(field, entity, id=f"{noun}-{field.name}-{number}")
-    for noun, (table, pair) in EACH.items()
+    for noun, (table, pair) in {**EACH, "price": (PRICE, PRICES)}.items()
     for field in table
     for number, entity in enumerate(pair)
+    if not (field.kind.required and getattr(entity, field.name) is None)
 ]
 
 
@@ -43,6 +46,10 @@ CASES = [
 def test_every_field_that_the_owner_edits_is_in_the_table(struct: type[msgspec.Struct]) -> None:
     names = [field.name for field in TABLES[struct]]
     assert sorted(names) == sorted(set(struct.__struct_fields__) - BY_HAND.get(struct, set()))
+
+
+def test_a_price_has_every_field_of_its_draft() -> None:
+    assert {field.name for field in PRICE} <= set(Price.__struct_fields__)
 
 
 @pytest.mark.parametrize(("field", "entity"), CASES)

@@ -2,19 +2,18 @@
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
-
-from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.human_values import tiers_of, written_tier
-from gateway.domain.money import dollars, nanos_of
+from gateway.domain.errors import GatewayError
+from gateway.domain.fields import PRICE
+from gateway.domain.money import dollars
+from gateway.domain.price import PriceDraft
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView, PriceView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.cli_commands import cli_command
+from tui.entity_form import EntityForm
 from tui.pages import list_page
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendPage
@@ -23,7 +22,7 @@ from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import Busy, toast
-from tui.widgets.form import Field, Form, FormPlan, Values, optional
+from tui.widgets.form import Form, FormPlan, Values
 from tui.widgets.why import WhyScreen
 
 CHANGE_NAMES = {"new": "new", "up": "higher", "down": "lower"}
@@ -77,16 +76,6 @@ def _rates(price: PriceView) -> str:
     return "free" if price.free else f"{fmt.price(price.input_nanos)} / {fmt.price(price.output_nanos)}"
 
 
-RATES = (
-    ("input", "Input, $ per M", "dollars per million tokens"),
-    ("output", "Output, $ per M", "dollars per million tokens"),
-    ("cached_input", "Cached input", "same as input, or $ per M cached tokens"),
-    ("cache_write", "Cache write", "same as input, or $ per M written tokens"),
-    ("cache_write_long", "Long cache write", "same as cache write, or $ per M tokens kept for an hour or more"),
-    ("per_call", "Per call", "none, or dollars added to every call"),
-)
-
-
 def selected_model(page: AnyPage) -> ModelView | None:
     """The selected model; shows a toast if there is none."""
     row = page.table.current
@@ -100,11 +89,12 @@ async def edit(page: AnyPage) -> None:
     model, session = selected_model(page), page.session
     if model is None:
         return
+    form = EntityForm("price", PRICE, PriceDraft(), session.now, source=_draft(model.price))
     plan = FormPlan(
         title=f"Price of {model.name}",
-        fields=[*(_field(name, label, hint, model.price) for name, label, hint in RATES), _tiers_field(model.price)],
-        save=lambda values: session.client.set_price(model.name, body(values)),
-        command=lambda values: price_command(model.name, values),
+        fields=form.inputs(),
+        save=lambda values: session.client.set_price(model.name, form.body(values)),
+        command=lambda texts: shlex.join(["price", "set", model.name, *form.arguments(texts)]),
         live=lambda values: price_preview(page, values),
     )
     if await page.ask(Form(plan)) is not None:
@@ -136,14 +126,6 @@ async def delete(page: AnyPage) -> None:
         toast(page, f"Price of {model.name} removed. Press u to undo.")
 
 
-def body(values: Values) -> dict[str, Any]:
-    """The whole price as a request body."""
-    made = {name: value for name, value in values.items() if value is not None}
-    if tiers := made.pop("tiers", []):
-        made["tiers"] = msgspec.to_builtins(tiers)
-    return made
-
-
 def price_preview(page: AnyPage, values: Values) -> str:
     """What an example call costs at the typed price."""
     view = _price_of(values)
@@ -154,40 +136,19 @@ def price_preview(page: AnyPage, values: Values) -> str:
     return text
 
 
-def price_command(model: str, values: Mapping[str, str]) -> str:
-    """The command that sets the same."""
-    given = {name: text.strip() or None for name, text in values.items()}
-    text = cli_command(
-        "price",
-        "set",
-        model,
-        input=given["input"],
-        output=given["output"],
-        cached=given["cached_input"],
-        cache_write=given["cache_write"],
-        cache_write_long=given["cache_write_long"],
-        per_call=given["per_call"],
+def _draft(price: PriceView | None) -> PriceDraft:
+    """The price as its form shows it."""
+    if price is None:
+        return PriceDraft()
+    return PriceDraft(
+        input=price.input_nanos,
+        output=price.output_nanos,
+        cached_input=price.cached_input_nanos,
+        cache_write=price.cache_write_nanos,
+        cache_write_long=price.cache_write_long_nanos,
+        per_call=price.per_call_nanos or None,
+        tiers=tuple(price.tier_prices),
     )
-    return text + "".join(f" --tier {shlex.quote(tier)}" for tier in values["tiers"].split())
-
-
-def _field(name: str, label: str, hint: str, price: PriceView | None) -> Field:
-    there = getattr(price, f"{name}_nanos") if price is not None else None
-    value = "" if there is None or (name == "per_call" and not there) else fmt.price(there).replace(",", "")
-    read = nanos_of if name in ("input", "output") else optional(nanos_of)
-    return Field(id=name, label=label, value=value, hint=hint, parse=lambda text: _not_negative(read(text)))
-
-
-def _tiers_field(price: PriceView | None) -> Field:
-    written = " ".join(map(written_tier, price.tier_prices)) if price else ""
-    hint = "none, or 200k=6/22.50: above 200k tokens"
-    return Field(id="tiers", label="Longer inputs", value=written, hint=hint, parse=tiers_of)
-
-
-def _not_negative(nanos: int | None) -> int | None:
-    if nanos is not None and nanos < 0:
-        raise BadRequest("a price cannot be negative")
-    return nanos
 
 
 def _price_of(values: Values) -> PriceView:

@@ -58,7 +58,7 @@ async def test_a_price_is_set_with_an_example_beside_it() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "G", "e", "=1.5", "down", "=6")
         assert said(app, ".live") == "10k in + 1k out = $0.021   $0.0105 in batch   $0.00 in free"
-        assert said(app, ".command") == "$ tollkeeper price set my-finetune-7 --input 1.5 --output 6"
+        assert said(app, ".command") == "$ tollkeeper price set my-finetune-7 --input 1.50 --output 6"
         await press(app, pilot, "enter")
         assert owner.did == [("set_price", "my-finetune-7", {"input": 1_500_000_000, "output": 6_000_000_000})]
 
