@@ -170,6 +170,7 @@ BODIES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("model", "stream"),
     [

@@ -50,6 +50,7 @@ async def settled(app: Console, pilot: Pilot[ExitStatus]) -> None:
     await pilot.pause()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("size", SIZES)
 def test_live(snap_compare: Compare, size: tuple[int, int], theme: str) -> None:
