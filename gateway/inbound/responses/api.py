@@ -107,7 +107,7 @@ class Responses(InboundApi):
             turned = apply_overrides(turned, channel.overrides)
         turned = msgspec.structs.replace(turned, removed=(*translation.dropped, *turned.removed))
         renderer = partial(_renderer, order.fields, found, translation)
-        return AttemptPlan(RenderingAdapter(chat, renderer, partial(_whole, renderer)), turned, native=False)
+        return AttemptPlan(_ResponsesAdapter(chat, renderer, partial(_whole, renderer)), turned, native=False)
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
         """See ``InboundApi``."""
@@ -147,6 +147,24 @@ class Responses(InboundApi):
         told = error_fields(error, call)["error"]
         writer = _writer_of(stream) or ResponseRenderer(_unknown_plan(call))
         return writer.failed({"code": failed_code(error), "message": told["message"]}, rawjson.encode(told))
+
+
+class _ResponseStream(RenderedStream):
+    """A rendered answer: all of it is kept, because the last event has it once more."""
+
+    def _render(self, chat: bytes) -> bytes:
+        out, renderer = super()._render(chat), self.renderer
+        if isinstance(renderer, ResponseRenderer):
+            self.held += renderer.held
+        return out
+
+
+class _ResponsesAdapter(RenderingAdapter):
+    """An adapter whose answers are rendered as responses."""
+
+    def stream(self, order: Order, channel: Channel) -> RenderedStream:
+        """See ``adapter.Adapter``."""
+        return _ResponseStream(self._chat.stream(order, channel), order, self._renderer(order))
 
 
 def _writer_of(stream: AnswerStream | None) -> ResponseRenderer | ResponsesReader | None:

@@ -134,18 +134,14 @@ class ResponsesReader:
 
     def closing(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``relay.NativeReader``."""
-        if not self._cut:
-            status = rawjson.maybe(self._response.get("status"))
-            return self._made(
-                status if status == "incomplete" else "completed", {"response": rawjson.raw(self._response)}
-            )
-        details = {"reason": "max_output_tokens"}
-        ended = {
-            "status": "incomplete",
-            "incomplete_details": details,
-            "usage": usage_object(usage, estimated=estimated),
-        }
-        return self._made("incomplete", {"response": rawjson.raw({**self._response, **ended})})
+        status, response = rawjson.maybe(self._response.get("status")), rawjson.raw(self._response)
+        if self._cut:
+            status, details = "incomplete", {"reason": "max_output_tokens"}
+            spent = usage_object(usage, estimated=estimated)
+            response = rawjson.raw({**self._response, "status": status, "incomplete_details": details, "usage": spent})
+        out = self._made("incomplete" if status == "incomplete" else "completed", {"response": response})
+        self._next -= 1  # it is kept back, and replaced by ``failed`` if the record cannot be written
+        return out
 
     def failed(self, error: Mapping[str, Any], detail: bytes) -> bytes:
         """The event that ends a broken stream, which brought none of its own."""
@@ -181,6 +177,7 @@ class ResponsesReader:
         if kind in _TERMINAL:
             self.finish = _finish_of(response, _TERMINAL[kind], called=self._called)
             self.complete = True
+            self._next -= 1  # it is kept back, and may be replaced
         self._begun = True
         renamed = _renamed(b"", response, self._order.model)
         if not renamed:

@@ -133,7 +133,9 @@ class ResponseRenderer:
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``Renderer``."""
         kind = b"incomplete" if self._finish in INCOMPLETE else b"completed"
-        return self._begin() + self._event(kind, field(b"response", self.response(usage, estimated=estimated)))
+        out = self._begin() + self._event(kind, field(b"response", self.response(usage, estimated=estimated)))
+        self._number -= 1  # it is kept back, and replaced by ``failed`` if the record cannot be written
+        return out
 
     def failed(self, error: Mapping[str, Any], detail: bytes) -> bytes:
         """The end of a stream that broke. Items that are open stay so. ``error`` is its code and message, ``detail``

@@ -329,3 +329,8 @@ def _messages(items: list[Any], dialect: Dialect) -> list[dict[str, Any]]:
     plan = planned(of_dialect(dialect), input=items)
     found: list[dict[str, Any]] = json.loads(bytes(plan.order.fields["messages"]))
     return found
+
+
+def test_what_is_kept_for_the_last_event_counts_as_memory() -> None:
+    found = rendered(chat.ROLE + b"".join(say(content="word " * 100) for _ in range(20)))
+    assert found.stream.held > 20 * 500
