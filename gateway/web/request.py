@@ -46,9 +46,10 @@ def keys_of(request: web.BaseRequest) -> list[str]:
         raise InvalidToken("there is more than one Authorization header; send one")
     scheme, _, bearer = authorization[0].partition(" ") if authorization else ("bearer", "", "")
     malformed = scheme.lower() != "bearer"
-    given = ["" if malformed else bearer.strip()]
-    if "api-key" in headers or "x-api-key" in headers:
-        given += [headers.get("api-key", "").strip(), headers.get("x-api-key", "").strip()]
+    bearer = "" if malformed else bearer.strip()
+    if bearer and "api-key" not in headers and "x-api-key" not in headers:
+        return [bearer]
+    given = (bearer, headers.get("api-key", "").strip(), headers.get("x-api-key", "").strip())
     keys = list(dict.fromkeys(filter(None, given)))
     if malformed and not keys:
         raise InvalidToken("the Authorization header must be 'Bearer <token>'")

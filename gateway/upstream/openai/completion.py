@@ -167,8 +167,9 @@ def whole_of_regular(body: bytes, order: Order) -> Whole | None:
         return None
     if not (name.isascii() and name.isprintable()):
         return None
-    if screen.shows(name) or screen.shows(found.system_fingerprint or "") or screen.shows(found.service_tier or ""):
-        return None
+    for text in (name, found.system_fingerprint, found.service_tier):
+        if text and screen.shows(text):
+            return None
     tally = OutputCounter()
     finish = _finish(found.choices, tally)
     reading = reading_of(found.usage)
