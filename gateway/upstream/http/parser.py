@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Protocol
 
 import httptools
-import msgspec
 
 from gateway.upstream.http.errors import ConnectionBroken
 
@@ -27,21 +26,24 @@ class WireLine(Protocol):
         """Close it at once."""
 
 
-class WireAnswer(msgspec.Struct, eq=False):
+class WireAnswer:
     """One answer on its way."""
 
-    _line: WireLine | None
-    status: int = 0
-    """0: the head is not whole."""
-    headers: dict[str, str] = {}
-    """By lower-case name; repeated ones are joined with a comma (RFC 9110, 5.3)."""
-    complete: bool = False
-    """The whole body has come, though perhaps it has not been read."""
-    _parts: list[bytes] = []
-    _size: int = 0
-    _waiter: asyncio.Future[None] | None = None
-    _error: Exception | None = None
-    _dropped: asyncio.TimerHandle | None = None
+    __slots__ = ("_dropped", "_error", "_line", "_parts", "_size", "_waiter", "complete", "headers", "status")
+
+    def __init__(self, line: WireLine) -> None:
+        self._line: WireLine | None = line
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+        self._dropped: asyncio.TimerHandle | None = None
+        self.status = 0
+        """0: the head is not whole."""
+        self.headers: dict[str, str] = {}
+        """By lower-case name; repeated ones are joined with a comma (RFC 9110, 5.3)."""
+        self.complete = False
+        """The whole body has come, though perhaps it has not been read."""
 
     @property
     def full(self) -> bool:
