@@ -29,11 +29,12 @@ _NAMES = re.compile(r"[a-z0-9_-]{1,64}(?: ?, ?[a-z0-9_-]{1,64}){0,63}", re.ASCII
 _PORT = re.compile(r"(?:[1-9][0-9]{0,4})?", re.ASCII)
 
 
+@lru_cache(maxsize=256)
 def check_host(header: str, bound: str, allowed: tuple[str, ...], port: int) -> None:
     """Raises Refused (``wrong_host``) unless the header names loopback, the bound address or an allowed host.
 
     A loopback name may have any port: tunnels and containers listen on one of their own. Other names must have the
-    port that listens, if any; an owner's host may name its own port as ``host:port``.
+    port that listens, if any; an owner's host may name its own port as ``host:port``. What passed is remembered.
     """
     if not _names_us(header, bound, allowed, port):
         msg = (
@@ -48,7 +49,6 @@ def command_for_host(header: str) -> str:
     return f"'tollkeeper settings set --add-host {_argument(header.strip().lower())}'"
 
 
-@lru_cache(maxsize=256)
 def _names_us(header: str, bound: str, allowed: tuple[str, ...], port: int) -> bool:
     name, given_port = split_host(header)
     if name in LOOPBACK:
