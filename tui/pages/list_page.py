@@ -13,7 +13,6 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis
 from tui.export import export_path, write
 from tui.listing import Column, ListRows, PageListing, RowSource, row_filter, sortable_columns
-from tui.live_table import LiveTable
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.saved_state import PageState
 from tui.session import ConsoleSession
@@ -22,6 +21,7 @@ from tui.text import content, safe
 from tui.trends import Trends, days, hours, trends
 from tui.widgets.choices import ChooseColumns
 from tui.widgets.dialogs import Prompt, toast
+from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
 
 

@@ -10,8 +10,8 @@ from textual.strip import Strip
 
 from tui.glyphs import UNICODE
 from tui.listing import Column, fit_columns
-from tui.live_table import LiveTable, RowPainter, RowState, selected, text_of
 from tui.themes import DARK
+from tui.widgets.table import LiveTable, RowPainter, RowState, selected, text_of
 
 COLUMNS = [Column[int]("name", "Name", 8, lambda row: f"row {row}", flex=True)]
 
