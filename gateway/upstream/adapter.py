@@ -18,16 +18,12 @@ from gateway.upstream.redaction.answers import NO_SCREEN, Screen
 
 PIECES = 256
 """Texts kept apart before they are joined: a stream brings thousands of a few letters each."""
-
 BLOCK = 65_536
 """Characters kept before they are folded into a number: the memory of a tally is bounded."""
-
 FOLD_SAMPLES = 2
 """Windows that are looked at when a block is folded: a tenth of the work, and rarely needed in the end."""
-
 TOOL_TOKENS = 4
 """What every tool call costs beside its name and arguments."""
-
 CHARS_PER_TOKEN = 4
 """For the cheap count: progress is shown, nothing is booked by it."""
 
