@@ -57,6 +57,7 @@ MESSAGE_TOKENS = 4
 CALL_TOKENS = 3
 
 BOUND_BYTES_PER_TOKEN = 3
+BOUND_FETCHED_TOKENS = 100_000  # of a document that the vendor fetches itself: a hundred pages, as far as is known here
 BOUND_MEDIA_TOKENS = 1500
 BOUND_MEDIA_BYTES_PER_TOKEN = 64
 """Of the base64 text of audio and documents: speech at 16 kbit/s, scanned pages of 150 kB."""
@@ -200,6 +201,7 @@ def prompt_bound(
         refuse_repeated(heap.keys, messages)
         size += heap.embedded_text - heap.media_bytes - heap.image_bytes
         media = max(BOUND_MEDIA_TOKENS * heap.media, heap.media_bytes // BOUND_MEDIA_BYTES_PER_TOKEN)
+        media += BOUND_FETCHED_TOKENS * plain_escapes(messages).count(b'"file_id"')
         media += BOUND_MEDIA_TOKENS * heap.images + MESSAGE_TOKENS * heap.messages + CALL_TOKENS
     tools = BOUND_TOOLS_TOKENS if read else 0
     return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + media + tools)

@@ -13,6 +13,7 @@ import msgspec
 from gateway.domain import estimate
 from gateway.domain.estimate import (
     BOUND_BYTES_PER_TOKEN,
+    BOUND_FETCHED_TOKENS,
     BOUND_LEAST,
     BOUND_MEDIA_BYTES_PER_TOKEN,
     BOUND_MEDIA_TOKENS,
@@ -26,7 +27,16 @@ from gateway.domain.long_strings import NOTHING_LONG, LongStrings, holds
 
 SEAL_BYTES_PER_TOKEN = 8
 
-_SIGNS = (b'"base64"', b'"thinking"', b'"redacted_thinking"', b'"reasoning"', b'"input_', b'"url"', b"\\u00")
+_SIGNS = (
+    b'"base64"',
+    b'"thinking"',
+    b'"redacted_thinking"',
+    b'"reasoning"',
+    b'"input_',
+    b'"url"',
+    b'"file_id"',
+    b"\\u00",
+)
 """A text without any of these has neither media nor seals."""
 _SEALS = {
     "thinking": "signature",
@@ -51,6 +61,8 @@ class PromptParts(msgspec.Struct):
     media: int = 0
     media_bytes: int = 0
     """Of the base64 text of documents and sounds."""
+    fetched: int = 0
+    """Documents that are not in the request."""
     sealed_bytes: int = 0
     left_out: int = 0
     """Bytes of JSON that are not text: media, images and seals."""
@@ -74,6 +86,7 @@ def bound_of(
         if parts.left_out:
             estimate.refuse_repeated(parts.keys, *special)
         size -= parts.left_out
+        tokens += BOUND_FETCHED_TOKENS * parts.fetched
         tokens += BOUND_MEDIA_TOKENS * parts.images - (-parts.sealed_bytes // SEAL_BYTES_PER_TOKEN)
         tokens += max(BOUND_MEDIA_TOKENS * parts.media, parts.media_bytes // BOUND_MEDIA_BYTES_PER_TOKEN)
     return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + tokens)
@@ -108,13 +121,22 @@ def read_prompt(values: Iterable[msgspec.Raw], long: LongStrings = NOTHING_LONG)
         elif isinstance(item, dict):
             parts.keys += len(item)
             left_out = "" if called else _special(item, parts)
-            input_of = not called and item.get("type") in _CALLS
+            parts.fetched += not called and _is_fetched(item)
+            input_of = not called and str(item.get("type")) in _CALLS
             stack.extend(
                 (item[name], called or (input_of and name == "input"))
                 for name in reversed(item)
                 if name != left_out and (called or name not in _LABELS)
             )
     return parts
+
+
+def _is_fetched(item: dict[str, Any]) -> bool:
+    """Whether an object stands for a document that the vendor has or fetches."""
+    if item.get("type") == "input_file":
+        return isinstance(item.get("file_url") or item.get("file_id"), str)
+    source = item.get("source")
+    return item.get("type") == "document" and isinstance(source, dict) and source.get("type") in ("url", "file")
 
 
 def _special(item: dict[str, Any], parts: PromptParts) -> str:

@@ -101,9 +101,8 @@ async def _ask(engine: Engine, route: Route, found: InboundRequest, visit: Visit
                 body = await reply.read(ANSWER_LIMIT, Unlimited())
             finally:
                 reply.abort()
-        if reply.status == 200 and _is_count(body):
-            return Response(body)
-        if reply.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict):
+        refused = reply.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict)
+        if refused or (reply.status == 200 and _is_count(body)):
             text = engine.upstreams.redaction.text(body.decode("utf-8", "replace"), channel)
             return Response(text.encode(), status=reply.status)
     return None

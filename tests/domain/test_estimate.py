@@ -9,6 +9,7 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import (
+    BOUND_FETCHED_TOKENS,
     BOUND_MEDIA_TOKENS,
     BOUND_TOOL_TOKENS,
     BOUND_TOOLS_TOKENS,
@@ -253,3 +254,9 @@ def test_names_in_a_large_text_are_counted_wherever_it_is_looked_through_in_step
     refuse_repeated(4, text)
     with pytest.raises(BadRequest, match="twice"):
         refuse_repeated(3, text)
+
+
+def test_a_document_that_the_vendor_has_stored_may_be_long() -> None:
+    part = {"type": "file", "file": {"file_id": "file-1"}}
+    assert prompt_bound(_fields(messages=_user([part]))) > BOUND_FETCHED_TOKENS
+    assert prompt_bound(_fields(messages=_user([{"type": "text", "text": json.dumps(part)}]))) < 2000

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.estimate import BOUND_FETCHED_TOKENS
 from gateway.domain.prompt_size import bound_of, tokens_of
 
 
@@ -77,3 +78,21 @@ def test_tools_cost_a_flat_amount_besides() -> None:
 def test_the_estimate_is_below_the_bound() -> None:
     values = [raw([{"type": "text", "text": "How far is the Moon from here? " * 40}, image()])]
     assert 0 < tokens_of(values, (), 1) < bound_of(values)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "document", "source": {"type": "url", "url": "https://h/a.pdf"}},
+        {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
+        {"type": "input_file", "file_url": "https://h/a.pdf"},
+        {"type": "input_file", "file_id": "file_1"},
+    ],
+)
+def test_a_document_that_the_vendor_fetches_may_be_long(item: dict[str, Any]) -> None:
+    assert bound_of([raw([item])]) > BOUND_FETCHED_TOKENS
+    assert bound_of([raw([{"type": "tool_use", "input": item}])]) < 1000
+
+
+def test_an_image_that_the_vendor_fetches_is_an_image() -> None:
+    assert bound_of([raw([{"type": "image", "source": {"type": "url", "url": "https://h/a.png"}}])]) < 5000

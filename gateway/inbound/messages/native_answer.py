@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.usage import Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.messages.render import write_event
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, Whole
@@ -44,6 +44,9 @@ class _Event(msgspec.Struct, gc=False):
     usage: msgspec.Raw | None = None
 
 
+_SILENT = frozenset({"text_delta", "thinking_delta", "input_json_delta", "signature_delta", "citations_delta"})
+"""Kinds of deltas that bring no output beside the texts that are read here."""
+
 _EVENT = msgspec.json.Decoder(_Event)
 
 
@@ -58,12 +61,21 @@ class MessagesReader:
         self._report = Report()
         self._open: int | None = None
         """Index of the block that is open."""
-        self.reported: Usage | None = None
+        self._told: Usage | None = None
+        self._final = False
+        """The usage of the whole answer was reported, and not only that of its beginning."""
         self.tally = OutputCounter()
         self.complete = False
         self.failure: Failure | None = None
         self.finish = ""
         self.upstream_id = ""
+
+    @property
+    def reported(self) -> Usage | None:
+        """See ``adapter.AnswerStream``. Before the end only the input is known: the output is still a first number."""
+        if self._final or self._told is None:
+            return self._told
+        return msgspec.structs.replace(self._told, source=UsageSource.PARTIAL)
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -79,7 +91,8 @@ class MessagesReader:
             found = _lenient(rawjson.value(data))
         match found.type:
             case "content_block_delta":
-                self._count(found.delta or _Delta())
+                self._count(found.delta or _Delta(), data)
+                return None
             case "message_start":
                 return self._start(data)
             case "content_block_start":
@@ -92,12 +105,37 @@ class MessagesReader:
                 self.complete = True
             case "error":
                 self.failure = failure_inside(self._channel, data)
-        return None
+                return None
+        return self._cleaned(event)
 
-    def _count(self, delta: _Delta) -> None:
+    def _cleaned(self, event: SSEEvent) -> bytes | None:
+        """An event around the content without the secrets in it; None if it has none."""
+        if not self._order.screen.hides(msgspec.Raw(event.data)):
+            return None
+        fields = rawjson.fields(event.data)
+        for name in ("content_block", "delta", "usage"):
+            self._clean_inside(fields, name)
+        self._order.screen.clean(fields)
+        return write_event(event.name or b"message", rawjson.encode(fields))
+
+    def _clean_inside(self, fields: Fields, name: str) -> bool:
+        """Blank the secrets in the object of a field; whether there were any."""
+        try:
+            inner = rawjson.fields(fields.get(name, rawjson.NULL))
+        except ValueError:
+            return False
+        cleaned = self._order.screen.clean(inner)
+        if cleaned:
+            fields[name] = rawjson.raw(inner)
+        return cleaned
+
+    def _count(self, delta: _Delta, data: bytes) -> None:
+        """A piece of the output. Of a kind that is not known here all of the event counts."""
         text = delta.text or delta.thinking or delta.partial_json
         if text:
             self.tally.add(text)
+        elif delta.type not in _SILENT:
+            self.tally.add(data.decode("utf-8", "replace"))
 
     def _begin(self, index: int, block: _Block) -> None:
         self._open = index
@@ -112,9 +150,9 @@ class MessagesReader:
         message = rawjson.fields(fields.get("message", rawjson.NULL))
         self._see(message)
         edited = self._renamed(message)
-        if edited is None:
+        if not self._order.screen.clean(fields) and edited is None:
             return None
-        return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
+        return write_event(b"message_start", rawjson.encode({**fields, "message": edited or message}))
 
     def _see(self, message: Fields) -> None:
         """The id and the usage of a message."""
@@ -124,12 +162,14 @@ class MessagesReader:
         self._usage(message.get("usage"))
 
     def _usage(self, report: msgspec.Raw | None) -> None:
-        self.reported = self._report.see(report) or self.reported
+        self._told = self._report.see(report) or self._told
 
     def _renamed(self, message: Fields) -> Fields | None:
         """The message with the public name, and without secrets around its content; None if it stays as it came."""
         around = {name: value for name, value in message.items() if name != "content"}
-        cleaned = self._order.screen.clean(around)
+        cleaned = self._order.screen.clean(around) | self._clean_inside(around, "usage")
+        if "id" in message and not self.upstream_id:
+            around["id"], cleaned = rawjson.raw(self._order.answer_id), True
         if not (self._model or cleaned):
             return None
         edited = {
@@ -141,6 +181,7 @@ class MessagesReader:
 
     def _end(self, event: _Event) -> None:
         self._usage(event.usage)
+        self._final = self._final or (event.usage is not None and not rawjson.is_null(event.usage))
         if event.delta is not None and event.delta.stop_reason:
             self.finish = finish_of(event.delta.stop_reason, tools=True)
 
@@ -171,6 +212,7 @@ class MessagesReader:
         if bytes(memoryview(message.get("content", rawjson.NULL))[:1]) != b"[":
             raise no_answer(body, self._channel)
         self._see(message)
+        self._final = True
         self.finish = finish_of(rawjson.maybe(message.get("stop_reason")), tools=True)
         return message
 

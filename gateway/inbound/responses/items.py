@@ -207,9 +207,8 @@ class InputReader:
         self._open().setdefault("tool_calls", []).append(call)
 
     def _reasoning(self, item: InputItem) -> None:
-        if rawjson.is_null(item.encrypted_content):
-            return
-        seal = unwrap(rawjson.text(self._long.full(item.encrypted_content)))
+        text = rawjson.maybe(self._long.full(item.encrypted_content))
+        seal = unwrap(text) if isinstance(text, str) else None
         if seal is None:
             return
         self.sealed = True

@@ -1,0 +1,202 @@
+"""Hostile requests: whatever JSON is anywhere in a request, every API refuses it or sends it to every dialect."""
+
+import copy
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gateway.core.quota import effects_of, need_of
+from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.errors import GatewayError
+from gateway.domain.units import CallId, ChannelId, Millis
+from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.inbound.chat.api import CHAT
+from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.responses.api import RESPONSES
+from gateway.upstream.adapter import AttemptFailed
+from gateway.upstream.dialects import adapter
+from gateway.upstream.learned_params import NOTHING
+
+Doc = Any
+STEP = 1 if os.environ.get("TOLLKEEPER_FULL") else 5
+"""Of the mutations so many are one that is tried."""
+VALUES: list[Doc] = [
+    *(None, True, 5, -1, 1.5, 10**30, "", "x", "\ud800", [], {}, [5], [None], [[]]),
+    *({"a": 1}, {"type": "x"}, {"type": 7}, {"type": []}),
+]
+UPSTREAMS = [
+    ("https://api.openai.com/v1", Dialect.OPENAI, "m"),
+    ("https://api.deepseek.com", Dialect.OPENAI, "m"),
+    ("https://api.mistral.ai/v1", Dialect.OPENAI, "m"),
+    ("https://api.anthropic.com", Dialect.ANTHROPIC, "claude-sonnet-4-5"),
+    ("https://generativelanguage.googleapis.com", Dialect.GEMINI, "gemini-3.8-flash"),
+    ("", Dialect.MOCK, "m"),
+]
+IMAGE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+MESSAGES_BODY: Doc = {
+    "model": "m",
+    "max_tokens": 100,
+    "system": [{"type": "text", "text": "Be.", "cache_control": {"type": "ephemeral"}}],
+    "messages": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "a"},
+                {"type": "image", "source": IMAGE},
+                {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "b"}, "title": "t"},
+                {"type": "document", "source": {"type": "url", "url": "https://h/a.pdf"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm", "signature": "tk1.g.eyJ0MSI6IlMifQ=="},
+                {"type": "redacted_thinking", "data": "zz"},
+                {"type": "text", "text": "b"},
+                {"type": "tool_use", "id": "t1", "name": "f", "input": {"x": 1}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t1",
+                    "is_error": True,
+                    "content": [{"type": "text", "text": "x"}, {"type": "image", "source": IMAGE}],
+                },
+                {"type": "text", "text": "c"},
+            ],
+        },
+    ],
+    "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object", "properties": {}}}],
+    "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+    "thinking": {"type": "enabled", "budget_tokens": 50},
+    "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {"type": "object"}}},
+    "metadata": {"user_id": "user_x_session_00000000-0000"},
+    "stop_sequences": ["a"],
+    "temperature": 1,
+    "mcp_servers": [],
+}
+RESPONSES_BODY: Doc = {
+    "model": "m",
+    "instructions": "Be.",
+    "max_output_tokens": 100,
+    "input": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "a"},
+                {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "auto"},
+                {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA"},
+            ],
+        },
+        {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [{"type": "summary_text", "text": "Hm"}],
+            "encrypted_content": "tk1.a.W3sidHlwZSI6InRoaW5raW5nIn1d",
+        },
+        {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": '{"x":1}'},
+        {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "x"}]},
+        {"type": "custom_tool_call", "call_id": "c2", "name": "g", "input": "text"},
+        {"type": "custom_tool_call_output", "call_id": "c2", "output": "r"},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "b"}, {"type": "refusal", "refusal": "no"}]},
+        {"role": "user", "content": "c"},
+    ],
+    "tools": [
+        {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}, "strict": True},
+        {"type": "custom", "name": "g", "format": {"type": "text"}},
+    ],
+    "tool_choice": {"type": "function", "name": "f"},
+    "reasoning": {"effort": "low", "summary": "auto"},
+    "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}, "verbosity": "low"},
+    "include": ["reasoning.encrypted_content"],
+    "store": False,
+}
+CHAT_BODY: Doc = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": "s"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "a"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": None,
+            "reasoning_content": "",
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+            "thinking_blocks": [{"type": "thinking", "thinking": "x", "signature": "s"}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "Error executing tool f: x", "is_error": True, "status": "x"},
+        {"role": "user", "content": "c"},
+    ],
+    "tools": [{"type": "function", "function": {"name": "f"}, "cache_control": {"type": "ephemeral"}}],
+    "tool_choice": "auto",
+    "max_tokens": 5,
+    "reasoning_effort": "low",
+    "stop": ["a"],
+}
+
+
+def _places(doc: Doc, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every value in a document."""
+    yield at
+    for key in doc if isinstance(doc, dict) else range(len(doc)) if isinstance(doc, list) else ():
+        yield from _places(doc[key], (*at, key))
+
+
+def _mutated(doc: Doc) -> Iterator[Doc]:
+    """The document with another value in each place, and without each."""
+    for place in list(_places(doc))[1:]:
+        for value in [*VALUES, ...]:
+            out = holder = copy.deepcopy(doc)
+            for key in place[:-1]:
+                holder = holder[key]
+            if value is ...:
+                del holder[place[-1]]
+            else:
+                holder[place[-1]] = value
+            yield out
+
+
+def _try(api: InboundApi, body: bytes) -> None:
+    """All that is done with a request before it is sent. Raises GatewayError or AttemptFailed, and nothing else."""
+    found = api.parse(HttpRequest(body=body, target="/", headers={}))
+    api.prompt_tokens(found)
+    for url, dialect, model in UPSTREAMS:
+        channel = Channel(id=ChannelId("c"), name="up", dialect=dialect, base_url=url, key="k")
+        served = Served(name="m", upstream=model, max_output=4096)
+        need_of(found, effects_of([(channel, served)]), None, 1_000_000)
+        order = api.order(found, CallId("req_0123456789abcdef01234567"), Millis(5))
+        for lacking in (False, True):
+            try:
+                plan = api.plan(order, channel, adapter(dialect), lacking=lacking)
+                plan.adapter.prepare(plan.order, channel, served, NOTHING)
+            except (GatewayError, AttemptFailed):
+                continue
+
+
+@pytest.mark.parametrize(
+    ("api", "body"),
+    [(MESSAGES, MESSAGES_BODY), (RESPONSES, RESPONSES_BODY), (CHAT, CHAT_BODY)],
+    ids=["messages", "responses", "chat"],
+)
+def test_it_is_refused_or_sent(api: InboundApi, body: Doc) -> None:
+    _try(api, json.dumps(body).encode())
+    for number, doc in enumerate(_mutated(body)):
+        if number % STEP == 0:
+            data = json.dumps(doc).encode()
+            try:
+                _try(api, data)
+            except GatewayError:
+                continue
+            except Exception as fault:
+                raise AssertionError(data.decode()) from fault
