@@ -19,6 +19,7 @@ from gateway.upstream.anthropic.response import Report, finish_of
 from gateway.upstream.failures import bad_response, truncated
 from gateway.upstream.framing import BLANK, SSEEvent, parse
 from gateway.upstream.rawjson import Fields
+from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.translate.response import no_answer
 
 
@@ -106,28 +107,7 @@ class MessagesReader:
             case "error":
                 self.failure = failure_inside(self._channel, data)
                 return None
-        return self._cleaned(event)
-
-    def _cleaned(self, event: SSEEvent) -> bytes | None:
-        """An event around the content without the secrets in it; None if it has none."""
-        if not self._order.screen.hides(msgspec.Raw(event.data)):
-            return None
-        fields = rawjson.fields(event.data)
-        for name in ("content_block", "delta", "usage"):
-            self._clean_inside(fields, name)
-        self._order.screen.clean(fields)
-        return write_event(event.name or b"message", rawjson.encode(fields))
-
-    def _clean_inside(self, fields: Fields, name: str) -> bool:
-        """Blank the secrets in the object of a field; whether there were any."""
-        try:
-            inner = rawjson.fields(fields.get(name, rawjson.NULL))
-        except ValueError:
-            return False
-        cleaned = self._order.screen.clean(inner)
-        if cleaned:
-            fields[name] = rawjson.raw(inner)
-        return cleaned
+        return _cleaned(event, self._order.screen)
 
     def _count(self, delta: _Delta, data: bytes) -> None:
         """A piece of the output. Of a kind that is not known here all of the event counts."""
@@ -167,7 +147,7 @@ class MessagesReader:
     def _renamed(self, message: Fields) -> Fields | None:
         """The message with the public name, and without secrets around its content; None if it stays as it came."""
         around = {name: value for name, value in message.items() if name != "content"}
-        cleaned = self._order.screen.clean(around) | self._clean_inside(around, "usage")
+        cleaned = self._order.screen.clean(around) | _clean_inside(around, "usage", self._order.screen)
         if "id" in message and not self.upstream_id:
             around["id"], cleaned = rawjson.raw(self._order.answer_id), True
         if not (self._model or cleaned):
@@ -248,6 +228,29 @@ class MessagesReader:
     def closing(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``relay.NativeReader``."""
         return write_event(b"message_stop", b'{"type":"message_stop"}')
+
+
+def _cleaned(event: SSEEvent, screen: Screen) -> bytes | None:
+    """An event around the content without the secrets in it; None if it has none."""
+    if not screen.hides(msgspec.Raw(event.data)):
+        return None
+    fields = rawjson.fields(event.data)
+    for name in ("content_block", "delta", "usage"):
+        _clean_inside(fields, name, screen)
+    screen.clean(fields)
+    return write_event(event.name or b"message", rawjson.encode(fields))
+
+
+def _clean_inside(fields: Fields, name: str, screen: Screen) -> bool:
+    """Blank the secrets in the object of a field; whether there were any."""
+    try:
+        inner = rawjson.fields(fields.get(name, rawjson.NULL))
+    except ValueError:
+        return False
+    cleaned = screen.clean(inner)
+    if cleaned:
+        fields[name] = rawjson.raw(inner)
+    return cleaned
 
 
 class NativeWhole(Whole, frozen=True, kw_only=True, gc=False):
