@@ -139,10 +139,7 @@ class MessagesReader:
         found = rawjson.maybe(message.get("id"))
         if isinstance(found, str) and not self._order.screen.shows(found):
             self.upstream_id = found
-        self._usage(message.get("usage"))
-
-    def _usage(self, report: msgspec.Raw | None) -> None:
-        self._told = self._report.see(report) or self._told
+        self._told = self._report.see(message.get("usage")) or self._told
 
     def _renamed(self, message: Fields) -> Fields | None:
         """The message with the public name, and without secrets around its content; None if it stays as it came."""
@@ -160,7 +157,7 @@ class MessagesReader:
         return edited
 
     def _end(self, event: _Event) -> None:
-        self._usage(event.usage)
+        self._told = self._report.see(event.usage) or self._told
         self._final = self._final or (event.usage is not None and not rawjson.is_null(event.usage))
         if event.delta is not None and event.delta.stop_reason:
             self.finish = finish_of(event.delta.stop_reason, tools=True)
