@@ -346,6 +346,8 @@ class NativeStream:
             out = self.reader.replay(data)
         except TooManyElements as error:
             self.failure = bad_response(self._channel, str(error))
+        except ValueError:
+            self.failure = bad_response(self._channel, "it is not an answer of this API")
         except AttemptFailed as failed:
             self.failure = failed.failure
         else:

@@ -146,16 +146,16 @@ CHAT_BODY: Doc = {
 }
 
 
-def _places(doc: Doc, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(doc: Doc, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The way to every value in a document."""
     yield at
     for key in doc if isinstance(doc, dict) else range(len(doc)) if isinstance(doc, list) else ():
-        yield from _places(doc[key], (*at, key))
+        yield from places(doc[key], (*at, key))
 
 
 def _mutated(doc: Doc) -> Iterator[Doc]:
     """The document with another value in each place, and without each."""
-    for place in list(_places(doc))[1:]:
+    for place in list(places(doc))[1:]:
         for value in [*VALUES, ...]:
             out = holder = copy.deepcopy(doc)
             for key in place[:-1]:

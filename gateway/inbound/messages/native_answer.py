@@ -326,36 +326,56 @@ def assembled(body: bytes, reader: MessagesReader, channel: Channel) -> bytes:
             continue
         try:
             reader.take(event)
-            found = rawjson.value(event.data)
+            _add_event(message, blocks, rawjson.value(event.data))
         except ValueError as error:
-            raise AttemptFailed(bad_response(channel, "an event of the stream makes no sense")) from error
+            raise AttemptFailed(bad_response(channel, "an event of the stream is not valid")) from error
         if reader.failure is not None:
             raise AttemptFailed(reader.failure)
-        _add_event(message, blocks, found)
     if not reader.complete:
         raise AttemptFailed(truncated(channel, "its last event did not come"))
     for block in blocks.values():
         if "partial" in block:
-            block["input"] = rawjson.maybe(str(block.pop("partial")).encode()) or {}
+            block["input"] = rawjson.maybe(str(block.pop("partial")).encode("utf-8", "surrogatepass")) or {}
     return rawjson.encode({**message, "content": [blocks[index] for index in sorted(blocks)]})
 
 
 def _add_event(message: dict[str, Any], blocks: dict[int, dict[str, Any]], event: dict[str, Any]) -> None:
+    """Raises ValueError if the event is not what its type says."""
     match event.get("type"):
         case "message_start":
-            message |= event["message"]
+            message |= _object(event, "message")
         case "content_block_start":
-            blocks[event["index"]] = dict(event["content_block"])
+            blocks[_index(event)] = dict(_object(event, "content_block"))
         case "content_block_delta":
-            block = blocks.setdefault(event["index"], {})
-            for name, piece in event["delta"].items():
-                if name == "partial_json":
-                    block["partial"] = block.get("partial", "") + piece
-                elif name == "citation":
-                    block["citations"] = [*(block.get("citations") or ()), piece]
-                elif name != "type":
-                    block[name] = (block.get(name) or "") + piece
+            _add_delta(blocks.setdefault(_index(event), {}), _object(event, "delta"))
         case "message_delta":
-            message |= event.get("delta") or {}
-            usage = {name: value for name, value in (event.get("usage") or {}).items() if value is not None}
-            message["usage"] = {**(message.get("usage") or {}), **usage}
+            message |= _object(event, "delta")
+            usage = {name: value for name, value in _object(event, "usage").items() if value is not None}
+            message["usage"] = {**_object(message, "usage"), **usage}
+
+
+def _add_delta(block: dict[str, Any], delta: dict[str, Any]) -> None:
+    """Texts grow; of anything else the last one counts."""
+    for name, piece in delta.items():
+        if name == "citation":
+            known = block.get("citations")
+            block["citations"] = [*(known if isinstance(known, list) else ()), piece]
+        elif name != "type":
+            place = "partial" if name == "partial_json" else name
+            known = block.get(place)
+            block[place] = known + piece if isinstance(known, str) and isinstance(piece, str) else piece
+
+
+def _object(holder: dict[str, Any], name: str) -> dict[str, Any]:
+    """The object in a field; an empty one if there is none. Raises ValueError for anything else."""
+    found = holder.get(name)
+    if found is not None and not isinstance(found, dict):
+        raise ValueError(f"{name} is not an object")
+    return found or {}
+
+
+def _index(event: dict[str, Any]) -> int:
+    found = event.get("index")
+    if type(found) is not int:
+        raise ValueError("a block has no number")
+    return found

@@ -264,7 +264,8 @@ def last_response(body: bytes, channel: Channel) -> bytes:
 
 def _text_of(item: Any) -> str:
     """What the model wrote of an item."""
-    parts = [*(item.get("content") or ()), *(item.get("summary") or ())]
+    held = (item.get(name) for name in ("content", "summary"))
+    parts = [part for parts in held if isinstance(parts, list) for part in parts]
     texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]
     texts += [item.get("arguments"), item.get("input"), item.get("code")]
     return "".join(text for text in texts if isinstance(text, str))

@@ -133,7 +133,8 @@ class Candidate:
         """A call under the client's name of the function; its signature goes along, and is kept here, too."""
         call, signature = part["functionCall"], part.get("thoughtSignature")
         number, self._calls = self._calls, self._calls + 1
-        call_id = call.get("id") or made_id(self._seed, number)
+        given = call.get("id")
+        call_id = given if isinstance(given, str) and given else made_id(self._seed, number)
         more: Json = {}
         if isinstance(signature, str) and signature:
             self._signatures.remember(call_id, signature.encode())

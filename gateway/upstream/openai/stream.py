@@ -240,7 +240,7 @@ def _choices(chunks: list[dict[str, Any]]) -> list[dict[str, Any]]:
         _add_delta(choice["message"], piece["delta"])
         if piece.get("finish_reason"):
             choice["finish_reason"] = piece["finish_reason"]
-        if piece.get("logprobs"):
+        if isinstance(piece.get("logprobs"), dict):
             _add_logprobs(choice, piece["logprobs"])
     return [choices[index] for index in sorted(choices)]
 
@@ -253,8 +253,8 @@ def _add_delta(message: dict[str, Any], delta: dict[str, Any]) -> None:
             _add_calls(message.setdefault("tool_calls", []), value)
         elif name in TEXTS:
             message[name] = (message.get(name) or "") + value
-        elif name == "thinking_blocks":
-            message[name] = [*message.get(name, ()), *value]
+        elif name == "thinking_blocks" and isinstance(value, list):
+            message[name] = _longer(message.get(name), value)
         else:
             message[name] = value
 
@@ -272,4 +272,9 @@ def _add_calls(calls: list[dict[str, Any]], deltas: list[dict[str, Any]]) -> Non
 def _add_logprobs(choice: dict[str, Any], logprobs: dict[str, Any]) -> None:
     known = choice.setdefault("logprobs", {})
     for name, value in logprobs.items():
-        known[name] = (known.get(name) or []) + value if isinstance(value, list) else value
+        known[name] = _longer(known.get(name), value) if isinstance(value, list) else value
+
+
+def _longer(known: object, more: list[Any]) -> list[Any]:
+    """The list with more at its end; what is known counts only if it is a list."""
+    return [*known, *more] if isinstance(known, list) else more

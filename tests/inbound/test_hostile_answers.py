@@ -1,0 +1,178 @@
+"""Hostile answers: whatever JSON is anywhere in an upstream's answer, it is an answer or a failure, by every API."""
+
+import copy
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.channel import Channel, Dialect
+from gateway.domain.units import CallId, ChannelId, Millis
+from gateway.domain.usage import Usage
+from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi
+from gateway.inbound.chat.api import CHAT
+from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.responses.api import RESPONSES
+from gateway.upstream.adapter import AttemptFailed
+from gateway.upstream.dialects import adapter
+from tests.cases.gemini import streams as gemini
+from tests.fakes.messages import message, message_events, text_block
+from tests.fakes.replies import choice, chunk, delta, dumps, tool_call, usage, whole
+from tests.inbound.test_hostile_requests import VALUES, places
+
+Doc = Any
+STEP = 1 if os.environ.get("TOLLKEEPER_FULL") else 13
+"""Of the mutations so many are one that is tried."""
+USED = Usage(input=1, output=1)
+
+CHUNKS: list[Doc] = [
+    chunk(delta("", role="assistant")),
+    chunk(delta(reasoning_content="Hm")),
+    chunk(delta("Hi")),
+    chunk(delta(tool_calls=[tool_call(0, "c1", "f", '{"x"')])),
+    chunk(delta(tool_calls=[{"index": 0, "function": {"arguments": ":1}"}}])),
+    chunk(delta(finish="tool_calls")),
+    chunk(usage=usage()),
+]
+CALLS = [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+COMPLETION = whole("m", choice("Hi", reasoning_content="Hm", tool_calls=CALLS, finish="tool_calls"), spent=usage())
+THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
+MESSAGE = message(THOUGHT, text_block("Hello"), {"type": "tool_use", "id": "t1", "name": "f", "input": {"x": 1}})
+EVENTS: list[Doc] = [json.loads(each.partition(b"data: ")[2]) for each in message_events(MESSAGE)]
+PIECES: list[Doc] = [
+    gemini.response(gemini.think("Hm"), **gemini.spent(9)),
+    gemini.response(gemini.say("Hi"), **gemini.spent(9, 3)),
+    gemini.response(gemini.use("f", {"x": 1}, "fc", "U0lH"), **gemini.spent(9, 5)),
+    gemini.response(finish="STOP", **gemini.spent(9, 7)),
+]
+GENERATED = gemini.response(
+    gemini.think("Hm"), gemini.use("f", {"x": 1}, "fc", "S"), finish="STOP", **gemini.spent(9, 7)
+)
+OUTPUT: list[Doc] = [
+    {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "Hm"}]},
+    {"type": "message", "id": "msg", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]},
+    {"type": "function_call", "id": "fc", "call_id": "c1", "name": "f", "arguments": "{}", "status": "completed"},
+]
+DETAILS = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 1}}
+RESPONSE: Doc = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1,
+    "status": "completed",
+    "model": "m",
+    "output": OUTPUT,
+    "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7, **DETAILS},
+}
+PLACE = {"item_id": "msg", "output_index": 0, "content_index": 0}
+STEPS: list[Doc] = [
+    {"type": "response.created", "response": {**RESPONSE, "output": [], "status": "in_progress", "usage": None}},
+    {"type": "response.output_item.added", "output_index": 0, "item": OUTPUT[1]},
+    {"type": "response.output_text.delta", **PLACE, "delta": "Hi"},
+    {"type": "response.output_item.done", "output_index": 0, "item": OUTPUT[1]},
+    {"type": "response.completed", "response": RESPONSE},
+]
+
+
+class Upstream(msgspec.Struct):
+    """One that answers in its dialect."""
+
+    url: str
+    dialect: Dialect
+    events: list[Doc]
+    whole: Doc
+    names: bool = False
+    """Its events have names."""
+    lacks: bool = True
+    """It does not speak Responses."""
+
+    def sent(self, events: list[Doc]) -> bytes:
+        """The events as they come."""
+        lines = [(self._named(each) if self.names else b"") + b"data: " + dumps(each) + b"\n\n" for each in events]
+        return b"".join(lines) + (b"" if self.names else b"data: [DONE]\n\n")
+
+    def _named(self, event: Doc) -> bytes:
+        kind = event.get("type") if isinstance(event, dict) else None
+        return b"event: " + (kind if isinstance(kind, str) else "x").encode("utf-8", "replace") + b"\n"
+
+
+UPSTREAMS = {
+    "openai": Upstream("https://h/v1", Dialect.OPENAI, CHUNKS, COMPLETION),
+    "deepseek": Upstream("https://api.deepseek.com", Dialect.OPENAI, CHUNKS, COMPLETION),
+    "anthropic": Upstream("https://api.anthropic.com", Dialect.ANTHROPIC, EVENTS, MESSAGE, names=True),
+    "gemini": Upstream("https://h", Dialect.GEMINI, PIECES, GENERATED),
+    "responses": Upstream("https://api.openai.com/v1", Dialect.OPENAI, STEPS, RESPONSE, names=True, lacks=False),
+}
+ASKED: dict[str, tuple[InboundApi, Doc]] = {
+    "chat": (CHAT, {"model": "m", "messages": [{"role": "user", "content": "a"}]}),
+    "messages": (MESSAGES, {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "a"}]}),
+    "responses": (RESPONSES, {"model": "m", "input": "a", "tools": [{"type": "custom", "name": "g"}]}),
+}
+PAIRS = [(api, name) for api in ASKED for name in UPSTREAMS if name != "responses" or api == "responses"]
+
+
+def _mutated(doc: Doc) -> Iterator[Doc]:
+    """The document with another value in each place."""
+    for place in places(doc):
+        for value in VALUES:
+            if not place:
+                yield value
+                continue
+            out = holder = copy.deepcopy(doc)
+            for key in place[:-1]:
+                holder = holder[key]
+            holder[place[-1]] = value
+            yield out
+
+
+def _bodies(upstream: Upstream) -> Iterator[bytes]:
+    for number, event in enumerate(upstream.events):
+        for other in _mutated(event):
+            yield upstream.sent([*upstream.events[:number], other, *upstream.events[number + 1 :]])
+    for other in _mutated(upstream.whole):
+        yield dumps(other)
+
+
+def _stream(plan: AttemptPlan, channel: Channel, data: bytes) -> None:
+    stream = plan.adapter.stream(plan.order, channel)
+    for start in range(0, len(data), 300):
+        stream.feed(data[start : start + 300])
+    stream.end()
+    assert stream.finished or stream.failure is not None
+    assert all(isinstance(text, str) for text in (stream.finish, stream.upstream_id, *stream.marks))
+    if stream.finished:
+        stream.tail(stream.reported or USED, estimated=True)
+    cut = plan.adapter.stream(plan.order, channel)
+    cut.feed(data[: len(data) // 2])
+    if cut.started and not (cut.failure or cut.finished):
+        cut.cut_short()
+        cut.tail(USED, estimated=True)
+
+
+def _plain(plan: AttemptPlan, channel: Channel, data: bytes) -> None:
+    try:
+        found = plan.adapter.whole(data, plan.order, channel)
+    except AttemptFailed:
+        return
+    b"".join(found.parts(found.reported or USED))
+
+
+@pytest.mark.parametrize("try_it", [_stream, _plain], ids=["stream", "plain"])
+@pytest.mark.parametrize(("api", "name"), PAIRS)
+def test_it_is_an_answer_or_a_failure(
+    api: str, name: str, try_it: Callable[[AttemptPlan, Channel, bytes], None]
+) -> None:
+    """No other exception comes out, neither of events nor of a whole answer, whichever was requested."""
+    upstream, (speaks, body) = UPSTREAMS[name], ASKED[api]
+    channel = Channel(id=ChannelId("c"), name="u", dialect=upstream.dialect, base_url=upstream.url, key="sk-k")
+    asked = HttpRequest(body=dumps({**body, "stream": try_it is _stream}), target="/", headers={})
+    order = speaks.order(speaks.parse(asked), CallId("req_0123456789abcdef01234567"), Millis(5))
+    for number, data in enumerate(_bodies(upstream)):
+        if number % STEP == 0:
+            plan = speaks.plan(order, channel, adapter(upstream.dialect), lacking=upstream.lacks)
+            try:
+                try_it(plan, channel, data)
+            except Exception as fault:
+                raise AssertionError(data.decode("utf-8", "replace")) from fault
