@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 import click
 import msgspec
@@ -102,10 +102,10 @@ def run_program(
     }
     if group is not None:
         body["group"] = group
-    with _own_token(body, renewed=expires is None) as created, _own_folder() as folder:
+    with SignalRelay() as relay, _own_token(body, renewed=expires is None) as created, _own_folder() as folder:
         setup = run(lambda client: _prepare(client, created, name, model, folder), running=True)
         with _own_files(setup.launch, folder):
-            code = _supervise([program, *setup.launch.arguments, *command[1:]], setup.environment)
+            code = relay.supervise([program, *setup.launch.arguments, *command[1:]], setup.environment)
     click.get_current_context().exit(code)
 
 
@@ -139,6 +139,8 @@ def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
         yield created
     finally:
         over.set()
+        if renewed:
+            renewal.join()  # an extension that is under way must not come after the end
         try:
             words(run(lambda client: _end(client, created.token), running=True))
         except (GatewayError, Quit) as error:
@@ -196,33 +198,46 @@ def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
     yield
 
 
-def _supervise(command: list[str], environment: Mapping[str, str]) -> int:
-    """Run it to its end with our stdin, stdout, stderr and terminal; its exit code, 128 and the signal's number if
-    one ended it.
-    """
-    sys.stdout.flush()
-    child: list[subprocess.Popen[bytes]] = []
-    waiting: list[int] = []
+class SignalRelay:
+    """Hands the signals that we get to the program; those that come before its start, when it has started.
 
-    def forward(number: int, _frame: FrameType | None) -> None:
-        if not child:
-            waiting.append(number)
+    While the block runs none of them ends us, so that the token ends in any case.
+    """
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._forward) for number in _signals()}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def supervise(self, command: list[str], environment: Mapping[str, str]) -> int:
+        """Run it to its end with our stdin, stdout, stderr and terminal.
+
+        Its exit code, or 128 and the signal's number if one ended it. Raises Quit if it cannot be started.
+        """
+        try:
+            self._child = subprocess.Popen(command, env=environment)
+        except OSError as error:
+            name, why = plain(command[0]), error.strerror or error
+            raise Quit(f"'{name}' could not be started: {why}", Exit.FAILED) from error
+        for number in self._waiting:
+            self._forward(number, None)
+        code = _wait(self._child)
+        return 128 - code if code < 0 else code
+
+    def _forward(self, number: int, _frame: FrameType | None) -> None:
+        if self._child is None:
+            self._waiting.append(number)
         elif not (signal.Signals(number).name in FROM_KEYBOARD and _in_foreground()):
             with suppress(OSError):
-                child[0].send_signal(number)
-
-    before = {number: signal.signal(number, forward) for number in _signals()}
-    try:
-        child.append(subprocess.Popen(command, env=environment))
-        for number in waiting:
-            forward(number, None)
-        code = _wait(child[0])
-    except OSError as error:
-        raise Quit(f"'{plain(command[0])}' could not be started: {error.strerror or error}", Exit.FAILED) from error
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return 128 - code if code < 0 else code
+                self._child.send_signal(number)
 
 
 def _wait(child: "subprocess.Popen[bytes]") -> int:

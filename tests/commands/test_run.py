@@ -1,5 +1,6 @@
 """Programs that are started with a token of their own."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -13,8 +14,11 @@ import pexpect
 import pytest
 
 from gateway.commands.exit_codes import Exit
-from gateway.commands.run import LEASE_MS
+from gateway.commands.run import LEASE_MS, SignalRelay
+from gateway.domain.views import NewToken
 from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
+from tests.commands.runner import Control, run
+from tests.commands.samples import MODEL, STATUS, TOKEN
 
 CALL = """
 import os, urllib.request
@@ -158,6 +162,28 @@ def test_when_run_is_killed_the_token_expires_by_itself(served: Served) -> None:
     assert before < token["expires_ms"] <= time.time() * 1000 + LEASE_MS
 
 
+def test_while_run_lives_the_token_is_extended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.commands.run.LEASE_MS", 200)
+    created = NewToken(key="sk-tk-" + "k" * 43, token=TOKEN)
+    answers = {"POST /tokens": created, "GET /tokens/tok_1": TOKEN, "PATCH /tokens/tok_1": TOKEN}
+    control = Control({**answers, "GET /models": [MODEL], "GET /status": STATUS})
+    assert run("run", sys.executable, "-c", "import time; time.sleep(1)", control=control).code == 0
+    *extended, ended = [body["expires"] for asked, body in control.asked if asked == "PATCH /tokens/tok_1"]
+    assert len(extended) >= 2
+    assert extended == sorted(extended)
+    assert ended < extended[-1]
+
+
+def test_a_moment_that_was_given_is_not_extended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.commands.run.LEASE_MS", 200)
+    created = NewToken(key="sk-tk-" + "k" * 43, token=TOKEN)
+    answers = {"POST /tokens": created, "GET /tokens/tok_1": TOKEN, "PATCH /tokens/tok_1": TOKEN}
+    control = Control({**answers, "GET /models": [MODEL], "GET /status": STATUS})
+    program = (sys.executable, "-c", "import time; time.sleep(1)")
+    assert run("run", "--expires", "2h", *program, control=control).code == 0
+    assert len([asked for asked, _ in control.asked if asked.startswith("PATCH")]) == 1
+
+
 def test_it_may_end_earlier(served: Served) -> None:
     with started(served, "--expires", "2h", sys.executable, "-c", "input()", stdin=subprocess.PIPE) as process:
         (token,) = _awaited(served)
@@ -214,3 +240,9 @@ def _awaited(served: Served) -> list[dict[str, Any]]:
             return found
         time.sleep(0.05)
     raise AssertionError("no token was made")
+
+
+def test_a_signal_before_the_program_starts_reaches_it_then() -> None:
+    with SignalRelay() as relay:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert relay.supervise([sys.executable, "-c", "import time; time.sleep(30)"], os.environ) == 143
