@@ -287,7 +287,7 @@ def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
     for call in sorted(calls, key=lambda call: -call.time_ms):
         method, _, path = call.request.partition(" ")
         about = (call.app, call.code, call.request if call.code not in ("origin_not_allowed", "wrong_host") else "")
-        counts[about] += 1 + sum(int(mark.removeprefix("repeated=")) for mark in call.marks if "repeated=" in mark)
+        counts[about] += call.count
         text, _, fix = call.error.partition("; permit it with ")
         if call.code == "wrong_host":
             text, _, fix = call.error.partition("; use ")

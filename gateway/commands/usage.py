@@ -179,7 +179,7 @@ COLUMNS = [
     ("Time", lambda c: formatting.moment(c.time_ms)),
     ("Id", lambda c: c.id),
     ("Token", lambda c: c.token),
-    ("Model", lambda c: c.model or c.request),
+    ("Model", lambda c: (c.model or c.request) + (f" x{c.count:,}" if c.count > 1 else "")),
     ("API", lambda c: c.api),
     ("Channel", lambda c: c.channel),
     ("Status", formatting.status),

@@ -180,6 +180,10 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """The price published by the upstream that is tried first."""
 
 
+REPEATED = "repeated="
+"""The mark of a refusal that tells how many more it stands for."""
+
+
 class CallView(msgspec.Struct, frozen=True, kw_only=True):
     """One call for people and scripts; ``state`` is ``running`` or ``settled``."""
 
@@ -229,6 +233,12 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     """It was passed on as it came: the channel speaks that API itself. Never set for chat completions."""
     request: str = ""
     """Method and path of a request that reached no API."""
+
+    @property
+    def count(self) -> int:
+        """How many calls it stands for: of many alike that were refused, one is recorded in a second."""
+        told = (mark.removeprefix(REPEATED) for mark in self.marks if mark.startswith(REPEATED))
+        return 1 + sum(int(number) for number in told if number.isascii() and number.isdecimal())
 
     @property
     def conversion(self) -> str:

@@ -120,6 +120,11 @@ def test_a_call_is_shown_with_its_api() -> None:
         assert [line.split(maxsplit=1)[1] for line in lines if line.startswith("api ")] == [told]
 
 
+def test_a_request_that_reached_no_api_is_listed_with_its_count() -> None:
+    refused = replace(CALL, model="", request="POST /v1/files", marks=["repeated=37"], status=404)
+    assert "POST /v1/files x38" in run("usage", "list", control=Control({"GET /calls": CallPage(calls=[refused])})).out
+
+
 URL = f"GET /calls/{CALL.id}"
 
 

@@ -89,7 +89,7 @@ def columns(glyphs: Glyphs) -> list[Column[CallView]]:
 def _first_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
     yield Column("time", "Time", 8, lambda c: fmt.clock(c.time_ms), sort=lambda c: c.time_ms)
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=6, tone=_dim, extra=True)
-    yield Column("model", "Model", 18, lambda c: safe(c.model or c.request), flex=True, sort=lambda c: c.model)
+    yield Column("model", "Model", 18, lambda c: _what(c, glyphs), flex=True, sort=lambda c: c.model)
     yield Column("status", "St", 4, lambda c: _status(c, glyphs), tone=tone_of, sort=lambda c: c.status)
 
 
@@ -128,6 +128,11 @@ def end_of(call: CallView) -> str:
     """Why the answer ended, and how many events it lost."""
     lost = lost_events(call.marks)
     return f"{safe(call.finish_reason)} -{lost}" if lost else safe(call.finish_reason)
+
+
+def _what(call: CallView, glyphs: Glyphs) -> str:
+    """The model, or the request that reached no API; and how many calls the row stands for."""
+    return safe(call.model or call.request) + (f" {glyphs.times}{call.count:,}" if call.count > 1 else "")
 
 
 def _status(call: CallView, glyphs: Glyphs) -> str:

@@ -43,6 +43,13 @@ def test_a_running_call_says_that_it_runs_and_on_which_try() -> None:
     assert cells(running_view(running(1, attempt=2), NOW))["status"] == "▸ 2."
 
 
+def test_a_request_that_reached_no_api_is_named_with_its_count() -> None:
+    refused = call(1, model="", request="POST /v1/files", status=404, marks=["repeated=37"], api="messages")
+    assert cells(refused)["model"] == "POST /v1/files \N{MULTIPLICATION SIGN}38"
+    assert (cells(refused)["api"], cells(call(1))["api"]) == ("messages", "chat")
+    assert cells(call(1, model="m", marks=["repeated=x"]))["model"] == "m"
+
+
 def test_free_and_unpriced_and_unused_are_three_things() -> None:
     free = call(3, status=200, cost_nanos=0)
     assert cells(free)["cost"] == "free"
