@@ -120,6 +120,7 @@ ACTIONS: tuple[Action, ...] = (
         "reject all calls, or accept them again",
         "account set --status suspended",
     ),
+    _act("account", "settings", "s", "Settings", "edit the settings of the whole gateway", "settings set"),
     # Usage
     _act("usage", "period", "p", "Period", "change the period", "usage summary --since 30d"),
     _act("usage", "value", "v", "Value", "show cost, calls, tokens, errors or latency", "usage summary"),

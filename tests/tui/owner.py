@@ -17,6 +17,7 @@ from gateway.domain.channel import Check, Served
 from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import BadRequest
 from gateway.domain.events import Changed, Snapshot
+from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal
 from gateway.domain.views import (
@@ -256,6 +257,11 @@ class Owner(FakeClient):
         self.account_now = msgspec.structs.replace(self.account_now, status=patch.get("status", "active"))
         self.changed()
         return self.account_now
+
+    async def set_settings(self, patch: Any) -> Settings:
+        self.note("set_settings", patch)
+        self.settings_now = msgspec.structs.replace(self.settings_now, **patch)
+        return self.settings_now
 
     async def grant(self, nanos: int, note: str = "") -> AccountView:
         self.note("grant", nanos, note)

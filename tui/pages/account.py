@@ -8,8 +8,9 @@ from textual.content import Content
 
 from gateway.domain.account import AccountFields, Grant
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.fields import ACCOUNT
+from gateway.domain.fields import ACCOUNT, SETTINGS
 from gateway.domain.money import dollars, nanos_of
+from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView
 from tui import format as fmt
@@ -87,6 +88,21 @@ async def edit(page: AnyPage) -> None:
         toast(page, "Account saved. Press u to undo.")
 
 
+async def settings(page: AnyPage) -> None:
+    """Edit the settings of the whole gateway."""
+    session = page.session
+    there = await session.client.settings()
+    form = EntityForm("settings", SETTINGS, Settings(), session.now, edited=there)
+    plan = FormPlan(
+        title="Settings",
+        fields=form.inputs(),
+        save=lambda values: session.client.set_settings(form.body(values)),
+        command=form.command,
+    )
+    if await page.ask(Form(plan)) is not None:
+        toast(page, "Settings saved. Press u to undo.")
+
+
 def _amount(text: str) -> int:
     nanos = nanos_of(text)
     if nanos == 0:
@@ -94,7 +110,7 @@ def _amount(text: str) -> int:
     return nanos
 
 
-VERBS: Mapping[str, Verb] = {"grant": grant, "suspend": suspend, "edit": edit}
+VERBS: Mapping[str, Verb] = {"grant": grant, "suspend": suspend, "edit": edit, "settings": settings}
 
 
 GAUGE = 20
