@@ -59,6 +59,7 @@ ERRORS: list[tuple[GatewayError, int, str, dict[str, str]]] = [
     (BadRequest("x", code="model_price_missing"), 400, "invalid_request_error", {}),
     (BadRequest("x", code="method_not_allowed"), 405, "invalid_request_error", {}),
     (BadRequest("x", code="request_timeout"), 408, "invalid_request_error", {}),
+    (BadRequest("x", code="websocket_not_supported"), 426, "invalid_request_error", {}),
     (BadRequest("x", code="expectation_failed"), 417, "invalid_request_error", {}),
     (TooLarge("x"), 413, "invalid_request_error", {}),
     (Refused("x", code="unsupported_media_type"), 415, "invalid_request_error", {}),
