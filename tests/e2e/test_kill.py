@@ -30,7 +30,8 @@ async def test_what_reached_the_provider_is_on_record_after_a_kill(home: Path, p
     provider.on("m", hang_half)
     async with serving(home) as child:
         client = Client(child.port, key)
-        calls = [asyncio.ensure_future(client.chat(stream=bool(n % 3))) for n in range(40)]
+        ways = [client.chat, client.messages]
+        calls = [asyncio.ensure_future(ways[n // 3 % 2](stream=bool(n % 3))) for n in range(40)]
         await provider.asked(40)
         await asyncio.wait(calls, timeout=0.5)
         child.signal(signal.SIGKILL)

@@ -143,6 +143,11 @@ class Client:
         """A plain or streamed call, read to its end."""
         return await self.post({"model": model, "messages": HELLO, **fields})
 
+    async def messages(self, model: str = "m", **fields: Any) -> Answer:
+        """A call by the Messages API."""
+        body = json.dumps({"model": model, "max_tokens": 1000, "messages": HELLO, **fields}).encode()
+        return await self.ask("POST", "/v1/messages", body)
+
     @asynccontextmanager
     async def streaming(self, model: str = "m", *, window: int = 0, **fields: Any) -> AsyncIterator[Stream]:
         """A streamed call whose head has come; the connection is reset at the end if it is still open."""

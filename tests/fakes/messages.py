@@ -113,6 +113,21 @@ def read_events(body: bytes) -> list[Doc]:
     return found
 
 
+def joined_blocks(events: list[Doc]) -> list[Doc]:
+    """The blocks of a stream, their pieces joined."""
+    out: list[Doc] = []
+    for doc in events:
+        if doc["type"] == "content_block_start":
+            out.append(dict(doc["content_block"]))
+        elif doc["type"] == "content_block_delta":
+            for name, piece in doc["delta"].items():
+                if name == "partial_json":
+                    out[-1]["input"] = (out[-1]["input"] or "") + piece
+                elif name != "type":
+                    out[-1][name] += piece
+    return out
+
+
 def grammar_faults(events: Sequence[Doc], *, whole: bool = True) -> list[str]:
     """What is wrong with the order of events, by the rules that the vendor's SDKs rely on."""
     kinds = [doc["type"] for doc in events if doc["type"] != "ping"]

@@ -1,6 +1,10 @@
-"""G-F3: an answer that an upstream cut at any byte is never shown as a complete one. TOLLKEEPER_FULL=1: 5,000 cuts."""
+"""G-F3: an answer that an upstream cut at any byte is never shown as a complete one, by whichever API it is requested.
+
+TOLLKEEPER_FULL=1: 5,000 cuts for each API.
+"""
 
 import asyncio
+import json
 import os
 import random
 from collections import Counter
@@ -13,6 +17,7 @@ from gateway.domain.units import ChannelId
 from tests.cases.same import PLAIN, STREAMED
 from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
+from tests.fakes.messages import grammar_faults, joined_blocks, read_events
 from tests.fakes.provider import EVENTS, JSON, Exchange, Provider
 from tests.fakes.wire import Gone, chunked
 
@@ -65,13 +70,31 @@ def cuts(count: int) -> list[Cut]:
     ]
 
 
-def shown(answer: Answer, *, stream: bool) -> bool:
+ENDS = {"chat": b"data: [DONE]", "messages": b"event: message_stop"}
+"""What the end of a complete stream has."""
+
+
+def shown(answer: Answer, api: str, *, stream: bool) -> bool:
     """Whether a client takes it for a complete answer."""
-    return answer.status == 200 and (not stream or b"data: [DONE]" in answer.body)
+    return answer.status == 200 and (not stream or ENDS[api] in answer.body)
 
 
-def whole(answer: Answer, *, stream: bool) -> bool:
-    """Whether nothing is missing of it."""
+def whole_message(answer: Answer, *, stream: bool) -> bool:
+    """Whether nothing is missing of a message."""
+    if not stream:
+        found, reason = answer.json["content"], answer.json["stop_reason"]
+    else:
+        events = read_events(answer.body)
+        found, reason = joined_blocks(events), events[-2]["delta"]["stop_reason"]
+        assert grammar_faults(events) == []
+    text = "".join(block["text"] for block in found if block["type"] == "text")
+    made = [(block["name"], block["input"]) for block in found if block["type"] == "tool_use"]
+    calls = [(name, given if isinstance(given, dict) else json.loads(given)) for name, given in made]
+    return (text, calls, reason) == ("I look.", [(name, json.loads(given)) for name, given in CALLS], "tool_use")
+
+
+def whole_chat(answer: Answer, *, stream: bool) -> bool:
+    """Whether nothing is missing of a chat completion."""
     if not stream:
         choice = answer.json["choices"][0]
         made = [call["function"] for call in choice["message"].get("tool_calls") or []]
@@ -89,7 +112,8 @@ def whole(answer: Answer, *, stream: bool) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_no_truncated_answer_is_shown_as_a_success(gateway: Gateway, provider: Provider) -> None:
+@pytest.mark.parametrize("api", ENDS)
+async def test_no_truncated_answer_is_shown_as_a_success(gateway: Gateway, provider: Provider, api: str) -> None:
     wanted: asyncio.Queue[Cut] = asyncio.Queue()
     for cut in cuts(CUTS):
         wanted.put_nowait(cut)
@@ -100,7 +124,7 @@ async def test_no_truncated_answer_is_shown_as_a_success(gateway: Gateway, provi
 
     async def play() -> None:
         while not wanted.empty():
-            counts[await _outcome(gateway, wanted.get_nowait())] += 1
+            counts[await _outcome(gateway, wanted.get_nowait(), api)] += 1
 
     await asyncio.gather(*(play() for _ in range(AT_ONCE)))
     assert counts["truncated"] == 0
@@ -132,13 +156,15 @@ def _channel(gateway: Gateway, provider: Provider, dialect: Dialect, upstream: s
     gateway.price(dialect.value)
 
 
-async def _outcome(gateway: Gateway, cut: Cut) -> str:
+async def _outcome(gateway: Gateway, cut: Cut, api: str) -> str:
     mark = f"cut {cut.dialect} {int(cut.stream)} {cut.framing} {cut.share:.9f} {int(cut.reset)}!"
     messages = [{"role": "user", "content": mark}]
     try:
-        answer = await gateway.client.chat(cut.dialect.value, messages=messages, stream=cut.stream)
+        ask = gateway.client.chat if api == "chat" else gateway.client.messages
+        answer = await ask(cut.dialect.value, messages=messages, stream=cut.stream)
     except Gone:
         return "broken off"
-    if shown(answer, stream=cut.stream):
+    if shown(answer, api, stream=cut.stream):
+        whole = whole_chat if api == "chat" else whole_message
         return "whole" if whole(answer, stream=cut.stream) else "truncated"
     return "broken off" if answer.status == 200 else "refused"

@@ -11,7 +11,14 @@ from gateway.domain.usage import UsageSource
 from gateway.inbound.sealed import SealKind, unwrap
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.messages import event as native_event
-from tests.fakes.messages import grammar_faults, message, message_events, read_events, text_block
+from tests.fakes.messages import (
+    grammar_faults,
+    message,
+    message_events,
+    read_events,
+    text_block,
+)
+from tests.fakes.messages import joined_blocks as blocks
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import (
     Doc,
@@ -39,21 +46,6 @@ async def streamed(gateway: Gateway, body: Doc | None = None) -> list[Doc]:
     events = read_events((await post(gateway, body or STREAM)).body)
     assert grammar_faults(events) == []
     return events
-
-
-def blocks(events: list[Doc]) -> list[Doc]:
-    """The blocks of a stream, their pieces joined."""
-    out: list[Doc] = []
-    for doc in events:
-        if doc["type"] == "content_block_start":
-            out.append(dict(doc["content_block"]))
-        elif doc["type"] == "content_block_delta":
-            for name, piece in doc["delta"].items():
-                if name == "partial_json":
-                    out[-1]["input"] = (out[-1]["input"] or "") + piece
-                elif name != "type":
-                    out[-1][name] += piece
-    return out
 
 
 def last(events: list[Doc]) -> Doc:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from gateway.core.event_bus import SettledNotice, StoreNotice
+from gateway.domain.channel import Dialect
 from gateway.domain.settings import Durability
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.disk import REASONS, Disk, Operation, Refusal
 from tests.fakes.gateway import Gateway
+from tests.fakes.messages import speak_messages
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import DONE, speak
 
@@ -29,25 +31,38 @@ async def healthy(gateway: Gateway) -> None:
 
 
 def complete(answer: Answer) -> bool:
-    return answer.body.endswith(DONE) if b"data: " in answer.body else answer.status == 200
+    ended = answer.body.endswith(DONE) or b"message_stop" in answer.body
+    return ended if b"data: " in answer.body else answer.status == 200
+
+
+APIS = {
+    "chat": (Dialect.OPENAI, speak()),
+    "messages": (Dialect.ANTHROPIC, speak_messages()),
+    "messages translated": (Dialect.OPENAI, speak()),
+}
+"""The API, perhaps with a word, and who answers."""
 
 
 @pytest.mark.parametrize("reason", ["EIO", "ENOSPC", "EFBIG", "EACCES"])
 @pytest.mark.parametrize("durability", Durability)
+@pytest.mark.parametrize("api", APIS)
 async def test_calls_in_flight_end_in_an_error_and_cost_nothing(
-    gateway: Gateway, provider: Provider, disk: Disk, reason: str, durability: Durability
+    gateway: Gateway, provider: Provider, disk: Disk, reason: str, durability: Durability, api: str
 ) -> None:
+    dialect, answers_well = APIS[api]
+    call = gateway.client.chat if api == "chat" else gateway.client.messages
+    gateway.channel(provider.base_url, dialect=dialect)
     go_on = asyncio.Event()
 
     async def wait(exchange: Exchange) -> None:
         await exchange.until(go_on)
-        await speak()(exchange)
+        await answers_well(exchange)
 
     gateway.settings(durability=durability)
-    provider.on("m", speak(), wait)
-    assert (await gateway.client.chat()).status == 200
+    provider.on("m", answers_well, wait)
+    assert (await call()).status == 200
     balance = gateway.engine.store.books.balance()
-    calls = [asyncio.ensure_future(gateway.client.chat(stream=bool(n % 2))) for n in range(12)]
+    calls = [asyncio.ensure_future(call(stream=bool(n % 2))) for n in range(12)]
     await provider.asked(13)
     disk.judge = lambda operation: REASONS[reason] if operation.file.startswith("usage/") else None
     go_on.set()
@@ -59,15 +74,15 @@ async def test_calls_in_flight_end_in_an_error_and_cost_nothing(
         assert "nothing is charged" in answer.error["message"]
         assert answer.head.get("x-gateway-channel") == "up"
     for answer in answers[1::2]:
-        assert (answer.status, b'"code":"store_failed"' in answer.body, DONE in answer.body) == (200, True, False)
+        assert (answer.status, b'"code":"store_failed"' in answer.body, complete(answer)) == (200, True, False)
     assert gateway.engine.store.books.balance() == balance
-    assert (await gateway.client.chat()).refusal[:2] == (503, "store_unavailable")
+    assert ((await call()).status, (await call()).error["code"]) == (503, "store_unavailable")
     disk.heal()
     await healthy(gateway)
     ids = {answer.head.get("x-request-id") for answer in answers}
     kept = [record for record in gateway.records if record.id in ids]
     assert [(record.status, record.code, record.cost) for record in kept] == [(503, "store_failed", 0)] * 12
-    assert complete(await gateway.client.chat(stream=True))
+    assert complete(await call(stream=True))
 
 
 async def test_a_connection_goes_on_behind_a_withheld_answer(gateway: Gateway, provider: Provider, disk: Disk) -> None:

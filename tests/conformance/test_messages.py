@@ -1,0 +1,181 @@
+"""The official Anthropic SDK against the Messages API: strict typed decoding of answers, and the errors it raises."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anthropic as sdk
+import pytest
+from anthropic import AsyncAnthropic
+from anthropic.types import Message, RawMessageStreamEvent
+from pydantic import TypeAdapter
+
+from gateway.domain.channel import Dialect
+from tests.cases.same import STREAMED
+from tests.cases.streams import FRAMES
+from tests.fakes.client import HELLO
+from tests.fakes.gateway import Gateway
+from tests.fakes.messages import SIGNATURE, grammar_faults, message, read_events, speak_messages, text_block
+from tests.fakes.provider import Provider
+from tests.fakes.replies import chunk, cut, delta, fail, reply, speak, stream, stream_bytes, tool_call, usage
+
+RAW = TypeAdapter[Any](RawMessageStreamEvent)
+ASK: Any = {"model": "m", "max_tokens": 100, "messages": HELLO}
+TOOLS: Any = [{"name": "locate", "input_schema": {"type": "object", "properties": {"hint": {"type": "string"}}}}]
+
+
+@asynccontextmanager
+async def anthropic(gateway: Gateway, **options: Any) -> AsyncIterator[AsyncAnthropic]:
+    """With the SDK's own defaults, its retries too."""
+    base = f"http://127.0.0.1:{gateway.port}"
+    async with AsyncAnthropic(base_url=base, api_key=gateway.client.key, **options) as client:
+        yield client
+
+
+def strict(doc: object) -> Message:
+    """The message, every field of the declared type: the SDK's own decoding lets anything pass."""
+    return TypeAdapter(Message).validate_json(json.dumps(doc), strict=True)
+
+
+def every_split(data: bytes) -> Iterator[int]:
+    """Sizes of pieces to send it in."""
+    yield from (1, 2, 3, 7, 64, len(data))
+
+
+def native(gateway: Gateway, provider: Provider, *blocks: Any) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", speak_messages(message(*blocks)))
+
+
+@pytest.mark.parametrize("path", ["native", "translated"])
+async def test_in20_an_answer_plain_and_streamed(gateway: Gateway, provider: Provider, path: str) -> None:
+    if path == "native":
+        native(gateway, provider)
+    else:
+        provider.on("m", speak("Hel", "lo"))
+    async with anthropic(gateway) as client:
+        plain = await client.messages.create(**ASK)
+        assert plain._request_id == gateway.records[0].id  # noqa: SLF001 - the SDK documents it
+        async with client.messages.stream(**ASK) as events:
+            final = await events.get_final_message()
+            assert events.response.headers["request-id"] == gateway.records[1].id
+    assert [(found.content[0].text, found.usage.output_tokens) for found in (plain, final)] == [("Hello", 12)] * 2  # type: ignore[union-attr]
+    assert [(record.input, record.output) for record in gateway.records] == [(9, 12)] * 2
+
+
+async def test_in20_counting_and_models(gateway: Gateway) -> None:
+    async with anthropic(gateway) as client:
+        count = await client.messages.count_tokens(model="m", messages=ASK["messages"])
+        models = [model async for model in client.models.list(limit=1)]
+        one = await client.models.retrieve("m")
+        with pytest.raises(sdk.NotFoundError):
+            await client.models.retrieve("none")  # IN57
+    assert (count.input_tokens > 0, [model.id for model in models], one.type) == (True, ["m"], "model")
+    assert gateway.records == []
+
+
+async def test_in5_bodies_are_valid_in_every_field(gateway: Gateway, provider: Provider) -> None:
+    calls = [tool_call(0, "c0", "locate", '{"hint":"a"}')]
+    said = {"role": "assistant", "content": "I look.", "reasoning_content": "Hm", "tool_calls": calls}
+    doc = {"id": "x", "choices": [{"index": 0, "message": said, "finish_reason": "tool_calls"}], "usage": usage()}
+    provider.on("m", reply(doc))
+    found = strict((await gateway.client.messages(tools=TOOLS)).json)
+    assert [block.type for block in found.content] == ["thinking", "text", "tool_use"]
+
+
+@pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.GEMINI, Dialect.ANTHROPIC])
+async def test_in5_events_are_valid_in_every_field(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    gateway.channel(provider.base_url, dialect=dialect)
+    for size in every_split(STREAMED[dialect]):
+        provider.other = stream_bytes(STREAMED[dialect], size=size)
+        events = read_events((await gateway.client.messages(stream=True)).body)
+        assert grammar_faults(events) == []
+        for event in events:
+            if event["type"] != "ping":
+                RAW.validate_json(json.dumps(event), strict=True)
+
+
+@pytest.mark.parametrize("case", FRAMES, ids=lambda case: case.name)
+async def test_in38_every_way_of_framing_a_stream(gateway: Gateway, provider: Provider, case: Any) -> None:
+    provider.on("m", stream_bytes(case.came, size=5))
+    answer = await gateway.client.messages(stream=True)
+    if answer.status == 200:
+        events = read_events(answer.body)
+        assert grammar_faults(events, whole=events[-1]["type"] != "error") == []
+        assert (events[-1]["type"] == "error") == bool(case.error)
+
+
+@pytest.mark.parametrize("path", ["native", "translated"])
+async def test_a_tool_loop(gateway: Gateway, provider: Provider, path: str) -> None:
+    if path == "native":
+        call = {"type": "tool_use", "id": "toolu_1", "name": "locate", "input": {"hint": "a"}}
+        thought = {"type": "thinking", "thinking": "Hm", "signature": SIGNATURE}
+        native(gateway, provider, thought, text_block("I look."), call)
+    else:
+        pieces = [chunk(delta(reasoning_content="Hm")), chunk(delta("I look."))]
+        call = tool_call(0, "c0", "locate", '{"hint":"a"}')
+        provider.on("m", stream(*pieces, chunk(delta(tool_calls=[call])), chunk(delta(finish="tool_calls"))))
+    async with anthropic(gateway) as client:
+        async with client.messages.stream(**ASK, tools=TOOLS) as events:
+            kinds: list[Any] = [event async for event in events]
+            first = await events.get_final_message()
+        assert [block.type for block in first.content] == ["thinking", "text", "tool_use"]
+        assert kinds[-1].type == "message_stop"
+        used = first.content[-1]
+        assert used.type == "tool_use"
+        assert used.input == {"hint": "a"}
+        provider.on("m", speak_messages() if path == "native" else speak("Here."))
+        turns = [*ASK["messages"], {"role": "assistant", "content": first.content}]
+        turns.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": used.id, "content": "ok"}]})
+        await client.messages.create(**{**ASK, "messages": turns}, tools=TOOLS)
+    sent = provider.last.json["messages"]
+    if path == "native":
+        assert sent[1]["content"][0]["signature"] == SIGNATURE
+    else:
+        assert [turn["role"] for turn in sent] == ["user", "assistant", "tool"]
+
+
+ERRORS = [
+    (400, sdk.BadRequestError, 1),
+    (404, sdk.NotFoundError, 1),
+    (413, sdk.RequestTooLargeError, 1),
+    (422, sdk.UnprocessableEntityError, 1),
+    (401, sdk.InternalServerError, 1),
+    (429, sdk.RateLimitError, 1),
+    (500, sdk.InternalServerError, 1),
+    (529, sdk.OverloadedError, 3),
+]
+
+
+@pytest.mark.parametrize("path", ["native", "translated"])
+@pytest.mark.parametrize(("status", "kind", "attempts"), ERRORS)
+async def test_in48_an_upstreams_status_has_its_class_and_its_attempts(
+    gateway: Gateway, provider: Provider, path: str, status: int, kind: type[Exception], attempts: int
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC if path == "native" else Dialect.OPENAI)
+    provider.on("m", fail(status, "the model does not exist" if status == 404 else "it broke"))
+    async with anthropic(gateway) as client:
+        with pytest.raises(kind):
+            await client.messages.create(**ASK)
+    assert len(gateway.records) == attempts
+
+
+async def test_in48_our_refusals_have_their_classes(gateway: Gateway) -> None:
+    async with anthropic(gateway) as client:
+        with pytest.raises(sdk.NotFoundError):
+            await client.messages.create(**{**ASK, "model": "none"})
+        gateway.grant(-(10**10))
+        with pytest.raises(sdk.RateLimitError):
+            await client.messages.create(**ASK)
+    async with AsyncAnthropic(base_url=f"http://127.0.0.1:{gateway.port}", api_key="sk-tk-x") as stranger:
+        with pytest.raises(sdk.AuthenticationError):
+            await stranger.messages.create(**ASK)
+
+
+async def test_a_stream_that_breaks_raises(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", cut(chunk(delta("Hi"))))
+    async with anthropic(gateway, max_retries=0) as client:
+        with pytest.raises(sdk.APIError):
+            async with client.messages.stream(**ASK) as events:
+                await events.get_final_message()
