@@ -23,7 +23,7 @@ from gateway.domain.estimate import (
     MEDIA_BYTES_PER_TOKEN,
     MESSAGE_TOKENS,
 )
-from gateway.domain.long_strings import NOTHING_LONG, LongStrings, holds
+from gateway.domain.long_strings import NOTHING_LONG, STEP, LongStrings, holds
 
 SEAL_BYTES_PER_TOKEN = 8
 
@@ -80,7 +80,7 @@ def bound_of(
     """
     size = sum(len(memoryview(value)) + long.hidden(value) for value in (*values, *schemas))
     tokens = BOUND_TOOLS_TOKENS if schemas else 0
-    special = [value for value in values if any(holds(bytes(value), sign) for sign in _SIGNS)]
+    special = [value for value in values if _has_sign(bytes(value))]
     if special:
         parts = read_prompt(special, long)
         if parts.left_out:
@@ -90,6 +90,12 @@ def bound_of(
         tokens += BOUND_MEDIA_TOKENS * parts.images - (-parts.sealed_bytes // SEAL_BYTES_PER_TOKEN)
         tokens += max(BOUND_MEDIA_TOKENS * parts.media, parts.media_bytes // BOUND_MEDIA_BYTES_PER_TOKEN)
     return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + tokens)
+
+
+def _has_sign(text: bytes) -> bool:
+    if len(text) <= STEP:
+        return any(sign in text for sign in _SIGNS)
+    return any(holds(text, sign) for sign in _SIGNS)
 
 
 def tokens_of(

@@ -6,7 +6,7 @@ and thoughts that Anthropic did not make, which it would refuse: those with the 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -143,7 +143,7 @@ class MessagesRelay:
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
         """See ``adapter.Adapter``."""
-        return NativeStream(order, channel, self._reader(order, channel))
+        return MessagesStream(order, channel, self._reader(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
         """See ``adapter.Adapter``."""
@@ -159,3 +159,41 @@ class MessagesRelay:
 
     def _reader(self, order: Order, channel: Channel) -> "MessagesReader":
         return MessagesReader(order, channel, order.model if self._renamed else "")
+
+
+_PIECE = re.compile(
+    rb'event: content_block_delta\ndata: \{"type": ?"content_block_delta", ?"index": ?[0-9]+, ?"delta": ?'
+    rb'\{"type": ?"(?:text|thinking|input_json)_delta", ?"(?:text|thinking|partial_json)": ?'
+    rb'"((?:[^"\\\x00-\x1f]|\\.)*+)"\} *\}\n\n'
+)
+"""An event that brings nothing but more text, as the vendor writes it."""
+
+
+def piece_in(event: bytes) -> str | None:
+    """The text of an event that is nothing but a piece of text; None for all others."""
+    found = _PIECE.fullmatch(event)
+    if found is None:
+        return None
+    try:
+        return rawjson.text(b'"' + found[1] + b'"') if b"\\" in found[1] else found[1].decode()
+    except ValueError:
+        return None
+
+
+class MessagesStream(NativeStream):
+    """A streamed answer. Most of its events are pieces of text, which need little of what others need."""
+
+    def _pass(self, blocks: Iterable[bytes]) -> bytes:
+        out: list[bytes] = []
+        for block in blocks:
+            text = piece_in(block)
+            if text is not None:
+                self.tally.add(text)
+                self.events += 1
+                self.started = True
+                out.append(block)
+                continue
+            out.append(super()._pass((block,)))
+            if self.failure is not None or self.finished:
+                break
+        return b"".join(out)

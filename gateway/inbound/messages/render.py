@@ -135,9 +135,13 @@ class MessagesRenderer:
         self._open = ""
         """Its kind while it is open."""
         self._signed = False
+        self._text_head = b""
+        """What is before a piece of the text block that is open."""
 
     def take(self, event: AnswerEvent) -> bytes:
         """See ``events.Renderer``."""
+        if type(event) is TextPiece and self._open == "text":
+            return b"".join((self._text_head, event.piece, b"}}\n\n"))
         self._ending.see(event)
         if isinstance(event, AnswerBegan):
             return self._start(event.usage)
@@ -187,6 +191,8 @@ class MessagesRenderer:
         before = self._end() if self._open else b""
         self._index += 1
         self._open = kind
+        if kind == "text":
+            self._text_head = self._delta("text", b"").removesuffix(b"}}\n\n")
         return before + (
             b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
             % (self._index, block)
