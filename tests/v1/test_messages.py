@@ -1,5 +1,6 @@
 """The Messages API over HTTP: native channels get what the client sent, and clients what the channel answered."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -398,3 +399,85 @@ async def test_v12_the_hold_covers_the_cap_and_the_input(native: Gateway, provid
     await post(native, {**HELLO, "max_tokens": 1000})
     assert held[0] >= 1000 * 10_000
     assert native.record.held == held[0]
+
+
+async def test_v21_limits_of_the_vendor_are_passed_on_and_its_names_of_the_account_are_not(
+    native: Gateway, provider: Provider
+) -> None:
+    limits = {
+        "anthropic-ratelimit-requests-remaining": "49",
+        "anthropic-ratelimit-tokens-reset": "2026-11-22T15:00:00Z",
+    }
+    private = {"anthropic-organization-id": "org-1", "set-cookie": "a=b"}
+    provider.on("m", reply(message(), headers={**limits, **private}))
+    head = (await post(native)).head
+    assert {name: head.get(name) for name in limits} == limits
+    assert [name for name in private if head.get(name)] == []
+
+
+async def test_in59_blocks_that_nobody_here_knows_pass_as_they_are(native: Gateway, provider: Provider) -> None:
+    blocks: list[Doc] = [
+        {"type": "redacted_thinking", "data": "x" * 50},
+        {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "a"}},
+        {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": [{"type": "web_search_result"}]},
+        {"type": "compaction", "content": "c", "encrypted_content": "y" * 50},
+        {"type": "some_day", "x": [1.50]},
+    ]
+    doc = message(*blocks, text_block("Hello"), model="m")
+    cited = event("content_block_delta", index=5, delta={"type": "citations_delta", "citation": {"type": "x"}})
+    events = message_events(doc)
+    events[-3:-3] = [cited]
+    provider.on("m", say_events(*events), reply(doc))
+    assert (await post(native, {**HELLO, "stream": True})).body == b"".join(events)
+    assert (await post(native)).body == dumps(doc)
+
+
+async def test_in60_every_step_of_an_answer_is_counted(native: Gateway, provider: Provider) -> None:
+    doc = message()
+    steps = [{"type": kind, "input_tokens": 100, "output_tokens": 10} for kind in ("compaction", "message")]
+    doc["usage"] |= {"iterations": steps}
+    provider.on("m", reply(doc))
+    await post(native)
+    assert (native.record.input, native.record.output) == (200, 20)
+
+
+async def test_in61_a_long_signature_is_held_for_by_the_eighth(native: Gateway, provider: Provider) -> None:
+    thought = {"type": "thinking", "thinking": "", "signature": "A" * 48_000}
+    turns = [*HELLO["messages"], {"role": "assistant", "content": [thought, text_block()]}, *HELLO["messages"]]
+    body = dumps({**HELLO, "max_tokens": 1, "messages": turns})
+    await post(native, body)
+    assert provider.last.body == body
+    assert 6_000 * 2_500 < native.record.held < 6_300 * 2_500
+
+
+async def test_in64_a_balance_that_pays_for_one_call_refuses_the_second(native: Gateway, provider: Provider) -> None:
+    native.grant(-(10**10) + 15 * 10**8)
+    go_on = asyncio.Event()
+
+    async def wait(exchange: Any) -> None:
+        await exchange.until(go_on)
+        await speak_messages()(exchange)
+
+    provider.on("m", wait)
+    wanted = {**HELLO, "max_tokens": 100_000}
+    first = asyncio.ensure_future(post(native, wanted))
+    await provider.asked(1)
+    second = await post(native, wanted)
+    go_on.set()
+    assert ((await first).status, second.status, second.error["type"]) == (200, 429, "rate_limit_error")
+    assert "this call may need" in second.error["message"]
+
+
+async def test_in54_fourteen_counts_at_once(native: Gateway, provider: Provider) -> None:
+    answers = await asyncio.gather(*(post(native, path=PATH + "/count_tokens") for _ in range(14)))
+    assert [answer.json for answer in answers] == [{"input_tokens": 42}] * 14
+
+
+async def test_in174_a_long_day_of_a_program(native: Gateway, provider: Provider) -> None:
+    blocks = [
+        {"type": "tool_result", "tool_use_id": f"t{n}", "content": [text_block("x" * 100)]} for n in range(14_000)
+    ]
+    body = dumps({**HELLO, "messages": [{"role": "user", "content": blocks}]})
+    native.price("m", input=Nanos(MILLION), output=Nanos(MILLION))
+    assert (await post(native, body)).status == 200
+    assert provider.last.body == body

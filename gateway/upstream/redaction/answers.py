@@ -30,7 +30,9 @@ REPEATED_LIMIT = 256
 REQUEST_ID = "x-upstream-request-id"
 
 _PASSED = frozenset({"openai-processing-ms", "retry-after", "retry-after-ms"})
-_LIMIT = re.compile(r"x-ratelimit-(?:limit|remaining|reset|used)(?:[-_][a-z]{1,11}){0,4}")
+_LIMIT = re.compile(
+    r"x-ratelimit-(?:limit|remaining|reset|used)(?:[-_][a-z]{1,11}){0,4}|anthropic-(?:ratelimit|fast)(?:-[a-z]{1,16}){1,5}"
+)
 _LIMIT_VALUE = re.compile(r"[\w.:+,; /-]{1,64}", re.ASCII)
 _IDS = ("x-request-id", "request-id", "x-generation-id", "mistral-correlation-id")
 _ID = re.compile(r"[\w.:+/=-]{1,120}", re.ASCII)
