@@ -91,6 +91,28 @@ async def test_in3_odd_json_passes_a_renaming_relay_value_by_value(gateway: Gate
     assert provider.last.body == b'{"q":null,"model":"claude-x","max_tokens":1,"messages":' + turns + b"}"
 
 
+async def test_in24_a_native_system_prompt_passes_byte_for_byte(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "fast=claude-x", dialect=Dialect.ANTHROPIC)
+    provider.on("claude-x", speak_messages())
+    billing = b'{"type":"text","text":"x-anthropic-billing-header: cc_version=1;"}'
+    system = b"[ " + billing + b',{"type":"text", "text":"Be \\u0062rief","cache_control":{"type":"ephemeral"}}]'
+    await post(
+        gateway, b'{"model":"fast","max_tokens":9,"system":' + system + b',"messages":[{"role":"user","content":"x"}]}'
+    )
+    assert system in provider.last.body
+
+
+@pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.OPENAI])
+async def test_in51_the_beta_query_goes_to_anthropic_alone(
+    gateway: Gateway, provider: Provider, dialect: Dialect
+) -> None:
+    gateway.channel(provider.base_url, dialect=dialect)
+    native = dialect is Dialect.ANTHROPIC
+    provider.on("m", speak_messages() if native else speak())
+    assert (await post(gateway, path=PATH + "?beta=true")).status == 200
+    assert provider.last.path.endswith("?beta=true") is native
+
+
 async def test_in12_cached_and_written_tokens_are_counted_once(native: Gateway, provider: Provider) -> None:
     spent: Doc = {"input_tokens": 100, "cache_read_input_tokens": 800, "cache_creation_input_tokens": 100}
     spent["cache_creation"] = {"ephemeral_5m_input_tokens": 40, "ephemeral_1h_input_tokens": 60}

@@ -1,6 +1,7 @@
 """The Messages API over channels that do not speak it: the client cannot tell, and the ledger says the same."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from gateway.domain.account import Account
 from gateway.domain.channel import Dialect
 from gateway.domain.usage import UsageSource
 from gateway.inbound.sealed import SealKind, unwrap
-from tests.fakes.gateway import GRANTED, Gateway
+from tests.fakes.gateway import GRANTED, Gateway, running
 from tests.fakes.messages import event as native_event
 from tests.fakes.messages import (
     grammar_faults,
@@ -112,6 +113,36 @@ async def test_in161_googles_signature_comes_back_to_google(gateway: Gateway, pr
     await post(gateway, {**HELLO, "messages": turns})
     sent = [part for turn in provider.last.json["contents"] for part in turn["parts"] if "functionCall" in part]
     assert sent[0]["thoughtSignature"] == "sig"
+
+
+async def test_in62_googles_signature_comes_back_after_a_restart(
+    gateway: Gateway, provider: Provider, home: Path
+) -> None:
+    """It travels with the conversation: a gateway that never saw the call knows it too."""
+    gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
+    call = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "sig"}
+    provider.other = stream_bytes(event({"candidates": [{"content": {"parts": [call]}, "finishReason": "STOP"}]}))
+    said = blocks(await streamed(gateway))
+    said[-1]["input"] = {}
+    result = {"type": "tool_result", "tool_use_id": said[-1]["id"], "content": "ok"}
+    turns = [*HELLO["messages"], {"role": "assistant", "content": said}, {"role": "user", "content": [result]}]
+    async with running(home / "another") as another:
+        another.channel(provider.base_url, dialect=Dialect.GEMINI)
+        assert (await post(another, {**HELLO, "messages": turns})).status == 200
+    sent = [part for turn in provider.last.json["contents"] for part in turn["parts"] if "functionCall" in part]
+    assert sent[0]["thoughtSignature"] == "sig"
+
+
+async def test_in63_deepseek_gets_its_reasoning_back_with_the_tool_turn(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, preset="deepseek")
+    provider.on("m", stream(*CALLS[:1], chunk(delta(tool_calls=[tool_call(0, "c0", "f", "{}")])), CALLS[-1]))
+    said = blocks(await streamed(gateway))
+    said[-1]["input"] = {}
+    result = {"type": "tool_result", "tool_use_id": "c0", "content": "ok"}
+    turns = [*HELLO["messages"], {"role": "assistant", "content": said}, {"role": "user", "content": [result]}]
+    await streamed(gateway, {**STREAM, "messages": turns})
+    (turn,) = [turn for turn in provider.last.json["messages"] if turn["role"] == "assistant"]
+    assert (turn["reasoning_content"], turn["tool_calls"][0]["id"]) == ("Hm", "c0")
 
 
 async def test_in34_the_clients_names_of_its_tools_come_back(gateway: Gateway, provider: Provider) -> None:
