@@ -12,6 +12,7 @@ from gateway.client import doctor_checks
 from gateway.client.control import ControlClient
 from gateway.client.doctor_checks import START, Case, CheckFailed, check_everything
 from gateway.domain.advice import advice
+from gateway.domain.call import CHAT_API
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain, word
 from gateway.domain.views import Step
@@ -20,25 +21,33 @@ TEXT_LIMIT = 500
 
 
 async def examine(
-    client: ControlClient, *, key: str = "", token: str = "", model: str = "", one_call: bool = False
+    client: ControlClient,
+    *,
+    key: str = "",
+    token: str = "",
+    model: str = "",
+    api: str = CHAT_API,
+    one_call: bool = False,
 ) -> AsyncIterator[Step]:
     """One Step a question, then one for each thing on the rounds.
 
     ``one_call``: the caller wants to know about this call alone, so problems elsewhere are warnings, not failures.
     """
-    async for step in ask(client, key=key, token=token, model=model):
+    async for step in ask(client, key=key, token=token, model=model, api=api):
         yield step
     async for step in check_everything(client):
         yield msgspec.structs.replace(step, result="warning") if one_call and step.result == "fail" else step
 
 
-async def ask(client: ControlClient, *, key: str = "", token: str = "", model: str = "") -> AsyncIterator[Step]:
+async def ask(
+    client: ControlClient, *, key: str = "", token: str = "", model: str = "", api: str = CHAT_API
+) -> AsyncIterator[Step]:
     """One Step a question.
 
     ``key`` is a client's key, or ``token`` the name of one; else the active token used last. ``model`` is what the
-    client asks for; else the first model that the token sees.
+    client asks for; else the first model that the token sees. ``api``: a name in ``TESTED``.
     """
-    case, failed = Case(client, key=key, token=token, model=model), False
+    case, failed = Case(client, key=key, token=token, model=model, api=api), False
     for name, question in QUESTIONS:
         if failed:
             yield Step(name=name, result="skipped", text="skipped: fix the failure above first")

@@ -19,6 +19,7 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP, PublicApi, public_api
 from gateway.domain.addresses import CODES, address_advice, program
+from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, RouteView, Why
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, error_class
 from gateway.domain.money import brief_dollars, dollars
@@ -45,11 +46,13 @@ class CheckFailed(Exception):
 class Case:
     """The later fields are filled by one question and used by the next."""
 
-    def __init__(self, client: ControlClient, *, key: str, token: str, model: str) -> None:
+    def __init__(self, client: ControlClient, *, key: str, token: str, model: str, api: str = CHAT_API) -> None:
         self.client = client
         self.key = key
         self.token_ref = token
         self.model = model
+        self.api = api
+        """The API that the calls are made by."""
         self.door: PublicApi
         self.token: TokenView | None = None
         """None: the key was given, and none of the tokens looks like it."""
@@ -107,7 +110,9 @@ async def check_model(case: Case) -> str:
 async def check_group(case: Case) -> str:
     """Whether the token's group leads there, and how: what the gateway itself says of the call."""
     who = case.token.id if case.token is not None else case.key
-    case.why = await case.client.why(who, case.model, stream=True, prompt_tokens=INPUT_BOUND, max_tokens=OUTPUT_CAP)
+    size = {"prompt_tokens": INPUT_BOUND, "max_tokens": OUTPUT_CAP}
+    api = case.api if case.api != CHAT_API else None
+    case.why = await case.client.why(who, case.model, stream=True, api=api, **size)
     if not case.why.visible:
         raise _missing(case.why.rule, case.why.fix)
     way = " or ".join(f"channel '{plain(route.channel)}'" for route in case.why.routes if route.place)
@@ -184,10 +189,10 @@ async def check_channels(case: Case) -> str:
 
 async def check_calls(case: Case) -> str:
     """Whether a plain and a streamed call get through."""
-    whole = await case.client.call(await case.door.plain_call(case.model))
+    whole = await case.client.call(await case.door.plain_call(case.model, case.api))
     took = f"a plain call took {whole.duration_ms} ms"
     try:
-        call_id = await case.door.streamed_call(case.model)
+        call_id = await case.door.streamed_call(case.model, case.api)
     except RateLimited as error:
         if error.code != RateLimited.default_code:
             raise

@@ -1,13 +1,13 @@
 """Trial: real calls through /v1 as any client makes them, tiny ones: what the doctor's last question is about."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from gateway.client.http import Address, HttpAnswer, HttpRequest, exchange, request
 from gateway.client.request import error_of
-from gateway.domain.errors import Unavailable, UpstreamError
+from gateway.domain.errors import GatewayError, Unavailable, UpstreamError
 
 Value = TypeVar("Value")
 
@@ -19,6 +19,43 @@ INPUT_BOUND = 16
 """Upper estimate of its input tokens, as the gateway makes it."""
 OUTPUT_CAP = 64
 """Output tokens of one call, for models that think before they speak."""
+
+
+class TestedApi(msgspec.Struct, frozen=True, kw_only=True):
+    """How one of the APIs of /v1 is called, and what its answers look like."""
+
+    path: str
+    request: dict[str, Any]
+    """Without model and stream."""
+    answer: str
+    """The field of a whole answer that holds it."""
+    ends: frozenset[str]
+    """The last event of a good stream: its ``type``, or its data if that is not JSON."""
+
+
+_MESSAGES = [{"role": "user", "content": QUESTION}]
+
+TESTED = {
+    "chat": TestedApi(
+        path="/chat/completions",
+        request={"messages": _MESSAGES, "max_tokens": OUTPUT_CAP},
+        answer="choices",
+        ends=frozenset({"[DONE]"}),
+    ),
+    "messages": TestedApi(
+        path="/messages",
+        request={"messages": _MESSAGES, "max_tokens": OUTPUT_CAP},
+        answer="content",
+        ends=frozenset({"message_stop"}),
+    ),
+    "responses": TestedApi(
+        path="/responses",
+        request={"input": QUESTION, "max_output_tokens": OUTPUT_CAP, "store": False},
+        answer="output",
+        ends=frozenset({"response.completed", "response.incomplete"}),
+    ),
+}
+"""By the name of the API."""
 
 
 class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,25 +77,28 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
         answer = await self.ask("GET", "/models")
         return [model.id for model in _read(answer.body, _Listed).data]
 
-    async def plain_call(self, model: str) -> str:
+    async def plain_call(self, model: str, api: str = "chat") -> str:
         """Call for a whole answer; the call's id."""
-        answer = await self.ask("POST", "/chat/completions", _question(model, stream=False))
-        if not _read(answer.body, _Completion).choices:
-            raise UpstreamError("the plain answer holds no choices", code="upstream_bad_response")
+        tested = TESTED[api]
+        answer = await self.ask("POST", tested.path, _question(tested, model, stream=False))
+        if not _read(answer.body, dict[str, Any]).get(tested.answer):
+            msg = f"the plain answer has an empty field '{tested.answer}'"
+            raise UpstreamError(msg, code="upstream_bad_response")
         return answer.headers.get("x-request-id", "")
 
-    async def streamed_call(self, model: str) -> str:
+    async def streamed_call(self, model: str, api: str = "chat") -> str:
         """Call for a stream and read it to its proper end; the call's id."""
-        ask = self._ask("POST", "/chat/completions", _question(model, stream=True))
+        tested = TESTED[api]
+        ask = self._ask("POST", tested.path, _question(tested, model, stream=True))
         last = b""
         async with exchange(self.place, ask, timeout_s=CALL_S) as stream:
             if stream.status != 200:
                 raise error_of(stream.status, await stream.read())
             async for line in stream.lines():
                 last = line.strip() or last
-        if last.startswith(b'data: {"error"'):
-            raise error_of(502, last.removeprefix(b"data: "))
-        if last != b"data: [DONE]":
+        if (failed := _failure(last)) is not None:
+            raise failed
+        if _kind(last) not in tested.ends:
             raise UpstreamError("the streamed answer was cut off", code="upstream_cut")
         return stream.headers.get("x-request-id", "")
 
@@ -75,9 +115,26 @@ def public_api(address: str, key: str = "") -> PublicApi:
     return PublicApi(place=Address(host=parts.hostname or "127.0.0.1", port=parts.port or 80), base=parts.path, key=key)
 
 
-def _question(model: str, *, stream: bool) -> bytes:
-    message = {"role": "user", "content": QUESTION}
-    return msgspec.json.encode({"model": model, "messages": [message], "max_tokens": OUTPUT_CAP, "stream": stream})
+def _question(tested: TestedApi, model: str, *, stream: bool) -> bytes:
+    return msgspec.json.encode({"model": model, **tested.request, "stream": stream})
+
+
+def _kind(line: bytes) -> str:
+    data = line.removeprefix(b"data: ")
+    try:
+        return msgspec.json.decode(data, type=_Event).type
+    except msgspec.DecodeError:
+        return data.decode("utf-8", "replace")
+
+
+def _failure(line: bytes) -> GatewayError | None:
+    """The error of a stream's last event, if it is one."""
+    try:
+        event = msgspec.json.decode(line.removeprefix(b"data: "), type=_Event)
+    except msgspec.DecodeError:
+        return None
+    error = event.error if event.response is None else event.response.error
+    return None if error is None else error_of(502, msgspec.json.encode({"error": error}))
 
 
 def _read(body: bytes, wanted: type[Value]) -> Value:
@@ -95,5 +152,12 @@ class _Listed(msgspec.Struct):
     data: list[_Model]
 
 
-class _Completion(msgspec.Struct):
-    choices: list[msgspec.Raw]
+class _Failed(msgspec.Struct):
+    error: dict[str, Any] | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    error: dict[str, Any] | None = None
+    response: _Failed | None = None
+    """Of the Responses API: its failures are in there."""

@@ -6,12 +6,14 @@ import click
 
 from gateway.client.control import ControlClient
 from gateway.client.doctor import examine
+from gateway.client.test_call import TESTED
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Quit, exit_for
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import fit, out, out_json_list
 from gateway.commands.session import run
+from gateway.domain.call import CHAT_API
 from gateway.domain.errors import error_class
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
@@ -29,6 +31,7 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
         "tollkeeper doctor",
         "tollkeeper doctor --token laptop --model gpt-4o",
         "tollkeeper doctor --token sk-tk-...",
+        "tollkeeper doctor --api messages",
     ],
 )
 @click.option(
@@ -43,8 +46,9 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
     default="",
     help="The model to test (default: the first that the token sees).",
 )
+@click.option("--api", type=click.Choice(sorted(TESTED)), default=CHAT_API, help="The API of the test calls.")
 @json_option
-def doctor(token: str | None, model: str, *, as_json: bool) -> None:
+def doctor(token: str | None, model: str, api: str, *, as_json: bool) -> None:
     """Find the first thing that keeps calls from working.
 
     It follows a call step by step (does the gateway answer, is the token accepted, does the model exist, does the
@@ -59,7 +63,8 @@ def doctor(token: str | None, model: str, *, as_json: bool) -> None:
 
     async def work(client: ControlClient) -> list[Step]:
         steps = []
-        async for step in examine(client, key=key, token=name, model=model, one_call=bool(token or model)):
+        asked = examine(client, key=key, token=name, model=model, api=api, one_call=bool(token or model))
+        async for step in asked:
             steps.append(step)
             if not as_json:
                 _print(step)

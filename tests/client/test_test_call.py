@@ -1,17 +1,18 @@
 import pytest
 
 from gateway.client.http import Address
-from gateway.client.test_call import PublicApi, public_api
-from gateway.domain.errors import InvalidToken, NotFound, UpstreamError
+from gateway.client.test_call import TESTED, PublicApi, public_api
+from gateway.domain.errors import GatewayError, InvalidToken, UpstreamError
 from tests.client.scripted import saying
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import chunk, cut, delta, speak
+from tests.fakes.replies import chunk, cut, delta
+from tests.v1.test_every_api import upstream
 
 
 @pytest.fixture
 def front(gateway: Gateway, provider: Provider) -> PublicApi:
-    provider.on("m", speak())
+    provider.on("m", upstream())
     return public_api(gateway.base_url, gateway.client.key)
 
 
@@ -36,22 +37,26 @@ async def test_a_wrong_key_is_told(gateway: Gateway) -> None:
         await public_api(gateway.base_url, "sk-tk-wrong").models()
 
 
-async def test_both_kinds_of_calls_give_their_id(front: PublicApi, gateway: Gateway) -> None:
-    ids = [await front.plain_call("m"), await front.streamed_call("m")]
-    assert ids == [record.id for record in await gateway.settled(2)]
-    assert [record.stream for record in gateway.records] == [False, True]
+@pytest.mark.parametrize("api", TESTED)
+async def test_in177_both_kinds_of_calls_give_their_id(front: PublicApi, gateway: Gateway, api: str) -> None:
+    ids = [await front.plain_call("m", api), await front.streamed_call("m", api)]
+    records = await gateway.settled(2)
+    assert ids == [record.id for record in records]
+    assert [(record.stream, record.api) for record in records] == [(False, api), (True, api)]
 
 
-async def test_a_refused_call_raises(front: PublicApi) -> None:
+@pytest.mark.parametrize("api", TESTED)
+async def test_a_refused_call_raises(front: PublicApi, api: str) -> None:
     for ask in (front.plain_call, front.streamed_call):
-        with pytest.raises(NotFound):
-            await ask("no-such-model")
+        with pytest.raises(GatewayError, match="no-such-model"):
+            await ask("no-such-model", api)
 
 
-async def test_a_stream_that_breaks_raises_what_was_said(front: PublicApi, provider: Provider) -> None:
+@pytest.mark.parametrize("api", TESTED)
+async def test_a_stream_that_breaks_raises_what_was_said(front: PublicApi, provider: Provider, api: str) -> None:
     provider.on("m", cut(chunk(delta("Hel"))))
-    with pytest.raises(UpstreamError, match="up"):
-        await front.streamed_call("m")
+    with pytest.raises(GatewayError, match="channel 'up'"):
+        await front.streamed_call("m", api)
 
 
 async def test_a_stream_without_its_end_is_no_answer() -> None:
