@@ -60,6 +60,7 @@ class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command(
+    "run",
     cls=Command,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     examples=[

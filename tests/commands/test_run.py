@@ -198,7 +198,9 @@ def test_ctrl_c_reaches_the_program_once_through_its_terminal(served: Served) ->
         "time.sleep(1.5)\nprint('interrupts:', len(seen), flush=True)\nsys.exit(3)"
     )
     arguments = [*PROGRAM[1:], "run", sys.executable, "-c", body]
-    child = pexpect.spawn(PROGRAM[0], arguments, env=environment(served.home), encoding="utf-8", timeout=PATIENCE_S)
+    child = pexpect.spawn(
+        PROGRAM[0], arguments, env=environment(served.home), encoding="utf-8", timeout=PATIENCE_S, use_poll=True
+    )
     child.expect("ready True True")
     child.sendintr()
     child.expect("interrupts: 1")
@@ -210,7 +212,7 @@ def test_ctrl_c_reaches_the_program_once_through_its_terminal(served: Served) ->
 def test_ctrl_z_stops_both_and_the_shell_goes_on_with_both(served: Served) -> None:
     body = "print('ready', flush=True); print('got', input(), flush=True)"
     env = environment(served.home) | {"PS1": "$ "}
-    shell = pexpect.spawn("sh", ["-i"], env=env, encoding="utf-8", timeout=PATIENCE_S)
+    shell = pexpect.spawn("sh", ["-i"], env=env, encoding="utf-8", timeout=PATIENCE_S, use_poll=True)
     shell.sendline(f'{PROGRAM[0]} {PROGRAM[1]} run {sys.executable} -c "{body}"')
     shell.expect("ready\r\n")
     shell.sendcontrol("z")

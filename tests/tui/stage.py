@@ -442,7 +442,7 @@ class FakeClient(ControlClient):
     async def calls(self, **filters: Any) -> CallPage:
         """Looks at so many records at a time; a cursor is the number of records that are older."""
         self.asked.append(f"calls {filters}")
-        before, older = str(filters["before"]), len(self.records)
+        before, older = str(filters.get("before", "")), len(self.records)
         if before.isdecimal():
             older = int(before)
         elif before:

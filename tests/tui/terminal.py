@@ -88,7 +88,7 @@ def terminal(
     known = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "LANG": "C.UTF-8", "TZ": "UTC"}
     known |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})}
     child = pexpect.spawn(
-        sys.executable, list(arguments), cwd=str(ROOT), env=known, dimensions=(rows, columns), timeout=5
+        sys.executable, list(arguments), cwd=str(ROOT), env=known, dimensions=(rows, columns), timeout=5, use_poll=True
     )
     try:
         yield Terminal(child, columns, rows)
