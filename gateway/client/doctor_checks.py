@@ -168,12 +168,12 @@ async def check_limits(case: Case) -> str:
     for obstacle in _obstacles(case.why):
         if issubclass(error_class(obstacle.status, obstacle.code), RateLimited):
             raise _ill(obstacle)
-    told = [
+    left = [
         f"{party.kind} '{plain(party.name)}' has {', '.join(map(_left, party.limits))}"
         for party in case.why.parties
         if party.limits
     ]
-    return "; ".join(told) or "there are no limits"
+    return "; ".join(left) or "no limits are set"
 
 
 async def check_channels(case: Case) -> str:

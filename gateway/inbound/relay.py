@@ -22,8 +22,9 @@ import msgspec
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides
 from gateway.domain.usage import Usage
+from gateway.inbound.rendering import AnswerSource, SourcedStream
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, UpstreamText
 from gateway.upstream.failures import bad_response, truncated
 from gateway.upstream.framing import BODY_STARTS, EVENT_LIMIT, SSEEvent, WholeBody, has_comment, parse
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
@@ -156,30 +157,13 @@ def native_failure(found: Failure, body: bytes) -> Failure:
     return msgspec.structs.replace(found, parameters=())
 
 
-class NativeReader(Protocol):
+class NativeReader(AnswerSource, Protocol):
     """Reads the events of one native answer. Pure."""
 
-    tally: OutputCounter
     complete: bool
     """The terminal event was read."""
     failure: Failure | None
     """Set when an event reports one; the event does not go to the client."""
-
-    @property
-    def reported(self) -> Usage | None:
-        """See ``adapter.AnswerStream``."""
-
-    @property
-    def finish(self) -> str:
-        """A ``finish_reason`` of chat completions, or empty."""
-
-    @property
-    def upstream_id(self) -> str:
-        """See ``adapter.AnswerStream``."""
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """See ``adapter.AnswerStream``."""
 
     def take(self, event: SSEEvent) -> bytes | None:
         """What the client gets instead of an event; None: the event as it came.
@@ -200,10 +184,11 @@ class NativeReader(Protocol):
         """The terminal event of an answer that brought none of its own."""
 
 
-class NativeStream:
+class NativeStream(SourcedStream):
     """A streamed answer that passes as it is. Implements ``adapter.AnswerStream``."""
 
     def __init__(self, order: Order, channel: Channel, reader: NativeReader) -> None:
+        super().__init__(reader)
         self._order = order
         self._channel = channel
         self.reader = reader
@@ -215,33 +200,6 @@ class NativeStream:
         """The event that is kept back."""
         self._leading = b""
         """Signs of life before the first event. They wait for it: until then another channel may answer."""
-        self.tally = reader.tally
-        self.started = False
-        self.finished = False
-        self.failure: Failure | None = None
-        self.events = 0
-        self.comments = 0
-        self.held = 0
-
-    @property
-    def reported(self) -> Usage | None:
-        """See ``adapter.AnswerStream``."""
-        return self.reader.reported
-
-    @property
-    def finish(self) -> str:
-        """See ``adapter.AnswerStream``."""
-        return self.reader.finish
-
-    @property
-    def upstream_id(self) -> str:
-        """See ``adapter.AnswerStream``."""
-        return self.reader.upstream_id
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """See ``adapter.AnswerStream``."""
-        return self.reader.marks
 
     def feed(self, data: bytes) -> bytes:
         """See ``adapter.AnswerStream``."""

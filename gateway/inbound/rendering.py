@@ -5,6 +5,7 @@ answer is worth the same money by whichever API it is called for.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -15,14 +16,34 @@ from gateway.inbound.events import AnswerEvent, ChatReader, Renderer
 from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Learned, Order, OutputCounter, Prepared, Whole
 
 
-class RenderedStream:
-    """A streamed answer of any adapter in the form of an API. Implements ``adapter.AnswerStream``."""
+class AnswerSource(Protocol):
+    """What knows the facts of an answer: the stream of another adapter, or a reader of its events."""
 
-    def __init__(self, chat: AnswerStream, order: Order, renderer: Renderer) -> None:
-        self._chat = chat
-        self._reader = ChatReader(order)
-        self.renderer = renderer
-        self.tally: OutputCounter = chat.tally
+    tally: OutputCounter
+
+    @property
+    def reported(self) -> Usage | None:
+        """See ``adapter.AnswerStream``, as for the others."""
+
+    @property
+    def finish(self) -> str:
+        """A ``finish_reason`` of chat completions, or empty."""
+
+    @property
+    def upstream_id(self) -> str:
+        """The answer's id at the upstream, or empty."""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """For the record."""
+
+
+class SourcedStream:
+    """The part of ``adapter.AnswerStream`` that comes from a source, and the state at the beginning."""
+
+    def __init__(self, source: AnswerSource) -> None:
+        self._source = source
+        self.tally = source.tally
         self.started = False
         self.finished = False
         self.failure: Failure | None = None
@@ -33,22 +54,32 @@ class RenderedStream:
     @property
     def reported(self) -> Usage | None:
         """See ``adapter.AnswerStream``."""
-        return self._chat.reported
+        return self._source.reported
 
     @property
     def finish(self) -> str:
         """See ``adapter.AnswerStream``."""
-        return self._chat.finish
+        return self._source.finish
 
     @property
     def upstream_id(self) -> str:
         """See ``adapter.AnswerStream``."""
-        return self._chat.upstream_id
+        return self._source.upstream_id
 
     @property
     def marks(self) -> tuple[str, ...]:
         """See ``adapter.AnswerStream``."""
-        return self._chat.marks
+        return self._source.marks
+
+
+class RenderedStream(SourcedStream):
+    """A streamed answer of any adapter in the form of an API. Implements ``adapter.AnswerStream``."""
+
+    def __init__(self, chat: AnswerStream, order: Order, renderer: Renderer) -> None:
+        super().__init__(chat)
+        self._chat = chat
+        self._reader = ChatReader(order)
+        self.renderer = renderer
 
     def feed(self, data: bytes) -> bytes:
         """See ``adapter.AnswerStream``."""

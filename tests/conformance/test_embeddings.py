@@ -1,4 +1,7 @@
-"""Embeddings through every kind of channel, read by the official SDK as applications do."""
+"""Embeddings through every kind of channel, read by the official SDK as applications do.
+
+Long: the cases of one contract in order, over every dialect.
+"""
 
 import asyncio
 import base64

@@ -1,4 +1,7 @@
-"""Ollama's root, used by Ollama's own Python client and by raw requests as its other clients send them."""
+"""Ollama's root, used by Ollama's own Python client and by raw requests as its other clients send them.
+
+Long: every address of one API, and the cases of its contract in order.
+"""
 
 import asyncio
 import base64

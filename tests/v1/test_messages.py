@@ -1,4 +1,7 @@
-"""The Messages API over HTTP: native channels get what the client sent, and clients what the channel answered."""
+"""The Messages API over HTTP: native channels get what the client sent, and clients what the channel answered.
+
+Long: the cases of one contract in order, on one native channel.
+"""
 
 import asyncio
 import json

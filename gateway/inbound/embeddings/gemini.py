@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from gateway.domain.channel import Channel, Served
+from gateway.domain.errors import InternalError
 from gateway.inbound.embeddings.openai import Vector, answer_of, failure_of, in_order, input_count, numbers
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AnswerStream, AttemptFailed, Failure, Learned, Order, Prepared, Whole
@@ -55,7 +56,7 @@ class GeminiEmbeddings:
 
     def stream(self, order: Order, channel: Channel) -> AnswerStream:
         """See ``adapter.Adapter``: embeddings are never streamed."""
-        raise NotImplementedError
+        raise InternalError("embeddings are never streamed")
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
         """See ``adapter.Adapter``."""

@@ -15,6 +15,7 @@ import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served
+from gateway.domain.errors import InternalError
 from gateway.domain.long_strings import Buffer
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
@@ -63,7 +64,7 @@ class OpenAIEmbeddings:
 
     def stream(self, order: Order, channel: Channel) -> AnswerStream:
         """See ``adapter.Adapter``: embeddings are never streamed."""
-        raise NotImplementedError
+        raise InternalError("embeddings are never streamed")
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
         """See ``adapter.Adapter``."""

@@ -14,7 +14,7 @@ from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
-from gateway.inbound.chat.api import error_object
+from gateway.inbound.chat.api import CHAT, error_object
 from gateway.inbound.messages.native import MessagesRelay, native_order
 from gateway.inbound.messages.render import MessagesRenderer, render_message, write_event
 from gateway.inbound.messages.request import parse_messages_request, prompt_of
@@ -100,7 +100,7 @@ class Messages(InboundApi):
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
         """See ``InboundApi``: SSE comments."""
-        return "".join([*(f": {name}: {value}\n" for name, value in facts.items()), "\n"]).encode()
+        return CHAT.comment(facts)
 
     def status(self, error: GatewayError) -> int:
         """See ``InboundApi``."""
