@@ -137,7 +137,7 @@ ACTIONS: tuple[Action, ...] = (
     _act("list", "details", "enter", "Details", "open or close the detail pane"),
     _act("list", "full", "f", "Full height", "expand or shrink the detail pane", shown=False),
     _act("list", "filter", "slash", "Filter", "filter the list as you type"),
-    _act("list", "sort", "s", "Sort", "sort by the next column"),
+    _act("list", "sort", "s", "Sort", "sort by the next column; a click on a title sorts by it, another reverses"),
     _act("list", "reverse", "S", "Reverse", "reverse the order", shown=False),
     _act("list", "why", "W", "Why", "what a call would get right now, and why", "why TOKEN MODEL"),
     _act("list", "columns", "o", "Columns", "choose which columns are shown", shown=False),

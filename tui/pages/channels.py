@@ -1,6 +1,6 @@
 """Channels page: the upstream accounts: health with a countdown, speed, errors, models. A key is never shown."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -228,10 +228,16 @@ def _other_rows(card: TextCard, channel: ChannelView) -> None:
 
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
-    yield Column("state", "State", 11, lambda r: f"{_mark(r.view, glyphs)} {_short_state(r.view)}", tone=_tone)
+    yield Column(
+        "state", "State", 11, lambda r: f"{_mark(r.view, glyphs)} {_short_state(r.view)}", tone=_tone, sort=_state_order
+    )
     yield Column("name", "Name", 11, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
-    yield Column("dialect", "Dialect", 9, lambda r: safe(r.view.dialect), rank=6, tone=_dim)
-    yield Column("models", "Models", 6, lambda r: str(len(r.view.models)), right=True, rank=2)
+    yield Column(
+        "dialect", "Dialect", 9, lambda r: safe(r.view.dialect), rank=6, tone=_dim, sort=lambda r: r.view.dialect
+    )
+    yield Column(
+        "models", "Models", 6, lambda r: str(len(r.view.models)), right=True, rank=2, sort=lambda r: len(r.view.models)
+    )
     yield Column(
         "priority", "Prio", 4, lambda r: str(r.view.priority), right=True, rank=3, sort=lambda r: -r.view.priority
     )
@@ -255,7 +261,15 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         tone=lambda r: "bad" if (r.errors or 0) > BAD_SHARE else "",
         sort=lambda r: r.errors or 0,
     )
-    yield Column("running", "Now", 3, lambda r: _number(r.view.in_flight, glyphs), right=True, rank=5)
+    yield Column(
+        "running",
+        "Now",
+        3,
+        lambda r: _number(r.view.in_flight, glyphs),
+        right=True,
+        rank=5,
+        sort=lambda r: r.view.in_flight,
+    )
     yield Column(
         "calls", "Calls", 6, lambda r: fmt.count(r.view.calls), right=True, rank=4, sort=lambda r: r.view.calls
     )
@@ -268,8 +282,20 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         rank=1,
         sort=lambda r: r.view.spent_nanos,
     )
-    yield Column("groups", "Groups", 12, lambda r: safe(", ".join(r.view.groups)), rank=8, tone=_dim, extra=True)
-    yield Column("url", "Base URL", 24, lambda r: safe(r.view.base_url), rank=8, tone=_dim, extra=True)
+    texts: tuple[tuple[str, str, int, Callable[[ChannelRow], str]], ...] = (
+        ("groups", "Groups", 12, lambda r: safe(", ".join(r.view.groups))),
+        ("url", "Base URL", 24, lambda r: safe(r.view.base_url)),
+    )
+    for id_, title, width, text in texts:
+        yield Column(id_, title, width, text, rank=8, tone=_dim, extra=True, sort=text)
+
+
+STATE_ORDER = ("attention", "cooling", "half_open", "ok", "off")
+"""What needs somebody comes first."""
+
+
+def _state_order(row: ChannelRow) -> int:
+    return STATE_ORDER.index(row.view.state) if row.view.state in STATE_ORDER else len(STATE_ORDER)
 
 
 def _dim(_row: ChannelRow) -> str:

@@ -3,7 +3,9 @@
 Deleting a group names what uses it first, and moves that to another group.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 import msgspec
@@ -116,6 +118,11 @@ class GroupListing(PageListing[GroupRow]):
 
 
 def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
+    yield from _route_columns(glyphs)
+    yield from _limit_columns(glyphs)
+
+
+def _route_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
     yield Column("name", "Group", 12, lambda r: safe(r.view.name), sort=lambda r: r.view.name.casefold())
     yield Column(
         "multiplier",
@@ -126,11 +133,32 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         tone=lambda r: "warn" if r.view.multiplier == 0 else "",
         sort=lambda r: r.view.multiplier,
     )
-    yield Column("tokens", "Tokens", 6, lambda r: _number(len(r.view.tokens), glyphs), right=True, rank=2)
-    yield Column("sees", "Models", 6, lambda r: _number(len(r.view.sees), glyphs), right=True, rank=3)
-    yield Column("route", "Channels", 20, lambda r: _route_text(r, glyphs), flex=True, tone=_route_tone)
-    yield Column("rpm", "Calls/m", 7, lambda r: _limit(r.view.limits.rpm, glyphs), right=True, rank=4)
-    yield Column("tpm", "Tok/m", 6, lambda r: _limit(r.view.limits.tpm, glyphs), right=True, rank=5)
+    counts: tuple[tuple[str, str, int, Callable[[GroupRow], int]], ...] = (
+        ("tokens", "Tokens", 2, lambda r: len(r.view.tokens)),
+        ("sees", "Models", 3, lambda r: len(r.view.sees)),
+    )
+    for id_, title, rank, count in counts:
+        yield Column(id_, title, 6, partial(_counted, count, glyphs), right=True, rank=rank, sort=count)
+    yield Column(
+        "route",
+        "Channels",
+        20,
+        lambda r: _route_text(r, glyphs),
+        flex=True,
+        tone=_route_tone,
+        sort=lambda r: [name.casefold() for name, _ in r.route],
+    )
+
+
+def _limit_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
+    rates: tuple[tuple[str, str, int, int, Callable[[GroupRow], int | None]], ...] = (
+        ("rpm", "Calls/m", 7, 4, lambda r: r.view.limits.rpm),
+        ("tpm", "Tok/m", 6, 5, lambda r: r.view.limits.tpm),
+    )
+    for id_, title, width, rank, rate in rates:
+        yield Column(
+            id_, title, width, partial(_limit, rate, glyphs), right=True, rank=rank, sort=partial(_limit_order, rate)
+        )
     yield Column(
         "budget",
         "Budget",
@@ -140,16 +168,41 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         tone=lambda r: budget_tone(_used_most(r.view)),
         sort=lambda r: _used_most(r.view),
     )
-    yield Column("spent", "Spent", 9, lambda r: fmt.short_cost(r.view.spent_nanos), right=True, rank=6, extra=True)
-    yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=6, extra=True)
+    yield Column(
+        "spent",
+        "Spent",
+        9,
+        lambda r: fmt.short_cost(r.view.spent_nanos),
+        right=True,
+        rank=6,
+        extra=True,
+        sort=lambda r: r.view.spent_nanos,
+    )
+    yield Column(
+        "calls",
+        "Calls",
+        7,
+        lambda r: fmt.count(r.view.calls),
+        right=True,
+        rank=6,
+        extra=True,
+        sort=lambda r: r.view.calls,
+    )
 
 
-def _number(number: int, glyphs: Glyphs) -> str:
-    return str(number) if number else glyphs.nothing
+def _counted(count: Callable[[GroupRow], int], glyphs: Glyphs, row: GroupRow) -> str:
+    return str(count(row) or glyphs.nothing)
 
 
-def _limit(number: int | None, glyphs: Glyphs) -> str:
+def _limit(rate: Callable[[GroupRow], int | None], glyphs: Glyphs, row: GroupRow) -> str:
+    number = rate(row)
     return glyphs.nothing if number is None else fmt.short_count(number)
+
+
+def _limit_order(rate: Callable[[GroupRow], int | None], row: GroupRow) -> float:
+    """No limit comes after all limits."""
+    number = rate(row)
+    return math.inf if number is None else number
 
 
 def _used_most(group: GroupView) -> float:

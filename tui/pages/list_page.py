@@ -2,6 +2,7 @@
 
 from asyncio import to_thread
 from collections.abc import Hashable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
@@ -12,7 +13,7 @@ from textual.widgets import Input, Static
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis
 from tui.export import export_path, write
-from tui.listing import Column, ListRows, PageListing, RowSource, row_filter, sortable_columns
+from tui.listing import Column, ListRows, PageListing, RowSource, fit_columns, row_filter, sortable_columns
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.saved_state import PageState
 from tui.session import ConsoleSession
@@ -23,6 +24,8 @@ from tui.widgets.choices import ChooseColumns
 from tui.widgets.dialogs import Prompt, toast
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
+
+R = TypeVar("R")
 
 
 def details(page: AnyPage) -> None:
@@ -49,11 +52,26 @@ def edit_filter(page: AnyPage) -> None:
 
 
 def sort(page: AnyPage) -> None:
-    """Sort by the next column that can be sorted by; after the last one by none."""
-    ids = ["", *(column.id for column in sortable_columns(page.columns))]
+    """Sort by the next column on screen that can be sorted by; after the last one by none."""
+    ids = ["", *(column.id for column in sortable_columns(shown_columns(page.table)))]
     at = ids.index(page.view.sort) if page.view.sort in ids else 0
     page.sort_by(ids[(at + 1) % len(ids)], reverse=False)
     page.renew()
+
+
+def sort_by_title(page: AnyPage, column: str) -> None:
+    """Sort by the column whose title was clicked; a second click reverses the order."""
+    if all(one.id != column for one in sortable_columns(page.columns)):
+        title = next((one.title for one in page.columns if one.id == column), "")
+        toast(page, f"{title or 'This column'} has no order to sort by.")
+        return
+    page.sort_by(column, reverse=page.view.sort == column and not page.view.reverse)
+    page.renew()
+
+
+def shown_columns(table: LiveTable[R]) -> list[Column[R]]:
+    """The columns on screen, from the left."""
+    return [place.column for place in fit_columns(table.columns, table.wide - 1, table.chosen)]
 
 
 def reverse(page: AnyPage) -> None:
@@ -162,8 +180,6 @@ def select_row(page: Any, key: Hashable, times: int = SELECT_TRIES) -> None:
         page.set_timer(AGAIN_S, lambda: select_row(page, key, times - 1))
 
 
-R = TypeVar("R")
-
 TYPING_S = 0.05
 """How long the filter waits for more letters."""
 
@@ -195,6 +211,7 @@ class ListPage(ConsolePage, Generic[R]):
             yield Detail()
 
     def on_mount(self) -> None:
+        self.table.request_sort = partial(sort_by_title, self)
         self.table.chosen = [c.id for c in self.columns if c.id in self.view.columns]
         self.query_one(Input).display = bool(self.view.filter)
         self.query_one(Detail).display = self.view.detail

@@ -179,7 +179,7 @@ def price_text(price: PriceView | None) -> Iterator[tuple[str, str]]:
 
 def _price_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
     yield Column("name", "Model", 20, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
-    yield Column("context", "Ctx", 5, lambda r: _context(r, glyphs), right=True, rank=4, tone=_dim)
+    yield Column("context", "Ctx", 5, lambda r: _context(r, glyphs), right=True, rank=4, tone=_dim, sort=_context_size)
     rates: tuple[tuple[str, str, int, Rate], ...] = (
         ("input", "In $/M", 0, lambda p: p.input_nanos),
         ("cached", "Cached", 5, lambda p: p.cached_input_nanos),
@@ -204,14 +204,35 @@ def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow
 
 
 def _use_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
-    yield Column("served", "Served by", 16, lambda r: _served(r, glyphs), flex=True, rank=2, tone=_served_tone)
+    yield Column(
+        "served",
+        "Served by",
+        16,
+        lambda r: _served(r, glyphs),
+        flex=True,
+        rank=2,
+        tone=_served_tone,
+        sort=lambda r: r.states,
+    )
     yield Column("month", "30 days", 9, lambda r: _month(r, glyphs), right=True, rank=3, sort=lambda r: r.month)
-    yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=6, extra=True)
-    yield Column("groups", "Groups", 12, lambda r: safe(", ".join(r.view.groups)), rank=7, tone=_dim, extra=True)
+    yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=6, extra=True, sort=_calls)
+    yield Column("groups", "Groups", 12, _groups, rank=7, tone=_dim, extra=True, sort=_groups)
 
 
 def _dim(_row: ModelRow) -> str:
     return "dim"
+
+
+def _calls(row: ModelRow) -> int:
+    return row.view.calls
+
+
+def _groups(row: ModelRow) -> str:
+    return safe(", ".join(row.view.groups))
+
+
+def _context_size(row: ModelRow) -> int:
+    return row.view.context or 0
 
 
 def _context(row: ModelRow, glyphs: Glyphs) -> str:

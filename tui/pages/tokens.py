@@ -1,6 +1,6 @@
 """Tokens page: the keys that clients present, what they may spend, and how to use them."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -163,7 +163,9 @@ def _models(token: TokenView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
 
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
-    yield Column("state", "", 1, lambda r: _mark(r.view, glyphs), tone=lambda r: _mark_tone(r.view))
+    yield Column(
+        "state", "", 1, lambda r: _mark(r.view, glyphs), tone=lambda r: _mark_tone(r.view), sort=lambda r: r.view.state
+    )
     yield Column(
         "name",
         "Name",
@@ -173,7 +175,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         tone=lambda r: COLOR_TONES[r.view.color],
         sort=lambda r: r.view.name.casefold(),
     )
-    yield Column("key", "Key", 15, lambda r: safe(r.view.hint), rank=5, tone=_dim)
+    yield Column("key", "Key", 15, lambda r: safe(r.view.hint), rank=5, tone=_dim, sort=lambda r: r.view.hint)
     yield Column("group", "Group", 9, lambda r: safe(r.view.group), rank=2, sort=lambda r: r.view.group)
 
 
@@ -186,7 +188,7 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         tone=lambda r: budget_tone(_used_most(r.view)),
         sort=lambda r: _used_most(r.view),
     )
-    yield Column("window", "Window", 6, lambda r: _window(r.view), rank=6, tone=_dim)
+    yield Column("window", "Window", 6, lambda r: _window(r.view), rank=6, tone=_dim, sort=lambda r: _window(r.view))
     yield Column(
         "today",
         "Today",
@@ -205,9 +207,13 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         sort=lambda r: r.view.expires or 1 << 62,
     )
     yield Column("seen", "Seen", 5, lambda r: r.seen, right=True, sort=lambda r: -(r.view.last_used_ms or 0))
-    yield Column("spent", "Spent", 9, lambda r: fmt.short_cost(r.view.spent_nanos), right=True, rank=7, extra=True)
-    yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=7, extra=True)
-    yield Column("sees", "Models", 6, lambda r: str(len(r.view.sees)), right=True, rank=8, extra=True)
+    counts: tuple[tuple[str, str, int, int, Callable[[TokenRow], str], Callable[[TokenRow], int]], ...] = (
+        ("spent", "Spent", 9, 7, lambda r: fmt.short_cost(r.view.spent_nanos), lambda r: r.view.spent_nanos),
+        ("calls", "Calls", 7, 7, lambda r: fmt.count(r.view.calls), lambda r: r.view.calls),
+        ("sees", "Models", 6, 8, lambda r: str(len(r.view.sees)), lambda r: len(r.view.sees)),
+    )
+    for id_, title, width, rank, text, order in counts:
+        yield Column(id_, title, width, text, right=True, rank=rank, extra=True, sort=order)
 
 
 def _dim(_row: TokenRow) -> str:

@@ -27,7 +27,7 @@ from textual.strip import Strip
 
 from tui.glyphs import Glyphs
 from tui.listing import Column, PlacedColumn, RowSource, fit_columns
-from tui.text import cell
+from tui.text import cell, cut
 
 R = TypeVar("R")
 
@@ -93,6 +93,8 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.sort = ""
         """Id of the column that the source is sorted by."""
         self.reverse = False
+        self.request_sort: Callable[[str], None] = lambda _column: None
+        """Takes the id of the column whose title was clicked."""
         self.marks: set[Hashable] = set()
         self.cursor = 0
         self.unseen = 0
@@ -173,8 +175,12 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         return strip.apply_offsets(0, y)
 
     def on_click(self, event: events.Click) -> None:
+        if event.y < HEAD:
+            if column := self._painter.column_at(event.x):
+                self.request_sort(column)
+            return
         index = event.y - HEAD + self.scroll_offset.y
-        if event.y < HEAD or index >= self.source.count:
+        if index >= self.source.count:
             return
         again = index == self.cursor
         self.go(index)
@@ -264,10 +270,20 @@ class RowPainter(Generic[R]):
             column = place.column
             sorted_by = column.id == sort
             mark = (self._glyphs.descending if reverse else self._glyphs.ascending) if sorted_by else ""
-            title = cell(column.title + mark, place.width, right=column.right, ellipsis="")
+            title = cut(column.title, place.width - len(mark), "") + mark  # the arrow stays, whatever the width
+            title = cell(title, place.width, right=column.right, ellipsis="")
             segments.append(Segment(title, bold if sorted_by else plain))
             segments.append(Segment(" ", plain))
         return Strip(segments).adjust_cell_length(self.width, plain)
+
+    def column_at(self, x: int) -> str:
+        """The id of the column at a cell of the line; empty beside them all."""
+        start = 1
+        for place in self._placed:
+            if start <= x <= start + place.width:
+                return place.column.id
+            start += place.width + 1
+        return ""
 
     def row(self, key: Hashable, row: R, look: RowState) -> Strip:
         """The line of a row; the same strip as before if nothing changed."""

@@ -2,6 +2,7 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from textual.app import App, ComposeResult
 from textual.content import Content
 from textual.geometry import Offset
@@ -14,13 +15,14 @@ from tests.tui.owner import settle, shown
 from tests.tui.stage import console, token, words
 from tui.actions import actions_in, bindings
 from tui.listing import Column, PageListing
-from tui.pages.list_page import REFRESH_MS, VERBS, ListPage, select_row
+from tui.pages.list_page import REFRESH_MS, VERBS, ListPage, select_row, shown_columns
 from tui.pages.list_page import _due as due
 from tui.saved_state import PageState
 from tui.session import ConsoleSession
 from tui.text import content
 from tui.themes import DARK
 from tui.widgets.choices import ChooseColumns
+from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
 
 FRUITS = ["pear", "apple", "fig", "cherry"]
@@ -157,6 +159,41 @@ async def test_sorting_goes_round_and_keeps_the_cursor_on_its_row() -> None:
         assert app.names() == ["cherry", "apple", "pear", "fig"]
         await pilot.press("s")
         assert app.names() == FRUITS
+
+
+async def test_a_click_on_a_title_sorts_and_another_reverses() -> None:
+    async with fruit_page() as (app, pilot):
+        await pilot.click(app.fruits.table, offset=(2, 0))
+        assert app.names() == ["apple", "cherry", "fig", "pear"]
+        assert "Name▲" in app.fruits.table.render_line(0).text
+        await pilot.click(app.fruits.table, offset=(2, 0))
+        assert app.names() == ["pear", "fig", "cherry", "apple"]
+        assert "Name▼" in app.fruits.table.render_line(0).text
+        size = app.fruits.table.render_line(0).text.index("Size")
+        await pilot.click(app.fruits.table, offset=(size, 0))
+        assert (app.fruits.view.sort, app.fruits.view.reverse) == ("size", False)
+
+
+async def test_a_click_on_a_title_without_an_order_says_so() -> None:
+    async with fruit_page() as (app, pilot):
+        app.fruits.columns = app.fruits.table.columns = [Column("name", "Name", 8, str)]
+        app.fruits.table.rearrange()
+        await pilot.click(app.fruits.table, offset=(2, 0))
+        assert words(app) == ["Name has no order to sort by."]
+        assert app.names() == FRUITS
+
+
+@pytest.mark.parametrize("page", ["tokens", "groups", "channels", "models"])
+async def test_every_column_of_a_page_sorts_by_its_title(page: str) -> None:
+    async with shown(page, size=(200, 50)) as (app, pilot, _):
+        table = app.page.query_one(LiveTable)
+        table.chosen = [column.id for column in table.columns]
+        table.rearrange()
+        for column in shown_columns(table):
+            table.request_sort(column.id)
+            await pilot.pause()
+            assert table.sort == column.id
+            assert "▲" in table.render_line(0).text
 
 
 async def test_copying_tells_what_was_copied() -> None:
