@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gateway import __version__
-from gateway.commands.base import COMPLETE, home_option
+from gateway.commands.base import COMPLETE, HELP, HOST, PORT, address_options, home_option, no_such_command
 from gateway.commands.exit_codes import MEANINGS, PROGRAM, report
 from gateway.domain.errors import GatewayError
 
@@ -48,6 +48,36 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "completion": ("completion:completion", "Print a shell completion script."),
 }
 
+ALIASES: Mapping[str, str] = {
+    "accounts": "account",
+    "tokens": "token",
+    "groups": "group",
+    "channels": "channel",
+    "prices": "price",
+    "models": "model",
+    "licenses": "licences",
+}
+"""Other spellings of commands."""
+
+MEANT: Mapping[str, str] = {
+    **dict.fromkeys(("console", "tui", "ui", "dashboard"), "tollkeeper"),
+    **dict.fromkeys(("start", "up", "server", "daemon"), "serve"),
+    **dict.fromkeys(("key", "keys", "user", "users"), "token list"),
+    **dict.fromkeys(("provider", "providers", "upstream", "upstreams", "vendor", "vendors"), "channel list"),
+    **dict.fromkeys(("log", "logs", "tail"), "usage tail"),
+    **dict.fromkeys(("call", "calls", "requests"), "usage list"),
+    **dict.fromkeys(("cost", "costs", "stats", "report", "spend"), "usage summary"),
+    **dict.fromkeys(("balance", "money", "credit", "credits", "quota"), "account show"),
+    **dict.fromkeys(("presets",), "channel presets"),
+    **dict.fromkeys(("list", "ls"), "token list"),
+    **dict.fromkeys(("test", "check", "debug"), "doctor"),
+    **dict.fromkeys(("connect", "setup", "init", "login"), "env"),
+    **dict.fromkeys(("export", "import"), "config export"),
+    **dict.fromkeys(("setting",), "settings"),
+    **dict.fromkeys(("ask", "prompt"), "chat"),
+}
+"""The commands that people probably mean who type one of these words."""
+
 
 class LazyGroup(click.Group):
     """A group whose commands are loaded when they are called; its help needs none of them."""
@@ -56,9 +86,12 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name in _OTHER:
+            return _OTHER[cmd_name]
+        found = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
+        if found is None:
             return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        module, _, name = found[0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"gateway.commands.{module}"), name)
         return command
 
@@ -69,8 +102,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.exceptions.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise _unknown(args[0], ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -82,6 +115,23 @@ class LazyGroup(click.Group):
             formatter.write_dl([(str(int(code)), text) for code, text in MEANINGS.items()])
 
 
+@click.command("version", hidden=True)
+def version() -> None:
+    """Show the version."""
+    click.echo(f"{PROGRAM} {__version__}")
+
+
+_OTHER: Mapping[str, click.Command] = {"help": HELP, "version": version}
+"""Commands for which there is an option, too."""
+
+
+def _unknown(name: str, ctx: click.Context) -> click.UsageError:
+    if meant := MEANT.get(name):
+        command = meant if meant == PROGRAM else f"{PROGRAM} {meant}"
+        return click.UsageError(f"No such command '{name}'. Did you mean '{command}'?", ctx)
+    return no_such_command(name, COMMANDS, ctx)
+
+
 def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click calls it
     if wanted:
         click.echo(f"{PROGRAM} {__version__}")
@@ -89,7 +139,9 @@ def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
 
 
 @click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.option(
+    "-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
+)
 @click.pass_context
 def tollkeeper(ctx: click.Context) -> None:
     """Tollkeeper: a personal gateway for language models.
@@ -102,9 +154,12 @@ def tollkeeper(ctx: click.Context) -> None:
     ctx.meta[CONSOLE] = _draw_console
     if ctx.invoked_subcommand is None:
         _start(ctx)
+    if (HOST in ctx.meta or PORT in ctx.meta) and ctx.invoked_subcommand not in ("serve", "env"):
+        message = f"--host and --port go with 'serve', 'env' or no command, not with '{ctx.invoked_subcommand}'"
+        raise click.UsageError(message, ctx)
 
 
-tollkeeper.params.insert(0, home_option())
+tollkeeper.params[:0] = [home_option(), *address_options()]
 
 
 def _draw_console(where: object) -> str:
@@ -117,6 +172,10 @@ def _start(ctx: click.Context) -> NoReturn:
     """Open the console, or serve where there is no terminal or no console."""
     from gateway.commands.session import config
 
+    if HOST in ctx.meta or PORT in ctx.meta:
+        from gateway.commands.server import demand_none
+
+        demand_none(config())  # the console would open that one, wherever it listens
     terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     if terminals and importlib.util.find_spec("tui.app"):
         ctx.exit(importlib.import_module("tui.app").run(config()))

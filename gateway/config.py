@@ -9,7 +9,7 @@ import msgspec
 import platformdirs
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8655
@@ -28,6 +28,7 @@ HOME_FILES = frozenset(
         "control.sock",
         "high-water",
         "inflight.log",
+        "last-address",
         "lock",
         "run.json",
         "server.log",
@@ -49,6 +50,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
     """0: any free port."""
+    address_given: bool = False
+    """Whether an option or the environment names host or port."""
     drain_s: float = 30.0
     """How long a stopping server waits for running calls."""
     first_token: bool = True
@@ -68,6 +71,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return path
 
     @property
+    def last_address(self) -> Path:
+        """Holds the base URL of the server that ran last."""
+        return self.home / "last-address"
+
+    @property
+    def home_option(self) -> str:
+        """``--home`` for a command that is shown to be copied, with a leading space; empty for the default home."""
+        return "" if self.home == load().home else f" --home {word(str(self.home))}"
+
+    @property
     def log(self) -> Path:
         """The log of a server started in the background."""
         return self.home / "server.log"
@@ -85,11 +98,13 @@ def load(
     Raises BadRequest for a value that is not valid.
     """
     env = os.environ if environ is None else environ
+    hosts, ports = (host, env.get(ENV_PREFIX + "HOST")), (port, env.get(ENV_PREFIX + "PORT"))
     folder = home or env.get(ENV_PREFIX + "HOME") or platformdirs.user_data_dir("tollkeeper", appauthor=False)
     return Config(
         home=_folder(folder),
-        host=host or env.get(ENV_PREFIX + "HOST") or DEFAULT_HOST,
-        port=_port(port if port is not None else env.get(ENV_PREFIX + "PORT", DEFAULT_PORT)),
+        host=next(filter(None, hosts), DEFAULT_HOST),
+        port=_port(next((value for value in ports if value is not None), DEFAULT_PORT)),
+        address_given=any(hosts) or any(value is not None for value in ports),
         drain_s=_seconds(env.get(ENV_PREFIX + "DRAIN_S", "30")),
     )
 

@@ -1,4 +1,7 @@
-"""Runfile: where the running server is reached, and the secret that opens it: a JSON file, mode 0600, in the home."""
+"""Runfile: where the running server is reached, and the secret that opens it: a JSON file, mode 0600, in the home.
+
+It is gone when the server is; the address alone stays in a file of its own, for who wants to know where it was.
+"""
 
 import errno
 import os
@@ -12,6 +15,8 @@ from gateway.domain.units import Millis
 
 SIZE_LIMIT = 64 * 1024
 """Bytes; anything larger is not a runfile."""
+ADDRESS_LIMIT = 400
+"""Bytes of a base URL."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,10 +44,27 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 def write(path: Path, endpoint: Endpoint) -> None:
     """Put the runfile in place at once and whole. Raises OSError."""
+    _replace(path, msgspec.json.encode(endpoint) + b"\n")
+
+
+def keep_address(path: Path, address: str) -> None:
+    """Note the base URL of a server, for ``last_address``. Raises OSError."""
+    _replace(path, address.encode() + b"\n")
+
+
+def last_address(path: Path) -> str:
+    """The base URL that was noted last; empty if there is none."""
+    with suppress(OSError, UnicodeDecodeError), path.open("rb") as file:
+        address = file.read(ADDRESS_LIMIT).decode("ascii").strip()
+        return address if address.startswith("http://") and address.isprintable() else ""
+    return ""
+
+
+def _replace(path: Path, data: bytes) -> None:
     handle, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)  # made with mode 0600, never followed
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.encode(endpoint) + b"\n")
+            file.write(data)
         os.replace(temporary, path)  # noqa: PTH105 - the pair of mkstemp
     except BaseException:
         with suppress(OSError):

@@ -4,6 +4,7 @@ Long: every part is made, wired and ended here, and the order of that is the poi
 """
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -21,7 +22,7 @@ import msgspec
 from aiohttp import web
 
 from gateway import __version__, frozen, runfile
-from gateway.config import SOCKET_PATH_LIMIT, Config
+from gateway.config import DEFAULT_HOST, SOCKET_PATH_LIMIT, Config
 from gateway.control import model_lists
 from gateway.control.app import control_app, control_runner
 from gateway.core.admission import today_of
@@ -43,6 +44,7 @@ from gateway.core.settlement import Meter
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.text import word
 from gateway.domain.units import ChannelId, Millis
 from gateway.runfile import Endpoint
 from gateway.store.books import Books
@@ -56,6 +58,7 @@ from gateway.v1.endpoints import APIS
 from gateway.v1.ollama_port import open_ollama_port
 from gateway.web.connection import ConnectionLimits
 from gateway.web.listener import Acceptor, Listener, listening
+from gateway.web.port_owner import free_port, port_owner
 
 _log = logging.getLogger("tollkeeper")
 
@@ -111,6 +114,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         endpoint = await stack.enter_async_context(_control(engine, config, private=False))
         runfile.write(config.runfile, endpoint)
         stack.callback(runfile.remove, config.runfile, engine.instance)
+        runfile.keep_address(config.last_address, engine.address)
         key = _begin(engine)  # last of all that may fail: the key of a first token is shown only once
         engine.stop_asked = stop.ask
         stop.on_signals()
@@ -292,11 +296,7 @@ async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
         msg = f"{config.host!a} is not an address of this machine; choose another with --host"
         raise BadRequest(msg, param="host") from error
     except OSError as error:
-        msg = (
-            f"cannot listen on {config.host}:{config.port}: {error.strerror}; another program may have it "
-            "('tollkeeper status' shows whether it is this gateway); choose another with --port"
-        )
-        raise Conflict(msg, code="port_in_use") from error
+        raise _cannot_listen(config, error) from error
     surface.port = acceptor.port
     engine.address = f"http://{_reachable(config.host)}:{surface.port}/v1"
     engine.connections = lambda: crowd.open
@@ -306,6 +306,19 @@ async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
         yield door
     finally:
         await door.drain(0.0, asyncio.Event())
+
+
+def _cannot_listen(config: Config, error: OSError) -> Conflict:
+    """Who has the port, and the line that starts this gateway at another one."""
+    why = error.strerror or str(error)
+    if error.errno == errno.EADDRINUSE:
+        why = f"{port_owner(config.port) or 'another program'} already listens there"
+    other = free_port(config.host, config.port) or "PORT"
+    where = f"--host {word(config.host)} " if config.host != DEFAULT_HOST else ""
+    command = f"tollkeeper serve{config.home_option} {where}--port {other}"
+    return Conflict(
+        f"cannot listen on {config.host}:{config.port}: {why}; use another port: {command}", code="port_in_use"
+    )
 
 
 def _reachable(host: str) -> str:

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,10 +14,11 @@ import pytest
 
 import cli
 from gateway import __version__
+from gateway.commands.base import Noun
 from gateway.commands.exit_codes import MEANINGS, Exit
 from tests.commands.program import PROGRAM, environment, serving, tollkeeper
 from tests.commands.runner import Control, run
-from tests.commands.samples import STATUS, TOKEN
+from tests.commands.samples import ACCOUNT, STATUS, TOKEN
 from tests.house import ROOT
 
 
@@ -42,13 +44,76 @@ def test_a_misspelt_command_is_one_line_that_guesses() -> None:
     ran = run("tokn", "list")
     assert (ran.code, ran.err) == (
         Exit.USAGE,
-        "tollkeeper: No such command 'tokn'. Did you mean 'token'; see 'tollkeeper --help'\n",
+        "tollkeeper: No such command 'tokn'. Did you mean 'token'? See 'tollkeeper --help'\n",
     )
 
 
-def test_a_noun_alone_shows_its_help() -> None:
-    ran = run("token")
-    assert (ran.code, "rotate" in ran.err) == (Exit.USAGE, True)
+@pytest.mark.parametrize("args", [("tokn",), ("undoo",), ("stpo",), ("token", "remov"), ("token", "add", "x", "--ye")])
+def test_a_guess_is_never_a_command_that_destroys(args: tuple[str, ...]) -> None:
+    assert not re.search(r"mean.*'(undo|stop|remove|--yes)'", run(*args).err)
+
+
+def test_words_that_people_know_from_elsewhere_are_answered_with_ours() -> None:
+    assert "Did you mean 'tollkeeper usage tail'? See" in run("logs").err
+    with click.Context(cli.tollkeeper) as ctx:
+        for meant in set(cli.MEANT.values()) - {"tollkeeper"}:
+            command: click.Command | None = cli.tollkeeper
+            for word in meant.split():
+                assert isinstance(command, click.Group)
+                command = command.get_command(ctx, word)
+                assert command is not None, meant
+
+
+@pytest.mark.parametrize(
+    ("noun", "path", "answer"),
+    [("token", "/tokens", [TOKEN]), ("tokens", "/tokens", [TOKEN]), ("account", "/account", ACCOUNT)],
+)
+def test_a_noun_alone_shows_its_list_or_its_state(noun: str, path: str, answer: object) -> None:
+    ran = run(noun, control=Control({f"GET {path}": answer}))
+    assert (ran.code, ran.out != "") == (0, True)
+    assert run(noun, "--json", control=Control({f"GET {path}": answer})).json
+
+
+def test_every_noun_has_something_to_show() -> None:
+    with click.Context(cli.tollkeeper) as ctx:
+        nouns = [command for name in cli.COMMANDS if isinstance(command := cli.tollkeeper.get_command(ctx, name), Noun)]
+    assert [noun.name for noun in nouns if noun.bare not in noun.commands] == []
+
+
+def test_the_home_before_a_command_of_a_noun_is_no_command() -> None:
+    for args in (("token", "--home", "/a"), ("token", "--home=/a"), ("token", "--home", "/a", "ls")):
+        assert run(*args, control=Control({"GET /tokens": [TOKEN]})).out.startswith("Name")
+
+
+@pytest.mark.parametrize("words", [("version",), ("-V",), ("--version",)])
+def test_the_version_in_every_spelling(words: tuple[str, ...]) -> None:
+    assert run(*words).out == f"tollkeeper {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("help", "token", "add"), ("token", "help", "add"), ("token", "create", "--help"), ("help", "token", "new")],
+)
+def test_the_help_in_every_spelling(words: tuple[str, ...]) -> None:
+    assert "  Create a token." in run(*words).out
+
+
+def test_the_help_of_what_does_not_exist() -> None:
+    ran = run("help", "token", "ad")
+    assert (ran.code, "Did you mean 'add'?" in ran.err) == (Exit.USAGE, True)
+    assert run("help").out == run("--help").out
+
+
+@pytest.mark.parametrize("word", ["rm", "delete"])
+def test_other_words_for_commands_of_a_noun(word: str) -> None:
+    control = Control({"DELETE /tokens/laptop": {"removed": "laptop"}})
+    assert run("token", word, "laptop", "--yes", control=control).code == 0
+    assert [asked for asked, _ in control.asked] == ["DELETE /tokens/laptop"]
+
+
+def test_a_host_or_port_before_another_command_is_refused() -> None:
+    ran = run("--port", "9000", "token", "list")
+    assert (ran.code, "go with 'serve', 'env' or no command" in ran.err) == (Exit.USAGE, True)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +129,18 @@ def test_the_bare_command_serves_where_there_is_no_terminal(home: Path) -> None:
         assert tollkeeper(home, "status").code == 0
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(10) == 0
+
+
+def test_the_bare_command_serves_at_the_port_given(home: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with serving(home, "--port", str(port)) as server:
+        assert f"running at http://127.0.0.1:{port}/v1" in server.greeting
+    assert f"'http://127.0.0.1:{port}/v1'" in tollkeeper(home, "env").out
+    assert "'http://127.0.0.1:7/v1'" in tollkeeper(home, "--port", "7", "env").out
+    nowhere = tollkeeper(tmp_path / "none", "env")
+    assert (nowhere.code, "'tollkeeper serve' prints it" in nowhere.err) == (Exit.UNREACHABLE, True)
 
 
 def test_a_tail_ends_quietly_when_nobody_reads_any_more(home: Path) -> None:

@@ -24,13 +24,23 @@ def test_the_environment_wins_over_the_defaults(tmp_path: Path) -> None:
         "TOLLKEEPER_PORT": "9000",
         "TOLLKEEPER_DRAIN_S": "2.5",
     }
-    assert load(environ=environ) == Config(home=tmp_path, host="0.0.0.0", port=9000, drain_s=2.5)
+    assert load(environ=environ) == Config(home=tmp_path, host="0.0.0.0", port=9000, drain_s=2.5, address_given=True)
 
 
 def test_flags_win_over_the_environment(tmp_path: Path) -> None:
     environ = {"TOLLKEEPER_HOME": "/elsewhere", "TOLLKEEPER_HOST": "0.0.0.0", "TOLLKEEPER_PORT": "9000"}
     found = load(home=str(tmp_path), host="::1", port=0, environ=environ)
     assert (found.home, found.host, found.port) == (tmp_path, "::1", 0)
+
+
+def test_it_is_known_whether_an_address_was_named() -> None:
+    assert [load(environ=environ).address_given for environ in ({}, {"TOLLKEEPER_PORT": "8655"})] == [False, True]
+    assert load(port=0, environ={}).address_given
+
+
+def test_the_option_for_another_home_can_be_copied(tmp_path: Path) -> None:
+    assert load(environ={}).home_option == ""
+    assert load(home=str(tmp_path / "a b"), environ={}).home_option == f" --home '{tmp_path}/a b'"
 
 
 @pytest.mark.parametrize("name", ["HOME", "HOST"])

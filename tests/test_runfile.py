@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.domain.units import Millis
-from gateway.runfile import Endpoint, read, remove, write
+from gateway.runfile import Endpoint, keep_address, last_address, read, remove, write
 
 ENDPOINT = Endpoint(
     instance="abc",
@@ -114,3 +114,18 @@ def test_an_instance_leaves_its_successor_s(path: Path) -> None:
 
 def test_printing_an_endpoint_keeps_its_secret() -> None:
     assert ENDPOINT.secret not in f"{ENDPOINT} {ENDPOINT!r}"
+
+
+def test_the_last_address_stays(tmp_path: Path) -> None:
+    path = tmp_path / "last-address"
+    assert last_address(path) == ""
+    keep_address(path, ENDPOINT.address)
+    assert last_address(path) == ENDPOINT.address
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"http://x\x1b[2J", b"file:///etc/passwd"])
+def test_a_last_address_that_is_none_is_not_used(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "last-address"
+    path.write_bytes(content)
+    assert last_address(path) == ""

@@ -18,7 +18,7 @@ from gateway.domain.units import Nanos
 from gateway.domain.views import AccountView
 
 
-@click.group(cls=Noun)
+@click.group(cls=Noun, bare="show")
 def account() -> None:
     """The account: balance, grants, budgets.
 

@@ -1,6 +1,10 @@
-"""Base: what all commands have in common. They take ``--home``, and their help ends with lines to copy."""
+"""Base: what all commands have in common. They take ``--home``, and their help ends with lines to copy.
 
-from collections.abc import Sequence
+A noun alone shows its list or its state. Words that people type out of habit (``ls``, ``rm``, ``create``, ``help``) are
+aliases. A wrong word is answered with the nearest right one, unless that one destroys something.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -14,6 +18,24 @@ COMPLETE = "_TOLLKEEPER_COMPLETE"
 HOME = "tollkeeper.home"
 """Key of the context's shared notes under which ``--home`` is kept, wherever on the line it stood."""
 
+HOST = "tollkeeper.host"
+PORT = "tollkeeper.port"
+"""Keys of ``--host`` and ``--port``, of the bare command and of ``serve``."""
+
+
+ALIASES: Mapping[str, str] = {"ls": "list", "rm": "remove", "delete": "remove", "create": "add", "new": "add"}
+"""Other words for the commands of a noun, for those that have no command of that name."""
+
+DESTRUCTIVE = frozenset({"cancel", "import", "remove", "rotate", "stop", "undo"})
+DESTRUCTIVE_OPTIONS = frozenset({"--now", "--overwrite", "--prune", "--set", "--yes"})
+"""Never suggested for a mistyped word: a suggestion is copied without much thought."""
+
+
+def no_such_command(name: str, names: Iterable[str], ctx: click.Context) -> click.exceptions.NoSuchCommand:
+    """The error for a command that does not exist, with the nearest ones."""
+    harmless = [there for there in names if there not in DESTRUCTIVE]
+    return click.exceptions.NoSuchCommand(name, possibilities=harmless, ctx=ctx)
+
 
 class Command(click.Command):
     """A command with examples, which are shown as they are."""
@@ -24,7 +46,12 @@ class Command(click.Command):
         self.params.append(home_option())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                error.possibilities[:] = [name for name in error.possibilities if name not in DESTRUCTIVE_OPTIONS]
+            raise
         if not ctx.resilient_parsing:
             for param in self.params:
                 if not isinstance(param.type, click.Path):  # names of files need not be text
@@ -51,12 +78,62 @@ class Noun(click.Group):
 
     command_class = Command
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, bare: str = "", **options: Any) -> None:
+        """``bare`` names the command that runs if none is given; without it the help is shown."""
         super().__init__(*args, **options)
+        self.bare = bare
         self.params.append(home_option())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self.bare and not ctx.resilient_parsing and self._names_no_command(args):
+            args = [self.bare, *args]
+        return super().parse_args(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == HELP.name:
+            return HELP
+        return super().get_command(ctx, cmd_name) or super().get_command(ctx, ALIASES.get(cmd_name, ""))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise no_such_command(args[0], self.list_commands(ctx), ctx)
+        return super().resolve_command(ctx, args)
+
+    def _names_no_command(self, args: Sequence[str]) -> bool:
+        """Whether there are only options, none of which asks for help. ``--home`` takes the word after it."""
+        rest = iter(args)
+        for arg in rest:
+            if arg == "--home":
+                next(rest, None)
+            elif arg in ("-h", "--help") or not arg.startswith("-"):
+                return False
+            elif not arg.startswith("--home="):
+                return True  # an option of the bare command, and perhaps its value
+        return True
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name, command in self.commands.items() if not command.hidden]
+
+
+def address_options() -> list[click.Parameter]:
+    """``--host`` and ``--port``, kept in the context's notes for ``session.config``."""
+    return [
+        click.Option(
+            ["--host"],
+            expose_value=False,
+            callback=_keep_as(HOST),
+            help="Address to listen on (default: TOLLKEEPER_HOST, else 127.0.0.1).",
+        ),
+        click.Option(
+            ["--port"],
+            type=int,
+            expose_value=False,
+            callback=_keep_as(PORT),
+            help="Port of /v1 (default: TOLLKEEPER_PORT, else 8655); 0 for any free one.",
+        ),
+    ]
 
 
 def home_option() -> click.Option:
@@ -66,14 +143,37 @@ def home_option() -> click.Option:
         metavar="FOLDER",
         expose_value=False,
         is_eager=True,
-        callback=_keep,
+        callback=_keep_as(HOME),
         help="The data folder (default: TOLLKEEPER_HOME, else the user's data folder).",
     )
 
 
-def _keep(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        ctx.meta[HOME] = value
+def _keep_as(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def keep(ctx: click.Context, _param: click.Parameter, value: object) -> None:
+        if value is not None:
+            ctx.meta[key] = value
+
+    return keep
+
+
+@click.command("help", hidden=True)
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+def show_help(words: tuple[str, ...]) -> None:
+    """Show the help of a command, as --help does."""
+    here = click.get_current_context()
+    ctx = here.parent or here
+    for word in words:
+        group = ctx.command
+        if not isinstance(group, click.Group):
+            break
+        command = group.get_command(ctx, word)
+        if command is None:
+            raise no_such_command(word, group.list_commands(ctx), ctx)
+        ctx = click.Context(command, info_name=command.name, parent=ctx)
+    click.echo(ctx.get_help())
+
+
+HELP = show_help
 
 
 def former_name(command: click.Command) -> click.Command:

@@ -37,7 +37,7 @@ COLUMNS = [
 ]
 
 
-@click.group(cls=Noun)
+@click.group(cls=Noun, bare="list")
 def channel() -> None:
     """The upstream accounts that answer calls."""
 
@@ -123,6 +123,18 @@ def edit_channel(ref: str, *, as_json: bool, **given: Any) -> None:
     _saved(run(work), "saved", as_json=as_json)
 
 
+@channel.command("rename", examples=["tollkeeper channel rename openai openai-work"])
+@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
+@click.argument("new", metavar="NEW")
+@json_option
+def rename_channel(ref: str, new: str, *, as_json: bool) -> None:
+    """Give a channel another name."""
+    view = run(lambda client: client.edit_channel(ref, {"name": new}))
+    if as_json:
+        out_json(view)
+    words(f"Channel '{plain(ref)}' renamed to '{view.name}'.")
+
+
 @channel.command("enable", examples=["tollkeeper channel enable openai"])
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @json_option
@@ -161,7 +173,9 @@ channel.add_command(former_name(resume_channel), "clear")
 @yes_option
 def remove_channel(ref: str, *, yes: bool) -> None:
     """Remove a channel and its key. Its calls stay in the log."""
-    confirm(f"Remove channel '{ref}' and its key? Its calls stay in the log.", yes=yes)
+    if not yes:
+        name = run(lambda client: client.channel(ref)).name
+        confirm(f"Remove channel '{name}' and its key? Its calls stay in the log.", yes=yes)
     run(lambda client: client.remove_channel(ref))
     words(f"Channel '{ref}' removed.")
 

@@ -11,6 +11,7 @@ from gateway.commands.completion import CHANNELS
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
+from gateway.domain.errors import NotFound
 from gateway.domain.text import plain
 from gateway.domain.views import ChannelView, KeyView
 
@@ -74,7 +75,8 @@ def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
 @json_option
 def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
     """Remove a key; the ones after it move up by one number."""
-    confirm(f"Remove key {number} of channel '{ref}'?", yes=yes)
+    if not yes:
+        confirm(f"Remove key {_key(ref, number).key} ({number} of channel '{ref}')?", yes=yes)
     _changed(run(lambda client: client.remove_key(ref, number)), as_json=as_json)
 
 
@@ -88,6 +90,15 @@ def resume_key(ref: str, number: int, *, as_json: bool) -> None:
 
 
 key.add_command(former_name(resume_key), "clear")
+
+
+def _key(ref: str, number: int) -> KeyView:
+    """Raises NotFound for a channel or a key that does not exist."""
+    keys = run(lambda client: client.channel(ref)).keys
+    found = next((one for one in keys if one.number == number), None)
+    if found is None:
+        raise NotFound(f"channel '{ref}' has no key {number}; it has: {keys_text(keys) or 'none'}")
+    return found
 
 
 def _changed(view: ChannelView, *, as_json: bool) -> None:

@@ -23,7 +23,7 @@ YAML_LIMIT = 1 << 20
 COLOURS = {"added": "green", "changed": "yellow", "removed": "red"}
 
 
-@click.group(cls=Noun)
+@click.group(cls=Noun, bare="export")
 def config() -> None:
     """The whole configuration as one file, without secrets: settings, groups, channels, tokens, prices."""
 

@@ -20,6 +20,7 @@ from gateway.commands.session import config, run
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX
 from gateway.domain.views import ModelView, TokenView
+from gateway.runfile import last_address
 
 SHELLS: dict[str, Shell] = {"bash": "sh", "zsh": "sh", "sh": "sh", "fish": "fish", "powershell": "powershell"}
 
@@ -149,16 +150,23 @@ def _key(given: str | None) -> str:
 
 
 def _address() -> str:
-    """The running server's base URL, else the one it would have."""
+    """The running server's base URL; else the one it would have: the address given, else the last one."""
     try:
         address = run(lambda client: client.status(), running=True).address
     except Quit as error:
         if error.exit_code is not Exit.UNREACHABLE:
             raise
         address = ""
+    if address:
+        return address
     where = config()
+    last = last_address(where.last_address)
+    if last and not (where.address_given and where.port):
+        return last
+    if not where.port:
+        raise Quit("the port is chosen when the server starts: 'tollkeeper serve' prints it", Exit.UNREACHABLE)
     host = f"[{where.host}]" if ":" in where.host else where.host
-    return address or f"http://{host}:{where.port}/v1"
+    return f"http://{host}:{where.port}/v1"
 
 
 def _where_the_key_is(token: str | None, app: str | None) -> str:

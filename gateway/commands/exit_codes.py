@@ -106,8 +106,7 @@ def report(error: BaseException) -> Exit:
 
 def _words_of(error: BaseException) -> str:
     if isinstance(error, click.UsageError):
-        message = error.format_message().removesuffix(".").removesuffix("?")
-        return f"{message}; see '{error.ctx.command_path} --help'" if error.ctx else message
+        return _usage_words(error)
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, GatewayError):
@@ -118,6 +117,18 @@ def _words_of(error: BaseException) -> str:
     if exit_of(error) is Exit.INTERRUPTED:
         return "interrupted"
     return f"{type(error).__name__}: {error}"
+
+
+def _usage_words(error: click.UsageError) -> str:
+    message = error.format_message().removesuffix(".")
+    if isinstance(error, click.NoSuchOption | click.exceptions.NoSuchCommand) and error.possibilities:
+        *others, last = (f"'{name}'" for name in error.possibilities)
+        meant = f"{', '.join(others)} or {last}" if others else last
+        message = f"{error.message} Did you mean {meant}?"
+    if error.ctx is None:
+        return message
+    help_line = f"ee '{error.ctx.command_path} --help'"
+    return f"{message} S{help_line}" if message.endswith("?") else f"{message}; s{help_line}"
 
 
 def _on_one_line(text: str) -> str:

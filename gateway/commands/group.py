@@ -15,7 +15,7 @@ from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.text import word
+from gateway.domain.text import plain, word
 from gateway.domain.views import GroupView
 
 COLUMNS = [
@@ -30,7 +30,7 @@ COLUMNS = [
 ]
 
 
-@click.group(cls=Noun)
+@click.group(cls=Noun, bare="list")
 def group() -> None:
     """A group connects tokens with channels: it decides which models its tokens see, and multiplies their prices."""
 
@@ -86,6 +86,18 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
     words(f"Group '{view.name}' saved.")
 
 
+@group.command("rename", examples=["tollkeeper group rename friends family"])
+@click.argument("name", shell_complete=GROUPS)
+@click.argument("new", metavar="NEW")
+@json_option
+def rename_group(name: str, new: str, *, as_json: bool) -> None:
+    """Give a group another name. Its tokens and channels stay in it."""
+    view = run(lambda client: client.edit_group(name, {"name": new}))
+    if as_json:
+        out_json(view)
+    words(f"Group '{plain(name)}' renamed to '{view.name}'.")
+
+
 @group.command("remove", examples=["tollkeeper group remove friends --move default"])
 @click.argument("name", shell_complete=GROUPS)
 @click.option(
@@ -98,7 +110,9 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
 @yes_option
 def remove_group(name: str, move: str | None, *, yes: bool) -> None:
     """Remove a group."""
-    confirm(f"Remove group '{name}'?", yes=yes)
+    if not yes:
+        run(lambda client: client.group(name))
+        confirm(f"Remove group '{name}'?", yes=yes)
     run(lambda client: client.remove_group(name, move=move or ""))
     words(f"Group '{name}' removed.")
 

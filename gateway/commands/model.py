@@ -23,7 +23,7 @@ COLUMNS = [
 ]
 
 
-@click.group(cls=Noun)
+@click.group(cls=Noun, bare="list")
 def model() -> None:
     """The models that clients see."""
 

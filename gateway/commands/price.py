@@ -11,6 +11,7 @@ from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
+from gateway.domain.errors import NotFound
 from gateway.domain.fields import PRICE
 from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft
@@ -112,7 +113,7 @@ UNPRICED_COLUMNS = [
 ]
 
 
-@click.group(cls=Noun)
+@click.group(cls=Noun, bare="list")
 def price() -> None:
     """What models cost, in dollars per million tokens. A model without a price is unpriced: counted, not charged."""
 
@@ -161,9 +162,13 @@ def set_price(model: str, *, free: bool, as_json: bool, **given: Any) -> None:
 @yes_option
 def remove_price(model: str, *, yes: bool) -> None:
     """Remove a price. The model is then unpriced: its calls are counted, not charged."""
-    confirm(
-        f"Remove the price of '{model}'? Its calls will cost nothing, and no dollar budget will limit them.", yes=yes
-    )
+    if not yes:
+        if all(view.model != model for view in run(lambda client: client.prices())):
+            raise NotFound(f"model '{model}' has no price; 'tollkeeper price list' shows those that have one")
+        confirm(
+            f"Remove the price of '{model}'? Its calls will cost nothing, and no dollar budget will limit them.",
+            yes=yes,
+        )
     run(lambda client: client.remove_price(model))
     words(f"Price of '{model}' removed.")
 

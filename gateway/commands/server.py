@@ -7,20 +7,23 @@ import click
 import msgspec
 
 from gateway.client import connect_card, launch
+from gateway.client.control import ControlClient
 from gateway.commands import formatting
-from gateway.commands.base import Command
+from gateway.commands.base import Command, address_options
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import Seconds, json_option
 from gateway.commands.output import heard, out, out_json, out_pairs, words
 from gateway.commands.session import NO_SERVER, config, run
-from gateway.config import Config, load
+from gateway.config import Config
 from gateway.domain.human_values import brief_span, local_time
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.views import Status
 from gateway.runfile import Endpoint
 
 
 def serve_here(where: Config) -> int:
-    """Serve in this process until it is stopped; gives the exit code."""
+    """Serve in this process until it is stopped; gives the exit code. Raises Quit if a server runs on this home."""
+    demand_none(where)
     from gateway import server  # it loads everything; the other commands do without
 
     where = where if heard() else msgspec.structs.replace(where, first_token=False)  # nobody would read its key
@@ -36,17 +39,17 @@ def serve_here(where: Config) -> int:
 
 
 @click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700"])
-@click.option("--host", help="Address to listen on (default: TOLLKEEPER_HOST, else 127.0.0.1).")
-@click.option("--port", type=int, help="Port of /v1 (default: TOLLKEEPER_PORT, else 8655); 0 for any free one.")
 @click.option("--drain", type=Seconds(), help="Seconds that running calls may take to finish when it stops.")
 @click.option("--no-token", is_flag=True, help="Do not create a first token, because nobody reads the output.")
-def serve(host: str | None, port: int | None, drain: float | None, *, no_token: bool) -> None:
+def serve(drain: float | None, *, no_token: bool) -> None:
     """Run the gateway in the foreground, until Ctrl-C or 'tollkeeper stop'."""
-    where = load(home=str(config().home), host=host, port=port)
-    where = msgspec.structs.replace(where, first_token=not no_token)
+    where = msgspec.structs.replace(config(), first_token=not no_token)
     if drain is not None:
         where = msgspec.structs.replace(where, drain_s=drain)
     click.get_current_context().exit(serve_here(where))
+
+
+serve.params[:0] = address_options()
 
 
 @click.command(cls=Command, examples=["tollkeeper status", "tollkeeper status --json"])
@@ -78,6 +81,23 @@ def stop(wait: float, *, at_once: bool) -> None:
         return seen.endpoint
 
     words("Server stopped." if asyncio.run(work()) else NO_SERVER.format(home=where.home))
+
+
+def demand_none(where: Config) -> None:
+    """Raises Quit if a server runs on this home, after printing how to use that one."""
+    endpoint = asyncio.run(launch.find(where))
+    if endpoint is None:
+        return
+    tokens = asyncio.run(ControlClient(endpoint).tokens())
+    if heard():
+        out(connect_card.assign(connect_card.URL_VARIABLE, endpoint.address, "sh"))
+    stop_it = f"stop it with 'tollkeeper stop{where.home_option}', or give this one another folder with --home"
+    for token in tokens[:1]:
+        words(
+            f"the key of token '{token.name}' ({token.hint}) was shown when it was created; "
+            f"for a new one: tollkeeper token rotate {word(token.name)}{where.home_option}"
+        )
+    raise Quit(f"already serving at {endpoint.address} (pid {endpoint.pid}); {stop_it}", Exit.STORE)
 
 
 def greet(address: str, home: str, notes: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from gateway.commands.session import config
 from gateway.config import make_home
 
 
-@click.group(cls=Noun)
+@click.group(cls=Noun, bare="status")
 def service() -> None:
     """Start the gateway at login, with the operating system's own tools."""
 

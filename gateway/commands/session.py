@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.client.launch import look
-from gateway.commands.base import HOME
+from gateway.commands.base import HOME, HOST, PORT
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.config import Config, is_home, load
 from gateway.domain.errors import GatewayError
@@ -58,7 +58,8 @@ class CommandSession(msgspec.Struct, frozen=True, kw_only=True):
 
 def config() -> Config:
     """Where this command's gateway lives."""
-    return load(home=click.get_current_context().meta.get(HOME))
+    meta = click.get_current_context().meta
+    return load(home=meta.get(HOME), host=meta.get(HOST), port=meta.get(PORT))
 
 
 def run(work: Work[T], *, listen: bool = False, running: bool = False, create: bool = False) -> T:

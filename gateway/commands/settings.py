@@ -14,7 +14,7 @@ from gateway.domain.fields import SETTINGS, details
 from gateway.domain.settings import Settings
 
 
-@click.group(cls=Noun)
+@click.group(cls=Noun, bare="show")
 def settings() -> None:
     """Settings of the whole gateway."""
 

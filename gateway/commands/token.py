@@ -15,6 +15,7 @@ from gateway.commands.output import demand_stdout, json_text, out_json, out_list
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.text import plain
 from gateway.domain.token import TokenFields
 from gateway.domain.views import NewToken, TokenView
 
@@ -31,7 +32,7 @@ COLUMNS = [
 ]
 
 
-@click.group(cls=Noun)
+@click.group(cls=Noun, bare="list")
 def token() -> None:
     """The keys that clients present. A token belongs to one group."""
 
@@ -88,13 +89,27 @@ def edit_token(ref: str, *, as_json: bool, **given: Any) -> None:
     _saved(run(work), "saved", as_json=as_json)
 
 
+@token.command("rename", examples=["tollkeeper token rename laptop desktop"])
+@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
+@click.argument("new", metavar="NEW")
+@json_option
+def rename_token(ref: str, new: str, *, as_json: bool) -> None:
+    """Give a token another name. Its key keeps working."""
+    view = run(lambda client: client.edit_token(ref, {"name": new}))
+    if as_json:
+        out_json(view)
+    words(f"Token '{plain(ref)}' renamed to '{view.name}'.")
+
+
 @token.command("rotate", examples=["tollkeeper token rotate laptop"])
 @click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @yes_option
 @json_option
 def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
     """Give a token a new key. The old one stops working immediately."""
-    confirm(f"Give token '{ref}' a new key? The old one stops working immediately.", yes=yes)
+    if not yes:
+        name = run(lambda client: client.token(ref)).name
+        confirm(f"Give token '{name}' a new key? The old one stops working immediately.", yes=yes)
     demand_stdout()
     rotated = run(lambda client: client.rotate_token(ref))
     _print_key(rotated, f"Token '{rotated.token.name}' has a new key; the old one stopped working", as_json=as_json)
@@ -121,7 +136,9 @@ def enable_token(ref: str, *, as_json: bool) -> None:
 @yes_option
 def remove_token(ref: str, *, yes: bool) -> None:
     """Remove a token. Its calls stay in the log."""
-    confirm(f"Remove token '{ref}'? Its key stops working immediately; its calls stay in the log.", yes=yes)
+    if not yes:
+        name = run(lambda client: client.token(ref)).name
+        confirm(f"Remove token '{name}'? Its key stops working immediately; its calls stay in the log.", yes=yes)
     run(lambda client: client.remove_token(ref))
     words(f"Token '{ref}' removed.")
 

@@ -191,7 +191,7 @@ COLUMNS = [
 ]
 
 
-@click.group(cls=Noun)
+@click.group(cls=Noun, bare="list")
 def usage() -> None:
     """Calls and what they cost."""
 

@@ -25,6 +25,11 @@ class Served:
     """What it said on stdout until it was ready."""
 
     @property
+    def address(self) -> str:
+        """The base URL."""
+        return next(word for word in self.greeting.split() if word.startswith("http://"))
+
+    @property
     def key(self) -> str:
         """The first token's key."""
         return next(word for word in self.greeting.split() if word.startswith("sk-tk-"))

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from tests.commands.runner import Control, run
-from tests.commands.samples import CHANNEL
+from tests.commands.samples import CHANNEL, GROUP, TOKEN
 
 
 def test_channels_are_listed_with_state_and_reason() -> None:
@@ -103,9 +103,21 @@ def test_disabling() -> None:
     assert control.bodies == [{"enabled": False}]
 
 
-@pytest.mark.parametrize(("args", "code"), [((), Exit.USAGE), (("--yes",), Exit.OK)])
-def test_removing_asks(args: tuple[str, ...], code: Exit) -> None:
-    assert run("channel", "remove", "x", *args, control=Control({"DELETE /channels/x": {}})).code == code
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [(("x",), Exit.USAGE), (("x", "--yes"), Exit.OK), (("nope",), Exit.NOT_FOUND), (("nope", "--yes"), Exit.NOT_FOUND)],
+)
+def test_removing_looks_and_then_asks(args: tuple[str, ...], code: Exit) -> None:
+    control = Control({"GET /channels/x": CHANNEL, "DELETE /channels/x": {}})
+    assert run("channel", "remove", *args, control=control).code == code
+
+
+@pytest.mark.parametrize("noun", ["token", "channel", "group"])
+def test_a_new_name(noun: str) -> None:
+    view = {"token": TOKEN, "channel": CHANNEL, "group": GROUP}[noun]
+    control = Control({f"PATCH /{noun}s/old": replace(view, name="new")})
+    ran = run(noun, "rename", "old", "new", control=control)
+    assert (ran.err, control.bodies) == (f"{noun.capitalize()} 'old' renamed to 'new'.\n", [{"name": "new"}])
 
 
 def test_an_unencrypted_address_is_pointed_out() -> None:

@@ -52,8 +52,11 @@ def test_a_key_is_rotated_and_removed_and_resumed() -> None:
     ]
 
 
-def test_removing_asks() -> None:
-    assert run("channel", "key", "remove", "openai", "2", control=Control({})).code == Exit.USAGE
+def test_removing_looks_and_then_asks() -> None:
+    control = Control({"GET /channels/openai": TWO})
+    assert run("channel", "key", "remove", "openai", "2", control=control).code == Exit.USAGE
+    ran = run("channel", "key", "remove", "openai", "3", control=control)
+    assert (ran.code, "has no key 3; it has: 1 " in ran.err) == (Exit.NOT_FOUND, True)
 
 
 def test_several_keys_are_given_when_a_channel_is_made() -> None:

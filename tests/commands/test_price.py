@@ -111,3 +111,10 @@ def test_half_a_price_is_a_usage_error(args: tuple[str, ...]) -> None:
 
 def test_a_price_is_removed() -> None:
     assert run("price", "remove", "x", "--yes", control=Control({"DELETE /prices/x": {}})).code == 0
+
+
+def test_removing_looks_and_then_asks() -> None:
+    control = Control({"GET /prices": [PRICE]})
+    assert run("price", "remove", PRICE.model, control=control).code == Exit.USAGE
+    ran = run("price", "remove", "nope", control=control)
+    assert (ran.code, "model 'nope' has no price" in ran.err) == (Exit.NOT_FOUND, True)

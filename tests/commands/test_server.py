@@ -1,14 +1,14 @@
 """Serving, looking, stopping."""
 
-import json
 import re
+import shlex
 import signal
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.exit_codes import Exit
+from gateway.commands.exit_codes import MEANINGS, Exit
 from tests.commands.program import Served, serving, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS
@@ -61,14 +61,26 @@ def test_a_signal_stops_it_well(home: Path, name: signal.Signals) -> None:
 
 
 def test_a_second_server_on_the_same_home_is_refused(served: Served) -> None:
-    ran = tollkeeper(served.home, "serve")
-    assert (ran.code, ran.err.count("\n")) == (Exit.STORE, 1)
+    for args in (("serve",), ("--port", "9"), ()):
+        ran = tollkeeper(served.home, *args)
+        last = ran.err.splitlines()[-1]
+        assert ran.code == Exit.STORE
+        assert last.startswith(f"tollkeeper: already serving at {served.address} (pid {served.process.pid}); ")
+        assert ran.out == f"export OPENAI_BASE_URL='{served.address}'\n"
+        assert "for a new one: tollkeeper token rotate first" in ran.err
 
 
-def test_a_port_in_use_says_what_to_do(served: Served, home: Path) -> None:
-    port = json.loads(tollkeeper(served.home, "status", "--json").out)["address"].rpartition(":")[2][:-3]
+def test_a_port_in_use_says_by_whom_and_the_line_that_helps(served: Served, home: Path) -> None:
+    port = served.address.rpartition(":")[2][:-3]
     ran = tollkeeper(home, "serve", "--port", port)
-    assert (ran.code, "--port" in ran.err, ran.err.count("\n")) == (Exit.CONFLICT, True, 1)
+    assert (ran.code, ran.err.count("\n")) == (Exit.CONFLICT, 1)
+    assert "in use" in MEANINGS[Exit.CONFLICT]
+    line = re.search(r"already listens there; use another port: (tollkeeper serve.*)$", ran.err.strip())
+    assert line
+    if Path("/proc/net/tcp").exists():
+        assert f"python cli.py (pid {served.process.pid}) already" in ran.err.replace("python3", "python")
+    with serving(home, *shlex.split(line[1])[1:]) as other:
+        assert "Tollkeeper is running at" in other.greeting
 
 
 @pytest.mark.parametrize(("command", "option"), [("serve", "--drain"), ("stop", "--wait")])

@@ -134,9 +134,10 @@ def test_an_edit_of_nothing_is_a_usage_error() -> None:
 
 @pytest.mark.parametrize("command", ["rotate", "remove"])
 def test_what_cannot_be_taken_back_asks(command: str) -> None:
-    control = Control({"POST /tokens/laptop/rotate": NEW, "DELETE /tokens/laptop": {}})
+    control = Control({"GET /tokens/laptop": TOKEN, "POST /tokens/laptop/rotate": NEW, "DELETE /tokens/laptop": {}})
     assert run("token", command, "laptop", control=control).code == Exit.USAGE
-    assert control.asked == []
+    assert control.asked == [("GET /tokens/laptop", None)]
+    assert run("token", command, "nope", control=control).code == Exit.NOT_FOUND
     assert run("token", command, "laptop", "--yes", control=control).code == Exit.OK
 
 

@@ -1,0 +1,114 @@
+"""Who listens at a TCP port of this machine, and which port is free: what helps when the port wanted is in use.
+
+Linux tells it in /proc, other systems through lsof. Neither shows the processes of other users, and Windows has
+neither. Of a command line only the program is shown: the rest may hold secrets.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.domain.text import plain
+
+NEXT_PORTS = 20
+"""How many of the ports after the one in use are tried."""
+
+LSOF_S = 3.0
+_LISTENING = "0A"
+_NAME_LIMIT = 40
+_SCRIPT_ENDS = (".py", ".js", ".mjs", ".rb", ".pl", ".sh")
+
+
+def port_owner(port: int) -> str:
+    """Name and process id of what listens there, such as ``nginx (pid 812)``; empty if that cannot be known."""
+    if Path("/proc/net/tcp").exists():
+        return owner_by_proc(port)
+    return owner_by_lsof(port)
+
+
+def free_port(host: str, port: int) -> int | None:
+    """The first port after this one at which one could listen."""
+    for other in range(port + 1, min(port + NEXT_PORTS, 65_535) + 1):
+        with suppress(OSError):
+            family, kind, proto, _, address = socket.getaddrinfo(host or None, other, type=socket.SOCK_STREAM)[0]
+            with socket.socket(family, kind, proto) as tried:
+                tried.bind(address)
+                return other
+    return None
+
+
+def owner_by_proc(port: int) -> str:
+    """The same, on Linux."""
+    owners = dict(_listeners(port))
+    if not owners:
+        return ""
+    wanted = {f"socket:[{inode}]" for inode in owners}
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and _holds(process, wanted):
+            return f"{program_of(process)} (pid {process.name})"
+    return f"a process of user {_user(next(iter(owners.values())))}"
+
+
+def _listeners(port: int) -> Iterator[tuple[str, int]]:
+    """Inode and user id of the sockets that listen at a port."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):
+            for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                    yield fields[9], int(fields[7])
+
+
+def _holds(process: Path, wanted: set[str]) -> bool:
+    """Whether the process has one of these sockets open. Those of other users cannot be seen."""
+    with suppress(OSError):
+        for handle in (process / "fd").iterdir():
+            with suppress(OSError):
+                if os.readlink(handle) in wanted:  # noqa: PTH115 - a socket, not a path
+                    return True
+    return False
+
+
+def program_of(process: Path) -> str:
+    """The program's name; of a script also the script's."""
+    words: list[str] = []
+    name = "a process"
+    with suppress(OSError):
+        name = (process / "comm").read_text(errors="replace").strip()
+        words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    script = words[1] if len(words) > 1 and words[1].endswith(_SCRIPT_ENDS) else ""
+    if len(words) > 2 and words[1] == "-m":
+        script = f"-m {words[2]}"
+    return plain(f"{name} {script.rpartition('/')[2]}".rstrip(), _NAME_LIMIT)
+
+
+def _user(number: int) -> str:
+    with suppress(ImportError, KeyError):
+        import pwd  # noqa: PLC0415 - there is none on Windows
+
+        return plain(pwd.getpwuid(number).pw_name, _NAME_LIMIT)
+    return str(number)
+
+
+def owner_by_lsof(port: int) -> str:
+    """The same, from lsof."""
+    program = shutil.which("lsof")
+    if program is None:
+        return ""
+    command = [program, "-nP", f"-iTCP:{port}", "-sTCP:LISTEN", "-Fpc"]
+    with suppress(OSError, subprocess.TimeoutExpired):
+        found = subprocess.run(command, capture_output=True, timeout=LSOF_S, check=False)
+        return read_lsof(found.stdout.decode(errors="replace"))
+    return ""
+
+
+def read_lsof(text: str) -> str:
+    """Name and process id of the first process in lsof's output for programs."""
+    values = {line[:1]: line[1:] for line in reversed(text.splitlines())}
+    if "p" not in values:
+        return ""
+    return f"{plain(values.get('c', 'a process'), _NAME_LIMIT)} (pid {plain(values['p'], _NAME_LIMIT)})"
