@@ -282,9 +282,12 @@ class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelReques
         """End a running call. Raises NotFound if it does not run."""
         await self.send("POST", f"/calls/{segment(call_id)}/cancel")
 
-    async def summary(self, *, by: str = "", since: int = 0, until: int | None = None, step: str = "") -> Summary:
+    async def summary(
+        self, *, by: str = "", since: int = 0, until: int | None = None, step: str = "", percentiles: bool = False
+    ) -> Summary:
         """Sums by ``token``, ``model``, ``channel``, ``group`` or ``app``; over time with ``step`` hour or day."""
-        return await self.get("/usage", Summary, by=by, since=since, until=until, step=step)
+        wanted = "true" if percentiles else ""
+        return await self.get("/usage", Summary, by=by, since=since, until=until, step=step, percentiles=wanted)
 
     async def verify(self) -> Verdict:
         """Recompute every balance and sum from the call log."""

@@ -22,12 +22,15 @@ from gateway.commands.options import SINCE, UNTIL, json_option, now
 from gateway.commands.output import ProgressLine, json_value, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_tail import tail
-from gateway.domain.human_values import brief_count, brief_span, local_time
+from gateway.domain.human_values import brief_count, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
 from gateway.domain.views import CallView, Summary, SumRow
 
 MONTH_MS = 30 * 86_400_000
+
+USUAL_MS = 7 * 86_400_000
+"""What a call is compared with: so long before it."""
 
 STEPS = ("day", "hour")
 DIMENSIONS = ("token", "model", "channel", "group", "app", "api", *STEPS)
@@ -38,7 +41,12 @@ SUMMARY_COLUMNS = (
     (">In", lambda r: brief_count(r.input_tokens)),
     (">Cached", lambda r: brief_count(r.cached_tokens)),
     (">Out", lambda r: brief_count(r.output_tokens)),
-    (">Duration", lambda r: brief_span(r.duration_ms // r.calls) if r.calls else ""),
+    (">Duration", lambda r: mean(r.mean_duration_ms)),
+    (">p50", lambda r: formatting.span(r.duration_p50_ms)),
+    (">p95", lambda r: formatting.span(r.duration_p95_ms)),
+    (">First", lambda r: mean(r.mean_first_byte_ms)),
+    (">p50", lambda r: formatting.span(r.first_byte_p50_ms)),
+    (">p95", lambda r: formatting.span(r.first_byte_p95_ms)),
     (">Cost", lambda r: brief_dollars(r.cost_nanos)),
 )
 
@@ -56,12 +64,16 @@ SUMMARY_COLUMNS = (
 @click.option("--until", type=UNTIL, help="Until when; a date counts to its end.")
 @json_option
 def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> None:
-    """Sum up calls, tokens and cost. 'Duration' is the mean."""
+    """Sum up calls, tokens and cost.
+
+    'Duration' and 'First' (the time to the first token) are averages; beside each are the times that half of the calls
+    (p50) and 95 % of them (p95) did not exceed, from the records that are kept.
+    """
     start = now() - MONTH_MS if since is None else since
     over_time = by in STEPS
     view = run(
         lambda client: client.summary(
-            by="" if over_time else by, since=start, until=until, step=by if over_time else ""
+            by="" if over_time else by, since=start, until=until, step=by if over_time else "", percentiles=True
         )
     )
     if as_json:
@@ -70,6 +82,11 @@ def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> 
     rows = [*rows_of(view, by), msgspec.structs.replace(view.total, name="total")]
     out_list(rows, [(by.capitalize(), lambda r: r.name), *SUMMARY_COLUMNS], as_json=False, empty="")
     words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}")
+
+
+def mean(ms: float | None) -> str:
+    """An average as a cell."""
+    return formatting.span(None if ms is None else round(ms))
 
 
 def rows_of(view: Summary, by: str) -> Sequence[SumRow]:
@@ -230,12 +247,36 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
 @click.argument("call_id", metavar="ID")
 @json_option
 def show_call(call_id: str, *, as_json: bool) -> None:
-    """Show one call: how it went, what was tried, what it cost and why."""
-    view = run(lambda client: client.call(call_id))
+    """Show one call: how it went, how long such calls usually take, what was tried, what it cost and why."""
     if as_json:
-        out_json(view)
+        out_json(run(lambda client: client.call(call_id)))
         return
-    _print(view)
+    view, usual = run(lambda client: _with_usual(client, call_id))
+    _print(view, usual)
+
+
+async def _with_usual(client: ControlClient, call_id: str) -> tuple[CallView, SumRow | None]:
+    """The call, and the sums of its model in the days before it; None if there were no other calls."""
+    view = await client.call(call_id)
+    summary = await client.summary(by="model", since=view.time_ms - USUAL_MS, until=view.time_ms + 1, percentiles=True)
+    row = next((one for one in summary.rows if view.model and one.key == view.model), None)
+    return view, row if row is not None and row.calls > 1 else None
+
+
+def _usual(row: SumRow | None) -> str:
+    """``duration avg 2.10s, p50 1.80s, p95 6.02s; first token ...``."""
+    if row is None:
+        return ""
+    times = (
+        ("duration", row.mean_duration_ms, row.duration_p50_ms, row.duration_p95_ms),
+        ("first token", row.mean_first_byte_ms, row.first_byte_p50_ms, row.first_byte_p95_ms),
+    )
+    texts = [
+        f"{what} avg {mean(average)}, p50 {formatting.span(p50)}, p95 {formatting.span(p95)}"
+        for what, average, p50, p95 in times
+        if average is not None and p50 is not None
+    ]
+    return f"{'; '.join(texts)} ({row.calls:,} calls of this model in 7 days)" if texts else ""
 
 
 @usage.command("cancel", examples=["tollkeeper usage cancel req_019aa0c3d2f15b8e3c5e4d6a7b"])
@@ -246,7 +287,7 @@ def cancel_call(call_id: str) -> None:
     words(f"Call {call_id} cancelled.")
 
 
-def _print(call: CallView) -> None:
+def _print(call: CallView, usual: SumRow | None) -> None:
     first = "" if call.first_byte_ms is None else f", first byte after {formatting.span(call.first_byte_ms)}"
     overhead = f"{call.overhead_us / 1000:.2f}ms before the upstream request"
     out_pairs(
@@ -265,6 +306,7 @@ def _print(call: CallView) -> None:
             ("status", f"{call.status} {call.outcome or call.state} {call.finish_reason}".rstrip()),
             ("error", f"{call.code}: {call.error}" if call.code else call.error),
             ("duration", f"{formatting.span(call.duration_ms)}{first}{', streamed' if call.stream else ''}"),
+            ("usual", _usual(usual)),
             ("in the gateway", overhead if call.attempts else ""),
             ("usage", f"{_usage(call)} ({call.usage_source})"),
             *(("", line) for line in formatting.receipt(call)),

@@ -1,7 +1,7 @@
 """Usage: sums over calls, for the owner's tables and charts; read in a thread, because a long history takes time."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 import msgspec
@@ -15,6 +15,7 @@ from gateway.domain.registry import Registry
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import Point, Summary, SumRow
 from gateway.store.calls import CallLog
+from gateway.store.latency import LatencyCounts, LatencyTable, percentile
 from gateway.store.rollup import Counts
 from gateway.store.search import CallFilter
 from gateway.store.sums import FOREVER, Sums
@@ -46,16 +47,26 @@ async def tallies(engine: Engine) -> Tallies:
 
 
 async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
-    """GET /usage?by&since&until&step: ``since <= start < until`` in milliseconds."""
-    asked = query(request.query, {"by": str, "since": int, "until": int, "step": str})
+    """GET /usage?by&since&until&step&percentiles: ``since <= start < until`` in milliseconds."""
+    types = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
+    asked = query(request.query, types)
     by, step = asked.get("by", ""), asked.get("step", "")
     for name, given, known in (("by", by, ("", *get_args(By))), ("step", step, get_args(Step))):
         if given not in known:
             raise BadRequest(f"{name}: must be one of {', '.join(filter(None, known))}", param=name)
     since, until = Millis(asked.get("since", 0)), Millis(asked.get("until", FOREVER))
-    return await asyncio.to_thread(
-        _summary, edits.engine.store.calls, edits.registry, by, (since, until, step, edits.now)
-    )
+    span = SummarySpan(since, until, step, edits.now, asked.get("percentiles", False))
+    return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
+
+
+class SummarySpan(msgspec.Struct, frozen=True):
+    """Which calls are summed up, and how."""
+
+    since: Millis
+    until: Millis
+    step: Step
+    now: Millis
+    percentiles: bool
 
 
 def _tallies(calls: CallLog) -> Tallies:
@@ -63,36 +74,57 @@ def _tallies(calls: CallLog) -> Tallies:
     return Tallies(channels, calls.sums("model", Millis(0), Millis(FOREVER), "").rows)
 
 
-def _summary(
-    calls: CallLog, registry: Registry, by: By | Literal[""], span: tuple[Millis, Millis, Step, Millis]
-) -> Summary:
-    since, until, step, now = span
-    sums = calls.sums(by or "group", since, until, step)
+def _summary(calls: CallLog, registry: Registry, by: By | Literal[""], span: SummarySpan) -> Summary:
+    dimension = by or "group"
+    sums = calls.sums(dimension, span.since, span.until, span.step)
+    table = calls.latency(dimension, span.since, span.until, span.step) if span.percentiles else {}
     names = _names(calls, registry, by, sums)
-    rows = [_row(key, names.get(key, key), counts) for key, counts in sums.rows.items()] if by else []
+    rows = []
+    for key, counts in sums.rows.items() if by else ():
+        rows.append(_row(key, names.get(key, key), counts, _merged(table.get(key, {}).values())))
+    whole = _merged(counts for cells in table.values() for counts in cells.values())
     return Summary(
-        since_ms=since,
-        until_ms=min(until, now),
+        since_ms=span.since,
+        until_ms=min(span.until, span.now),
         by=by,
-        total=_row("", "", sums.total),
+        total=_row("", "", sums.total, whole),
         rows=sorted(rows, key=lambda row: (-row.cost_nanos, -row.calls, row.name)),
-        series=_series(sums, names) if by else _whole_series(sums),
+        series=_series(sums, names, table) if by else _whole_series(sums, table),
+        first_ms=sums.first,
     )
 
 
-def _series(sums: Sums, names: Mapping[str, str]) -> list[Point]:
+def _series(sums: Sums, names: Mapping[str, str], table: LatencyTable) -> list[Point]:
     return [
-        Point(start_ms=Millis(b.start), key=b.key, row=_row(b.key, names.get(b.key, b.key), b.counts))
+        Point(
+            start_ms=Millis(b.start),
+            key=b.key,
+            row=_row(b.key, names.get(b.key, b.key), b.counts, table.get(b.key, {}).get(b.start)),
+        )
         for b in sums.series
     ]
 
 
-def _whole_series(sums: Sums) -> list[Point]:
+def _whole_series(sums: Sums, table: LatencyTable) -> list[Point]:
     """The series of the total: what all values of an hour or day come to."""
     spans: dict[int, Counts] = {}
     for bucket in sums.series:
         spans.setdefault(bucket.start, Counts()).merge(bucket.counts)
-    return [Point(start_ms=Millis(start), key="", row=_row("", "", counts)) for start, counts in sorted(spans.items())]
+    return [
+        Point(
+            start_ms=Millis(start),
+            key="",
+            row=_row("", "", counts, _merged(cells[start] for cells in table.values() if start in cells)),
+        )
+        for start, counts in sorted(spans.items())
+    ]
+
+
+def _merged(parts: Iterable[LatencyCounts]) -> LatencyCounts:
+    whole = LatencyCounts({}, {})
+    for part in parts:
+        whole.merge(part)
+    return whole
 
 
 def _names(calls: CallLog, registry: Registry, by: str, sums: Sums) -> dict[str, str]:
@@ -109,7 +141,8 @@ def _names(calls: CallLog, registry: Registry, by: str, sums: Sums) -> dict[str,
     return names
 
 
-def _row(key: str, name: str, counts: Counts) -> SumRow:
+def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> SumRow:
+    durations, first_bytes = (latency.durations, latency.first_bytes) if latency is not None else ({}, {})
     return SumRow(
         key=key,
         name=name,
@@ -122,4 +155,14 @@ def _row(key: str, name: str, counts: Counts) -> SumRow:
         possible_nanos=Nanos(counts.possible),
         duration_ms=counts.ms,
         first_byte_ms=counts.ttft,
+        refused=counts.refused,
+        first_bytes=counts.firsts,
+        duration_p50_ms=_millis(percentile(durations, 0.5)),
+        duration_p95_ms=_millis(percentile(durations, 0.95)),
+        first_byte_p50_ms=_millis(percentile(first_bytes, 0.5)),
+        first_byte_p95_ms=_millis(percentile(first_bytes, 0.95)),
     )
+
+
+def _millis(number: int | None) -> Millis | None:
+    return None if number is None else Millis(number)

@@ -281,6 +281,28 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     """Sum over the calls."""
     first_byte_ms: int
     """Sum over the calls that had one."""
+    refused: int = 0
+    """How many of the calls the gateway refused; averages of durations leave them out."""
+    first_bytes: int = 0
+    """How many of the calls had a first byte."""
+    duration_p50_ms: Millis | None = None
+    """The duration that half of the calls did not exceed. None: not requested, or the records are deleted."""
+    duration_p95_ms: Millis | None = None
+    first_byte_p50_ms: Millis | None = None
+    """The same of the time to the first byte."""
+    first_byte_p95_ms: Millis | None = None
+
+    @property
+    def mean_duration_ms(self) -> float | None:
+        """Over the calls that were not refused; None without any."""
+        calls = self.calls - self.refused
+        return self.duration_ms / calls if calls > 0 else None
+
+    @property
+    def mean_first_byte_ms(self) -> float | None:
+        """Over the calls that had a first byte; sums of old versions do not have their number, only that of errors."""
+        calls = self.first_bytes or self.calls - self.errors
+        return self.first_byte_ms / calls if calls > 0 and self.first_byte_ms else None
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,6 +323,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     total: SumRow
     rows: list[SumRow]
     series: list[Point]
+    first_ms: Millis | None = None
+    """When the earliest call that was ever counted began: before it nothing is known. None: there was none."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from gateway.domain.query import EVERYTHING, Query
 from gateway.domain.units import CallId, Millis
 from gateway.store import sums
 from gateway.store.files import body_of, fit, id_of, intact, pack
+from gateway.store.latency import LatencyCache, LatencyTable
 from gateway.store.log import Log, LogLine
 from gateway.store.rollup import Counts, Dimension
 from gateway.store.search import CallFilter, LogSearch, SearchDeadline
@@ -47,6 +48,7 @@ class CallLog:
 
     def __init__(self, log: Log) -> None:
         self.log = log
+        self._latency = LatencyCache()
 
     @property
     def count(self) -> int:
@@ -151,13 +153,19 @@ class CallLog:
         in which it begins.
         """
         span = Span(since, until)
+        first = min((Millis(segment.t0) for segment in self.log.segments if segment.t1), default=None)
         if not step:
             rows = sums.by_value(self.log.segments, by, span)
-            return Sums(sums.total(rows.values()), rows, [])
+            return Sums(sums.total(rows.values()), rows, [], first)
         table = sums.over_time(self.log.segments, by, span)
         rows = {value: sums.total(cells.values()) for value, cells in table.items()}
         start_of = _local_day if step == "day" else _same
-        return Sums(sums.total(rows.values()), rows, _series(table, start_of))
+        return Sums(sums.total(rows.values()), rows, _series(table, start_of), first)
+
+    def latency(self, by: Dimension, since: Millis, until: Millis, step: Literal["hour", "day", ""]) -> LatencyTable:
+        """Histograms of the calls that ``sums`` adds up, by value and over time, as far as their records are kept."""
+        start_of = {"day": _local_day, "hour": _same, "": _never}[step]
+        return self._latency.table(self.log.segments, by, Span(since, until), step, start_of)
 
     def present(self, wanted: set[CallId], since: Millis) -> set[CallId]:
         """Which of these calls, none of which began earlier, have a record."""
@@ -200,3 +208,7 @@ def _local_day(start: int) -> int:
 
 def _same(start: int) -> int:
     return start
+
+
+def _never(_start: int) -> int:
+    return 0

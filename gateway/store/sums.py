@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from gateway.domain.units import Millis
 from gateway.store.files import body_of
 from gateway.store.rollup import Counts, Dimension, RollupEntry, Table
 from gateway.store.segment import Segment, decode_entry
@@ -39,6 +40,8 @@ class Sums(msgspec.Struct, frozen=True):
     total: Counts
     rows: dict[str, Counts]
     series: list[Bucket]
+    first: Millis | None = None
+    """When the earliest call that was ever counted began, in the span or not."""
 
 
 def by_value(segments: Iterable[Segment], by: Dimension, span: Span) -> dict[str, Counts]:

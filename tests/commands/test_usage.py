@@ -13,7 +13,7 @@ from gateway.commands.output import json_value
 from gateway.commands.usage import FIELDS, csv_line
 from gateway.domain.human_values import local_time
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import CallPage, Point
+from gateway.domain.views import CallPage, Point, SumRow
 from tests.commands.runner import Control, run
 from tests.commands.samples import CALL, HOSTILE, NOW, SUMMARY, sum_row
 
@@ -22,6 +22,42 @@ def test_sums_have_a_total() -> None:
     ran = run("usage", "summary", "--by", "token", control=Control({"GET /usage": SUMMARY}))
     assert [line.split()[0] for line in ran.out.splitlines()] == ["Token", "cheap", "dear", "total"]
     assert ran.out.splitlines()[-1].split()[-1] == "$0.005"
+
+
+def timed(name: str) -> SumRow:
+    """Averages of 1.25 s and 300 ms over three calls, with percentiles."""
+    return replace(
+        sum_row(name),
+        first_bytes=3,
+        duration_p50_ms=Millis(900),
+        duration_p95_ms=Millis(3_100),
+        first_byte_p50_ms=Millis(250),
+        first_byte_p95_ms=Millis(700),
+    )
+
+
+def test_percentiles_stand_beside_averages() -> None:
+    control = Control({"GET /usage": replace(SUMMARY, rows=[timed("m")])})
+    heads, row, *_ = run("usage", "summary", control=control).out.splitlines()
+    assert "percentiles=true" in control.asked[0][0]
+    assert heads.split()[-7:] == ["Duration", "p50", "p95", "First", "p50", "p95", "Cost"]
+    assert row.split()[-7:-1] == ["1.25s", "900ms", "3.10s", "300ms", "250ms", "700ms"]
+
+
+def test_refused_calls_are_in_no_average() -> None:
+    rows = [replace(sum_row("m", calls=4), refused=1), replace(sum_row("none", calls=2), refused=2, first_byte_ms=0)]
+    lines = run("usage", "summary", control=Control({"GET /usage": replace(SUMMARY, rows=rows)})).out.splitlines()
+    assert [line.split()[6] for line in lines[1:3]] == ["1.25s", "-"]
+
+
+def test_a_call_is_compared_with_the_usual_times_of_its_model() -> None:
+    usual = replace(SUMMARY, rows=[replace(timed(CALL.model), key=CALL.model)])
+    control = Control({URL: CALL, "GET /usage": usual})
+    text = "duration avg 1.25s, p50 900ms, p95 3.10s; first token avg 300ms, p50 250ms, p95 700ms"
+    assert f"{text} (3 calls of this model in 7 days)" in run("usage", "show", CALL.id, control=control).out
+    assert f"since={CALL.time_ms - 7 * 86_400_000}&until={CALL.time_ms + 1}" in control.asked[1][0]
+    alone = replace(SUMMARY, rows=[replace(timed(CALL.model), key=CALL.model, calls=1)])
+    assert "usual" not in run("usage", "show", CALL.id, control=Control({URL: CALL, "GET /usage": alone})).out
 
 
 def test_the_last_thirty_days_are_summed_unless_said() -> None:
@@ -35,7 +71,7 @@ def test_the_last_thirty_days_are_summed_unless_said() -> None:
 def test_days_are_asked_for_as_steps() -> None:
     control = Control({"GET /usage": SUMMARY})
     run("usage", "summary", "--by", "day", control=control)
-    assert control.asked[0][0].endswith("&step=day")
+    assert "&step=day&" in control.asked[0][0]
     assert "by=" not in control.asked[0][0]
 
 
@@ -116,7 +152,7 @@ def test_a_call_is_shown_with_its_api() -> None:
         (replace(CALL, api="responses"), "responses translated"),
         (replace(CALL, api="responses", channel=""), "responses"),
     ):
-        lines = run("usage", "show", call.id, control=Control({URL: call})).out.splitlines()
+        lines = run("usage", "show", call.id, control=Control({URL: call, **USUAL})).out.splitlines()
         assert [line.split(maxsplit=1)[1] for line in lines if line.startswith("api ")] == [told]
 
 
@@ -126,6 +162,7 @@ def test_a_request_that_reached_no_api_is_listed_with_its_count() -> None:
 
 
 URL = f"GET /calls/{CALL.id}"
+USUAL = {"GET /usage": SUMMARY}
 
 
 def test_calls_are_listed() -> None:
@@ -147,7 +184,7 @@ def test_the_json_of_a_call_has_the_promised_fields() -> None:
 
 
 def test_a_receipt_tells_how_the_cost_came_about() -> None:
-    ran = run("usage", "show", CALL.id, control=Control({URL: CALL}))
+    ran = run("usage", "show", CALL.id, control=Control({URL: CALL, **USUAL}))
     assert "1,000 input at $2.50 per million" in ran.out
     assert "cost            $0.00438\n" in ran.out
     assert "attempt 1  other  500  server: oops, possibly billed\n" in ran.out
@@ -155,7 +192,7 @@ def test_a_receipt_tells_how_the_cost_came_about() -> None:
 
 
 def test_an_unpriced_call_says_so() -> None:
-    ran = run("usage", "show", CALL.id, control=Control({URL: replace(CALL, rates=None, cost_nanos=Nanos(0))}))
+    ran = run("usage", "show", CALL.id, control=Control({URL: replace(CALL, rates=None, cost_nanos=Nanos(0)), **USUAL}))
     assert "cost            unpriced\n" in ran.out
 
 

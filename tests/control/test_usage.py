@@ -79,3 +79,24 @@ async def test_senseless_questions_are_refused(owner: ControlClient, parameters:
 async def test_tallies_are_zero_for_what_was_never_asked(gateway: Gateway) -> None:
     sums = await tallies(gateway.engine)
     assert (sums.of_channel("ch_up").calls, sums.of_model("m").calls) == (0, 0)
+
+
+async def test_percentiles_come_on_request(owner: ControlClient, past: int) -> None:
+    plain = await owner.summary(by="token", step="hour")
+    assert {row.duration_p50_ms for row in plain.rows} == {None}
+    found = await owner.summary(by="token", step="hour", percentiles=True)
+    laptop = found.rows[0]
+    for row in (found.total, laptop, found.series[0].row):
+        assert row.duration_p50_ms is not None
+        assert row.duration_p95_ms is not None
+        assert row.duration_p50_ms <= row.duration_p95_ms
+    assert laptop.first_byte_p95_ms is not None
+    assert (laptop.first_bytes, laptop.refused) == (2, 0)
+    assert laptop.mean_duration_ms == laptop.duration_ms / 2
+    whole = await owner.summary(step="hour", percentiles=True)
+    assert whole.series[0].row.duration_p95_ms == found.total.duration_p95_ms
+
+
+async def test_the_earliest_call_is_known(owner: ControlClient, past: int) -> None:
+    first = (await owner.calls(limit=10)).calls[-1].time_ms
+    assert (await owner.summary(since=first + 10**9)).first_ms == first

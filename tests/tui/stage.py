@@ -347,7 +347,16 @@ def sums(key: str = "", rows: Sequence[CallView] = ()) -> SumRow:
         possible_nanos=Nanos(0),
         duration_ms=sum(row.duration_ms for row in rows),
         first_byte_ms=sum(row.first_byte_ms or 0 for row in rows),
+        first_bytes=sum(row.first_byte_ms is not None for row in rows),
+        duration_p50_ms=_share([row.duration_ms for row in rows], 0.5),
+        duration_p95_ms=_share([row.duration_ms for row in rows], 0.95),
+        first_byte_p50_ms=_share([row.first_byte_ms for row in rows if row.first_byte_ms is not None], 0.5),
+        first_byte_p95_ms=_share([row.first_byte_ms for row in rows if row.first_byte_ms is not None], 0.95),
     )
+
+
+def _share(times: Sequence[Millis], share: float) -> Millis | None:
+    return sorted(times)[int(share * (len(times) - 1))] if times else None
 
 
 def start_of(ms: int, step: str) -> int:
@@ -460,7 +469,9 @@ class FakeClient(ControlClient):
         if call_id not in [one.id for one in self.now_running]:
             raise NotFound(f"{call_id} does not run")
 
-    async def summary(self, *, by: str = "", since: int = 0, until: int | None = None, step: str = "") -> Summary:
+    async def summary(
+        self, *, by: str = "", since: int = 0, until: int | None = None, step: str = "", percentiles: bool = False
+    ) -> Summary:
         self.asked.append(f"summary {by} {step}")
         rows = [one for one in self.records if since <= one.time_ms < (until or 2**62)]
 
@@ -484,6 +495,7 @@ class FakeClient(ControlClient):
             series=[Point(start_ms=Millis(at), key=k, row=sums(k, part)) for (at, k), part in sorted(points.items())]
             if step
             else [],
+            first_ms=min((one.time_ms for one in self.records), default=None),
         )
 
     async def settings(self) -> Settings:
