@@ -17,6 +17,7 @@ from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import MILLION, MOST_TIMES
 from gateway.domain.urls import checked_base_url, proxy_of
 from gateway.upstream import mock_options
+from gateway.upstream.output_limit import MOST_TOKENS
 
 NAME_LIMIT = 64
 MODEL_NAME_LIMIT = 200
@@ -83,6 +84,7 @@ def token(value: Token, registry: Registry) -> None:
     group_exists(value.group, registry)
     budgets(value.budgets)
     limits(value.limits)
+    _demand(0 <= value.hold_output <= MOST_TOKENS, "hold_output", f"must be from 0 to {MOST_TOKENS}")
     patterns(value.models)
     note(value.note)
 

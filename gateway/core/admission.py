@@ -74,11 +74,16 @@ def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> 
     """What a call may use at most, whichever channel and model answers it."""
     if call.demand is not None:
         return call.demand
-    prices, multiplier = call.context.catalog.registry.prices, call.context.group.multiplier
+    context, hold = call.context, call.context.token.hold_output
+    prices, multiplier = context.catalog.registry.prices, context.group.multiplier
     if not entry.fallbacks:
-        return need_of(call.context.request, entry.effects, prices.get(entry.name), multiplier, recall)
+        price = prices.get(entry.name)
+        return need_of(context.request, entry.effects, price, multiplier, recall, hold_output=hold)
     models = [model for model in (entry, *entry.fallbacks) if model.effects.offers]
-    needs = [need_of(call.context.request, m.effects, prices.get(m.name), multiplier, recall) for m in models]
+    needs = [
+        need_of(context.request, model.effects, prices.get(model.name), multiplier, recall, hold_output=hold)
+        for model in models
+    ]
     return most_of(needs, [prices.get(m.name) for m in models], multiplier)
 
 

@@ -178,6 +178,8 @@ class CallResult(msgspec.Struct):
     marks: tuple[str, ...] = ()
     overhead_us: int = 0
     """The time until the request was ready for the first upstream."""
+    after_break: bool = False
+    """The same call had a stream that broke a moment ago; see ``BrokenStreams``."""
     settled: bool = False
 
 

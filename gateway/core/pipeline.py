@@ -32,7 +32,7 @@ from gateway.core.preparation import Worker
 from gateway.core.queueing import CallQueue, until_gone
 from gateway.core.ratelimit import Limiter, Ticket
 from gateway.core.refusal_log import Refusals
-from gateway.core.retry import KEEP_FAILURE_S, RecentFailures
+from gateway.core.retry import KEEP_FAILURE_S, BrokenStreams, RecentFailures
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import GONE, Meter, outcome_of, record_of
 from gateway.domain.call import Outcome, Record, lost_events
@@ -83,7 +83,7 @@ class Pipeline:
         self.calibration = deps.meter.calibration
         self.refusals = Refusals(deps.books.note, deps.bus, deps.clock, _later)
         self._queue = CallQueue(deps.limiter, deps.books, deps.attempts, deps.catalog, deps.clock)
-        self._failures = RecentFailures(deps.clock.mono)
+        self._failures, self._broken = RecentFailures(deps.clock.mono), BrokenStreams(deps.clock.mono)
         self._soon: list[tuple[Call, Record]] = []
         """Calls whose answers go out in the loop's next turn; their records are written in it, before them."""
         self.closed: Unavailable | None = None
@@ -136,7 +136,7 @@ class Pipeline:
         except ConnectionError as error:  # the client left while the call waited
             self.refuse(visit, Unavailable(str(error), code="client_closed"), token, model)
             raise
-        call.share = AnswerShare(deps.answers)
+        call.share, call.result.after_break = AnswerShare(deps.answers), self._broken.repeated(token.id, request)
         gates = admission.gates, call.limits.gates
         with deps.limiter.take(admission.bounds, call.need.rate_tokens, *gates) as ticket:
             deps.live.enter(call)
@@ -283,6 +283,8 @@ class Pipeline:
         status = GONE
         if result.error is not None and result.outcome is not Outcome.CLIENT_CLOSED:
             status = context.visit.api.status(result.error)
+            if call.delivery.content_sent:
+                self._broken.note(context.token.id, context.request)
         self._deps.bus.settled(self._settle(call, ticket, status))
 
     def _settle(self, call: Call, ticket: Ticket, status: int, *, soon: bool = False) -> Record:

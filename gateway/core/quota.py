@@ -16,6 +16,9 @@ smaller.
 
 Where the client names no cap and the gateway chooses one, as Anthropic's dialect must, the hold may be smaller than
 that cap costs. Then the cap is what the hold pays for (``affordable_output``), and at least ``LEAST_OUTPUT``.
+
+The owner of a token may have its calls hold less than their caps allow (``Token.hold_output``), for programs that
+always ask for far more than they use. Their caps go out unchanged, so such a call may cost more than its hold.
 """
 
 from bisect import bisect_right
@@ -24,19 +27,17 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from gateway.core.quota_refusals import PERIODS, Headroom, Shortage, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
-from gateway.domain.advice import advice
+from gateway.domain.call import Running
 from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, result_names_bound, tool_calls_bound
 from gateway.domain.group import Group
-from gateway.domain.human_values import zoned_time
 from gateway.domain.limits import Budget, window_end, window_start
-from gateway.domain.money import dollars
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.token import Token
-from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import iso
+from gateway.domain.units import CallId, Millis, Nanos
 from gateway.inbound.api import InboundRequest
 from gateway.upstream.dialects import model_limit, output_limit, remembers
 from gateway.upstream.output_limit import STANDARD_FIELDS
@@ -66,11 +67,13 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The most that ``input`` and ``minimum`` can cost."""
     free: bool = False
     """Nothing is charged, whatever is used."""
+    owner_limit: bool = False
+    """The token's owner chose ``output`` for a call without a cap: a cap that the gateway chooses is at most that."""
 
     @property
     def rate_tokens(self) -> int:
         """What the call is counted with against limits of tokens until its true ones are known."""
-        return self.input + self.capped
+        return self.input + min(self.capped, self.output)
 
 
 UNKNOWN_INPUT = 128_000
@@ -149,8 +152,13 @@ def need_of(
     price: Price | None,
     multiplier: int,
     recall: Recall = nothing_recalled,
+    *,
+    hold_output: int = 0,
 ) -> Need:
-    """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read."""
+    """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read.
+
+    ``hold_output`` is the token's.
+    """
     tokens = request.input_bound + effects.added_input
     if request.remote_input:
         tokens += max((served.context or UNKNOWN_INPUT for _, served in effects.offers), default=UNKNOWN_INPUT)
@@ -160,7 +168,11 @@ def need_of(
         tokens += result_names_bound(request.conversation)
     if effects.remembers:
         tokens += recall(request.conversation)
-    return _priced(tokens, _output(request, effects), price, multiplier)
+    output = _output(request, effects)
+    if not hold_output:
+        return _priced(tokens, output, price, multiplier)
+    need = _priced(tokens, _held_output(output, hold_output, request.choices, effects), price, multiplier)
+    return need if need.capped or not need.output else msgspec.structs.replace(need, owner_limit=True)
 
 
 def _priced(tokens: int, output: tuple[int, int, int], price: Price | None, multiplier: int) -> Need:
@@ -173,9 +185,24 @@ def _priced(tokens: int, output: tuple[int, int, int], price: Price | None, mult
     return Need(input=tokens, capped=capped, minimum=minimum, output=most, nanos=nanos, least=least)
 
 
+def _held_output(
+    output: tuple[int, int, int], hold_output: int, choices: int, effects: ChannelEffects
+) -> tuple[int, int, int]:
+    """The output of all choices with what the token's owner wants to be held for it.
+
+    Without a cap it is never less than the smallest that the gateway chooses, nor more than the model can answer.
+    """
+    capped, minimum, most = output
+    if capped or not most:  # without output there is nothing to hold for it
+        return capped, min(minimum, hold_output), min(most, hold_output)
+    if effects.max_output is not None:
+        hold_output = min(hold_output, choices * effects.max_output)
+    return capped, minimum, max(minimum, hold_output)
+
+
 def affordable_output(need: Need, held: int, held_tokens: int, price: Price | None, multiplier: int) -> int | None:
     """Output tokens that a hold pays for at a model of this price; None: all that the call may need."""
-    if held >= need.nanos and held_tokens >= need.input + need.output:
+    if held >= need.nanos and held_tokens >= need.input + need.output and not need.owner_limit:
         return None
     most = max(0, min(need.output, held_tokens - need.input))
     if price is None or price.free or not multiplier:
@@ -189,7 +216,7 @@ def most_of(needs: Sequence[Need], prices: Sequence[Price | None], multiplier: i
 
     Each is reckoned with the longest input of all, as ``affordable_output`` does.
     """
-    longest = max(one.input for one in needs)
+    longest, owner_limit = max(one.input for one in needs), any(one.owner_limit for one in needs)
     needs = [
         one if one.input == longest else _priced(longest, (one.capped, one.minimum, one.output), price, multiplier)
         for one, price in zip(needs, prices, strict=True)
@@ -202,6 +229,7 @@ def most_of(needs: Sequence[Need], prices: Sequence[Price | None], multiplier: i
         nanos=max(one.nanos for one in needs),
         least=max(one.least for one in needs),
         free=all(one.free for one in needs),
+        owner_limit=owner_limit,
     )
 
 
@@ -268,29 +296,16 @@ class Purse(Protocol):
     def held(self, scope: Scope) -> Amounts:
         """Running calls."""
 
+    @property
+    def running(self) -> Mapping[CallId, Running]:
+        """The calls that hold something."""
+
 
 class HoldPlan(msgspec.Struct, frozen=True, gc=False):
     """The amounts to hold."""
 
     nanos: Nanos
     tokens: int
-
-
-class _Headroom(msgspec.Struct, frozen=True, kw_only=True):
-    """What one budget leaves."""
-
-    label: str
-    code: str
-    nanos: int | None
-    tokens: int | None
-    resets: Millis | None
-    whose: str = ""
-    """Of a budget: ``account``, ``group`` or ``token``."""
-    name: str = ""
-    window: str = ""
-    held_nanos: int = 0
-    """What running calls hold of it."""
-    held_tokens: int = 0
 
 
 def plan_hold(books: Purse, account: Account, group: Group, token: Token, need: Need, *, now: Millis) -> HoldPlan:
@@ -303,7 +318,9 @@ def plan_hold(books: Purse, account: Account, group: Group, token: Token, need: 
     if not budgets and (free or 0 < full <= books.available()):  # the usual case: there is enough, and nobody budgets
         return HoldPlan(full, need.input + need.output)
     rooms = list(_rooms(books, account, group, token, now=now))
-    return HoldPlan(full if free else _nanos(rooms, need), _tokens(rooms, need))
+    return HoldPlan(
+        full if free else _nanos(rooms, token, need, books.running), _tokens(rooms, token, need, books.running)
+    )
 
 
 def left_to_stop(books: Purse, account: Account, token: Token, *, now: Millis) -> int | None:
@@ -318,29 +335,29 @@ def left_to_stop(books: Purse, account: Account, token: Token, *, now: Millis) -
     return min(lefts, default=None)
 
 
-def _nanos(rooms: list[_Headroom], need: Need) -> Nanos:
+def _nanos(rooms: list[Headroom], token: Token, need: Need, running: Mapping[CallId, Running]) -> Nanos:
     left = need.nanos
     for room in rooms:
         if room.nanos is not None:
             if room.nanos <= 0 or need.least > room.nanos:
-                has = max(0, room.nanos) if room.whose else room.nanos  # what the account owes is its to know
-                raise _exceeded(room, dollars(has), dollars(need.least), "dollars", missing=need.least - room.nanos)
+                raise quota_exceeded(room, Shortage(token=token, held_output=need.minimum, needs=need.least), running)
             left = min(left, Nanos(room.nanos))
     return left
 
 
-def _tokens(rooms: list[_Headroom], need: Need) -> int:
+def _tokens(rooms: list[Headroom], token: Token, need: Need, running: Mapping[CallId, Running]) -> int:
     left, least = need.input + need.output, need.input + need.minimum
     for room in rooms:
         if room.tokens is not None:
             if room.tokens <= 0 or least > room.tokens:
-                raise _exceeded(room, f"{max(0, room.tokens)} tokens", f"{least} tokens", "tokens")
+                shortage = Shortage(token=token, held_output=need.minimum, needs=least, in_tokens=True)
+                raise quota_exceeded(room, shortage, running)
             left = min(left, room.tokens)
     return left
 
 
-def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[_Headroom]:
-    yield _Headroom(
+def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
+    yield Headroom(
         label="the account",
         code="insufficient_quota",
         nanos=books.available(),
@@ -356,13 +373,13 @@ def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: M
             yield _room(books, scope, budget, (name, code), now)
 
 
-def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], now: Millis) -> _Headroom:
+def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], now: Millis) -> Headroom:
     name, code = words
     owner = f"{scope[0]} '{name}'" if name else "the account"
     spent = books.spent(scope, window_start(budget.window, now))
     held = books.held(scope)
-    return _Headroom(
-        label=f"the {_PERIODS.get(budget.window.value, '')}budget of {owner}",
+    return Headroom(
+        label=f"the {PERIODS.get(budget.window.value, '')}budget of {owner}",
         code=code,
         nanos=None if budget.nanos is None else budget.nanos - spent.nanos - held.nanos,
         tokens=None if budget.tokens is None else budget.tokens - spent.tokens - held.tokens,
@@ -370,27 +387,4 @@ def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], no
         whose=scope[0],
         name=name,
         window=budget.window.value,
-        held_nanos=held.nanos,
-        held_tokens=held.tokens,
     )
-
-
-_PERIODS = {"day": "daily ", "week": "weekly ", "month": "monthly "}
-
-
-def _exceeded(room: _Headroom, left: str, needs: str, unit: str, *, missing: int = 0) -> QuotaExceeded:
-    back = "" if room.resets is None else f"; it resets at {zoned_time(room.resets)}"
-    details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
-    if room.whose:
-        details |= {"budget_of": room.whose, "budget_window": room.window, "budget_unit": unit}
-    else:
-        details["missing_nanos"] = missing
-    fix = advice(QuotaExceeded("", code=room.code, details=details), token=room.name, group=room.name)
-    return QuotaExceeded(f"{_state(room, left, needs, unit)}{back}; {fix}", code=room.code, details=details)
-
-
-def _state(room: _Headroom, left: str, needs: str, unit: str) -> str:
-    free, held = (room.nanos, room.held_nanos) if unit == "dollars" else (room.tokens, room.held_tokens)
-    if not room.whose or (free or 0) > 0:
-        return f"{room.label} has {left} left, and this call may need {needs}"
-    return f"running calls hold the rest of {room.label}" if (free or 0) + held > 0 else f"{room.label} is used up"

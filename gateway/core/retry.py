@@ -26,6 +26,7 @@ from gateway.core.settlement import billed_unseen
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId
+from gateway.inbound.api import InboundRequest
 
 SERVER_FAULT = 500
 """The first HTTP status of failures that are not the client's."""
@@ -58,6 +59,8 @@ class RetryBudget:
 
 KEEP_FAILURE_S = 2.0
 MOST_FAILURES = 256
+REPEAT_S = 5.0
+"""So soon after a stream broke, the same call is its repetition."""
 
 
 class RecentFailures:
@@ -90,6 +93,39 @@ class RecentFailures:
             return None if error is None else copy(error)
         del self._known[known]
         return None
+
+
+class BrokenStreams:
+    """Streams of the last seconds that broke after a part of the answer was sent.
+
+    Claude Code and others then make the whole call again, at once and often without a stream. It is paid twice, so the
+    second call is marked.
+    """
+
+    def __init__(self, mono: Callable[[], float]) -> None:
+        self._mono = mono
+        self._known: OrderedDict[bytes, float] = OrderedDict()
+
+    def note(self, token: str, request: InboundRequest) -> None:
+        """The stream broke now."""
+        self._known[_conversation(token, request)] = self._mono()
+        while len(self._known) > MOST_FAILURES:
+            self._known.popitem(last=False)
+
+    def repeated(self, token: str, request: InboundRequest) -> bool:
+        """Whether this is the same call once more; of each break only the first is."""
+        if not self._known:
+            return False
+        then = self._known.pop(_conversation(token, request), None)
+        return then is not None and self._mono() - then <= REPEAT_S
+
+
+def _conversation(token: str, request: InboundRequest) -> bytes:
+    """A short name of the conversation, the same for a stream and a plain call."""
+    said = request.fields.get(request.turns) or request.fields.get("prompt") or b""
+    size = request.input_bound if request.large else 0  # long texts are not in the fields
+    about = f"{request.session}\0{request.model}\0{size}\0".encode("utf-8", "replace")
+    return _digest(token, about + bytes(said))
 
 
 def _digest(token: str, body: bytes) -> bytes:

@@ -200,6 +200,8 @@ def _marks(call: Call) -> tuple[str, ...]:
     marks: tuple[str, ...] = ("dropped=" + ",".join(attempt.dropped),) if attempt.dropped else ()
     if attempt.lowered is not None:
         marks += (f"output_limit={attempt.lowered}",)
+    if call.result.after_break:
+        marks += ("after_break",)
     if route is not None and route.served.name != call.context.request.model:
         marks += (f"fallback={plain(route.served.name, 80)}",)
     return marks

@@ -130,7 +130,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     retry: int = 0
     """The SDK's own retry count."""
     marks: tuple[str, ...] = ()
-    """Peculiarities: ``no_done``, ``bad_chunks=2`` (see ``lost_events``), ``dropped=seed``, ``suspect_usage``."""
+    """Peculiarities: ``no_done``, ``bad_chunks=2`` (see ``lost_events``), ``dropped=seed``, ``suspect_usage``,
+    ``after_break`` (the same call again, just after its stream broke)."""
 
     @property
     def usage(self) -> Usage:

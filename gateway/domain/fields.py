@@ -17,7 +17,7 @@ from gateway.domain.account import AccountStatus
 from gateway.domain.channel import TokenLimitField
 from gateway.domain.group import Policy
 from gateway.domain.kinds import Choice, Field, Flag, Moment, Multiplier, Names, Number, Patterns, Secret, Text
-from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, RateLimits
+from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, OutputHold, RateLimits
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, Deadlines, Fallbacks, Headers, MockOptions, RequestOverrides
 from gateway.domain.price_kinds import Dollars, PriceTiers
 from gateway.domain.settings import Durability
@@ -78,6 +78,14 @@ TOKEN: Table = (
         label="When used up",
         help="Whether running streams are stopped when a budget is used up.",
         option="--stop-when-empty/--finish-when-empty",
+    ),
+    Field(
+        name="hold_output",
+        kind=OutputHold(),
+        label="Held output",
+        help="Output tokens to hold for each call at most, for programs that ask for far more than they use, and for a "
+        "call that sets no limit; calls may then cost more than they hold. all: whatever its limit allows.",
+        placeholder="all that a call's limit allows, or 8000",
     ),
     Field(
         name="color",
@@ -346,6 +354,13 @@ SETTINGS: Table = (
         kind=Number(0, 65535, zero="off"),
         label="Ollama's port",
         help="A second port for them, usually 11434, without keys and for this machine only; off: none.",
+    ),
+    Field(
+        name="list_for_claude",
+        kind=_YES,
+        label="List for Claude",
+        help="Whether Claude Code finds every model in its list, as claude/NAME: it offers no other names.",
+        option="--list-for-claude/--no-list-for-claude",
     ),
     Field(
         name="keep_days",

@@ -7,8 +7,8 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_count, count_of
-from gateway.domain.kinds import NONE_WORDS, Field, Input, Kind, Option, once
-from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.kinds import NONE_WORDS, Field, Input, Kind, Number, Option, once
+from gateway.domain.limits import DEFAULT_OUTPUT, Budget, Limits, Window
 from gateway.domain.money import brief_dollars, dollars, nanos_of
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
@@ -17,6 +17,7 @@ Amounts = dict[Window, int]
 
 NONE = "none"
 """The word that removes a limit."""
+ALL = "all"
 
 CHANNEL_LIMITS = ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")
 CLIENT_LIMITS = (*CHANNEL_LIMITS, "streams")
@@ -190,6 +191,24 @@ class RateLimits(Kind[Limits]):
 
     def body(self, value: Limits) -> Any:
         return msgspec.structs.asdict(value)
+
+
+class OutputHold(Number):
+    """Output tokens that a call holds at most; 0: all that it may use."""
+
+    def read(self, text: str, now: Millis) -> int:
+        return 0 if text.strip().lower() in (ALL, *NONE_WORDS) else super().read(text, now)
+
+    def texts(self, value: int) -> Sequence[str]:
+        return [exact_count(value) if value else ""]
+
+    def argument(self, value: int) -> str:
+        return exact_count(value) if value else ALL
+
+    def show(self, value: int) -> str:
+        if value:
+            return f"{exact_count(value)} tokens of a call, even if its own limit is higher"
+        return f"all that a call's own limit allows; usually {DEFAULT_OUTPUT} tokens if it sets none"
 
 
 def _budgets(nanos: Mapping[Window, int | None], tokens: Mapping[Window, int | None]) -> tuple[Budget, ...]:

@@ -29,6 +29,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 NO_LIMITS = Limits()
 
+DEFAULT_OUTPUT = 4096
+"""Output tokens that are held for where a request has no cap."""
+
 
 class LimitReading(msgspec.Struct, frozen=True, gc=False):
     """A limit, what is left of it, and seconds until it is whole again."""

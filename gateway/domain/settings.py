@@ -34,6 +34,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Name of the token that programs of this machine use which speak Ollama's API and send no key; empty: none."""
     ollama_port: int = 0
     """A second port for them, on the loopback address, where no request needs a key; 0: none."""
+    list_for_claude: bool = False
+    """Anthropic's clients find every model whose name Claude Code would not offer also as ``claude/NAME``."""
     keep_days: int = 400
     """How long call records are kept; their sums stay for ever."""
     refresh_models_h: int = 24

@@ -42,6 +42,9 @@ class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Patterns such as ``gpt-*``; empty means all that the group shows."""
     stop_when_empty: bool = False
     """End a running stream when this token's budget is gone."""
+    hold_output: int = 0
+    """Output tokens that are held for a call at most, and for one without a limit of its own; 0: all that a request
+    allows. With it, calls may cost more than they hold."""
     color: Color = Color.NONE
     note: str = ""
 

@@ -20,11 +20,9 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, refuse_repeated
+from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import Fields
-
-DEFAULT_OUTPUT = 4096
-"""Output tokens that are held for where a request has no cap."""
 
 LEAST_OUTPUT = 1024
 """Output tokens that must be affordable where the gateway chooses the cap itself: with less, answers are of no use."""

@@ -2,9 +2,12 @@
 
 One body serves clients of OpenAI's and of Anthropic's family: each ignores what it does not know. The list is given in
 pages only to those that send ``anthropic-version``, for the others do not know pages.
+
+Claude Code offers its user only models whose names begin with ``claude`` or ``anthropic``. With the setting
+``list_for_claude`` Anthropic's clients find every other model a second time, as ``claude/NAME``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -69,40 +72,56 @@ class ModelsPage(msgspec.Struct, frozen=True):
 WHOLE_LIST = ModelsPage()
 MOST_MODELS = 1000
 """Of one page."""
+FOR_CLAUDE = ("claude", "anthropic")
+"""How the names begin that Claude Code offers."""
+ALIAS = "claude/"
+"""Before the name of any other; the Messages API knows the model by it."""
 
 
 async def answer_models(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
     """GET /v1/models."""
-    page = WHOLE_LIST
+    page, aliases = WHOLE_LIST, False
     if "anthropic-version" in request.headers:
-        query = request.query
+        query, aliases = request.query, engine.catalog.registry.settings.list_for_claude
         page = ModelsPage(_limit(query.get("limit", "")), query.get("after_id", ""), query.get("before_id", ""))
-    return Response(listing(engine.pipeline.identify(visit), engine.catalog, page))
+    return Response(listing(engine.pipeline.identify(visit), engine.catalog, page, aliases=aliases))
 
 
-async def answer_model(engine: Engine, _request: web.BaseRequest, visit: Visit) -> Response:
+async def answer_model(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
     """GET /v1/models/{id}; the id may have slashes."""
-    return Response(one(visit.path[len(PATH) + 1 :], engine.pipeline.identify(visit), engine.catalog))
+    aliases = "anthropic-version" in request.headers and engine.catalog.registry.settings.list_for_claude
+    name = visit.path[len(PATH) + 1 :]
+    return Response(one(name, engine.pipeline.identify(visit), engine.catalog, aliases=aliases))
 
 
-def listing(token: Token, catalog: Catalog, page: ModelsPage = WHOLE_LIST) -> bytes:
-    """The list as JSON, sorted by id."""
-    entries = list(catalog.visible(token).values())
-    found = _page(entries, page)
-    names = [entry.name for entry in found]
-    has_more = bool(found) and (entries[0] is not found[0] if page.before else entries[-1] is not found[-1])
-    models = [_model(entry, catalog) for entry in found]
-    first, last = (names[0], names[-1]) if names else (None, None)
+def listing(token: Token, catalog: Catalog, page: ModelsPage = WHOLE_LIST, *, aliases: bool = False) -> bytes:
+    """The list as JSON, sorted by id; with ``aliases`` also models as ``claude/NAME``."""
+    seen = catalog.visible(token)
+    ids = sorted((*seen, *_aliases(seen))) if aliases else list(seen)
+    found = _page(ids, page)
+    has_more = bool(found) and (ids[0] != found[0] if page.before else ids[-1] != found[-1])
+    models = [_model(name, seen[_bare(name, seen)], catalog) for name in found]
+    first, last = (found[0], found[-1]) if found else (None, None)
     return msgspec.json.encode(ModelsResponse("list", models, has_more, first, last))
 
 
-def _page(entries: Sequence[ModelEntry], page: ModelsPage) -> Sequence[ModelEntry]:
+def _aliases(seen: Collection[str]) -> Iterator[str]:
+    names = (ALIAS + name for name in seen if not name.startswith(FOR_CLAUDE))
+    return (name for name in names if name not in seen)
+
+
+def _bare(name: str, seen: Collection[str]) -> str:
+    """The model of that name or alias."""
+    return name if name in seen else name.removeprefix(ALIAS)
+
+
+def _page(ids: Sequence[str], page: ModelsPage) -> Sequence[str]:
     if page.after:
-        entries = [entry for entry in entries if entry.name > page.after]
+        ids = [id for id in ids if id > page.after]
     if page.before:
-        entries = [entry for entry in entries if entry.name < page.before]
-        return entries if page.limit is None else entries[-page.limit :]
-    return entries[: page.limit]
+        ids = [id for id in ids if id < page.before]
+        return ids if page.limit is None else ids[-page.limit :]
+    return ids[: page.limit]
 
 
 def _limit(text: str) -> int | None:
@@ -110,15 +129,16 @@ def _limit(text: str) -> int | None:
     return min(max(1, int(text)), MOST_MODELS) if text.isascii() and text.isdecimal() and len(text) < 5 else None
 
 
-def one(name: str, token: Token, catalog: Catalog) -> bytes:
+def one(name: str, token: Token, catalog: Catalog, *, aliases: bool = False) -> bytes:
     """One entry as JSON. Raises NotFound if this token does not see it."""
-    return msgspec.json.encode(_model(visible_entry(name, token, catalog), catalog))
+    bare = _bare(name, catalog.visible(token)) if aliases else name
+    return msgspec.json.encode(_model(name, visible_entry(bare, token, catalog), catalog))
 
 
-def _model(entry: ModelEntry, catalog: Catalog) -> Model:
+def _model(name: str, entry: ModelEntry, catalog: Catalog) -> Model:
     price = catalog.price(entry.name) or entry.told
     return Model(
-        id=entry.name,
+        id=name,
         created=entry.created // 1000,
         owned_by=entry.owner,
         display_name=entry.name,

@@ -10,10 +10,11 @@ from gateway.core.quota import Need, effects_of, need_of, with_limit
 from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.errors import BadRequest, QuotaExceeded
 from gateway.domain.estimate import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
+from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.upstream.dialects import output_limit
-from gateway.upstream.output_limit import DEFAULT_OUTPUT, LEAST_OUTPUT, MOST_NAMES, MOST_TOKENS
+from gateway.upstream.output_limit import LEAST_OUTPUT, MOST_NAMES, MOST_TOKENS
 from tests.core import kit
 from tests.core.ends import FakeReply
 from tests.core.generous import GenerousUpstream

@@ -1,22 +1,35 @@
 """A call is admitted only if every budget has room for it, and holds no more than is there."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.quota import ACCOUNT, HoldPlan, Need, Scope, effects_of, left_to_stop, need_of, plan_hold
+from gateway.core.quota import (
+    ACCOUNT,
+    HoldPlan,
+    Need,
+    Scope,
+    affordable_output,
+    effects_of,
+    left_to_stop,
+    need_of,
+    plan_hold,
+)
 from gateway.domain.account import Account, AccountStatus
-from gateway.domain.channel import Served
+from gateway.domain.call import Running
+from gateway.domain.channel import Dialect, Served
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
-from gateway.domain.limits import Budget, Window, window_start
+from gateway.domain.limits import DEFAULT_OUTPUT, Budget, Window, window_start
 from gateway.domain.price import Price
 from gateway.domain.token import Token
-from gateway.domain.units import MILLION, Millis, Nanos, TokenId
-from gateway.upstream.output_limit import DEFAULT_OUTPUT
+from gateway.domain.units import MILLION, CallId, Millis, Nanos, TokenId
+from gateway.inbound.embeddings.api import parse_embeddings_request
+from gateway.upstream.output_limit import LEAST_OUTPUT
 from tests.core import kit
 from tests.core.clocks import NOON
 
@@ -37,6 +50,7 @@ class Purse:
         self.nanos = available
         self.spendings: dict[tuple[Scope, Millis], Amount] = {}
         self.holds: dict[Scope, Amount] = {}
+        self.running: dict[CallId, Running] = {}
 
     def available(self) -> Nanos:
         return Nanos(self.nanos)
@@ -64,11 +78,17 @@ def take(purse: Purse, need: Need, **budgets: Budget) -> HoldPlan:
 
 
 def need(
-    input: int = 100, cap: int | None = 50, *, choices: int = 1, price: Price | None = PRICE, multiplier: int = MILLION
+    input: int = 100,
+    cap: int | None = 50,
+    *,
+    choices: int = 1,
+    price: Price | None = PRICE,
+    multiplier: int = MILLION,
+    hold_output: int = 0,
 ) -> Need:
     effects = effects_of([(kit.channel(), Served(name="m"))])
     asked = msgspec.structs.replace(kit.ask(max_tokens=cap, n=choices), input_bound=input)
-    return need_of(asked, effects, price, multiplier)
+    return need_of(asked, effects, price, multiplier, hold_output=hold_output)
 
 
 def refusal(purse: Purse, what: Need, **budgets: Budget) -> QuotaExceeded:
@@ -206,6 +226,85 @@ def test_the_day_of_return_is_told_in_local_time_and_to_programs_in_utc() -> Non
     found = refusal(Purse(), need(), token=Budget(window=Window.DAY, nanos=Nanos(600)))
     resets = datetime.fromisoformat(str(found.details["resets_at"]))
     assert f"resets at {resets.astimezone().isoformat(' ')};" in found.message
+
+
+def holder(number: int, token: str, **amounts: Any) -> Running:
+    return Running(id=CallId(f"req_{number}"), ts=NOON, token=token, group="home", model="opus", **amounts)
+
+
+def test_the_running_calls_that_hold_the_most_are_named() -> None:
+    purse = Purse(500)
+    holds = (("tok_1", 40), ("tok_2", 900), ("tok_1", 70), ("tok_1", 0), ("tok_3", 60))
+    for number, (token, nanos) in enumerate(holds):
+        purse.running[CallId(str(number))] = holder(number, token, held=Nanos(nanos))
+    found = refusal(purse, need()).message
+    assert "; running calls hold $0.00000107: req_1 (another token's) $0.0000009, req_2 (opus) $0.00000007, " in found
+    assert "req_4 (another token's) $0.00000006 and 1 more; top up" in found
+    found = refusal(Purse(), need(), token=Budget(nanos=Nanos(600))).message
+    assert "running calls" not in found
+    purse.nanos = 1_000_000
+    found = refusal(purse, need(), token=Budget(nanos=Nanos(600))).message
+    assert "; running calls hold $0.00000011: req_2 (opus) $0.00000007, req_0 (opus) $0.00000004;" in found
+
+
+def test_who_holds_the_rest_of_a_budget_is_named() -> None:
+    purse = Purse()
+    purse.holds[GROUP] = Amount(tokens=300)
+    purse.running[CallId("a")] = holder(7, "tok_1", held_tokens=300)
+    found = refusal(purse, need(), group=Budget(tokens=300)).message
+    assert found.startswith("running calls hold the rest of the budget of group 'home': req_7 (opus) 300 tokens;")
+
+
+def test_what_asks_for_much_output_is_told_how_to_hold_less() -> None:
+    assert "--hold-output" not in refusal(Purse(100), need()).message
+    found = refusal(Purse(100), need(cap=64_000)).message
+    edit = "'tollkeeper token edit laptop --hold-output 8000'"
+    assert found.endswith(f"than the 64000 output tokens that it allows: {edit}")
+
+
+@pytest.mark.parametrize(
+    ("cap", "hold_output", "held", "counted"),
+    [
+        (50, 0, 50, 50),
+        (50, 20, 20, 20),
+        (50, 51, 50, 50),
+        (64_000, 8000, 8000, 8000),
+        (None, 0, DEFAULT_OUTPUT, 0),
+        (None, 20, 20, 0),
+        (None, 9000, 9000, 0),
+    ],
+)
+def test_a_token_may_hold_less_than_the_cap_and_as_much_as_its_owner_says_without_one(
+    cap: int | None, hold_output: int, held: int, counted: int
+) -> None:
+    found = need(cap=cap, hold_output=hold_output)
+    assert take(Purse(), found) == HoldPlan(Nanos(100 * 2 + held * 10), 100 + held)
+    assert (found.capped, found.rate_tokens) == (cap or 0, 100 + counted)
+
+
+@pytest.mark.parametrize(("available", "fits"), [(399, False), (400, True)])
+def test_what_is_held_of_a_cap_must_fit_whole(available: int, fits: bool) -> None:
+    what = need(cap=50, hold_output=20)
+    if fits:
+        assert take(Purse(available), what).nanos == 400
+    else:
+        assert refusal(Purse(available), what).code == "insufficient_quota"
+
+
+def test_a_cap_that_the_gateway_chooses_is_no_higher_than_what_the_owner_holds() -> None:
+    effects = effects_of([(kit.channel(dialect=Dialect.ANTHROPIC), Served(name="claude-opus-4-5"))])
+    what = need_of(kit.ask(), effects, PRICE, MILLION, hold_output=3000)
+    plan = take(Purse(10**9), what)
+    assert plan.tokens == what.input + 3000
+    assert affordable_output(what, plan.nanos, plan.tokens, PRICE, MILLION) == 3000
+    small = need_of(kit.ask(), effects, PRICE, MILLION, hold_output=10)
+    assert (small.output, small.minimum) == (LEAST_OUTPUT, LEAST_OUTPUT)
+
+
+def test_without_output_nothing_is_held_for_it() -> None:
+    request = parse_embeddings_request(b'{"model":"m","input":"Hi"}')
+    effects = effects_of([(kit.channel(), Served(name="m"))])
+    assert need_of(request, effects, PRICE, MILLION, hold_output=8000).output == 0
 
 
 def test_a_suspended_account_refuses_all() -> None:

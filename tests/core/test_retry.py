@@ -4,12 +4,12 @@ import pytest
 
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.retry import MOST_TRIES, NextStep, RetryBudget, RetryState
+from gateway.core.retry import MOST_FAILURES, MOST_TRIES, REPEAT_S, BrokenStreams, NextStep, RetryBudget, RetryState
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
 from tests.core.clocks import Mono
-from tests.core.kit import route
+from tests.core.kit import ask, route
 
 
 class Flight:
@@ -182,3 +182,26 @@ def test_without_budget_a_channel_at_rest_is_no_second_attempt() -> None:
     while case.retries.take():
         pass
     assert case.fails(a, failure(K.AUTH)) is None
+
+
+def test_what_repeats_a_broken_stream_is_known_once_and_for_a_few_seconds() -> None:
+    mono = Mono()
+    broken = BrokenStreams(mono)
+    streamed, plain, other = ask(stream=True), ask(max_tokens=5), ask(messages=[{"role": "user", "content": "Hm?"}])
+    broken.note("tok_1", streamed)
+    mono.now += REPEAT_S
+    assert not broken.repeated("tok_2", plain)
+    assert not broken.repeated("tok_1", other)
+    assert broken.repeated("tok_1", plain)
+    assert not broken.repeated("tok_1", plain)
+    broken.note("tok_1", streamed)
+    mono.now += REPEAT_S + 0.1
+    assert not broken.repeated("tok_1", plain)
+
+
+def test_few_broken_streams_are_kept() -> None:
+    broken = BrokenStreams(Mono())
+    for number in range(MOST_FAILURES + 1):
+        broken.note(str(number), ask())
+    assert not broken.repeated("0", ask())
+    assert broken.repeated("1", ask())

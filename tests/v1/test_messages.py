@@ -391,6 +391,46 @@ async def test_am16_other_spellings_of_a_model(native: Gateway, provider: Provid
     assert (provider.last.json["model"], native.record.model) == ("m", "m")
 
 
+async def test_am16_discovery_lists_every_model_by_a_name_that_claude_code_offers(
+    gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url, "claude-a", "m", dialect=Dialect.ANTHROPIC)
+    provider.on("m", speak_messages())
+
+    async def ids(headers: Mapping[str, str] | None = None) -> list[str]:
+        return [model["id"] for model in (await gateway.client.ask("GET", "/v1/models", headers=headers)).json["data"]]
+
+    assert await ids(BETA) == ["claude-a", "m"]
+    gateway.settings(list_for_claude=True)
+    assert (await ids(), await ids(BETA)) == (["claude-a", "m"], ["claude-a", "claude/m", "m"])
+    one = await gateway.client.ask("GET", "/v1/models/claude/m", headers=BETA)
+    assert (one.status, one.json["id"]) == (200, "claude/m")
+    await post(gateway, {**HELLO, "model": "claude/m"})
+    assert (provider.last.json["model"], gateway.record.model) == ("m", "m")
+
+
+@pytest.mark.parametrize("more", [{}, {"stream": True, "max_tokens": 50}])
+async def test_am19_the_call_that_repeats_a_broken_stream_is_marked(
+    native: Gateway, provider: Provider, more: Doc
+) -> None:
+    async def broken(exchange: Any) -> None:
+        await exchange.begin_stream()
+        for each in message_events(message(text_block("Hello")))[:4]:
+            await exchange.piece(each)
+        await asyncio.sleep(0.02)
+        exchange.socket.reset()
+
+    provider.on("m", broken, speak_messages())
+    session = {"x-claude-code-session-id": "s-1"}
+    events = read_events((await post(native, {**HELLO, "stream": True}, headers=session)).body)
+    assert [events[-1]["type"], events[-2]["type"]] == ["error", "content_block_delta"]  # the block is left open
+    await post(native, {**HELLO, "messages": [{"role": "user", "content": "Other"}]}, headers=session)
+    await post(native, HELLO, headers={"x-claude-code-session-id": "s-2"})
+    await post(native, {**HELLO, **more}, headers=session)
+    await post(native, {**HELLO, **more}, headers=session)
+    assert ["after_break" in record.marks for record in native.records] == [False, False, False, True, False]
+
+
 async def test_in167_extra_costs_are_marked(native: Gateway, provider: Provider) -> None:
     doc = message()
     doc["usage"] |= {"server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 0}, "service_tier": "priority"}

@@ -83,6 +83,18 @@ def test_one_model_is_its_entry(name: str) -> None:
     assert [json.loads(one(name, TOKEN, catalog))] == listed(catalog)
 
 
+def test_claude_code_finds_every_model_by_a_name_that_it_offers() -> None:
+    catalog = offered(up("claude-x", "anthropic/y", "gpt", "qwen", "claude/qwen"))
+    ids = [model["id"] for model in json.loads(listing(TOKEN, catalog, aliases=True))["data"]]
+    assert ids == ["anthropic/y", "claude-x", "claude/gpt", "claude/qwen", "gpt", "qwen"]
+    page = json.loads(listing(TOKEN, catalog, ModelsPage(2, after="claude-x"), aliases=True))
+    assert ([model["id"] for model in page["data"]], page["has_more"]) == (["claude/gpt", "claude/qwen"], True)
+    entry, alias = (json.loads(one(name, TOKEN, catalog, aliases=True)) for name in ("gpt", "claude/gpt"))
+    assert alias == {**entry, "id": "claude/gpt"}
+    with pytest.raises(NotFound):
+        one("claude/gpt", TOKEN, catalog)
+
+
 def test_a_model_that_is_not_seen_does_not_exist() -> None:
     catalog = offered(up("secret", groups=("work",)), groups=(Group(name="home"), Group(name="work")))
     with pytest.raises(NotFound) as caught:

@@ -14,11 +14,12 @@ import msgspec
 
 from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import BadRequest
+from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Learned, Order, Prepared
 from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.output_limit import DEFAULT_OUTPUT, LEAST_OUTPUT, OutputLimit, limit_of
+from gateway.upstream.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.conversation import Media, Text, Turn, TurnToolCall, read_turns
 from gateway.upstream.translate.request import (

@@ -1,0 +1,118 @@
+"""Quota refusals: which budget is too small for a call, what is left of it, which running calls hold the rest, and what
+to do about it.
+
+A client learns the ids of all calls that hold the money, but the models of its own token's only.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gateway.domain.advice import advice
+from gateway.domain.call import Running
+from gateway.domain.errors import QuotaExceeded
+from gateway.domain.human_values import zoned_time
+from gateway.domain.money import dollars
+from gateway.domain.text import plain, word
+from gateway.domain.token import Token
+from gateway.domain.units import CallId, Millis
+from gateway.domain.views import iso
+
+NAMED_HOLDERS = 3
+"""Calls that are named, those that hold most first."""
+LARGE_OUTPUT = 16_000
+"""A call that holds for more output tokens than this usually needs far fewer: programs ask for all they can get."""
+ADVISED_OUTPUT = 8000
+
+PERIODS = {"day": "daily ", "week": "weekly ", "month": "monthly "}
+
+
+class Headroom(msgspec.Struct, frozen=True, kw_only=True):
+    """What one budget leaves."""
+
+    label: str
+    code: str
+    nanos: int | None
+    tokens: int | None
+    resets: Millis | None
+    whose: str = ""
+    """Of a budget: ``account``, ``group`` or ``token``."""
+    name: str = ""
+    window: str = ""
+
+
+class Shortage(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that the budget is too small for."""
+
+    token: Token
+    held_output: int
+    """Output tokens that it must hold for."""
+    needs: int
+    """Nano-dollars, or tokens."""
+    in_tokens: bool = False
+
+    def amount(self, number: int) -> str:
+        """So many nano-dollars, or tokens, in words."""
+        return f"{number} tokens" if self.in_tokens else dollars(number)
+
+    def held_by(self, call: Running) -> int:
+        """What a running call holds."""
+        return call.held_tokens if self.in_tokens else call.held
+
+
+def quota_exceeded(room: Headroom, shortage: Shortage, running: Mapping[CallId, Running]) -> QuotaExceeded:
+    """The error of a call that this budget is too small for."""
+    left = (room.tokens if shortage.in_tokens else room.nanos) or 0
+    details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
+    if room.whose:
+        unit = "tokens" if shortage.in_tokens else "dollars"
+        details |= {"budget_of": room.whose, "budget_window": room.window, "budget_unit": unit}
+    else:
+        details["missing_nanos"] = shortage.needs - left
+    fix = advice(QuotaExceeded("", code=room.code, details=details), token=room.name, group=room.name)
+    parts = [_state(room, shortage, left, _holders(room, shortage, running))]
+    if room.resets is not None:
+        parts.append(f"it resets at {zoned_time(room.resets)}")
+    parts.append(fix)
+    if shortage.held_output > LARGE_OUTPUT:
+        edit = f"'tollkeeper token edit {word(shortage.token.name)} --hold-output {ADVISED_OUTPUT}'"
+        parts.append(f"or hold less for each call than the {shortage.held_output} output tokens that it allows: {edit}")
+    return QuotaExceeded("; ".join(parts), code=room.code, details=details)
+
+
+def _state(room: Headroom, shortage: Shortage, left: int, holders: Sequence[Running]) -> str:
+    held = sum(map(shortage.held_by, holders))
+    named = _named(shortage, holders)
+    if not room.whose or left > 0:
+        has = max(0, left) if room.whose else left  # what the account owes is its to know
+        state = (
+            f"{room.label} has {shortage.amount(has)} left, and this call may need {shortage.amount(shortage.needs)}"
+        )
+        return f"{state}; running calls hold {shortage.amount(held)}: {named}" if holders else state
+    if left + held <= 0:
+        return f"{room.label} is used up"
+    return f"running calls hold the rest of {room.label}: {named}"
+
+
+def _holders(room: Headroom, shortage: Shortage, running: Mapping[CallId, Running]) -> list[Running]:
+    """The running calls that hold something of it, those that hold most first."""
+    match room.whose:
+        case "group":
+            calls = [call for call in running.values() if call.group == room.name]
+        case "token":
+            calls = [call for call in running.values() if call.token == shortage.token.id]
+        case _:
+            calls = list(running.values())
+    return sorted((call for call in calls if shortage.held_by(call)), key=shortage.held_by, reverse=True)
+
+
+def _named(shortage: Shortage, holders: Sequence[Running]) -> str:
+    shown = holders[:NAMED_HOLDERS]
+    named = ", ".join(
+        f"{call.id} ({_about(call, shortage.token)}) {shortage.amount(shortage.held_by(call))}" for call in shown
+    )
+    return f"{named} and {len(holders) - len(shown)} more" if len(holders) > len(shown) else named
+
+
+def _about(call: Running, token: Token) -> str:
+    return plain(call.model, 80) if call.token == token.id else "another token's"

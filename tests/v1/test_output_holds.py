@@ -1,0 +1,99 @@
+"""What calls hold for their output: the refusal names who holds the money, and a token may have its calls hold less."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.domain.channel import Dialect
+from gateway.domain.units import DOLLAR, MILLION, Nanos
+from tests.fakes.client import Answer, Client
+from tests.fakes.gateway import GRANTED, Gateway
+from tests.fakes.messages import speak_messages
+from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.replies import dumps, speak
+from tests.v1.test_every_api import upstream
+
+CAP = 64_000
+APIS: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": CAP}),
+    "messages": ("/v1/messages", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": CAP}),
+    "responses": ("/v1/responses", {"input": "Hi", "max_output_tokens": CAP}),
+    "completions": ("/v1/completions", {"prompt": "Hi", "max_tokens": CAP}),
+    "ollama": ("/api/generate", {"prompt": "Hi", "stream": False, "options": {"num_predict": CAP}}),
+}
+EVERY = pytest.mark.parametrize("api", APIS)
+
+
+async def call(client: Client, api: str) -> Answer:
+    path, body = APIS[api]
+    return await client.ask("POST", path, dumps({"model": "m", **body}), {"anthropic-version": "2023-06-01"})
+
+
+def when(event: asyncio.Event, answer: Script) -> Script:
+    async def script(exchange: Exchange) -> None:
+        await exchange.until(event)
+        await answer(exchange)
+
+    return script
+
+
+def poor(gateway: Gateway) -> None:
+    """Two dollars are left, and a million output tokens cost 25."""
+    gateway.price(input=Nanos(0), output=Nanos(25 * DOLLAR))
+    gateway.grant(2 * DOLLAR - GRANTED)
+
+
+@EVERY
+async def test_in64_the_refusal_names_the_call_that_holds_the_money(
+    gateway: Gateway, provider: Provider, api: str
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC if api == "messages" else Dialect.OPENAI)
+    poor(gateway)
+    go_on, answer = asyncio.Event(), speak_messages() if api == "messages" else upstream()
+    provider.on("m", when(go_on, answer))
+    first = asyncio.ensure_future(call(gateway.client, api))
+    await provider.asked()
+    (running,) = gateway.engine.store.books.running.values()
+    refused = await call(gateway.client, api)
+    assert (refused.status, refused.head.get("x-should-retry")) == (429, "false")
+    said = refused.body.decode()
+    assert (
+        f"the account has $0.40 left, and this call may need $1.60; running calls hold $1.60: {running.id} (m)" in said
+    )
+    assert "'tollkeeper token edit laptop --hold-output 8000'" in said
+    go_on.set()
+    assert (await first).status == 200
+
+
+@EVERY
+async def test_in64_with_a_smaller_hold_both_calls_run_and_their_caps_go_out_unchanged(
+    gateway: Gateway, provider: Provider, api: str
+) -> None:
+    native = api == "messages"
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC if native else Dialect.OPENAI)
+    poor(gateway)
+    client = gateway.token(hold_output=8000)
+    go_on, answer = asyncio.Event(), speak_messages() if native else upstream()
+    provider.on("m", when(go_on, answer))
+    calls = [asyncio.ensure_future(call(client, api)) for _ in range(2)]
+    await provider.asked(2)
+    held = [running.held for running in gateway.engine.store.books.running.values()]
+    assert held == [8000 * 25_000] * 2
+    for exchange in provider.exchanges[:2]:
+        caps = [exchange.json.get(name) for name in ("max_tokens", "max_completion_tokens", "max_output_tokens")]
+        assert CAP in caps
+    go_on.set()
+    assert [answer.status for answer in await asyncio.gather(*calls)] == [200, 200]
+
+
+async def test_a_call_without_a_limit_holds_what_the_owner_of_its_token_says(
+    gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url)
+    gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
+    provider.on("m", speak())
+    body = dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]})
+    for hold_output, held in ((0, 4096), (100, 100), (20_000, 20_000)):
+        await gateway.token(hold_output=hold_output).ask("POST", "/v1/chat/completions", body)
+        assert gateway.records[-1].held == held * 25
