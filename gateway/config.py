@@ -27,6 +27,8 @@ HOME_FILES = frozenset(
         "console.json",
         "control.sock",
         "high-water",
+        "history-keys.json",
+        "history.json",
         "inflight.log",
         "last-address",
         "lock",

@@ -18,7 +18,17 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PUBLIC = ("core", "domain", "inbound", "store", "upstream", "v1", "web")
 """Packages whose errors reach the clients of ``/v1``."""
 
-ONLY_FOR_THE_OWNER = {"bad_configuration", "conflict", "store_busy", "store_damaged", "store_too_new"}
+ONLY_FOR_THE_OWNER = {
+    *(
+        "already_undone",
+        "bad_configuration",
+        "conflict",
+        "newer_change",
+        "store_busy",
+        "store_damaged",
+        "store_too_new",
+    ),
+}
 """Codes of those packages that only commands and the console meet."""
 
 NOT_CODES = {"upstream_cut", "upstream_extra", "upstream_id", "upstream_model", "upstream_rejected"}

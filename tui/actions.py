@@ -149,7 +149,8 @@ ACTIONS: tuple[Action, ...] = (
     _act("list", "back", "escape", "Back", "close the pane, then clear the filter", shown=False),
     # Everywhere
     _act("app", "help", "question_mark", "Keys", "list the keys of this page"),
-    _act("app", "undo", "u", "Undo", "undo the last configuration change", "undo", shown=False),
+    _act("app", "undo", "u", "Undo", "undo the last change of the configuration", "undo", shown=False),
+    _act("app", "redo", "U", "Redo", "redo the change that was undone last", "redo", shown=False),
     _act("app", "theme", "T", "Theme", "dark, light, high contrast, no colour", shown=False),
     _act("app", "start", "r", "Restart", "start the server again after it stopped", "serve", shown=False),
     _act("app", "mouse", "", "Mouse", "use the mouse here, or leave it to the terminal for selecting text"),

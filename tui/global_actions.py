@@ -18,6 +18,7 @@ from tui.glyphs import ASCII, UNICODE
 from tui.text import safe
 from tui.widgets.dialogs import Confirm, toast
 from tui.widgets.help import Help
+from tui.widgets.history import undo_change
 
 Console = Any
 """The app; it imports this file."""
@@ -49,8 +50,13 @@ def help(app: Console) -> None:  # noqa: A001 - the verb's name
 
 
 async def undo(app: Console) -> None:
-    """Undo the last change."""
-    toast(app, f"Undone: {await app.session.client.undo()}")
+    """Undo the last change; ask first if it was made elsewhere, or if what it removes was used."""
+    await undo_change(app)
+
+
+async def redo(app: Console) -> None:
+    """Redo the change that was undone last."""
+    await undo_change(app, redo=True)
 
 
 def restart(app: Console) -> None:
@@ -163,6 +169,7 @@ VERBS: Mapping[str, AppVerb] = {
     "theme": next_theme,
     "help": help,
     "undo": undo,
+    "redo": redo,
     "start": restart,
     "wizard": wizard.run,
     "suspend": suspend,

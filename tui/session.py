@@ -4,6 +4,7 @@ A Link finds the server that runs on this home, or starts one.
 """
 
 from collections.abc import Callable
+from secrets import token_hex
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -11,8 +12,10 @@ import msgspec
 
 from gateway.client import launch
 from gateway.client.control import ControlClient
+from gateway.client.request import terminal_name
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
+from gateway.domain.history import ChangeSource
 from gateway.domain.units import Millis
 from gateway.runfile import Endpoint
 from tui.board import Board
@@ -86,6 +89,7 @@ class ServerLauncher:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._source = ChangeSource(via="console", session=token_hex(4), place=terminal_name())
 
     async def find(self) -> AttachedServer | None:
         endpoint = await launch.find(self._config)
@@ -99,4 +103,4 @@ class ServerLauncher:
         if port := urlsplit(endpoint.address).port:
             host = endpoint.host_option or self._config.host
             self._config = msgspec.structs.replace(self._config, host=host, port=port)
-        return AttachedServer(ControlClient(endpoint), started_here=started_here)
+        return AttachedServer(ControlClient(endpoint, source=self._source), started_here=started_here)

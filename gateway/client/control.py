@@ -13,6 +13,7 @@ from gateway.domain.config_views import ConfigOrigin, ExportView, ImportView
 from gateway.domain.diagnosis import Checkup, Why
 from gateway.domain.errors import InternalError
 from gateway.domain.events import AnyEvent
+from gateway.domain.history import HistoryView, UndoView
 from gateway.domain.settings import Settings
 from gateway.domain.upstream_views import ListingView, PresetView, PriceProposal
 from gateway.domain.views import (
@@ -235,11 +236,47 @@ class PriceRequests(Caller):
         return await self.get("/why", Why, token=token, model=model, **asked)
 
 
+class HistoryRequests(Caller):
+    """The owner's changes, newest first, and how to undo them."""
+
+    async def history(self, **filters: object) -> list[HistoryView]:
+        """Filters: kind, name, since, until (ms), limit, before (the number of an entry)."""
+        return await self.get("/history", list[HistoryView], **filters)
+
+    async def history_entry(self, number: int) -> HistoryView:
+        return await self.get(f"/history/{number}", HistoryView)
+
+    async def undo(self, number: int = 0, *, accept: bool = False) -> UndoView:
+        """Undo a change, by default the newest one.
+
+        Raises Conflict ``needs_confirmation``, unless it is accepted, if the change was made elsewhere or if what it
+        removes was used; its details are the ``entry`` and the ``reasons``. Raises Conflict ``newer_change`` if
+        something newer contradicts.
+        """
+        return await self.post("/undo", UndoView, {"id": number, "accept": accept})
+
+    async def redo(self, number: int = 0, *, accept: bool = False) -> UndoView:
+        """Redo what was undone, by default the newest one; it raises what ``undo`` does."""
+        return await self.post("/redo", UndoView, {"id": number, "accept": accept})
+
+    async def clear_history(self) -> None:
+        """Delete it; nothing older can be undone then."""
+        await self.delete("/history")
+
+
 VERIFY_S = 600.0
 """Recomputing millions of calls takes time."""
 
 
-class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelRequests, PriceRequests, UpstreamRequests):
+class ControlClient(
+    AccountRequests,
+    TokenRequests,
+    GroupRequests,
+    ChannelRequests,
+    PriceRequests,
+    UpstreamRequests,
+    HistoryRequests,
+):
     """Every method raises what the server refused it with, and Unavailable if the server is gone."""
 
     async def status(self) -> Status:
@@ -296,8 +333,3 @@ class ControlClient(AccountRequests, TokenRequests, GroupRequests, ChannelReques
     async def machine(self) -> list[Step]:
         """What the server's machine lacks: port, folder, room."""
         return await self.get("/machine", list[Step])
-
-    async def undo(self) -> str:
-        """Take the newest change back; says which it was. Raises Conflict if there is none."""
-        answer: dict[str, str] = await self.post("/undo", dict[str, str])
-        return answer["undone"]

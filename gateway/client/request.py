@@ -1,5 +1,6 @@
 """Caller: one typed request to the control surface. Answers become views, refusals become our errors again."""
 
+import os
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -7,6 +8,7 @@ import msgspec
 
 from gateway.client.http import TIMEOUT_S, Address, HttpAnswer, HttpRequest, request
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, error_class
+from gateway.domain.history import SOURCE_HEADER, ChangeSource
 from gateway.domain.text import plain
 from gateway.runfile import Endpoint
 
@@ -17,8 +19,10 @@ Body = msgspec.Struct | dict[str, Any]
 class Caller:
     """The caller: it knows where the server is and what opens it."""
 
-    def __init__(self, endpoint: Endpoint, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, endpoint: Endpoint, *, timeout_s: float = TIMEOUT_S, source: ChangeSource | None = None) -> None:
+        """``source``: who makes the changes, for the history."""
         self.endpoint = endpoint
+        self.source = source
         self.place = Address(socket=endpoint.socket, host=endpoint.host, port=endpoint.port)
         self._timeout_s = timeout_s
 
@@ -61,6 +65,8 @@ class Caller:
     def ask(self, method: str, path: str, body: Body | None = None) -> HttpRequest:
         """The request with its secret."""
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
+        if self.source is not None:
+            headers[SOURCE_HEADER] = self.source.header()
         return HttpRequest(
             method=method, path="/control" + path, headers=headers, body=b"" if body is None else encoded(body)
         )
@@ -75,6 +81,14 @@ class Caller:
                 f"the server's answer is not understood ({exc}); if its version differs, stop and start it again",
                 code="version_mismatch",
             ) from exc
+
+
+def terminal_name() -> str:
+    """The terminal that this process reads from, such as ``pts/3``; empty if there is none."""
+    try:
+        return os.ttyname(0).removeprefix("/dev/")
+    except (OSError, AttributeError):  # Windows has no names
+        return ""
 
 
 class _Refusal(msgspec.Struct):

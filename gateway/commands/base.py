@@ -26,7 +26,7 @@ PORT = "tollkeeper.port"
 ALIASES: Mapping[str, str] = {"ls": "list", "rm": "remove", "delete": "remove", "create": "add", "new": "add"}
 """Other words for the commands of a noun, for those that have no command of that name."""
 
-DESTRUCTIVE = frozenset({"cancel", "import", "remove", "rotate", "stop", "undo"})
+DESTRUCTIVE = frozenset({"cancel", "clear", "import", "redo", "remove", "rotate", "stop", "undo"})
 DESTRUCTIVE_OPTIONS = frozenset({"--now", "--overwrite", "--prune", "--set", "--yes"})
 """Never suggested for a mistyped word: a suggestion is copied without much thought."""
 

@@ -1,4 +1,4 @@
-"""``verify``, ``undo`` and ``licences``: what the owner runs now and then."""
+"""``verify`` and ``licences``: what the owner runs now and then."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,6 @@ from gateway.commands.options import json_option
 from gateway.commands.output import out, out_json, out_pairs
 from gateway.commands.session import run
 from gateway.domain.money import dollars
-from gateway.domain.text import plain
 from gateway.domain.views import Verdict
 
 
@@ -47,12 +46,6 @@ def _result(verdict: Verdict) -> str:
     if not verdict.equal:
         return "DIFFERENT"
     return "DAMAGED" if verdict.damage else "equal"
-
-
-@click.command(cls=Command, examples=["tollkeeper undo"])
-def undo() -> None:
-    """Undo the last configuration change since the server started."""
-    out(f"Undone: {plain(run(lambda client: client.undo(), running=True))}")
 
 
 NOT_FROZEN = (

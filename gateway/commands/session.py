@@ -14,10 +14,12 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.client.launch import look
+from gateway.client.request import terminal_name
 from gateway.commands.base import HOME, HOST, PORT
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.config import Config, is_home, load
 from gateway.domain.errors import GatewayError
+from gateway.domain.history import ChangeSource
 from gateway.runfile import Endpoint
 
 T = TypeVar("T")
@@ -47,7 +49,7 @@ async def reach(
         if not (create or running or is_home(config.home)):
             raise Quit(NO_HOME.format(home=config.home), Exit.NOT_FOUND)
         endpoint = await _endpoint(config, stack, listen=listen, running=running)
-        yield await stack.enter_async_context(ControlClient(endpoint))
+        yield await stack.enter_async_context(ControlClient(endpoint, source=_source()))
 
 
 class CommandSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +74,13 @@ def run(work: Work[T], *, listen: bool = False, running: bool = False, create: b
             return await work(client)
 
     return asyncio.run(main())
+
+
+def _source() -> ChangeSource:
+    """Who makes the changes of this command: its name without arguments, and the terminal it runs in."""
+    context = click.get_current_context(silent=True)
+    command = context.command_path.partition(" ")[2] if context is not None else ""
+    return ChangeSource(via="command", command=command, place=terminal_name())
 
 
 async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, running: bool) -> Endpoint:

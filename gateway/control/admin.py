@@ -1,4 +1,4 @@
-"""The server itself: status, settings, stop, verify, undo."""
+"""The server itself: status, settings, stop, verify."""
 
 import asyncio
 
@@ -36,11 +36,6 @@ async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 async def verified(edits: ConfigEdits, _: web.Request) -> Verdict:
     """GET /verify: every balance and sum, recomputed from the call log."""
     return await asyncio.to_thread(check, take(edits.engine.store))
-
-
-async def undo(edits: ConfigEdits, _: web.Request) -> dict[str, str]:
-    """POST /undo."""
-    return {"undone": edits.undo()}
 
 
 async def show_settings(edits: ConfigEdits, _: web.Request) -> Settings:

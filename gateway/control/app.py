@@ -19,6 +19,7 @@ from gateway.control import (
     events,
     groups,
     guard,
+    history,
     machine,
     prices,
     probe,
@@ -29,6 +30,7 @@ from gateway.control import (
 from gateway.control.edits import ConfigEdits
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, TooLarge
+from gateway.domain.history import SOURCE_HEADER, source_of
 from gateway.domain.text import plain
 from gateway.web.error_responses import answer
 
@@ -50,7 +52,11 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/stop", admin.stop),
     ("GET", "/verify", admin.verified),
     ("GET", "/machine", machine.list_machine_checks),
-    ("POST", "/undo", admin.undo),
+    ("GET", "/history", history.list_history),
+    ("DELETE", "/history", history.clear_history),
+    ("GET", "/history/{id}", history.show_entry),
+    ("POST", "/undo", history.undo),
+    ("POST", "/redo", history.redo),
     ("GET", "/events", events.stream),
     ("GET", "/account", account.show_account),
     ("PATCH", "/account", account.edit_account),
@@ -129,7 +135,7 @@ def control_runner(app: web.Application) -> web.AppRunner:
 
 def _bound(handler: Handler, edits: ConfigEdits) -> WebHandler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        result = await handler(edits, request)
+        result = await handler(edits.by(source_of(request.headers.get(SOURCE_HEADER, ""))), request)
         if isinstance(result, web.StreamResponse):
             return result
         return web.Response(body=msgspec.json.encode(result), content_type="application/json")

@@ -27,7 +27,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, inline, misfit, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, FieldDifference, ImportView
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.registry import Change, Entity, Registry, Table
+from gateway.domain.registry import Change, Entity, Registry, Table, with_change
 from gateway.domain.text import mask, plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
@@ -139,8 +139,9 @@ class ImportPlan:
             self._change("lists", key, None)
 
     def _change(self, table: Table, key: str, value: Entity | None) -> None:
-        self.changes.append(Change(table, key, value))
-        self.registry = _with(self.registry, table, key, value)
+        change = Change(table, key, value)
+        self.changes.append(change)
+        self.registry = with_change(self.registry, change)
 
     def _check(self, section: Section, values: Mapping[str, Any]) -> None:
         """Everything that the document names is allowed, in the configuration as it would be."""
@@ -220,18 +221,6 @@ def _key(section: Section, entity: Any) -> str:
 def _moved(old: object, new: Channel) -> bool:
     """Whether it is another upstream now: what the former one listed says nothing."""
     return isinstance(old, Channel) and (old.dialect, old.base_url) != (new.dialect, new.base_url)
-
-
-def _with(registry: Registry, table: Table, key: str, value: Entity | None) -> Registry:
-    present = getattr(registry, table)
-    if isinstance(present, msgspec.Struct):
-        return msgspec.structs.replace(registry, **{table: value})
-    entities = dict(present)
-    if value is None:
-        del entities[key]
-    else:
-        entities[key] = value
-    return msgspec.structs.replace(registry, **{table: entities})
 
 
 def _at(path: str, act: Any) -> Any:

@@ -1,26 +1,40 @@
-"""Edits: the owner's changes. Each is one atomic change of the engine, and can be undone."""
+"""Edits: the owner's changes. Each is one atomic change of the engine, is added to the history, and can be undone."""
 
 import asyncio
-from collections import deque
-from collections.abc import Sequence
+from copy import copy
+from typing import Self
 
+from gateway.core import change_history
 from gateway.core.engine import Engine
-from gateway.domain.errors import Conflict, Unavailable
-from gateway.domain.registry import Change, Registry
+from gateway.domain.errors import Conflict, NotFound, Unavailable
+from gateway.domain.history import (
+    ChangeSource,
+    HistoryEntry,
+    HistoryKind,
+    UndoView,
+    kind_of,
+    undone_entries,
+    view_of,
+)
+from gateway.domain.registry import Change, Registry, with_change
+from gateway.domain.text import plain
 from gateway.domain.units import Millis
-
-UNDO_LIMIT = 50
-"""Changes that can be undone, in memory only."""
 
 
 class ConfigEdits:
-    """The engine, and how to undo what was changed."""
+    """The engine, the history of its configuration, and who changes it."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.searching = asyncio.Semaphore()
         """One search of the call log at a time: each takes turns with the thread that serves calls."""
-        self._undo: deque[tuple[str, Sequence[Change]]] = deque(maxlen=UNDO_LIMIT)
+        self.source = ChangeSource()
+
+    def by(self, source: ChangeSource) -> Self:
+        """The same for one request, whose changes are this source's."""
+        edits = copy(self)
+        edits.source = source
+        return edits
 
     @property
     def registry(self) -> Registry:
@@ -32,29 +46,106 @@ class ConfigEdits:
         """The wall clock."""
         return self.engine.now()
 
-    def commit(self, done: str, undone: str, *changes: Change) -> dict[str, str]:
-        """Make the changes, all or none, and remember how to undo them.
+    @property
+    def history(self) -> list[HistoryEntry]:
+        """The changes that are kept, oldest first."""
+        return list(self.engine.store.history.entries)
 
-        ``done`` says what was changed, ``undone`` what is so once that is undone.
+    def commit(self, done: str, undone: str, *changes: Change, undoes: int = 0) -> dict[str, str]:
+        """Make the changes, all or none, and add them to the history.
+
+        ``done`` says what was changed, ``undone`` what is so once that is undone. Raises Unavailable if they cannot be
+        written.
         """
-        self._undo.append((undone, self.change(*changes)))
+        history, before, after = self.engine.store.history, self.registry, self.registry
+        for change in changes:
+            if change.value is not None or change_history.entity_of(after, change.table, change.key) is not None:
+                after = with_change(after, change)
+        kept = change_history.changes_of(changes, before, after, history.seal)
+        entry = HistoryEntry(
+            id=history.next_id,
+            time=self.now,
+            source=self.source,
+            done=done,
+            undone=undone,
+            changes=kept,
+            differences=change_history.differences_of(kept, before, after),
+            undoes=undoes,
+        )
+        had = change_history.sealed_keys(before, history.seal)
+        has = change_history.sealed_keys(after, history.seal)
+        removed = {seal: text for seal, text in had.items() if seal not in has}
+        try:
+            history.append(entry, removed, had.keys() & has.keys())
+        except OSError as exc:
+            raise _not_written(exc) from exc
+        try:
+            self.change(*changes, entry=entry.id)
+        except BaseException:
+            history.discard(entry.id)
+            raise
         return {"done": done}
 
-    def change(self, *changes: Change) -> Sequence[Change]:
-        """Make changes, and return those that undo them. Raises Unavailable if they cannot be written."""
+    def change(self, *changes: Change, entry: int = 0) -> None:
+        """Make changes; without an entry they are the gateway's own. Raises Unavailable if they cannot be written."""
         try:
-            return self.engine.change(changes)
+            self.engine.change(changes, entry)
         except OSError as exc:
-            reason = exc.strerror or str(exc)
-            raise Unavailable(
-                f"nothing was changed, because it cannot be written: {reason}", code="store_failed"
-            ) from exc
+            raise _not_written(exc) from exc
 
-    def undo(self) -> str:
-        """Undo the newest change and say what that did. Raises Conflict if there is none."""
-        if not self._undo:
-            raise Conflict("there is nothing to undo since the gateway started", code="nothing_to_undo")
-        undone, inverse = self._undo[-1]
-        self.change(*inverse)
-        self._undo.pop()
-        return undone
+    def chosen(self, number: int = 0, *, redo: bool = False) -> HistoryEntry:
+        """The entry with this number, or the one that is undone or redone next.
+
+        Raises NotFound if there is no such entry, and Conflict if there is nothing to undo or redo.
+        """
+        entries = self.history
+        if number:
+            found = next((entry for entry in entries if entry.id == number), None)
+            if found is None:
+                raise NotFound(f"there is no change {number} in the history; old ones are deleted", param="id")
+            return found
+        undone = undone_entries(entries)
+        for entry in reversed([one for one in entries if one.id not in undone]):
+            kind = kind_of(entry, entries)
+            if kind == ("undo" if redo else "change"):
+                return entry
+            if redo and kind == "change":
+                break
+        if redo:
+            raise Conflict("there is nothing to redo", code="nothing_to_redo")
+        raise Conflict("there is nothing to undo", code="nothing_to_undo")
+
+    def plan(self, entry: HistoryEntry) -> change_history.UndoPlan:
+        """How an entry is undone. Raises Conflict if something newer contradicts it."""
+        history = self.engine.store.history
+        present = change_history.sealed_keys(self.registry, history.seal)
+        return change_history.undo_plan(
+            entry, history.entries, self.registry, history.seal, lambda seal: present.get(seal) or history.opened(seal)
+        )
+
+    def undo(self, entry: HistoryEntry, plan: change_history.UndoPlan) -> UndoView:
+        """Undo an entry, as a change of its own."""
+        kind: HistoryKind = "redo" if kind_of(entry, self.history) == "undo" else "undo"
+        root = self._root(entry)
+        done = f"{'redid' if kind == 'redo' else 'undid'} change {root.id}: {root.done}"
+        self.commit(done, root.undone if kind == "redo" else f"{root.done} again", *plan.changes, undoes=entry.id)
+        entries = self.history
+        return UndoView(
+            id=entries[-1].id,
+            kind=kind,
+            text=root.done if kind == "redo" else root.undone,
+            target=view_of(root, entries, undone_entries(entries)),
+            notes=plan.notes,
+        )
+
+    def _root(self, entry: HistoryEntry) -> HistoryEntry:
+        """What was changed in the first place."""
+        known = {one.id: one for one in self.history}
+        while entry.undoes in known:
+            entry = known[entry.undoes]
+        return entry
+
+
+def _not_written(exc: OSError) -> Unavailable:
+    reason = plain(exc.strerror or str(exc))
+    return Unavailable(f"nothing was changed, because it cannot be written: {reason}", code="store_failed")

@@ -116,13 +116,15 @@ class Engine:
     def _relax(self, at_rest: bool) -> None:  # noqa: FBT001 - the one question there is
         self.pressure.relax(self.answers.used, at_rest=at_rest)
 
-    def change(self, changes: Sequence[Change]) -> list[Change]:
+    def change(self, changes: Sequence[Change], entry: int = 0) -> list[Change]:
         """Apply an edit of the configuration, all or none; returns the edit that undoes it.
+
+        ``entry``: its number in the history; 0: it is not the owner's.
 
         Raises what the store raises; then nothing has changed.
         """
         before = self.catalog.registry.channels
-        inverse = self.store.entities.apply(changes)
+        inverse = self.store.entities.apply(changes, entry)
         self.catalog = Catalog(self.store.entities.registry)
         self.upstreams.redaction.adopt(self.catalog.registry.channels)
         if self.limiter.lines.crowded:

@@ -46,3 +46,16 @@ class Change(msgspec.Struct, frozen=True):
     table: Table
     key: str
     value: Entity | None
+
+
+def with_change(registry: Registry, change: Change) -> Registry:
+    """The configuration after a change. Raises KeyError if what it deletes is not there."""
+    present = getattr(registry, change.table)
+    if isinstance(present, msgspec.Struct):
+        return msgspec.structs.replace(registry, **{change.table: change.value})
+    entities = dict(present)
+    if change.value is None:
+        del entities[change.key]
+    else:
+        entities[change.key] = change.value
+    return msgspec.structs.replace(registry, **{change.table: entities})

@@ -59,6 +59,8 @@ class Entities:
             if writer:
                 files.replace(path.with_name(f"config.{found}.json"), self._storage.raw)
             migrate(tables, found)
+        self.applied = _applied(tables)
+        """The number of the newest entry of the history that is contained."""
         self.edited = tables is not None and _checksum(tables) != tables["meta"]["1"].get("crc", _checksum(tables))
         """Something else than this program changed the file."""
         self.kept: Path | None = None
@@ -70,23 +72,25 @@ class Entities:
         if writer and self.edited:
             with suppress(OSError):  # the next start will do
                 self.kept = files.keep(path, self._storage.raw, moment, "changed")
-                self._storage.write(_documents(_rows(self.registry), self._ids))
+                self._storage.write(_documents(_rows(self.registry), self._ids, self.applied))
         if writer and (tables is None or found < NEWEST):
-            self._storage.write(_documents(_rows(self.registry), self._ids))
+            self._storage.write(_documents(_rows(self.registry), self._ids, self.applied))
 
-    def apply(self, changes: Sequence[Change]) -> list[Change]:
+    def apply(self, changes: Sequence[Change], entry: int = 0) -> list[Change]:
         """Make all of the changes or none, in one atomic write; the changes that undo them, in their order.
 
-        Raises Unavailable if the disk refuses, and InternalError for a change that is not valid in itself.
+        ``entry``: the number of the history's entry for them; 0: they have none. Raises Unavailable if the disk
+        refuses, and InternalError for a change that is not valid in itself.
         """
         rows = _rows(self.registry)
         ids = {table: dict(numbers) for table, numbers in self._ids.items()}
         undo = [_change(rows[change.table], ids[change.table], change) for change in changes]
         try:
             files.replace(self._path.with_name("config.old.json"), self._storage.raw, durable=False)
-            self._storage.write(_documents(rows, ids))
+            self._storage.write(_documents(rows, ids, entry or self.applied))
         except OSError as exc:
             raise unavailable(exc) from exc
+        self.applied = entry or self.applied
         self.registry, self._ids = _registry(rows), ids
         self.granted = self.registry.granted
         return undo[::-1]
@@ -172,12 +176,18 @@ def _rows(registry: Registry) -> _Rows:
     return rows
 
 
-def _documents(rows: _Rows, ids: dict[Table, dict[str, int]]) -> dict[str, dict[int, object]]:
+def _applied(tables: Tables | None) -> int:
+    """A configuration of an older version has no number."""
+    found = (tables or {}).get("meta", {}).get("1", {}).get("history", 0)
+    return found if isinstance(found, int) else 0
+
+
+def _documents(rows: _Rows, ids: dict[Table, dict[str, int]], applied: int) -> dict[str, dict[int, object]]:
     """The tables of the file: entities by document id; JSON is made of them as they are written."""
     tables: dict[str, dict[int, object]] = {"meta": {}}
     for table, entities in rows.items():
         tables[table] = {ids[table][key]: entity for key, entity in entities.items()}
-    tables["meta"][1] = {"format": NEWEST, "crc": _checksum(tables)}
+    tables["meta"][1] = {"format": NEWEST, "crc": _checksum(tables), "history": applied}
     return tables
 
 

@@ -2,6 +2,8 @@
 
 lock                 held by the writer while it lives; contains its process id
 config.json          TinyDB: meta, account, settings, tokens, groups, channels, prices, grants   replaced atomically
+history.json         TinyDB: the owner's changes of it                                           replaced atomically
+history-keys.json    TinyDB: removed keys of upstreams that an undo needs                        replaced atomically
 inflight.log         the calls that are running                                                  appended, emptied
 high-water           the number of the newest record that is safe                                written in place
 usage/calls-*.json   TinyDB: one segment of the call log each                                    appended, then sealed
@@ -20,6 +22,7 @@ from gateway.store.calls import CallLog
 from gateway.store.disk_reserve import DiskReserve
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreError
+from gateway.store.history import History
 from gateway.store.inflight import Inflight
 from gateway.store.lock import Lock
 from gateway.store.log import LIMIT, HighWater, Log
@@ -45,6 +48,8 @@ class Store:
         self.on_note: Callable[[str], None] = lambda _text: None
         """Called with what is repaired later, from whichever thread."""
         self.entities: Entities
+        self.history: History
+        """Only the writer has it."""
         self.calls: CallLog
         self.books: Books
 
@@ -95,6 +100,7 @@ class Store:
             make_home(self._home)
             ending.callback(Lock(self._home / "lock").close)
             self.entities = Entities(self._home / "config.json", expected=_used(self._home), moment=now())
+            self.history = History(self._home, lambda: self.entities.applied, now, self._note)
             high_water = HighWater(self._home / "high-water")
             ending.callback(high_water.close)
             log = Log(

@@ -99,7 +99,7 @@ async def test_calls_and_sums(owner: ControlClient, gateway: Gateway) -> None:
 
 async def test_undo_says_what_it_undid(owner: ControlClient) -> None:
     await owner.add_group({"name": "work"})
-    assert await owner.undo() == "group 'work' is removed"
+    assert (await owner.undo()).text == "group 'work' is removed"
     with pytest.raises(Conflict):
         await owner.undo()
 

@@ -1,4 +1,4 @@
-"""Proving the books, and taking a change back."""
+"""Proving the books."""
 
 import sys
 from pathlib import Path
@@ -32,15 +32,6 @@ def test_damage_is_a_failure_though_the_sums_are_right() -> None:
         "damage       calls-y.json: gone",
     ]
     assert "the call log is damaged" in ran.err
-
-
-def test_undo_says_what_was_taken_back() -> None:
-    ran = run("undo", control=Control({"POST /undo": {"undone": "token 'laptop' is back"}}))
-    assert ran.out == "Undone: token 'laptop' is back\n"
-
-
-def test_undo_needs_the_server_that_made_the_change() -> None:
-    assert run("undo", control=Control({}, running=False)).code == Exit.UNREACHABLE
 
 
 def test_an_executable_prints_what_it_carries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

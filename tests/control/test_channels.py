@@ -216,7 +216,7 @@ async def test_a_test_cannot_be_undone_for_it_changes_nothing_of_the_owner_s(
     provider.on("/v1/models", LIST)
     await owner.edit_channel("up", {"note": "mine"})
     await owner.test_channel("up")
-    assert await owner.undo() == "channel 'up' is as before"
+    assert (await owner.undo()).text == "channel 'up' is as before"
 
 
 async def test_the_upstream_s_models_are_listed(owner: ControlClient, provider: Provider) -> None:

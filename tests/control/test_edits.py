@@ -1,12 +1,14 @@
 import errno
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from gateway.control.edits import UNDO_LIMIT, ConfigEdits
+from gateway.control.edits import ConfigEdits
 from gateway.domain.errors import Conflict, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.registry import Change
+from gateway.store import files
 from tests.fakes.gateway import Gateway
 
 
@@ -19,37 +21,47 @@ def group(name: str, note: str = "") -> Change:
     return Change("groups", name, Group(name=name, note=note))
 
 
+def undo(edits: ConfigEdits, number: int = 0, *, redo: bool = False) -> str:
+    entry = edits.chosen(number, redo=redo)
+    return edits.undo(entry, edits.plan(entry)).text
+
+
 def test_a_change_holds_at_once(edits: ConfigEdits) -> None:
     assert edits.commit("added group 'a'", "group 'a' is removed", group("a")) == {"done": "added group 'a'"}
     assert edits.registry.groups["a"] == Group(name="a")
 
 
-def test_undoing_goes_back_step_by_step(edits: ConfigEdits) -> None:
+def test_undoing_goes_back_step_by_step_and_redoing_forth(edits: ConfigEdits) -> None:
     before = edits.registry
     edits.commit("one", "not one", group("a"))
     edits.commit("two", "not two", group("a", "changed"), group("b"))
-    assert edits.undo() == "not two"
+    after = edits.registry
+    assert undo(edits) == "not two"
     assert edits.registry.groups["a"].note == ""
-    assert edits.undo() == "not one"
+    assert undo(edits) == "not one"
     assert edits.registry == before
+    assert [undo(edits, redo=True), undo(edits, redo=True)] == ["one", "two"]
+    assert edits.registry == after
+    assert undo(edits) == "not two"
 
 
-def test_only_so_many_changes_are_remembered(edits: ConfigEdits) -> None:
-    for number in range(UNDO_LIMIT + 3):
-        edits.commit(str(number), f"not {number}", group("a", str(number)))
-    assert [edits.undo() for _ in range(UNDO_LIMIT)][-1] == "not 3"
-    with pytest.raises(Conflict):
-        edits.undo()
+def test_a_new_change_ends_redoing(edits: ConfigEdits) -> None:
+    edits.commit("one", "not one", group("a"))
+    undo(edits)
+    edits.commit("two", "not two", group("b"))
+    with pytest.raises(Conflict) as caught:
+        edits.chosen(redo=True)
+    assert caught.value.code == "nothing_to_redo"
 
 
-def test_quiet_changes_are_not_remembered(edits: ConfigEdits) -> None:
+def test_quiet_changes_are_not_in_the_history(edits: ConfigEdits) -> None:
     edits.commit("loud", "not loud", group("a"))
     edits.change(group("b"))
-    assert edits.undo() == "not loud"
+    assert undo(edits) == "not loud"
 
 
 def test_a_full_disk_is_told_and_changes_nothing(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(changes: Sequence[Change]) -> list[Change]:
+    def full(changes: Sequence[Change], entry: int) -> list[Change]:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     edits.commit("kept", "not kept", group("a"))
@@ -57,7 +69,23 @@ def test_a_full_disk_is_told_and_changes_nothing(edits: ConfigEdits, monkeypatch
     with pytest.raises(Unavailable, match="No space left") as caught:
         edits.commit("lost", "not lost", group("b"))
     assert caught.value.code == "store_failed"
+    assert [entry.done for entry in edits.history] == ["kept"]
     with pytest.raises(Unavailable):
-        edits.undo()
+        undo(edits)
     monkeypatch.undo()
-    assert edits.undo() == "not kept"
+    assert undo(edits) == "not kept"
+
+
+def test_without_room_for_the_history_nothing_is_changed(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace = files.replace
+
+    def full(path: Path, data: bytes, *, durable: bool = True) -> None:
+        if path.name == "history.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(path, data, durable=durable)
+
+    monkeypatch.setattr(files, "replace", full)
+    with pytest.raises(Unavailable, match="No space left"):
+        edits.commit("lost", "not lost", group("b"))
+    assert "b" not in edits.registry.groups
+    assert edits.history == []

@@ -504,9 +504,6 @@ class FakeClient(ControlClient):
     async def grants(self) -> list[Grant]:
         return self.grants_now
 
-    async def undo(self) -> str:
-        return "token ci was changed"
-
 
 class FakeLink:
     """Finds the fake server while it is there."""

@@ -192,12 +192,6 @@ async def test_without_colours_there_is_one_theme() -> None:
         assert words(app) == ["NO_COLOR is set, so there is only one theme"]
 
 
-async def test_undo_says_what_was_taken_back() -> None:
-    async with shown() as (app, pilot):
-        await pilot.press("u")
-        await until(app, pilot, lambda: words(app) == ["Undone: token ci was changed"])
-
-
 async def test_the_palette_offers_everything_that_can_be_done_here() -> None:
     async with shown() as (app, pilot):
         titles = [command.title for command in app.get_system_commands(app.screen)]

@@ -1,0 +1,151 @@
+"""``history``, ``undo`` and ``redo``: what was changed, when and by whom, and how to undo it."""
+
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from gateway.commands.base import Command, Noun
+from gateway.commands.options import SINCE, UNTIL, confirm, json_option, now, yes_option
+from gateway.commands.output import Columns, out, out_json, out_list, out_pairs, words
+from gateway.commands.session import run
+from gateway.domain.config_views import Difference
+from gateway.domain.errors import Conflict
+from gateway.domain.history import HistoryView, UndoDoubt, UndoView, undo_text
+from gateway.domain.human_values import local_time
+from gateway.domain.text import plain
+from gateway.domain.units import Millis
+
+KINDS = ("account", "settings", "token", "group", "channel", "price", "grant")
+
+_COLUMNS: Columns[HistoryView] = (
+    (">ID", lambda entry: str(entry.id)),
+    ("TIME", lambda entry: local_time(entry.time_ms)),
+    ("BY", lambda entry: entry.source.text()),
+    ("CHANGE", lambda entry: entry.text),
+    ("STATE", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else ""),
+)
+
+
+@click.group(cls=Noun, bare="list")
+def history() -> None:
+    """What was changed, when and by whom; any change can be undone.
+
+    Keys are never in it. The last 500 changes are kept.
+    """
+
+
+@history.command(
+    name="list",
+    examples=[
+        "tollkeeper history",
+        "tollkeeper history list --kind token --since 7d",
+        "tollkeeper history list --name ci --json",
+    ],
+)
+@click.option("--kind", type=click.Choice(KINDS), help="Only changes of these.")
+@click.option("--name", metavar="NAME", help="Only changes of the token, group, channel or model with this name or id.")
+@click.option("--since", type=SINCE, metavar="WHEN", help="Only from then on: 2h, 7d, 2026-11-20.")
+@click.option("--until", type=UNTIL, metavar="WHEN", help="Only before then.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=20, metavar="N", help="At most so many, the newest (default: 20)."
+)
+@json_option
+def list_history(
+    *, kind: str | None, name: str | None, since: Millis | None, until: Millis | None, limit: int, as_json: bool
+) -> None:
+    """List the changes, newest first."""
+    found = run(lambda client: client.history(kind=kind, name=name, since=since, until=until, limit=limit))
+    out_list(found, _COLUMNS, as_json=as_json, empty="no changes")
+
+
+@history.command(examples=["tollkeeper history show 12"])
+@click.argument("number", metavar="ID", type=click.IntRange(1))
+@json_option
+def show(*, number: int, as_json: bool) -> None:
+    """Show one change: what was before, and what after."""
+    entry = run(lambda client: client.history_entry(number))
+    if as_json:
+        out_json(entry)
+        return
+    out_pairs(
+        [
+            ("change", f"{entry.id}: {entry.text}"),
+            ("time", local_time(entry.time_ms)),
+            ("by", entry.source.text()),
+            ("state", f"undone by change {entry.undone_by}" if entry.undone_by else ""),
+            ("undoes", str(entry.undoes or "")),
+        ]
+    )
+    for line in (line for difference in entry.differences for line in _lines(difference)):
+        out(plain(line, 400))
+
+
+def _lines(difference: Difference) -> Iterator[str]:
+    """As ``config import --dry-run`` shows them."""
+    yield f"{difference.what} {difference.noun} {difference.name}".rstrip()
+    for field in difference.fields:
+        yield f"  {field.field}: {field.before or 'default'} -> {field.after or 'default'}"
+
+
+@history.command(name="undo", examples=["tollkeeper history undo 12"])
+@click.argument("number", metavar="ID", type=click.IntRange(1))
+@yes_option
+@json_option
+def undo_entry(*, number: int, yes: bool, as_json: bool) -> None:
+    """Undo one change, if nothing newer contradicts it. Undoing an undo redoes it."""
+    _undo(number, redo=False, yes=yes, as_json=as_json)
+
+
+@history.command(examples=["tollkeeper history clear --yes"])
+@yes_option
+def clear(*, yes: bool) -> None:
+    """Delete the history, and the removed keys that are kept for undoing it."""
+    confirm("Delete the whole history? Nothing older can be undone then.", yes=yes)
+    run(lambda client: client.clear_history())
+    words("history deleted")
+
+
+@click.command(cls=Command, examples=["tollkeeper undo", "tollkeeper history undo 12"])
+@yes_option
+@json_option
+def undo(*, yes: bool, as_json: bool) -> None:
+    """Undo the last configuration change, and say what it was.
+
+    Asks first if it was made elsewhere, or if what it removes has been used. 'tollkeeper redo' does it again.
+    """
+    _undo(0, redo=False, yes=yes, as_json=as_json)
+
+
+@click.command(cls=Command, examples=["tollkeeper redo"])
+@yes_option
+@json_option
+def redo(*, yes: bool, as_json: bool) -> None:
+    """Redo the change that was undone last."""
+    _undo(0, redo=True, yes=yes, as_json=as_json)
+
+
+def _undo(number: int, *, redo: bool, yes: bool, as_json: bool) -> None:
+    try:
+        done = _send(number, redo=redo, accept=yes)
+    except Conflict as error:
+        if error.code != "needs_confirmation":
+            raise
+        doubt = msgspec.convert(error.details, UndoDoubt)
+        for reason in doubt.reasons:
+            words(reason)
+        verb = "Redo" if redo else "Undo"
+        confirm(f"{verb} change {doubt.entry.id} ({plain(doubt.entry.text)})?", yes=False)
+        done = _send(doubt.entry.id, redo=redo, accept=True)
+    if as_json:
+        out_json(done)
+        return
+    out(undo_text(done, now()))
+    for note in done.notes:
+        words(note)
+
+
+def _send(number: int, *, redo: bool, accept: bool) -> UndoView:
+    if redo:
+        return run(lambda client: client.redo(number, accept=accept))
+    return run(lambda client: client.undo(number, accept=accept))

@@ -1,0 +1,163 @@
+"""The history over HTTP: list it, undo, redo. What may surprise the owner is refused until it is confirmed."""
+
+import asyncio
+from collections.abc import Iterator
+
+import msgspec
+from aiohttp import web
+
+from gateway.control.edits import ConfigEdits
+from gateway.control.request_bodies import fields, query
+from gateway.core.change_history import NOUNS, UndoPlan, entity_of
+from gateway.core.engine import Engine
+from gateway.domain.errors import BadRequest, Conflict, Unavailable
+from gateway.domain.history import HistoryEntry, HistoryView, UndoDoubt, UndoView, ago, undone_entries, view_of
+from gateway.domain.money import dollars
+from gateway.domain.registry import Change, Registry, Table
+from gateway.domain.text import plain
+from gateway.domain.token import Token
+from gateway.domain.units import Millis
+from gateway.store.rollup import Dimension
+from gateway.store.sums import FOREVER
+
+PAGE = 100
+PAGE_LIMIT = 1000
+
+_DIMENSIONS: dict[Table, Dimension] = {"tokens": "token", "channels": "channel", "groups": "group", "prices": "model"}
+"""How calls name what a table has."""
+
+KNOWN_KINDS = tuple(noun for table, noun in NOUNS.items() if table != "lists")
+
+
+class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What to undo."""
+
+    id: int = 0
+    """0: the newest change that holds; for ``redo`` the newest undo."""
+    accept: bool = False
+    """Although it was made elsewhere, or what it removes was used."""
+
+
+async def list_history(edits: ConfigEdits, request: web.Request) -> list[HistoryView]:
+    """GET /history?kind&name&since&until&limit&before: newest first; ``before`` is the number of an entry."""
+    types = {"kind": str, "name": str, "since": int, "until": int, "limit": int, "before": int}
+    asked = query(request.query, types)
+    kind, limit = asked.get("kind", ""), asked.get("limit", PAGE)
+    if kind and kind not in KNOWN_KINDS:
+        raise BadRequest(f"kind: must be one of {', '.join(KNOWN_KINDS)}", param="kind")
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise BadRequest(f"limit: must be from 1 to {PAGE_LIMIT}", param="limit")
+    since, until, before = asked.get("since", 0), asked.get("until", FOREVER), asked.get("before", FOREVER)
+    entries = edits.history
+    undone = undone_entries(entries)
+    found = [
+        entry
+        for entry in reversed(entries)
+        if since <= entry.time < until and entry.id < before and _concerns(entry, kind, asked.get("name", ""))
+    ]
+    return [view_of(entry, entries, undone) for entry in found[:limit]]
+
+
+async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
+    """GET /history/{id}."""
+    entry, entries = edits.chosen(_number(request)), edits.history
+    return view_of(entry, entries, undone_entries(entries))
+
+
+async def undo(edits: ConfigEdits, request: web.Request) -> UndoView:
+    """POST /undo {id?, accept?}.
+
+    Raises Conflict ``needs_confirmation`` with the reasons, unless they are accepted.
+    """
+    return await _undone(edits, request, redo=False)
+
+
+async def redo(edits: ConfigEdits, request: web.Request) -> UndoView:
+    """POST /redo {id?, accept?}: the same for what was undone."""
+    return await _undone(edits, request, redo=True)
+
+
+async def _undone(edits: ConfigEdits, request: web.Request, *, redo: bool) -> UndoView:
+    asked = UndoBody(**fields(await request.read(), UndoBody, UndoBody.__struct_fields__))
+    entry = edits.chosen(asked.id, redo=redo)
+    plan = edits.plan(entry)
+    if not asked.accept:
+        reasons = await _reasons(edits, entry, plan)
+        if reasons:
+            entries = edits.history
+            view = view_of(entry, entries, undone_entries(entries))
+            raise Conflict(
+                f"change {entry.id} ({plain(entry.done)}): {' '.join(reasons)}",
+                code="needs_confirmation",
+                details=msgspec.to_builtins(UndoDoubt(view, reasons)),
+            )
+        plan = edits.plan(edits.chosen(entry.id))  # another request may have come meanwhile
+    return edits.undo(entry, plan)
+
+
+async def clear_history(edits: ConfigEdits, _: web.Request) -> dict[str, str]:
+    """DELETE /history: nothing that was done before can be undone then, and no removed key is kept."""
+    try:
+        edits.engine.store.history.clear()
+    except OSError as exc:
+        raise Unavailable(f"the history cannot be written: {exc.strerror or exc}", code="store_failed") from exc
+    return {"done": "history deleted"}
+
+
+def _number(request: web.Request) -> int:
+    text = request.match_info["id"]
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 and int(text) else -1
+
+
+def _concerns(entry: HistoryEntry, kind: str, name: str) -> bool:
+    if not kind and not name:
+        return True
+    return any(
+        (not kind or NOUNS[change.table] == kind) and (not name or name in (change.name, change.key))
+        for change in entry.changes
+    )
+
+
+async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> list[str]:
+    """Why the owner should be asked first."""
+    reasons = []
+    if edits.source.elsewhere(entry.source):
+        reasons.append(f"It was made by {entry.source.text(edits.source)}, {ago(edits.now - entry.time)}.")
+    before, books = edits.registry, edits.engine.store.books
+    counts = await asyncio.to_thread(_counts, edits.engine, entry.time)
+    for change in plan.changes:
+        reasons += _uses(before, change, counts)
+    taken = before.granted - plan.registry.granted
+    if taken > 0 and any(counts["group"].values()):
+        left = dollars(books.balance() - taken)
+        reasons.append(f"Calls were made since then. Without these {dollars(taken)} the balance is {left}.")
+    return reasons
+
+
+def _counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
+    """How many calls began since then or run, by dimension and value."""
+    found: dict[str, dict[str, int]] = {}
+    running = list(engine.store.books.running.values())
+    for dimension in _DIMENSIONS.values():
+        rows = engine.store.calls.sums(dimension, since, Millis(FOREVER), "").rows
+        sums = found[dimension] = {value: counts.calls for value, counts in rows.items()}
+        for call in running:
+            value = getattr(call, dimension)
+            sums[value] = sums.get(value, 0) + 1
+    return found
+
+
+def _uses(before: Registry, change: Change, counts: dict[str, dict[str, int]]) -> Iterator[str]:
+    """What calls have made of something that goes: an entity, or the key of a token."""
+    current = entity_of(before, change.table, change.key)
+    if change.table not in _DIMENSIONS or current is None:
+        return
+    rotated = isinstance(current, Token) and isinstance(change.value, Token) and current.digest != change.value.digest
+    count = counts[_DIMENSIONS[change.table]].get(change.key, 0)
+    if count and (change.value is None or rotated):
+        name = plain(str(getattr(current, "name", "") or change.key))
+        calls = f"{count:,} call{'' if count == 1 else 's'}"
+        if rotated:
+            yield f"{calls} used token '{name}' since then; its present key will stop working."
+        else:
+            yield f"{calls} used {NOUNS[change.table]} '{name}' since then; it will be removed."

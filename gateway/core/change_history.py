@@ -1,0 +1,321 @@
+"""What the history keeps of a change, and the change that undoes an entry. Pure: keys are sealed by a function.
+
+An entry is undone field by field: what it set must still be so. Where it is not, something newer contradicts it,
+and is named. What the gateway itself keeps up to date, such as the models that a pattern lets in, contradicts nothing.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.core.config_export import OPEN_HEADERS, REFERENCE, form
+from gateway.domain.account import Account, Grant
+from gateway.domain.channel import Channel, UpstreamModels
+from gateway.domain.config_codec import SECTIONS, Section, inline
+from gateway.domain.config_views import Difference, FieldDifference
+from gateway.domain.errors import Conflict
+from gateway.domain.group import Group
+from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_entries
+from gateway.domain.money import dollars
+from gateway.domain.price import Price
+from gateway.domain.registry import Change, Entity, Registry, Table, with_change
+from gateway.domain.settings import Settings
+from gateway.domain.text import plain
+from gateway.domain.token import Token
+
+Seal = Callable[[str], str]
+Opener = Callable[[str], str | None]
+
+KINDS: Mapping[Table, type[Entity]] = {
+    "account": Account,
+    "settings": Settings,
+    "tokens": Token,
+    "groups": Group,
+    "channels": Channel,
+    "prices": Price,
+    "grants": Grant,
+    "lists": UpstreamModels,
+}
+NOUNS: Mapping[Table, str] = {
+    "account": "account",
+    "settings": "settings",
+    "tokens": "token",
+    "groups": "group",
+    "channels": "channel",
+    "prices": "price",
+    "grants": "grant",
+    "lists": "model list",
+}
+"""What people call an entity of a table."""
+
+SHOWN = 160
+"""Characters of a value that people read."""
+HIDDEN = "…"
+"""What people see of a key."""
+
+_SECRET_FIELDS = frozenset({"digest", "key", "keys", "headers", "proxy"})
+"""Fields that look the same to people when they differ."""
+
+_SECTIONS: Mapping[str, Section] = {section.name: section for section in SECTIONS}
+
+
+def entity_of(registry: Registry, table: Table, key: str) -> Entity | None:
+    """The entity as it is now; None if there is none."""
+    found = getattr(registry, table)
+    return found if isinstance(found, msgspec.Struct) else found.get(key)  # type: ignore[return-value]  # one of them
+
+
+def changes_of(changes: Sequence[Change], before: Registry, after: Registry, seal: Seal) -> list[EntityChange]:
+    """What the history keeps of a change, each entity once."""
+    kept = []
+    for table, key in dict.fromkeys((change.table, change.key) for change in changes):
+        old, new = entity_of(before, table, key), entity_of(after, table, key)
+        if old == new:
+            continue
+        was, becomes = _stored(old, seal), _stored(new, seal)
+        if was is not None and becomes is not None and table != "lists":
+            names = [name for name in was | becomes if was.get(name) != becomes.get(name)]
+            was, becomes = ({n: fields[n] for n in names if n in fields} for fields in (was, becomes))
+        elif table == "lists":  # only the gateway changes it: nothing is compared with what it is now
+            becomes = None if becomes is None else {}
+        name = _name(new if new is not None else old)
+        kept.append(EntityChange(table=table, key=key, name=name, before=was, after=becomes))
+    return kept
+
+
+def differences_of(changes: Sequence[EntityChange], before: Registry, after: Registry) -> list[Difference]:
+    """The same for people, without secrets; what upstreams list is left out."""
+    found = []
+    for change in changes:
+        if change.table == "lists":
+            continue
+        old, new = (entity_of(registry, change.table, change.key) for registry in (before, after))
+        what = "added" if old is None else "removed" if new is None else "changed"
+        fields = list(_fields(_shown(change.table, old), _shown(change.table, new)))
+        names = {**(change.before or {}), **(change.after or {})}
+        if what == "changed" and not fields and names.keys() & _SECRET_FIELDS:
+            fields = [FieldDifference(field="key", before=HIDDEN, after=HIDDEN)]
+        found.append(Difference(what=what, noun=NOUNS[change.table], name=change.name, fields=fields))
+    return found
+
+
+def secrets_of(channel: Channel) -> list[str]:
+    """The texts that the history must not contain."""
+    headers = [text for name, text in channel.headers.items() if name.lower() not in OPEN_HEADERS]
+    return [text for text in (*channel.all_keys, *headers, channel.proxy) if _is_secret(text)]
+
+
+def sealed_keys(registry: Registry, seal: Seal) -> dict[str, str]:
+    """All keys of upstreams that the configuration has, by their seals."""
+    return {seal(text): text for channel in registry.channels.values() for text in secrets_of(channel)}
+
+
+class UndoPlan(msgspec.Struct, frozen=True):
+    """The change that undoes an entry."""
+
+    changes: list[Change]
+    registry: Registry
+    """The configuration after it."""
+    notes: list[str]
+    """What the owner has to do after it."""
+
+
+def undo_plan(
+    entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Registry, seal: Seal, opener: Opener
+) -> UndoPlan:
+    """Raises Conflict, naming what contradicts, if the entry cannot be undone."""
+    undone = undone_entries(entries)
+    if entry.id in undone:
+        raise Conflict(
+            f"change {entry.id} ({plain(entry.done)}) is already undone, by change {undone[entry.id]}",
+            code="already_undone",
+        )
+    newer = [one for one in entries if one.id > entry.id and one.id not in undone and not one.undoes]
+    changes: list[Change] = []
+    after, notes = registry, []
+    for kept in reversed(entry.changes):
+        current = entity_of(registry, kept.table, kept.key)
+        value, missing = _former(kept, current, seal, opener, newer)
+        if missing:
+            notes.append(f"{NOUNS[kept.table]} '{plain(kept.name)}': its former key is not kept; enter it again")
+        for change in _with_list(Change(kept.table, kept.key, value), registry, entry):
+            if entity_of(after, change.table, change.key) != change.value:
+                changes.append(change)
+                after = with_change(after, change)
+    known = {text for _, _, text in _problems(registry)}
+    for table, key, text in _problems(after):
+        if text not in known:
+            raise _dangling(table, key, text, newer)
+    return UndoPlan(changes, after, notes)
+
+
+def _former(
+    kept: EntityChange, current: Entity | None, seal: Seal, opener: Opener, newer: Sequence[HistoryEntry]
+) -> tuple[Entity | None, bool]:
+    """The entity as it was before the change, and whether a key of it is lost."""
+    if kept.table == "lists":
+        return (None, False) if kept.before is None else _opened(kept.table, kept.before, opener)
+    present, was, becomes = _stored(current, seal), kept.before, kept.after
+    if (becomes is None) != (present is None):
+        raise _contradiction(kept, "is there again" if becomes is None else "is not there any more", newer)
+    if was is None or becomes is None:
+        if becomes is not None and _owned(kept.table, present or {}) != _owned(kept.table, becomes):
+            raise _contradiction(kept, "was changed since", newer)
+        return (None, False) if was is None else _opened(kept.table, was, opener)
+    names = {**was, **becomes}
+    now = {name: value for name, value in (present or {}).items() if name in names}
+    if _owned(kept.table, now) != _owned(kept.table, becomes):
+        raise _contradiction(kept, "was changed since", newer)
+    rest = {name: value for name, value in (present or {}).items() if name not in names}
+    return _opened(kept.table, rest | was, opener)
+
+
+def _owned(table: Table, fields: Fields) -> Fields:
+    """What only the owner changes."""
+    if table != "channels":
+        return fields
+    owned = {name: value for name, value in fields.items() if name not in ("models", "last_check")}
+    models = [(m["name"], m.get("upstream", "")) for m in fields.get("models", ()) if not m.get("live")]
+    return owned | ({"models": models} if models else {})
+
+
+def _with_list(change: Change, registry: Registry, entry: HistoryEntry) -> Iterator[Change]:
+    """A channel goes with what its upstream lists, also if that was fetched later."""
+    yield change
+    removed = change.table == "channels" and change.value is None and change.key in registry.lists
+    if removed and all(one.table != "lists" or one.key != change.key for one in entry.changes):
+        yield Change("lists", change.key, None)
+
+
+def _contradiction(kept: EntityChange, what: str, newer: Sequence[HistoryEntry]) -> Conflict:
+    noun = NOUNS[kept.table]
+    thing = noun if kept.table in ("account", "settings") else f"{noun} '{plain(kept.name)}'"
+    found = _newest(newer, kept.table, kept.key)
+    if found is None:
+        return Conflict(f"{thing} {what}, outside of the history; edit it instead", code="newer_change")
+    return Conflict(
+        f"{thing} {what}, by change {found.id} ({plain(found.done)}); undo that one first",
+        code="newer_change",
+        details={"newer": found.id},
+    )
+
+
+def _newest(newer: Sequence[HistoryEntry], table: Table, key: str) -> HistoryEntry | None:
+    fits = (e for e in reversed(newer) if any((c.table, c.key) == (table, key) for c in e.changes))
+    return next(fits, None)
+
+
+def _problems(registry: Registry) -> Iterator[tuple[Table, str, str]]:
+    """What is named and is not there, and names that two have."""
+    for token in registry.tokens.values():
+        if token.group not in registry.groups:
+            yield "tokens", token.id, f"token '{plain(token.name)}' is in group '{plain(token.group)}'"
+    for channel in registry.channels.values():
+        for group in channel.groups:
+            if group not in registry.groups:
+                yield "channels", channel.id, f"channel '{plain(channel.name)}' serves group '{plain(group)}'"
+    used = registry.settings.ollama_token
+    if used and used not in {token.name for token in registry.tokens.values()}:
+        yield "settings", "", f"token '{plain(used)}' is the one that Ollama's port uses"
+    yield from _doubles("tokens", [(token.name, token.id) for token in registry.tokens.values()])
+    yield from _doubles("channels", [(channel.name, channel.id) for channel in registry.channels.values()])
+
+
+def _doubles(table: Table, names: Sequence[tuple[str, str]]) -> Iterator[tuple[Table, str, str]]:
+    """What is put back comes last: the one that has its name now stands before it."""
+    seen: dict[str, str] = {}
+    for name, key in names:
+        if name in seen:
+            yield table, seen[name], f"there is another {NOUNS[table]} '{plain(name)}'"
+        seen[name] = key
+
+
+def _dangling(table: Table, key: str, what: str, newer: Sequence[HistoryEntry]) -> Conflict:
+    found = _newest(newer, table, key)
+    by = f", since change {found.id} ({plain(found.done)}); undo that one first" if found else "; change that first"
+    return Conflict(f"{what}{by}", code="newer_change", details={"newer": found.id} if found else {})
+
+
+def _stored(entity: Entity | None, seal: Seal) -> Fields | None:
+    if entity is None:
+        return None
+    if isinstance(entity, Channel):
+        entity = _replaced(entity, seal)
+    fields: Fields = msgspec.json.decode(msgspec.json.encode(entity))
+    return fields
+
+
+def _opened(table: Table, fields: Fields, opener: Opener) -> tuple[Entity, bool]:
+    """The entity with its keys, and whether one of them is lost."""
+    lost = False
+
+    def unseal(seal: str) -> str:
+        nonlocal lost
+        text = opener(seal)
+        lost = lost or text is None
+        return text or ""
+
+    try:
+        entity = msgspec.convert(fields, KINDS[table])
+    except msgspec.ValidationError as exc:
+        raise Conflict(f"another version of the program made this change; it cannot be undone ({exc})") from exc
+    if isinstance(entity, Channel):
+        entity = _replaced(entity, unseal)
+    return entity, lost
+
+
+def _replaced(channel: Channel, by: Callable[[str], str]) -> Channel:
+    """The channel with something else for each secret; keys that become empty are left out."""
+    keys = [key for key in (by(key) if _is_secret(key) else key for key in channel.all_keys) if key]
+    headers = {
+        name: text if name.lower() in OPEN_HEADERS or not _is_secret(text) else by(text)
+        for name, text in channel.headers.items()
+    }
+    proxy = by(channel.proxy) if _is_secret(channel.proxy) else channel.proxy
+    return msgspec.structs.replace(
+        channel,
+        key=keys[0] if keys else "",
+        keys=tuple(keys[1:]),
+        headers={name: text for name, text in headers.items() if text},
+        proxy=proxy,
+    )
+
+
+def _is_secret(text: str) -> bool:
+    return bool(text) and not text.startswith(REFERENCE)
+
+
+def _name(entity: Entity | None) -> str:
+    if isinstance(entity, Grant):
+        return dollars(entity.nanos)
+    if isinstance(entity, Price):
+        return entity.model
+    if isinstance(entity, UpstreamModels):
+        return entity.channel
+    return getattr(entity, "name", "")
+
+
+def _fields(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[FieldDifference]:
+    for name in [*after, *(name for name in before if name not in after)]:
+        if before.get(name) != after.get(name):
+            yield FieldDifference(field=name, before=before.get(name, ""), after=after.get(name, ""))
+
+
+def _shown(table: Table, entity: Entity | None) -> dict[str, str]:
+    """The fields in the spelling of a configuration file; keys are not told."""
+    if entity is None:
+        return {}
+    if isinstance(entity, Grant):
+        return {"amount": dollars(entity.nanos)} | ({"note": plain(entity.note, SHOWN)} if entity.note else {})
+    shown = {name: plain(inline(value), SHOWN) for name, value in form(entity, _SECTIONS[table]).items()}
+    if isinstance(entity, Channel):
+        hidden = _replaced(entity, lambda _: HIDDEN)
+        secret: Mapping[str, Any] = {
+            "key": hidden.key,
+            "keys": hidden.keys,
+            "headers": hidden.headers,
+            "proxy": hidden.proxy,
+        }
+        shown |= {name: plain(inline(value), SHOWN) for name, value in secret.items() if value}
+    return shown

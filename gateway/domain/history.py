@@ -1,0 +1,189 @@
+"""History: the owner's changes as they are kept over restarts, and how the owner sees them.
+
+An entry has what every entity was before and after, so that it can be undone later. It never has the keys of
+upstreams: each is replaced by a mark. An undo is an entry as well, which names the one that it undoes; a redo undoes an
+undo. Entries are never edited.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+from urllib.parse import parse_qs, urlencode
+
+import msgspec
+
+from gateway.domain.config_views import Difference
+from gateway.domain.human_values import brief_span
+from gateway.domain.registry import Table
+from gateway.domain.text import plain
+from gateway.domain.units import Millis
+
+SOURCE_HEADER = "X-Tollkeeper-Source"
+"""With it a front end says who makes a change."""
+
+WORD_LIMIT = 60
+"""Characters of each part of a source."""
+
+Via = Literal["console", "command", "api"]
+
+
+class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who made a change, and where."""
+
+    via: Via = "api"
+    session: str = ""
+    """Of one console, from its start to its end."""
+    place: str = ""
+    """The terminal."""
+    command: str = ""
+    """The command, without its arguments."""
+
+    def header(self) -> str:
+        """As it is sent."""
+        return urlencode(msgspec.structs.asdict(self), errors="replace")
+
+    def elsewhere(self, other: "ChangeSource") -> bool:
+        """Whether another front end made the change: two commands are the same one, two consoles are not."""
+        return (self.via, self.session) != (other.via, other.session)
+
+    def text(self, reader: "ChangeSource | None" = None) -> str:
+        """In words, as ``reader`` calls it."""
+        place = f" on {self.place}" if self.place else ""
+        if self.via == "command":
+            return f"the command line ('{self.command}'{place})" if self.command else f"the command line{place}"
+        if self.via == "api":
+            return "a program that uses the control API"
+        if reader is None or reader.via != "console":
+            return f"the console{place}"
+        return "this console" if reader.session == self.session else f"another console{place}"
+
+
+def source_of(header: str) -> ChangeSource:
+    """The source that a header tells; unknown parts are left out."""
+    given = {name: plain(values[0], WORD_LIMIT) for name, values in parse_qs(header).items()}
+    via = given.get("via", "")
+    return ChangeSource(
+        via="console" if via == "console" else "command" if via == "command" else "api",
+        session=given.get("session", ""),
+        place=given.get("place", ""),
+        command=given.get("command", ""),
+    )
+
+
+Fields = dict[str, Any]
+"""Fields of an entity as they are stored; one that is left out has its default."""
+
+
+class EntityChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One entity: added (``before`` None), removed (``after`` None), or edited. Then both have what differs."""
+
+    table: Table
+    key: str
+    name: str
+    before: Fields | None = None
+    after: Fields | None = None
+
+
+class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change of the configuration, whatever it comprises."""
+
+    id: int
+    time: Millis
+    source: ChangeSource
+    done: str
+    """What was done: ``added token 'ci'``."""
+    undone: str
+    """What is so once it is undone: ``token 'ci' is removed``."""
+    changes: list[EntityChange]
+    differences: list[Difference]
+    """For people to read; without secrets."""
+    undoes: int = 0
+    """The entry that this one undoes."""
+
+
+HistoryKind = Literal["change", "undo", "redo"]
+
+
+class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry as the owner sees it."""
+
+    id: int
+    time_ms: Millis
+    kind: HistoryKind
+    source: ChangeSource
+    text: str
+    undone_by: int
+    """The entry that undid this one; 0: none."""
+    undoes: int
+    """The entry that this one undid; 0: none."""
+    differences: list[Difference]
+
+
+class UndoView(msgspec.Struct, frozen=True, kw_only=True):
+    """What was undone."""
+
+    id: int
+    """Of the new entry, which can be undone as well."""
+    kind: HistoryKind
+    text: str
+    """What is so now."""
+    target: HistoryView
+    """The entry that was undone."""
+    notes: list[str] = []
+    """What the owner has to do now."""
+
+
+class UndoDoubt(msgspec.Struct, frozen=True):
+    """The details of a refusal ``needs_confirmation``: what would be undone, and why to ask first."""
+
+    entry: HistoryView
+    reasons: list[str]
+
+
+def undone_entries(entries: Iterable[HistoryEntry]) -> dict[int, int]:
+    """Which entries hold no more, and by which other one each was undone. ``entries``: oldest first."""
+    undone: dict[int, int] = {}
+    for entry in reversed(list(entries)):
+        if entry.undoes and entry.id not in undone:
+            undone.setdefault(entry.undoes, entry.id)
+    return undone
+
+
+def kind_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryKind:
+    """Whether an entry changes something, undoes a change or redoes it."""
+    known = {one.id: one for one in entries}
+    depth, at = 0, entry
+    while at.undoes:
+        depth += 1
+        if at.undoes not in known:
+            break
+        at = known[at.undoes]
+    return "change" if not depth else "undo" if depth % 2 else "redo"
+
+
+def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[int, int]) -> HistoryView:
+    """The entry as the owner sees it."""
+    return HistoryView(
+        id=entry.id,
+        time_ms=entry.time,
+        kind=kind_of(entry, entries),
+        source=entry.source,
+        text=entry.done,
+        undone_by=undone.get(entry.id, 0),
+        undoes=entry.undoes,
+        differences=entry.differences,
+    )
+
+
+def ago(ms: int) -> str:
+    """How long ago, roughly: ``just now``, ``12 s ago``, ``3h12m ago``."""
+    if ms < 1_000:
+        return "just now"
+    return f"{ms // 1000} s ago" if ms < 60_000 else f"{brief_span(ms)} ago"
+
+
+def undo_text(done: UndoView, now: int, reader: ChangeSource | None = None) -> str:
+    """What was undone, when it was done and by whom."""
+    target = done.target
+    said = "" if done.kind == "redo" else f"{plain(target.text)}, "
+    when = f"change {target.id}: {said}{ago(now - target.time_ms)}, by {plain(target.source.text(reader), 160)}"
+    return f"{'Redone' if done.kind == 'redo' else 'Undone'}: {plain(done.text)} ({when})"

@@ -1,0 +1,123 @@
+"""What was changed, listed, and undone after a question where it may surprise."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.commands.exit_codes import Exit
+from gateway.domain.config_views import Difference, FieldDifference
+from gateway.domain.errors import Conflict
+from gateway.domain.history import ChangeSource, HistoryView, UndoView
+from tests.commands.program import serving, tollkeeper
+from tests.commands.runner import Control, run
+from tests.commands.samples import NOW
+
+ENTRY = HistoryView(
+    id=12,
+    time_ms=NOW,
+    kind="change",
+    source=ChangeSource(via="command", command="token edit", place="pts/3"),
+    text="changed token 'ci'",
+    undone_by=0,
+    undoes=0,
+    differences=[
+        Difference(
+            what="changed",
+            noun="token",
+            name="ci",
+            fields=[FieldDifference(field="limits", before="", after="{ rpm = 60 }")],
+        )
+    ],
+)
+DONE = UndoView(id=13, kind="undo", text="token 'ci' is as before", target=ENTRY, notes=["enter its key again"])
+DOUBT = Conflict("used", code="needs_confirmation", details={"entry": ENTRY, "reasons": ["5 calls used it."]})
+
+
+def test_the_history_is_a_table() -> None:
+    ran = run("history", control=Control({"GET /history": [ENTRY]}))
+    head, line = ran.out.splitlines()
+    assert head.split() == ["ID", "TIME", "BY", "CHANGE", "STATE"]
+    assert "12" in line
+    assert "the command line ('token edit' on pts/3)" in line
+    assert "changed token 'ci'" in line
+
+
+def test_filters_go_to_the_server() -> None:
+    control = Control({"GET /history": [ENTRY]})
+    ran = run("history", "--kind", "token", "--name", "ci", "--limit", "3", "--json", control=control)
+    assert control.asked == [("GET /history?kind=token&name=ci&limit=3", None)]
+    assert ran.json[0]["source"]["command"] == "token edit"
+
+
+def test_an_unknown_kind_is_a_usage_error() -> None:
+    assert run("history", "--kind", "nonsense", control=Control({})).code == Exit.USAGE
+
+
+def test_one_change_shows_before_and_after() -> None:
+    ran = run("history", "show", "12", control=Control({"GET /history/12": ENTRY}))
+    assert ran.out.splitlines()[-2:] == ["changed token ci", "  limits: default -> { rpm = 60 }"]
+
+
+def test_undo_says_what_it_undid_when_it_was_done_and_by_whom() -> None:
+    ran = run("undo", control=Control({"POST /undo": DONE}))
+    assert ran.out.startswith("Undone: token 'ci' is as before (change 12: changed token 'ci', ")
+    assert ran.out.endswith(" ago, by the command line ('token edit' on pts/3))\n")
+    assert ran.err == "enter its key again\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "body"),
+    [
+        (["undo"], {"id": 0, "accept": False}),
+        (["undo", "--yes"], {"id": 0, "accept": True}),
+        (["redo"], {"id": 0, "accept": False}),
+        (["history", "undo", "12"], {"id": 12, "accept": False}),
+    ],
+)
+def test_what_is_undone(command: list[str], body: dict[str, object]) -> None:
+    control = Control({"POST /undo": DONE, "POST /redo": DONE})
+    run(*command, control=control)
+    assert control.asked == [(f"POST /{'redo' if 'redo' in command else 'undo'}", body)]
+
+
+def test_without_a_terminal_a_surprising_undo_needs_yes() -> None:
+    control = Control({"POST /undo": DOUBT})
+    ran = run("undo", control=control)
+    assert (ran.code, ran.out) == (Exit.USAGE, "")
+    assert ran.err.splitlines() == [
+        "5 calls used it.",
+        "tollkeeper: confirmation is needed and there is no terminal; add --yes",
+    ]
+
+
+def test_what_was_confirmed_is_what_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.commands.history.confirm", lambda question, *, yes: None)
+    answers = iter([DOUBT, DONE])
+    control = Control({"POST /undo": answers})
+    assert run("undo", control=control).code == 0
+    assert control.bodies[-1] == {"id": 12, "accept": True}
+
+
+def test_a_contradiction_is_one_line() -> None:
+    newer = Conflict("token 'ci' was changed since, by change 14 (x); undo that one first", code="newer_change")
+    ran = run("history", "undo", "12", control=Control({"POST /undo": newer}))
+    assert ran.code == Exit.CONFLICT
+    assert ran.err == "tollkeeper: token 'ci' was changed since, by change 14 (x); undo that one first\n"
+
+
+def test_clearing_is_confirmed() -> None:
+    assert run("history", "clear", control=Control({"DELETE /history": {}})).code == Exit.USAGE
+    assert run("history", "clear", "--yes", control=Control({"DELETE /history": {}})).code == 0
+
+
+@pytest.mark.slow
+def test_it_is_the_same_with_a_server_and_without_one(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with serving(home, "serve"):
+        tollkeeper(home, "token", "add", "ci")
+        (entry,) = tollkeeper(home, "history", "--json").json
+        assert entry["text"] == "added token 'ci'"
+        assert tollkeeper(home, "undo").out.startswith("Undone: token 'ci' is removed (change 1: added token 'ci', ")
+    assert [one["kind"] for one in tollkeeper(home, "history", "--json").json] == ["undo", "change"]
+    assert tollkeeper(home, "redo").out.startswith("Redone: added token 'ci' (change 1: ")
+    assert tollkeeper(home, "undo").out.startswith("Undone: token 'ci' is removed (change 1: added token 'ci', ")

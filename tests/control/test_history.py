@@ -1,0 +1,318 @@
+"""Undo says what it undoes and asks where that may surprise; every change is in the history, and redoable."""
+
+from collections.abc import Awaitable
+from pathlib import Path
+
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.config import Config
+from gateway.domain.errors import BadRequest, Conflict, NotFound
+from gateway.domain.history import ChangeSource
+from gateway.domain.money import dollars
+from gateway.domain.units import DOLLAR
+from gateway.server import embedded
+from tests.control.conftest import Surface
+from tests.fakes.client import Client
+from tests.fakes.gateway import GRANTED, Gateway
+from tests.fakes.provider import Provider, Script
+from tests.fakes.replies import reply, speak
+
+UPSTREAM_KEY = "sk-upstream-key-of-the-owner"
+
+
+def client(surface: Surface, **source: str) -> ControlClient:
+    return ControlClient(surface.unix, timeout_s=10, source=ChangeSource(**source))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def console(surface: Surface) -> ControlClient:
+    return client(surface, via="console", session="one", place="pts/1")
+
+
+@pytest.fixture
+def command(surface: Surface) -> ControlClient:
+    return client(surface, via="command", command="token add", place="pts/2")
+
+
+def listed(*names: str) -> Script:
+    return reply({"object": "list", "data": [{"id": name} for name in names]})
+
+
+async def refused(work: Awaitable[object]) -> Conflict:
+    with pytest.raises(Conflict) as caught:
+        await work
+    return caught.value
+
+
+async def test_the_history_has_who_from_where_what_and_when(console: ControlClient, command: ControlClient) -> None:
+    await command.add_token({"name": "ci", "limits": {"rpm": 5}})
+    await console.edit_token("ci", {"limits": {"rpm": 60}})
+    edited, added = await console.history()
+    assert (added.source, added.text) == (
+        ChangeSource(via="command", command="token add", place="pts/2"),
+        "added token 'ci'",
+    )
+    assert edited.source == console.source
+    (difference,) = edited.differences
+    assert (difference.what, difference.noun, difference.name) == ("changed", "token", "ci")
+    assert [(f.field, f.before, f.after) for f in difference.fields] == [("limits", "{ rpm = 5 }", "{ rpm = 60 }")]
+    assert await console.history_entry(added.id) == added
+
+
+async def test_the_history_is_filtered_and_paged(console: ControlClient) -> None:
+    await console.add_group({"name": "friends"})
+    await console.add_token({"name": "ci"})
+    await console.edit_token("ci", {"note": "x"})
+    assert [entry.text for entry in await console.history(kind="token")] == ["changed token 'ci'", "added token 'ci'"]
+    assert [entry.text for entry in await console.history(name="friends")] == ["added group 'friends'"]
+    (newest,) = await console.history(limit=1)
+    assert len(await console.history(before=newest.id)) == 2
+    assert await console.history(since=newest.time_ms + 60_000) == []
+    with pytest.raises(BadRequest):
+        await console.history(kind="nonsense")
+    with pytest.raises(BadRequest):
+        await console.history(limit=0)
+
+
+async def test_undo_of_an_unused_change_of_ones_own_asks_nothing(console: ControlClient) -> None:
+    await console.add_token({"name": "ci"})
+    done = await console.undo()
+    assert (done.kind, done.text, done.target.text) == ("undo", "token 'ci' is removed", "added token 'ci'")
+    assert done.target.source == console.source
+    assert [token.name for token in await console.tokens()] == ["laptop"]
+
+
+async def test_undo_asks_before_it_removes_a_token_that_was_used(
+    console: ControlClient, gateway: Gateway, provider: Provider, surface: Surface
+) -> None:
+    provider.on("m", speak())
+    gateway.channel(provider.base_url)
+    key = (await console.add_token({"name": "ci"})).key
+    await Client(gateway.port, key).chat()
+    await gateway.settled()
+    error = await refused(console.undo())
+    assert error.code == "needs_confirmation"
+    assert error.details["reasons"] == ["1 call used token 'ci' since then; it will be removed."]
+    assert "ci" in [token.name for token in await console.tokens()]
+    assert (await console.undo(accept=True)).text == "token 'ci' is removed"
+
+
+async def test_undo_asks_before_a_rotated_key_that_was_used_stops_working(
+    console: ControlClient, gateway: Gateway, provider: Provider, surface: Surface
+) -> None:
+    provider.on("m", speak())
+    gateway.channel(provider.base_url)
+    key = (await console.rotate_token("laptop")).key
+    await Client(gateway.port, key).chat()
+    await gateway.settled()
+    error = await refused(console.undo())
+    assert error.details["reasons"] == ["1 call used token 'laptop' since then; its present key will stop working."]
+
+
+@pytest.mark.parametrize(
+    ("source", "asks"),
+    [
+        ({"via": "command", "command": "token add", "place": "pts/2"}, "the command line ('token add' on pts/2)"),
+        ({"via": "console", "session": "two", "place": "pts/7"}, "another console on pts/7"),
+        ({"via": "api"}, "a program that uses the control API"),
+    ],
+)
+async def test_undo_asks_about_a_change_that_was_made_elsewhere(
+    console: ControlClient, surface: Surface, source: dict[str, str], asks: str
+) -> None:
+    await client(surface, **source).add_token({"name": "ci"})
+    error = await refused(console.undo())
+    assert error.code == "needs_confirmation"
+    assert error.details["entry"]["text"] == "added token 'ci'"  # type: ignore[index]  # JSON
+    assert error.details["reasons"] == [f"It was made by {asks}, just now."]
+
+
+async def test_two_commands_are_one_place(command: ControlClient, surface: Surface) -> None:
+    await command.add_token({"name": "ci"})
+    other = client(surface, via="command", command="undo", place="pts/9")
+    assert (await other.undo()).text == "token 'ci' is removed"
+
+
+async def test_redo_brings_back_the_same_token(console: ControlClient) -> None:
+    made = (await console.add_token({"name": "ci"})).token
+    await console.undo()
+    done = await console.redo()
+    assert (done.kind, done.text) == ("redo", "added token 'ci'")
+    assert await console.token("ci") == made
+    assert (await refused(console.redo())).code == "nothing_to_redo"
+    assert (await console.undo()).text == "token 'ci' is removed"
+
+
+async def test_any_change_can_be_undone_if_nothing_newer_contradicts_it(console: ControlClient) -> None:
+    await console.edit_token("laptop", {"limits": {"rpm": 5}})
+    await console.edit_token("laptop", {"note": "mine"})
+    first = (await console.history())[1]
+    assert (await console.undo(first.id)).text == "token 'laptop' is as before"
+    token = await console.token("laptop")
+    assert (token.limits.rpm, token.note) == (None, "mine")
+
+
+async def test_what_contradicts_is_named(console: ControlClient) -> None:
+    await console.edit_token("laptop", {"note": "one"})
+    await console.edit_token("laptop", {"note": "two"})
+    newest, first = await console.history()
+    error = await refused(console.undo(first.id))
+    assert (error.code, error.details) == ("newer_change", {"newer": newest.id})
+    assert error.message == (
+        f"token 'laptop' was changed since, by change {newest.id} (changed token 'laptop'); undo that one first"
+    )
+    await console.undo(newest.id)
+    assert (await console.undo(first.id)).text == "token 'laptop' is as before"
+
+
+async def test_what_was_added_and_removed_is_not_removed_again(console: ControlClient) -> None:
+    await console.add_group({"name": "friends"})
+    await console.remove_group("friends")
+    removed, added = await console.history()
+    error = await refused(console.undo(added.id))
+    assert error.details == {"newer": removed.id}
+
+
+async def test_a_group_that_a_newer_token_uses_stays(console: ControlClient) -> None:
+    await console.add_group({"name": "friends"})
+    await console.add_token({"name": "guest", "group": "friends"})
+    token, group = await console.history()
+    error = await refused(console.undo(group.id))
+    assert error.message == (
+        f"token 'guest' is in group 'friends', since change {token.id} (added token 'guest'); undo that one first"
+    )
+
+
+async def test_a_name_that_is_in_use_again_is_not_given_twice(console: ControlClient) -> None:
+    await console.add_token({"name": "ci"})
+    await console.remove_token("ci")
+    removal = (await console.history())[0]
+    await console.add_token({"name": "ci"})
+    newest = (await console.history())[0]
+    error = await refused(console.undo(removal.id))
+    assert error.details == {"newer": newest.id}
+
+
+async def test_a_change_is_undone_once(console: ControlClient) -> None:
+    await console.add_group({"name": "friends"})
+    done = await console.undo()
+    error = await refused(console.undo(done.target.id))
+    assert error.code == "already_undone"
+    assert (await console.history())[1].undone_by == done.id
+    with pytest.raises(NotFound):
+        await console.undo(99)
+
+
+async def test_money_that_is_undone_leaves_the_books_equal(
+    console: ControlClient, gateway: Gateway, provider: Provider, surface: Surface
+) -> None:
+    provider.on("m", speak())
+    gateway.channel(provider.base_url)
+    gateway.price()
+    await console.grant(5 * DOLLAR)
+    await gateway.client.chat()
+    (record,) = await gateway.settled()
+    error = await refused(console.undo())
+    left = GRANTED - record.cost
+    assert error.details["reasons"] == [
+        f"Calls were made since then. Without these $5.00 the balance is {dollars(left)}."
+    ]
+    await console.undo(accept=True)
+    verdict = await console.verify()
+    assert (verdict.equal, verdict.balance_nanos) == (True, left)
+    await console.redo()
+    assert ((await console.verify()).equal, (await console.account()).balance_nanos) == (True, left + 5 * DOLLAR)
+
+
+async def test_a_refresh_of_the_upstreams_models_contradicts_nothing(
+    console: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("/v1/models", listed("a-1", "a-2"))
+    await console.add_channel({"name": "live", "dialect": "openai", "base_url": provider.base_url, "patterns": ["a-*"]})
+    provider.on("/v1/models", listed("a-1", "a-2", "a-3"))
+    await console.refresh_channel("live")
+    await console.test_channel("live")
+    assert (await console.undo()).text == "channel 'live' is removed"
+    assert gateway.engine.catalog.registry.lists == {}
+    await console.redo()
+    assert len((await console.channel("live")).models) == 3
+
+
+async def test_after_a_restart_a_removed_channel_comes_back_with_its_key(tmp_path: Path) -> None:
+    """Neither the history nor what is shown of it contains the key."""
+    config = Config(home=tmp_path / "home")
+    async with embedded(config) as endpoint:
+        owner = ControlClient(endpoint)
+        body = {"name": "up", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1", "models": [{"name": "m"}]}
+        headers = {"X-Title": "home", "X-Extra": "sk-header-of-the-owner"}
+        await owner.add_channel({**body, "key": UPSTREAM_KEY, "keys": ["sk-other-1234567890"], "headers": headers})
+        await owner.remove_channel("up")
+    files = {path.name: path.read_text() for path in config.home.glob("*.json")}
+    assert {name for name, text in files.items() if UPSTREAM_KEY in text} == {"config.old.json", "history-keys.json"}
+    assert "sk-header-of-the-owner" not in files["history.json"]
+    async with embedded(config) as endpoint:
+        owner = ControlClient(endpoint)
+        shown = (await owner.send("GET", "/history")).body.decode()
+        assert "sk-" not in shown
+        assert (await owner.undo()).notes == []
+    stored = (config.home / "config.json").read_text()
+    assert all(text in stored for text in (UPSTREAM_KEY, "sk-other-1234567890", "sk-header-of-the-owner"))
+
+
+async def test_a_key_that_is_not_kept_has_to_be_entered_again(tmp_path: Path) -> None:
+    config = Config(home=tmp_path / "home")
+    async with embedded(config) as endpoint:
+        owner = ControlClient(endpoint)
+        body = {"name": "up", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1", "models": [{"name": "m"}]}
+        await owner.add_channel({**body, "key": UPSTREAM_KEY})
+        await owner.remove_channel("up")
+    (config.home / "history-keys.json").unlink()
+    async with embedded(config) as endpoint:
+        done = await ControlClient(endpoint).undo()
+        assert done.notes == ["channel 'up': its former key is not kept; enter it again"]
+
+
+async def test_every_kind_of_change_is_undone_after_a_restart(tmp_path: Path) -> None:
+    config = Config(home=tmp_path / "home")
+    async with embedded(config) as endpoint:
+        owner = ControlClient(endpoint)
+        before = (await owner.export_config()).text
+        await owner.set_account({"status": "suspended"})
+        await owner.set_settings({"keep_days": 9, "strict_streams": True})
+        await owner.add_group({"name": "friends", "budgets": [{"window": "day", "nanos": DOLLAR}]})
+        await owner.edit_channel("demo", {"groups": ["friends"], "key": UPSTREAM_KEY})
+        await owner.edit_group("friends", {"name": "mates"})
+        await owner.set_price("m", {"input": 1, "output": 2, "tiers": [{"above": 5, "input": 3, "output": 4}]})
+        await owner.remove_price("m")
+        await owner.add_token({"name": "ci", "group": "mates"})
+        await owner.rotate_token("ci")
+        changed = (await owner.export_config()).text
+        count = len(await owner.history())
+    async with embedded(config) as endpoint:
+        owner = ControlClient(endpoint)
+        for _ in range(count):
+            await owner.undo()
+        assert (await owner.export_config()).text == before
+        for _ in range(count):
+            await owner.redo()
+        assert (await owner.export_config()).text == changed
+
+
+async def test_clearing_leaves_nothing_to_undo(console: ControlClient) -> None:
+    await console.add_group({"name": "friends"})
+    await console.clear_history()
+    assert await console.history() == []
+    assert (await refused(console.undo())).code == "nothing_to_undo"
+
+
+@pytest.mark.parametrize("header", ["", "via=martian&session=%00%1b[31m", "x" * 500, "via=console&via=command"])
+async def test_a_strange_source_is_harmless(surface: Surface, header: str) -> None:
+    class Strange(ChangeSource, frozen=True):
+        def header(self) -> str:
+            return header
+
+    owner = ControlClient(surface.unix, timeout_s=10, source=Strange())
+    await owner.add_group({"name": "friends"})
+    (entry,) = await owner.history()
+    assert entry.source.session.isprintable()

@@ -1,0 +1,155 @@
+"""The history of the configuration survives restarts and crashes, is bounded, and has no keys in it."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from tinydb import TinyDB
+
+from gateway.domain.config_views import Difference
+from gateway.domain.history import ChangeSource, EntityChange, HistoryEntry
+from gateway.domain.units import Millis
+from gateway.store import history
+from gateway.store.history import History
+
+SOURCE = ChangeSource(via="console", session="abc", place="pts/3")
+
+
+class Home:
+    """A folder, and the number that its configuration has."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.applied = 0
+        self.notes: list[str] = []
+
+    def open(self) -> History:
+        return History(self.path, lambda: self.applied, lambda: Millis(7), self.notes.append)
+
+    def add(self, kept: History, note: str = "n", removed: dict[str, str] | None = None) -> HistoryEntry:
+        found = entry(kept.next_id, note)
+        kept.append(found, removed or {}, ())
+        self.applied = found.id
+        return found
+
+
+def entry(number: int, note: str) -> HistoryEntry:
+    change = EntityChange(table="groups", key="a", name="a", after={"name": "a", "note": note})
+    return HistoryEntry(
+        id=number,
+        time=Millis(5),
+        source=SOURCE,
+        done="added group 'a'",
+        undone="group 'a' is removed",
+        changes=[change],
+        differences=[Difference(what="added", noun="group", name="a", fields=[])],
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_entries_survive_a_restart(home: Home) -> None:
+    kept = home.open()
+    written = [home.add(kept), home.add(kept)]
+    assert home.open().entries == written
+    assert home.open().next_id == 3
+
+
+def test_the_file_is_a_tinydb(home: Home) -> None:
+    home.add(home.open())
+    with TinyDB(home.path / "history.json") as database:
+        assert [row["done"] for row in database.table("history").all()] == ["added group 'a'"]
+
+
+def test_an_entry_whose_change_a_crash_prevented_is_left_out(home: Home) -> None:
+    kept = home.open()
+    first = home.add(kept)
+    kept.append(entry(2, "never made"), {}, ())
+    again = home.open()
+    assert (again.entries, again.next_id, home.notes) == ([first], 2, [])
+
+
+def test_a_history_newer_than_a_restored_configuration_is_kept_aside(home: Home) -> None:
+    kept = home.open()
+    first, *_ = [home.add(kept) for _ in range(4)]
+    home.applied = 1
+    assert home.open().entries == [first]
+    assert [path.name for path in home.path.glob("*.changed")] == ["history.json.7.changed"]
+    assert "newer than the configuration" in home.notes[0]
+
+
+@pytest.mark.parametrize("damage", [b"{", b"[]", b'{"meta":{"1":{"format":1}},"history":{}}', b'{"history":{"1":{}}}'])
+def test_a_damaged_file_is_kept_aside_and_stops_nothing(home: Home, damage: bytes) -> None:
+    home.add(home.open())
+    (home.path / "history.json").write_bytes(damage)
+    again = home.open()
+    assert (again.entries, again.next_id) == ([], 2)
+    home.add(again)
+    assert len(home.open().entries) == 1
+    assert [path.read_bytes() for path in home.path.glob("*.damaged")] == [damage]
+
+
+def test_only_the_newest_are_kept(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "KEPT", 3)
+    kept = home.open()
+    for _ in range(5):
+        home.add(kept)
+    assert [one.id for one in home.open().entries] == [3, 4, 5]
+
+
+def test_the_file_stays_small_but_the_newest_entry_is_kept(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "BYTES", 2_000)
+    kept = home.open()
+    for _ in range(9):
+        home.add(kept, "x" * 300)
+    assert (home.path / "history.json").stat().st_size < 2_500
+    home.add(kept, "y" * 5_000)
+    assert [one.id for one in home.open().entries] == [10]
+
+
+def test_a_removed_key_is_in_its_own_file_until_its_last_entry_goes(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "KEPT", 2)
+    kept = home.open()
+    seal = kept.seal("sk-canary")
+    home.add(kept, seal, {seal: "sk-canary"})
+    assert "sk-canary" not in (home.path / "history.json").read_text()
+    assert home.open().opened(seal) == "sk-canary"
+    assert home.open().seal("sk-canary") == seal != home.open().seal("sk-other")
+    home.add(kept)
+    home.add(kept)
+    assert home.open().opened(seal) is None
+    assert "sk-canary" not in (home.path / "history-keys.json").read_text()
+
+
+def test_files_are_for_the_owner_alone(home: Home) -> None:
+    kept = home.open()
+    seal = kept.seal("sk-canary")
+    home.add(kept, seal, {seal: "sk-canary"})
+    assert {path.name: path.stat().st_mode & 0o777 for path in home.path.iterdir()} == {
+        "history.json": 0o600,
+        "history-keys.json": 0o600,
+    }
+
+
+def test_clearing_forgets_keys_as_well(home: Home) -> None:
+    kept = home.open()
+    seal = kept.seal("sk-canary")
+    home.add(kept, seal, {seal: "sk-canary"})
+    kept.clear()
+    assert (list(home.open().entries), home.open().opened(seal), home.open().next_id) == ([], None, 2)
+    assert "sk-canary" not in (home.path / "history-keys.json").read_text()
+
+
+def test_an_entry_of_a_later_version_is_read_as_far_as_it_is_known(home: Home) -> None:
+    home.add(home.open())
+    path = home.path / "history.json"
+    tables = json.loads(path.read_text())
+    tables["history"]["1"]["further"] = 1
+    path.write_bytes(msgspec.json.encode(tables))
+    assert [one.id for one in home.open().entries] == [1]
