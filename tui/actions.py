@@ -62,8 +62,8 @@ ACTIONS: tuple[Action, ...] = (
     _act("live", "cancel", "x", "Cancel", "cancel the selected running call", "usage cancel ID", shown=False),
     _act("live", "follow", "F", "Follow", "jump to the newest call and follow new ones", "usage tail", shown=False),
     _act("live", "when", "w", "Go to time", "jump to a date or time", "usage list --until TIME", shown=False),
-    _act("live", "previous_error", "left_square_bracket", "Previous error", "go to the next newer error", shown=False),
-    _act("live", "next_error", "right_square_bracket", "Next error", "go to the next older error", shown=False),
+    _act("live", "previous_error", "left_square_bracket", "Newer error", "go to the next newer error", shown=False),
+    _act("live", "next_error", "right_square_bracket", "Older error", "go to the next older error", shown=False),
     # Tokens
     _act("tokens", "connect", "c", "Connect", "settings to paste into an app, and a test call", "env"),
     _act(

@@ -19,6 +19,7 @@ from tui.text import safe
 from tui.widgets.dialogs import Confirm, toast
 from tui.widgets.help import Help
 from tui.widgets.history import undo_change
+from tui.widgets.table import LiveTable
 
 Console = Any
 """The app; it imports this file."""
@@ -140,9 +141,14 @@ def ascii_only(app: Console) -> None:
     """Draw with ASCII, or with all of Unicode."""
     state = app.session.state
     state.ascii = not app.session.glyphs.ascii
-    app.session.glyphs = ASCII if state.ascii else UNICODE
-    toast(app, f"{'ASCII only' if state.ascii else 'Unicode'}: some symbols change at the next start.")
+    app.session.glyphs.adopt(ASCII if state.ascii else UNICODE)
+    for table in app.query(LiveTable):
+        table.rearrange()
+    for widget in app.query("*"):
+        widget.refresh()  # what was drawn before is kept by every widget
+    app.page.renew()
     app.refresh(layout=True)
+    toast(app, "ASCII only." if state.ascii else "All of Unicode.")
 
 
 def save_state(app: Console) -> None:

@@ -11,8 +11,11 @@ from textual.color import Color
 from textual.filter import LineFilter
 
 
-class Glyphs(msgspec.Struct, frozen=True, kw_only=True):
-    """One set of marks. All single ones are one cell wide."""
+class Glyphs(msgspec.Struct, kw_only=True):
+    """One set of marks. All single ones are one cell wide.
+
+    A console has one of its own, which every widget keeps; so switching it takes effect everywhere.
+    """
 
     ascii: bool = False
     ok: str = "✓"
@@ -46,6 +49,11 @@ class Glyphs(msgspec.Struct, frozen=True, kw_only=True):
     """One a series of a chart."""
     wait: str = "▒"
     axis: str = "│┤└─"
+
+    def adopt(self, other: "Glyphs") -> None:
+        """Become the other set."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(other, name))
 
 
 UNICODE = Glyphs()

@@ -12,8 +12,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 from textual.content import Content
 
+from tui import format as fmt
 from tui.session import ConsoleSession
-from tui.text import content
+from tui.text import content, lines, safe
 
 R = TypeVar("R")
 
@@ -38,6 +39,12 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     """The sort key; None: not sortable."""
     extra: bool = False
     """Shown only on request."""
+    short: str = ""
+    """The title where the whole one does not fit."""
+
+    def head(self, width: int, mark: str = "") -> str:
+        """The title, or its short form where there is no room for it and a mark."""
+        return self.title if len(self.title) + len(mark) <= width else self.short or self.title
 
 
 class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
@@ -45,6 +52,10 @@ class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
 
     column: Column[R]
     width: int
+
+
+ROOMY = 12
+"""Cells that a flexible column has more than it needs before others get room for a whole title."""
 
 
 def fit_columns(columns: Sequence[Column[R]], width: int, chosen: Collection[str] = ()) -> list[PlacedColumn[R]]:
@@ -60,7 +71,12 @@ def fit_columns(columns: Sequence[Column[R]], width: int, chosen: Collection[str
         shown.remove(worst)
     spare = width + 1 - sum(c.width + 1 for c in shown)
     flexible = [c for c in shown if c.flex]
-    extra = {c.id: spare // len(flexible) if spare > 0 else 0 for c in flexible}
+    extra = {c.id: 0 for c in shown}
+    for c in shown:
+        more = len(c.title) - c.width if c.short else 0
+        if 0 < more <= spare - ROOMY * len(flexible):
+            extra[c.id], spare = more, spare - more
+    extra |= {c.id: spare // len(flexible) if spare > 0 else 0 for c in flexible}
     return [PlacedColumn(c, c.width + extra.get(c.id, 0)) for c in shown]
 
 
@@ -191,6 +207,13 @@ class PageListing(Generic[R]):
 
     def __init__(self, session: ConsoleSession) -> None:
         self.session = session
+        self.shown: int | None = None
+        """How many rows are shown, if the filter or the marks leave some out."""
+
+    def counted(self, total: int) -> str:
+        """``25 models``, or ``3 of 25 models`` if not all of them are shown."""
+        whole = fmt.counted(total, self.noun)
+        return whole if self.shown is None else f"{self.shown:,} of {whole}"
 
     def columns(self) -> Sequence[Column[R]]:
         """All columns, those that matter most first."""
@@ -223,6 +246,14 @@ class PageListing(Generic[R]):
     def empty(self) -> Content:
         """Shown instead of an empty table: what to do next."""
         return content((f"No {self.noun}s yet.", "dim"))
+
+    def no_match(self, text: str) -> Content:
+        """Shown instead of the table if a filter leaves nothing, or without one the marks."""
+        if not text:
+            return content((f"No marked {self.noun} is here. ", "dim"), ("M", "key"), (" shows all.", "dim"))
+        words = content(f"No {self.noun} matches ", (safe(text, 60), "bold"), ".")
+        keys = content(("esc", "key"), (" clears the filter   ", "dim"), ("/", "key"), (" changes it", "dim"))
+        return lines(words, content(""), keys)
 
     def words(self, row: R) -> str:
         """The text that the filter searches."""

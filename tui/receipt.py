@@ -4,24 +4,27 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from gateway.domain.call import CHAT_API, lost_events
+from gateway.domain.call import CHAT_API, lost_events, outcome_text
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates
 from gateway.domain.units import MILLION
-from gateway.domain.views import CallView
+from gateway.domain.views import REPEATED, CallView
 from tui import format as fmt
 from tui.calls import RunningView, failed, speed
 from tui.glyphs import Glyphs
-from tui.text import LABEL, Part, TextCard, safe
+from tui.text import Part, TextCard, safe
 
 BAR = 60
 """Cells of the timing bar at most."""
 
+LABEL = 13
+"""Cells of a label: ``upstream id`` is the longest."""
+
 
 def receipt(call: CallView, now: int, glyphs: Glyphs, width: int) -> Content:
     """All that is known of a call, in lines of at most ``width`` cells."""
-    card = TextCard(width)
+    card = TextCard(width, label=LABEL)
     card.line(_bold(safe(call.id, 40)), (f"   {fmt.moment(call.time_ms, now)}   ", "dim"), state_of(call, glyphs))
     _route(card, call, glyphs)
     if call.error:
@@ -41,9 +44,8 @@ def state_of(call: CallView, glyphs: Glyphs) -> Part:
     if isinstance(call, RunningView):
         doing = "streaming" if call.first_byte_ms is not None else "waiting" if call.channel else "routing"
         return f"{glyphs.running} running, {doing}", "live"
-    words = f"{call.status} {call.outcome}".strip().replace("_", " ")
-    if call.finish_reason:
-        words += f", {call.finish_reason}"
+    ending = outcome_text(call.outcome, call.finish_reason)
+    words = f"{call.status} {glyphs.dot} {ending}" if call.status else ending
     if lost := lost_events(call.marks):
         words += f", {lost} event{'s' if lost > 1 else ''} lost"
     return f"{mark_of(call, glyphs)} {safe(words)}", tone_of(call)
@@ -101,10 +103,11 @@ def _route(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
 
 
 def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
-    first = "never" if call.first_byte_ms is None else fmt.seconds(call.first_byte_ms)
-    if call.first_byte_ms is None and call.state == "running":
-        first = "none yet"
-    words = f"  first byte {first}, all {fmt.seconds(call.duration_ms)}"
+    if call.first_byte_ms is not None:
+        first = f"first token after {fmt.seconds(call.first_byte_ms)}"
+    else:
+        first = "no answer yet" if call.state == "running" else "no answer"
+    words = f"  {first}, duration {fmt.seconds(call.duration_ms)}"
     room = max(0, min(BAR, card.width - LABEL - len(words) - 1))
     waited = call.duration_ms if call.first_byte_ms is None else call.first_byte_ms
     wait = round(room * waited / call.duration_ms) if call.duration_ms else 0
@@ -168,7 +171,10 @@ def _attempts(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
 
 def _other_rows(card: TextCard, call: CallView) -> None:
     if call.upstream_id:
-        card.row("upstr.", (safe(call.upstream_id), "dim"))
-    marks = [*call.marks, *([f"SDK retry {call.retry}"] if call.retry else [])]
+        card.row("upstream id", (safe(call.upstream_id), "dim"))
+    if (more := call.count - 1) > 0:
+        card.row("repeated", f"{more:,} more like this {'was' if more == 1 else 'were'} not listed")
+    marks = [mark for mark in call.marks if not mark.startswith(REPEATED)]
+    marks += [f"SDK retry {call.retry}"] if call.retry else []
     if marks:
         card.row("marks", (safe(", ".join(marks)), "dim"))

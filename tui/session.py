@@ -30,7 +30,8 @@ class ConsoleSession:
 
     def __init__(self, config: Config, glyphs: Glyphs, now: Callable[[], Millis], state: SavedState) -> None:
         self.config = config
-        self.glyphs = glyphs
+        self.glyphs = msgspec.structs.replace(glyphs)
+        """The marks of this console; see ``Glyphs``."""
         self.now = now
         """The wall clock; part of the screen, so tests give their own."""
         self.state = state

@@ -57,6 +57,7 @@ def on_terminate(do: Callable[[int], object]) -> None:
 def watch(app: App[Any]) -> None:
     """Watch the terminal for as long as the app runs."""
     app.set_interval(LOOK_S, exit_if_gone, name="terminal")
+    app.app_resume_signal.subscribe(app, lambda _: app.refresh(layout=True))  # the shell has drawn over what was there
     on_terminate(lambda number: app.exit(after_signal(number)))
 
 

@@ -55,34 +55,39 @@ def hours(count: int, now: Millis) -> list[Millis]:
 
 
 MINUTE = 60_000
+MINUTE_S = 60
 MINUTES = 60
 SAMPLES = 200
 """Calls used for the error rate and the median."""
 
 
 class Pulse:
-    """Counts by the minute in which a call began; the clock is a parameter."""
+    """Counts by the second in which a call ended; the clock is a parameter."""
 
     def __init__(self) -> None:
-        self._minutes: dict[int, int] = {}
+        self._seconds: dict[int, int] = {}
         self._failed: deque[bool] = deque(maxlen=SAMPLES)
         self._first: deque[int] = deque(maxlen=SAMPLES)
 
     def add(self, call: CallView) -> None:
-        """Count one ended call."""
-        minute = call.time_ms // MINUTE
-        self._minutes[minute] = self._minutes.get(minute, 0) + 1
-        if len(self._minutes) > 2 * MINUTES:
-            newest = max(self._minutes)
-            self._minutes = {at: n for at, n in self._minutes.items() if at > newest - MINUTES}
+        """Count one ended call, or all the calls that a record of refusals stands for."""
+        second = (call.time_ms + call.duration_ms) // 1000
+        self._seconds[second] = self._seconds.get(second, 0) + call.count
+        if len(self._seconds) > 2 * MINUTES * MINUTE_S:
+            newest = max(self._seconds)
+            self._seconds = {at: n for at, n in self._seconds.items() if at > newest - MINUTES * MINUTE_S}
         self._failed.append(not 200 <= call.status < 300)
         if call.first_byte_ms is not None:
             self._first.append(call.first_byte_ms)
 
     def minutes(self, now: int, count: int) -> list[int]:
-        """Calls in each of the last minutes, the running one last."""
-        last = now // MINUTE
-        return [self._minutes.get(minute, 0) for minute in range(last - count + 1, last + 1)]
+        """Calls that ended in each of the last minutes; the last are the 60 seconds up to now."""
+        found = [0] * count
+        for second, calls in self._seconds.items():
+            back = (now // 1000 - second) // MINUTE_S
+            if -1 <= back < count:  # the server's clock may be a little ahead
+                found[-1 - max(0, back)] += calls
+        return found
 
     @property
     def failed(self) -> float | None:

@@ -89,7 +89,9 @@ def status(call: CallView) -> str:
     """The HTTP status, and how the call ended where that says more."""
     if call.state == "running":
         return "running"
-    return str(call.status) if call.outcome in ("done", "refused", "error") else f"{call.status} {call.outcome}"
+    if call.outcome in ("done", "refused", "error"):
+        return str(call.status)
+    return f"{call.status} {call.outcome}" if call.status else call.outcome
 
 
 def cost(call: CallView) -> str:

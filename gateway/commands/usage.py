@@ -22,10 +22,11 @@ from gateway.commands.options import SINCE, UNTIL, json_option, now
 from gateway.commands.output import ProgressLine, json_value, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_tail import tail
+from gateway.domain.call import outcome_text
 from gateway.domain.human_values import brief_count, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
-from gateway.domain.views import CallView, Summary, SumRow
+from gateway.domain.views import REPEATED, CallView, Summary, SumRow
 
 MONTH_MS = 30 * 86_400_000
 
@@ -201,7 +202,7 @@ COLUMNS = [
     ("Channel", lambda c: c.channel),
     ("Status", formatting.status),
     (">Duration", lambda c: formatting.span(c.duration_ms)),
-    (">First", lambda c: formatting.span(c.first_byte_ms)),
+    (">First token", lambda c: formatting.span(c.first_byte_ms)),
     (">In", lambda c: brief_count(c.input_tokens)),
     (">Out", lambda c: brief_count(c.output_tokens)),
     (">Cost", formatting.cost),
@@ -288,7 +289,7 @@ def cancel_call(call_id: str) -> None:
 
 
 def _print(call: CallView, usual: SumRow | None) -> None:
-    first = "" if call.first_byte_ms is None else f", first byte after {formatting.span(call.first_byte_ms)}"
+    first = "" if call.first_byte_ms is None else f", first token after {formatting.span(call.first_byte_ms)}"
     overhead = f"{call.overhead_us / 1000:.2f}ms before the upstream request"
     out_pairs(
         [
@@ -303,7 +304,7 @@ def _print(call: CallView, usual: SumRow | None) -> None:
                 call.model if call.upstream_model in ("", call.model) else f"{call.model} ({call.upstream_model})",
             ),
             ("channel", call.channel or "none"),
-            ("status", f"{call.status} {call.outcome or call.state} {call.finish_reason}".rstrip()),
+            ("status", _ending(call)),
             ("error", f"{call.code}: {call.error}" if call.code else call.error),
             ("duration", f"{formatting.span(call.duration_ms)}{first}{', streamed' if call.stream else ''}"),
             ("usual", _usual(usual)),
@@ -315,7 +316,8 @@ def _print(call: CallView, usual: SumRow | None) -> None:
             ("balance", f"{dollars(call.balance_nanos)} after the call" if call.balance_nanos is not None else ""),
             ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
             ("upstream id", call.upstream_id),
-            ("marks", ", ".join(call.marks)),
+            ("repeated", _repeated(call)),
+            ("marks", ", ".join(mark for mark in call.marks if not mark.startswith(REPEATED))),
         ]
     )
     for number, attempt in enumerate(call.attempts, start=1):
@@ -325,6 +327,18 @@ def _print(call: CallView, usual: SumRow | None) -> None:
         key = f" (key {attempt.key})" if attempt.key else ""
         where = f"{attempt.channel}{instead}{key}"
         out(plain(f"attempt {number}  {where}  {attempt.status or 'no answer'}  {how}{billed}", limit=500))
+
+
+def _ending(call: CallView) -> str:
+    """``200, finished (stop)``, ``lost (gateway stopped)`` or ``running``."""
+    if call.state == "running":
+        return call.state
+    return f"{call.status or ''}, {outcome_text(call.outcome, call.finish_reason)}".removeprefix(", ")
+
+
+def _repeated(call: CallView) -> str:
+    more = call.count - 1
+    return f"{more:,} more like this {'was' if more == 1 else 'were'} not listed" if more else ""
 
 
 def _usage(call: CallView) -> str:

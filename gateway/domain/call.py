@@ -185,3 +185,13 @@ _LOST = "bad_chunks="
 def lost_events(marks: Iterable[str]) -> int:
     """Events of a stream that could not be read and were left out: its text may have a gap."""
     return sum(int(mark.removeprefix(_LOST)) for mark in marks if mark.startswith(_LOST))
+
+
+_OUTCOME_TEXTS = {Outcome.DONE.value: "finished", Outcome.LOST.value: "lost (gateway stopped)"}
+"""Words for outcomes whose own names say too little."""
+
+
+def outcome_text(outcome: str, finish: str = "") -> str:
+    """How a call ended, for people: ``finished (stop)``, ``lost (gateway stopped)``, ``upstream cut``."""
+    text = _OUTCOME_TEXTS.get(outcome, outcome.replace("_", " "))
+    return f"{text} ({finish})" if finish else text

@@ -208,3 +208,11 @@ def test_a_running_call_is_cancelled() -> None:
     control = Control({f"POST /calls/{CALL.id}/cancel": {"done": "cancelled"}})
     assert run("usage", "cancel", CALL.id, control=control).code == 0
     assert run("usage", "cancel", "req_other", control=control).code == Exit.NOT_FOUND
+
+
+def test_a_call_says_in_words_how_it_ended_and_what_it_stands_for() -> None:
+    lost = replace(CALL, status=0, outcome="lost", finish_reason="", marks=["repeated=1"])
+    text = run("usage", "show", CALL.id, control=Control({URL: lost, **USUAL})).out
+    assert "lost (gateway stopped)" in text
+    assert "1 more like this was not listed" in text
+    assert "repeated=" not in text

@@ -85,10 +85,19 @@ def terminal(
     *arguments: str, columns: int = 100, rows: int = 30, environ: Mapping[str, str] | None = None
 ) -> Iterator[Terminal]:
     """This Python with these arguments, killed at the end of the block if it still runs."""
+    with run_in_terminal(sys.executable, *arguments, columns=columns, rows=rows, environ=environ) as shown:
+        yield shown
+
+
+@contextmanager
+def run_in_terminal(
+    program: str, *arguments: str, columns: int = 100, rows: int = 30, environ: Mapping[str, str] | None = None
+) -> Iterator[Terminal]:
+    """The same with any program."""
     known = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "LANG": "C.UTF-8", "TZ": "UTC"}
     known |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})}
     child = pexpect.spawn(
-        sys.executable, list(arguments), cwd=str(ROOT), env=known, dimensions=(rows, columns), timeout=5, use_poll=True
+        program, list(arguments), cwd=str(ROOT), env=known, dimensions=(rows, columns), timeout=5, use_poll=True
     )
     try:
         yield Terminal(child, columns, rows)

@@ -8,8 +8,9 @@ from tests.tui.owner import Owner
 from tests.tui.stage import FakeClient, calls, console, token, words
 from tests.tui.test_app import everything, shown, until
 from tui import themes
-from tui.actions import actions_in
+from tui.actions import PAGES, actions_in
 from tui.global_actions import VERBS, apply_theme, named_rows, restart, save_state
+from tui.glyphs import ASCII, UNICODE
 from tui.saved_state import NAME, load
 from tui.widgets.help import Help
 
@@ -64,6 +65,27 @@ async def test_the_screen_can_become_ascii_and_back() -> None:
         app.action_act("ascii")
         await pilot.pause()
         assert not everything(app).isascii()
+
+
+async def test_switched_while_it_runs_the_screen_is_as_if_it_had_begun_in_ascii() -> None:
+    found: list[list[str]] = []
+    for begins in (False, True):
+        made = console(glyphs=ASCII if begins else UNICODE)
+        async with shown(made) as (app, pilot):
+            for page in PAGES:
+                await app.action_page(page.id)
+                await pilot.pause()
+            if not begins:
+                app.action_act("ascii")
+                await pilot.pause()
+                app.clear_notifications()
+            screens = []
+            for page in PAGES:
+                await app.action_page(page.id)
+                await until(app, pilot, lambda: app.page.id == page.id)  # noqa: B023 - it is called at once
+                screens.append(everything(app))
+            found.append(screens)
+    assert found[0] == found[1]
 
 
 async def test_help_is_the_pages_own() -> None:

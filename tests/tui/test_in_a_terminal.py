@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.house import ROOT
-from tests.tui.terminal import Terminal, terminal
+from tests.tui.terminal import Terminal, run_in_terminal, terminal
 
 ALTERNATE_SCREEN, NORMAL_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
 SHOW_CURSOR = b"\x1b[?25h"
@@ -63,7 +63,7 @@ def test_what_was_chosen_is_remembered(tmp_path: Path) -> None:
 
 def test_no_colour_means_none(tmp_path: Path) -> None:
     with console(tmp_path, environ={"NO_COLOR": "1"}) as shown:
-        shown.wait("✓200", "Quit").keys("jjj\r").wait("tokens  in").keys("?").wait("This page").keys("q")
+        shown.wait("✓200", "Quit").keys("jjj\r").wait("tokens      in").keys("?").wait("This page").keys("q")
         shown.keys("q")
         assert shown.ended() == 0
         assert COLOUR.findall(bytes(shown.raw)) == []
@@ -95,6 +95,21 @@ def test_ctrl_z_suspends_and_fg_brings_it_back(tmp_path: Path) -> None:
         shown.until(lambda: ALTERNATE_SCREEN in shown.raw, "it did not come back").wait("following")
         shown.keys("q")
         assert shown.ended() == 0
+
+
+def test_after_fg_in_a_shell_with_job_control_all_of_the_screen_is_drawn_again(tmp_path: Path) -> None:
+    with run_in_terminal("bash", "--norc", "--noprofile", "-i", environ={"PS1": "shell$ "}) as shown:
+        shown.wait("shell$").keys(f"{sys.executable} -m tests.tui.onstage {tmp_path}\r")
+        shown.wait("following  402 calls", "✓200", "1 Live", "running", "Quit").drained()
+        whole = [line.rstrip() for line in shown.screen.display]
+        shown.keys("\x1a").wait("Stopped", "shell$").keys("clear; fg\r")
+        shown.until(lambda: _alike(shown, whole) > 0.9, "it was not drawn again")
+        shown.keys("q").wait("console closed")
+
+
+def _alike(shown: Terminal, whole: list[str]) -> float:
+    """Share of the lines that are as they were; a clock may have moved on."""
+    return sum(line.rstrip() == was for line, was in zip(shown.screen.display, whole, strict=True)) / len(whole)
 
 
 def test_it_ends_when_its_terminal_vanishes_although_sighup_is_ignored(tmp_path: Path) -> None:

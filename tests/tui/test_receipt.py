@@ -62,7 +62,7 @@ def test_every_attempt_has_its_reason() -> None:
 
 def test_the_upstreams_own_words_come_first() -> None:
     rows = text(status=500, code="upstream_error", error="boom").splitlines()
-    assert rows[2].strip() == "error   upstream_error: boom"
+    assert rows[2].strip() == "error       upstream_error: boom"
 
 
 def test_the_api_is_told_unless_it_is_the_usual_one() -> None:
@@ -106,3 +106,30 @@ def test_events_that_were_lost_are_counted() -> None:
         "stop",
         "stop -1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"status": 0, "outcome": "lost", "finish_reason": ""}, "✗ lost (gateway stopped)"),
+        ({"status": 200, "outcome": "done", "finish_reason": "stop"}, "✓ 200 · finished (stop)"),
+        ({"status": 502, "outcome": "upstream_cut", "finish_reason": ""}, "✗ 502 · upstream cut"),
+    ],
+)
+def test_the_first_line_says_how_it_ended(changes: dict[str, Any], words: str) -> None:
+    assert text(**changes).splitlines()[0].endswith(f"   {words}")
+
+
+def test_a_call_without_an_answer_says_so() -> None:
+    assert "no answer, duration 1.00s" in text(first_byte_ms=None, duration_ms=1_000)
+    assert "first token after 0.20s, duration 1.00s" in text(first_byte_ms=200, duration_ms=1_000)
+
+
+def test_refusals_that_were_not_listed_are_counted_in_words() -> None:
+    assert "1 more like this was not listed" in text(marks=["repeated=1"])
+    assert "59 more like this were not listed" in text(marks=["repeated=59", "no_done"])
+    assert "repeated=" not in text(marks=["repeated=59"])
+
+
+def test_the_upstreams_id_has_its_whole_name() -> None:
+    assert "upstream id chatcmpl-000003" in text()

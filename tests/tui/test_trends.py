@@ -3,7 +3,7 @@ from itertools import pairwise
 from gateway.domain.units import Millis
 from gateway.domain.views import Point, Summary
 from tests.tui.stage import NOW, call, sums
-from tui.trends import DAY_MS, HOUR_MS, MINUTE, Pulse, Trends, days, hours, trends
+from tui.trends import DAY_MS, HOUR_MS, Pulse, Trends, days, hours, trends
 
 
 def test_days_are_those_of_the_calendar() -> None:
@@ -35,11 +35,18 @@ def test_before_anything_was_asked_there_is_nothing() -> None:
     assert Trends(starts=(Millis(0),)).values("a", lambda _: 1) == [0]
 
 
-def test_calls_count_in_the_minute_of_their_beginning() -> None:
+def test_calls_a_minute_are_those_of_the_last_sixty_seconds() -> None:
     pulse = Pulse()
-    for at in (NOW, NOW, NOW - MINUTE):
-        pulse.add(call(1, at))
+    for at in (NOW, NOW - 59_000, NOW - 61_000):
+        pulse.add(call(1, at, duration_ms=0))
+    assert [pulse.minutes(NOW + later, 3)[-1] for later in (0, 1_000, 59_000, 60_000)] == [2, 1, 1, 0]
     assert pulse.minutes(NOW, 3) == [0, 1, 2]
+
+
+def test_a_record_of_many_refusals_counts_for_all_of_them() -> None:
+    pulse = Pulse()
+    pulse.add(call(1, NOW, duration_ms=0, status=429, marks=["repeated=59"]))
+    assert pulse.minutes(NOW, 1) == [60]
 
 
 def test_errors_are_a_share_of_the_newest_calls() -> None:
@@ -60,7 +67,7 @@ def test_the_first_byte_is_a_median() -> None:
 
 def test_old_minutes_are_forgotten() -> None:
     pulse = Pulse()
-    for minute in range(500):
-        pulse.add(call(1, NOW + minute * MINUTE))
+    for second in range(10_000):
+        pulse.add(call(1, NOW + second * 1000, duration_ms=0))
     assert pulse.minutes(NOW, 1) == [0]
-    assert pulse.minutes(NOW + 499 * MINUTE, 2) == [1, 1]
+    assert pulse.minutes(NOW + 9_999_000, 2) == [60, 60]

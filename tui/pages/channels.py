@@ -90,7 +90,7 @@ class ChannelListing(TrendListing[ChannelRow]):
         dot = self.session.glyphs.dot
         summary = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
         paused = next((c for c in channels if c.state in ("cooling", "attention")), None)
-        parts = [(f" {len(channels)} channel{'' if len(channels) == 1 else 's'} {dot} {summary}", "")]
+        parts = [(f" {self.counted(len(channels))} {dot} {summary}", "")]
         if paused is not None:
             ends = [("   z", "key"), (" resumes it", "dim")]
             room = width - sum(len(text) for text, _ in (*parts, *ends)) - 3
@@ -165,7 +165,7 @@ class ChannelListing(TrendListing[ChannelRow]):
             yield "no calls", "dim"
             return
         yield spark(row.waits, 24, self.session.glyphs), "live"
-        yield f" first byte {fmt.seconds(row.first_byte_ms)}", ""
+        yield f" first token {fmt.seconds(row.first_byte_ms)}", ""
         failed = f"{fmt.percent(row.errors or 0)} of {fmt.counted(row.day.calls, 'call')} failed"
         yield f", {failed}, {fmt.dollar_amount(row.day.cost_nanos)}", ""
 

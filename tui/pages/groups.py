@@ -78,9 +78,10 @@ class GroupListing(PageListing[GroupRow]):
         return "tollkeeper " + cli_command("group", "show", safe(row.view.name))
 
     def lead(self, width: int) -> Content:
-        count = len(self.session.board.groups)
         about = "a group gives its tokens channels, a price factor and shared limits"
-        return content(f" {count} group{'' if count == 1 else 's'} ", (f"{self.session.glyphs.dot} {about}", "dim"))
+        return content(
+            f" {self.counted(len(self.session.board.groups))} ", (f"{self.session.glyphs.dot} {about}", "dim")
+        )
 
     def detail(self, row: GroupRow, width: int) -> Content:
         group, session = row.view, self.session

@@ -57,6 +57,7 @@ def sort(page: AnyPage) -> None:
     at = ids.index(page.view.sort) if page.view.sort in ids else 0
     page.sort_by(ids[(at + 1) % len(ids)], reverse=False)
     page.renew()
+    page.table.go(0)
 
 
 def sort_by_title(page: AnyPage, column: str) -> None:
@@ -67,6 +68,7 @@ def sort_by_title(page: AnyPage, column: str) -> None:
         return
     page.sort_by(column, reverse=page.view.sort == column and not page.view.reverse)
     page.renew()
+    page.table.go(0)
 
 
 def shown_columns(table: LiveTable[R]) -> list[Column[R]]:
@@ -78,6 +80,7 @@ def reverse(page: AnyPage) -> None:
     """Turn the order round."""
     page.sort_by(page.view.sort, reverse=not page.view.reverse)
     page.renew()
+    page.table.go(0)
 
 
 async def columns(page: AnyPage) -> None:
@@ -188,6 +191,8 @@ class ListPage(ConsolePage, Generic[R]):
     """Table, pane and filter. A subclass brings a PageListing and its own actions."""
 
     verbs: ClassVar[Mapping[str, Verb]] = VERBS
+    largest_first: ClassVar[bool] = False
+    """Whether sorting puts the largest on top, unless it is reversed."""
 
     def __init__(
         self, session: ConsoleSession, id: str, listing: PageListing[R], source: RowSource[R] | None = None
@@ -238,8 +243,9 @@ class ListPage(ConsolePage, Generic[R]):
         self.table.renew()
         empty = self.source.count == 0
         if empty:
-            words = content(("Nothing matches the filter. esc clears it.", "dim")) if self.view.filter else None
-            self.query_one(".empty", Static).update(words or self.listing.empty())
+            narrowed = self.view.filter or self.shows_marked
+            words = self.listing.no_match(self.view.filter) if narrowed else self.listing.empty()
+            self.query_one(".empty", Static).update(words)
         self.query_one(
             ".empty"
         ).display = empty  # covers the table, which keeps the focus, so the page's keys still work
@@ -261,13 +267,14 @@ class ListPage(ConsolePage, Generic[R]):
         """Sort by a column's id; empty: not at all."""
         found: Column[R] | None = next((c for c in self.columns if c.id == column and c.sort), None)
         self.view.sort, self.view.reverse = (column, reverse) if found else ("", False)
-        self.table.sort, self.table.reverse = self.view.sort, self.view.reverse
+        self.table.sort, self.table.descending = self.view.sort, self.view.reverse != self.largest_first
         self.source.order(found, reverse=reverse)
-        self.table.unseen = 0
         self.table.rearrange()
 
     def draw_lead(self) -> None:
         """The line above the table."""
+        if isinstance(self.source, ListRows):
+            self.listing.shown = self.source.count if self.source.hidden else None
         lead = content((f" {safe(self.complaint)}", "bad")) if self.complaint else self.listing.lead(self.size.width)
         self.query_one(".lead", Static).update(lead, layout=False)
 

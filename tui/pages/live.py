@@ -21,7 +21,7 @@ from tui.listing import Column, PageListing
 from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
-from tui.pages.live_source import LiveSource, SearchProgress
+from tui.pages.live_source import FOUND_LIMIT, LiveSource, SearchProgress
 from tui.receipt import mark_of, receipt, tone_of
 from tui.session import ConsoleSession
 from tui.text import content, lines, safe
@@ -52,7 +52,7 @@ class LiveListing(PageListing[CallView]):
         return connect_card.curl(self.session.address, safe(row.model))
 
     def lead(self, width: int) -> Content:
-        """Calls per minute, errors and first bytes; the page adds its own words in front."""
+        """Calls per minute, errors and time to the first token; the page adds its own words in front."""
         pulse, glyphs = self.session.board.pulse, self.session.glyphs
         room = max(6, min(SPARK, width - 54))
         minutes = pulse.minutes(self.session.now(), room)
@@ -60,7 +60,7 @@ class LiveListing(PageListing[CallView]):
         if pulse.failed is not None:
             parts += [("   errors ", "dim"), (fmt.percent(pulse.failed), "bad" if pulse.failed > 0.05 else "")]
         if pulse.first_byte_ms is not None:
-            parts += [("   first byte ", "dim"), (fmt.seconds(pulse.first_byte_ms), "")]
+            parts += [("   first token ", "dim"), (fmt.seconds(pulse.first_byte_ms), "")]
         return content(*parts)
 
     def detail(self, row: CallView, width: int) -> Content:
@@ -94,9 +94,26 @@ def _first_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
 
 
 def _count_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
+    yield Column(
+        "duration",
+        "Duration",
+        6,
+        lambda c: fmt.seconds(c.duration_ms),
+        right=True,
+        sort=lambda c: c.duration_ms,
+        short="Dur",
+    )
+    yield Column(
+        "first",
+        "First token",
+        6,
+        lambda c: fmt.seconds(c.first_byte_ms),
+        rank=2,
+        right=True,
+        sort=lambda c: c.first_byte_ms or 0,
+        short="First",
+    )
     columns: list[tuple[str, str, int, int, Callable[[CallView], str], Callable[[CallView], float]]] = [
-        ("duration", "Dur", 6, 0, lambda c: fmt.seconds(c.duration_ms), lambda c: c.duration_ms),
-        ("first", "First", 6, 2, lambda c: fmt.seconds(c.first_byte_ms), lambda c: c.first_byte_ms or 0),
         ("speed", "Tok/s", 5, 5, lambda c: _speed(c, glyphs), lambda c: speed(c) or 0),
         ("input", "In", 6, 1, lambda c: _tokens(c, c.input_tokens, glyphs), lambda c: c.input_tokens),
         ("cached", "Cached", 7, 7, lambda c: _tokens(c, c.cached_tokens, glyphs), lambda c: c.cached_tokens),
@@ -185,6 +202,7 @@ class LivePage(ListPage[CallView]):
     """The Live page."""
 
     scopes = ("live", "list")
+    largest_first = True
     BINDINGS = bindings("live", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **live_actions.VERBS}
 
@@ -222,30 +240,34 @@ class LivePage(ListPage[CallView]):
         glyphs, table, calls = self.session.glyphs, self.table, self.calls
         count = f"{calls.count:,} call{'s' if calls.count != 1 else ''}"
         if calls.paused:
-            return content((f" {glyphs.pause} paused", "warn"), f"  {count}{self.searching()}{self.new(calls.missed)}")
+            return content((f" {glyphs.pause} paused", "warn"), f"  {count}{self.searching()}{self.new()}")
         if self.shows_marked:
             return content((f" {glyphs.marked} marked", "warn"), f"  {count}")
         if self.view.sort:
             newest = f"the newest {calls.count:,} calls" if calls.query is None else count
             return content((f" {glyphs.stay} sorted", "warn"), f"  {newest}{self.searching()}")
         if table.following:
+            calls.unseen.forget(self.session.board.calls.order)
             return content((f" {glyphs.follow} following", "live"), f"  {count}{self.searching()}")
-        return content(
-            (f" {glyphs.stay} not following", "warn"), f"  {count}{self.searching()}{self.new(table.unseen)}"
-        )
+        return content((f" {glyphs.stay} not following", "warn"), f"  {count}{self.searching()}{self.new()}")
 
-    def new(self, count: int) -> str:
+    def new(self) -> str:
         """How many calls arrived out of sight."""
-        glyphs = self.session.glyphs
+        glyphs, calls = self.session.glyphs, self.calls
+        count = calls.unseen.count(self.session.board.calls.order, calls.fits)
         return f" {glyphs.dot} {count:,} new {glyphs.up} (g)" if count else ""
 
     def searching(self) -> str:
-        """How far back a filter has searched, while there is more."""
-        search = self.calls.search
-        if self.calls.query is None or search.done:
+        """How far back a filter has searched."""
+        search, board = self.calls.search, self.session.board
+        if self.calls.query is None:
             return ""
-        back = fmt.moment(search.time_ms, self.session.now()).strip() if search.time_ms else "the newest"
-        return f", searched back to {back}"
+        if search.done:
+            full = search.cursor and len(self.calls.found) >= FOUND_LIMIT
+            return ", more are older" if full else f", searched all {fmt.counted(board.calls.total, 'call')}"
+        if not search.time_ms:
+            return ", searching older calls"
+        return f", searched back to {fmt.moment(search.time_ms, self.session.now()).strip()}"
 
     def load(self) -> None:
         """Fetch records that are in view and missing, one request at a time."""

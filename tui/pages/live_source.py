@@ -10,9 +10,9 @@ Three ways of looking, all newest first unless sorted:
 The rows do not change between two calls of ``renew``.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 import msgspec
 
@@ -38,6 +38,21 @@ class SearchProgress(msgspec.Struct):
     """Whether there is nothing more to search."""
 
 
+class UnseenCalls:
+    """Which calls came after those that were on screen while the list was followed."""
+
+    def __init__(self) -> None:
+        self._newest = CallId("")
+
+    def forget(self, order: Sequence[CallId]) -> None:
+        """All that there are, oldest first, have been on screen, as far as the filter shows them."""
+        self._newest = order[-1] if order else CallId("")
+
+    def count(self, order: Sequence[CallId], fits: Callable[[CallId], bool]) -> int:
+        """How many came since then that the filter shows."""
+        return sum(map(fits, order[bisect_right(order, self._newest) :]))
+
+
 class LiveSource:
     """Rows by index; keys are call ids, and numbers of records that are not in the ring."""
 
@@ -58,8 +73,7 @@ class LiveSource:
         self._sort: Column[CallView] | None = None
         self._reverse = False
         self.paused = False
-        self.missed = 0
-        """Calls that arrived while it was paused."""
+        self.unseen = UnseenCalls()
 
     @property
     def count(self) -> int:
@@ -121,7 +135,6 @@ class LiveSource:
         if calls is not self._calls:
             self._forget(calls)
         if self.paused:
-            self.missed = max(0, calls.total - len(self._view) - self._below) if self.query is None else 0
             return
         if calls.version == self._version and not (self._ordered and calls.running):
             return
@@ -157,14 +170,15 @@ class LiveSource:
         elif changed is None or self._version < 0:
             if calls.below != self._below:  # calls fell out of the ring: they are to be found below it now
                 self.narrow(self.query)
-            self._view = [i for i in calls.order if self._fits(calls, i)]
+            self._view = [i for i in calls.order if self.fits(i)]
             self._below = calls.below
         else:
             for call_id in dict.fromkeys(changed):
-                _insert(self._view, call_id, there=call_id in calls.by_id and self._fits(calls, call_id))
+                _insert(self._view, call_id, there=call_id in calls.by_id and self.fits(call_id))
 
-    def _fits(self, calls: CallRing, call_id: CallId) -> bool:
-        return self.query is not None and self.query.fits(as_view(calls.by_id[call_id], self._session.now()))
+    def fits(self, call_id: CallId) -> bool:
+        """Whether the filter, if there is one, shows this call of the ring."""
+        return self.query is None or self.query.fits(as_view(self._calls.by_id[call_id], self._session.now()))
 
     def _forget(self, calls: CallRing) -> None:
         """Another server, other records."""

@@ -79,7 +79,7 @@ class ModelsListing(TrendListing[ModelRow]):
     def lead(self, width: int) -> Content:
         models, dot = self.session.board.models, self.session.glyphs.dot
         unpriced = sum(model.price is None for model in models)
-        parts = [(f" {len(models)} model{'' if len(models) == 1 else 's'}", "")]
+        parts = [(f" {self.counted(len(models))}", "")]
         if unpriced:
             parts.append((f" {dot} {unpriced} without a price: counted, not charged", "warn"))
             parts += [("   e", "key"), (" sets one", "dim")]

@@ -79,7 +79,7 @@ class TokenListing(TrendListing[TokenRow]):
         tokens = self.session.board.tokens
         on = sum(token.state == "active" for token in tokens)
         tight = max(tokens, key=_used_most, default=None)
-        parts = [(f" {len(tokens)} token{'' if len(tokens) == 1 else 's'} {self.session.glyphs.dot} {on} on", "")]
+        parts = [(f" {self.counted(len(tokens))} {self.session.glyphs.dot} {on} on", "")]
         if tight is not None and (share := _used_most(tight)) >= 0.9:
             parts.append(
                 (f" {self.session.glyphs.dot} {safe(tight.name, 30)} is at {fmt.percent(share)}", budget_tone(share))

@@ -24,6 +24,9 @@ BRIEFEST = 4
 ROOM = 32
 """Most cells of one alert."""
 
+COUNT = 3
+"""Cells of the number of running calls: what is beside it keeps its place while calls come and go."""
+
 
 class Header(Widget):
     """Draws the board; clicking a page's name opens it."""
@@ -132,7 +135,7 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     address = safe(board.status.address or "no public address", 60)
     parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]
     running = len(board.calls.running)
-    parts.append((f"   running {running}", "live" if running else "dim"))
+    parts.append((f"   running {running:<{COUNT}}", "live" if running else "dim"))
     return [*parts, (_today(board, glyphs, brief), "")] if brief < BRIEFEST else parts
 
 

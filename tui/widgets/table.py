@@ -4,7 +4,7 @@ Textual's DataTable repaints everything and walks all rows at each change; this 
 shows. Rules:
 
 - Following means that cursor and view are at the top: new rows come in above. Anywhere else, rows keep their place on
-  the screen whatever arrives, and ``unseen`` counts what arrived.
+  the screen whatever arrives.
 - The cursor stays on its row, by key.
 - ``renew`` is called a few times a second at most; it repaints only the lines that changed. The painter keeps a row's
   strip until the row or its look changes.
@@ -92,13 +92,12 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         """Whether it may follow at all: only if the newest row comes first."""
         self.sort = ""
         """Id of the column that the source is sorted by."""
-        self.reverse = False
+        self.descending = False
+        """Whether the largest comes first."""
         self.request_sort: Callable[[str], None] = lambda _column: None
         """Takes the id of the column whose title was clicked."""
         self.marks: set[Hashable] = set()
         self.cursor = 0
-        self.unseen = 0
-        """Rows that came while it did not follow."""
         self._painter: RowPainter[R] = RowPainter(self._part, glyphs)
         self._key: Hashable = None
         self._count = 0
@@ -147,8 +146,6 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         if not top <= self.cursor < top + height:
             y = self.cursor if self.cursor < top else self.cursor - height + 1
             self.scroll_to(y=y, animate=False, immediate=True)
-        if self.following:
-            self.unseen = 0
         self.refresh()
         self.post_message(self.Moved())
 
@@ -168,7 +165,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         if self._painter.width != self.wide:
             self.rearrange()
         if y < HEAD:
-            return self._painter.head(self.sort, reverse=self.reverse)
+            return self._painter.head(self.sort, descending=self.descending)
         strip = self._shown[y - HEAD] = self._line(y - HEAD)
         if (selection := self.text_selection) is not None and (span := selection.get_span(y)) is not None:
             strip = selected(strip, span, self._part("selection"))
@@ -189,7 +186,10 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The text under a selection; it never reaches beyond the screen."""
-        lines = [self._painter.head(self.sort, reverse=self.reverse), *map(self._line, range(self.size.height - HEAD))]
+        lines = [
+            self._painter.head(self.sort, descending=self.descending),
+            *map(self._line, range(self.size.height - HEAD)),
+        ]
         return selection.extract("\n".join(map(text_of, lines))), "\n"
 
     def notify_style_update(self) -> None:
@@ -217,14 +217,11 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         if self.following or not count:
             self.cursor = 0
             self._key = self.source.key(0) if count else None
-            self.unseen = 0
             return 0
         index = self.source.index(self._key) if self._key is not None else None
         self.cursor = min(count - 1, old if index is None else index)
         self._key = self.source.key(self.cursor)
-        moved = self.cursor - old
-        self.unseen += max(0, moved)
-        return moved
+        return self.cursor - old
 
 
 STRIPS = 512
@@ -262,15 +259,15 @@ class RowPainter(Generic[R]):
         self._empty.clear()
         self._styles.clear()
 
-    def head(self, sort: str, *, reverse: bool) -> Strip:
+    def head(self, sort: str, *, descending: bool) -> Strip:
         """The line of titles."""
         plain, bold = self._style("head"), self._style("sort")
         segments = [Segment(" ", plain)]
         for place in self._placed:
             column = place.column
             sorted_by = column.id == sort
-            mark = (self._glyphs.descending if reverse else self._glyphs.ascending) if sorted_by else ""
-            title = cut(column.title, place.width - len(mark), "") + mark  # the arrow stays, whatever the width
+            mark = (self._glyphs.descending if descending else self._glyphs.ascending) if sorted_by else ""
+            title = cut(column.head(place.width, mark), place.width - len(mark), "") + mark  # the arrow always stays
             title = cell(title, place.width, right=column.right, ellipsis="")
             segments.append(Segment(title, bold if sorted_by else plain))
             segments.append(Segment(" ", plain))

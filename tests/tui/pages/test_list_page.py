@@ -55,7 +55,7 @@ class Fruits(PageListing[str]):
         return f"tollkeeper fruit show {row}"
 
     def lead(self, width: int) -> Content:
-        return content(f" {len(self.there)} fruits")
+        return content(f" {self.counted(len(self.there))}")
 
     def detail(self, row: str, width: int) -> Content:
         return content(f"all about {row}")
@@ -129,7 +129,7 @@ async def test_enter_keeps_the_filter_and_goes_to_the_table() -> None:
 async def test_nothing_that_fits_says_how_to_go_on() -> None:
     async with fruit_page() as (app, pilot):
         await typed(app, pilot, "melon")
-        assert app.drawn(".empty") == "Nothing matches the filter. esc clears it."
+        assert app.drawn(".empty") == "No fruit matches melon.\n\nesc clears the filter   / changes it"
 
 
 async def test_an_empty_page_says_what_to_do() -> None:
@@ -150,11 +150,11 @@ async def test_the_pane_shows_the_row_under_the_cursor() -> None:
         assert not app.fruits.query_one(Detail).display
 
 
-async def test_sorting_goes_round_and_keeps_the_cursor_on_its_row() -> None:
+async def test_sorting_goes_round_with_the_cursor_at_the_top() -> None:
     async with fruit_page() as (app, pilot):
         await pilot.press("s")
         assert app.names() == ["apple", "cherry", "fig", "pear"]
-        assert app.fruits.table.current == "pear"
+        assert app.fruits.table.current == "apple"
         await pilot.press("s", "S")
         assert app.names() == ["cherry", "apple", "pear", "fig"]
         await pilot.press("s")
@@ -318,3 +318,21 @@ async def test_a_page_asks_for_its_own_sums() -> None:
     async with shown("channels") as (app, pilot, owner):
         await settle(app, pilot)
         assert [asked for asked in owner.asked if asked.startswith("summary ")] == ["summary  ", "summary channel hour"]
+
+
+async def test_the_arrow_points_up_for_the_smallest_first() -> None:
+    async with fruit_page() as (app, pilot):
+        await pilot.press("s")
+        assert (app.names()[0], app.fruits.table.descending) == ("apple", False)
+        assert "Name▲" in app.fruits.table.render_line(0).text
+        await pilot.press("S")
+        assert "Name▼" in app.fruits.table.render_line(0).text
+
+
+async def test_the_line_above_counts_what_the_filter_leaves() -> None:
+    async with fruit_page() as (app, pilot):
+        await typed(app, pilot, "e")
+        assert app.drawn(".lead") == " 3 of 4 fruits"
+        await pilot.press("escape")
+        app.fruits.renew()
+        assert app.drawn(".lead") == " 4 fruits"

@@ -194,8 +194,8 @@ async def test_the_pane_is_the_receipt() -> None:
         await pilot.press("j", "enter")
         await settle(app, pilot)
         text = str(live(app).query_one("Detail Static", Static).visual)
-        assert "tokens  in" in text
-        assert "cost    " in text
+        assert "tokens      in" in text
+        assert "cost        " in text
         await pilot.press("escape")
         assert not live(app).query_one(Detail).display
 
@@ -214,3 +214,53 @@ async def test_it_opens_as_it_was_left() -> None:
     async with shown(state=SavedState(page="live", views={"live": view})) as (app, _, _client):
         assert lead(app).startswith("▹ sorted")
         assert live(app).query_one(Detail).display
+
+
+async def test_the_largest_come_first_under_an_arrow_that_points_down() -> None:
+    async with shown(state=SavedState(page="live", views={"live": PageState(sort="cost")})) as (app, pilot, _):
+        assert "Cost▼" in live(app).table.render_line(0).text
+        await pilot.press("j", "j", "S")
+        await settle(app, pilot)
+        assert "Cost▲" in live(app).table.render_line(0).text
+        assert live(app).table.cursor == 0
+
+
+async def test_only_calls_that_came_meanwhile_are_new_after_a_filter_or_a_sort() -> None:
+    async with shown() as (app, pilot, client):
+        await pilot.press("j", "j", "j")
+        page = live(app)
+        page.query_one(Input).value = "st:ok"
+        page.view.filter = "st:ok"
+        await settle(app, pilot)
+        page.table.go(3)
+        assert "new" not in lead(app)
+        client.tell(CallSettled(seq=1, call=call(90, NOW + 1, status=200)))
+        client.tell(CallSettled(seq=2, call=call(91, NOW + 2, status=500)))
+        await settle(app, pilot)
+        assert "1 new" in lead(app)
+        await pilot.press("s", "S")
+        page.view.filter = ""
+        page.sort_by("", reverse=False)
+        page.table.go(3)
+        await settle(app, pilot)
+        assert "2 new" in lead(app)
+
+
+async def test_a_filter_without_a_match_says_so_and_how_much_was_searched() -> None:
+    async with shown() as (app, pilot, _):
+        await pilot.press("slash", *"zzz", "enter")
+        await settle(app, pilot)
+        assert "0 calls, searched all 62 calls" in lead(app)
+        assert "No call matches zzz." in str(live(app).query_one(".empty", Static).visual)
+
+
+async def test_column_heads_are_whole_words_where_there_is_room() -> None:
+    app = console()
+    async with app.run_test(size=(180, 30)) as pilot:
+        await settle(app, pilot)
+        head = live(app).table.render_line(0).text
+        assert "Duration" in head
+        assert "First token" in head
+        await pilot.resize_terminal(80, 24)
+        await settle(app, pilot)
+        assert "Dur " in live(app).table.render_line(0).text

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from tests.tui.owner import press, shown
-from tests.tui.stage import FakeClient, calls, console, status, sums
+from tests.tui.stage import FakeClient, calls, console, running, status, sums
 from tui.session import ConsoleSession
 from tui.widgets.header import Header, page_at, state_line, tabs_line
 
@@ -83,3 +83,11 @@ async def test_the_open_page_is_marked_as_soon_as_it_is_opened() -> None:
         line = app.screen._compositor.render_strips()[1]  # noqa: SLF001 - Textual gives it nowhere else
         marked = [segment.text for segment in line if segment.style is not None and segment.style.reverse]
         assert (header.page, marked) == ("channels", [" 4 Channels "])
+
+
+def test_what_is_beside_the_running_calls_keeps_its_place() -> None:
+    made, texts = session(), []
+    for count in (0, 1, 12):
+        made.board.calls.running = {one.id: one for one in map(running, range(count))}
+        texts.append(state_line(made, 120).plain)
+    assert len({text.index("today") for text in texts}) == 1

@@ -114,7 +114,6 @@ async def test_elsewhere_rows_keep_their_place_on_the_screen() -> None:
         await pilot.pause()
         assert app.lines() == before
         assert app.table.current == 92
-        assert app.table.unseen == 50
 
 
 async def test_at_the_top_but_not_on_the_first_row_the_view_moves_along() -> None:
@@ -201,7 +200,7 @@ def test_cells_are_cut_and_padded_to_their_columns() -> None:
 
 
 def test_titles_stand_over_their_columns_and_show_the_sorting() -> None:
-    assert painter().head("size", reverse=True).text == " Name    Size▼"
+    assert painter().head("size", descending=True).text == " Name    Size▼"
 
 
 def test_a_tone_colours_its_cell_only() -> None:
