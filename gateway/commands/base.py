@@ -27,7 +27,7 @@ ALIASES: Mapping[str, str] = {"ls": "list", "rm": "remove", "delete": "remove", 
 """Other words for the commands of a noun, for those that have no command of that name."""
 
 DESTRUCTIVE = frozenset({"cancel", "clear", "import", "redo", "remove", "rotate", "stop", "undo"})
-DESTRUCTIVE_OPTIONS = frozenset({"--now", "--overwrite", "--prune", "--set", "--yes"})
+DESTRUCTIVE_OPTIONS = frozenset({"--force", "--now", "--prune", "--set", "--yes"})
 """Never suggested for a mistyped word: a suggestion is copied without much thought."""
 
 

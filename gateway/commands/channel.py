@@ -7,7 +7,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun, former_name
-from gateway.commands.channel_fields import channel_options, channel_patch
+from gateway.commands.channel_fields import channel_options, channel_patch, warn_of_unset
 from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
@@ -104,6 +104,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
         out_json(view)
     if warning := base_url_warning(view.base_url) if view.base_url else "":
         words(f"note: {warning}")
+    warn_of_unset(view)
     offer = f"{formatting.count(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
     words(f"Channel '{view.name}' created: {offer}.")
     words(f"Try it: tollkeeper channel test {word(view.name)}")
@@ -184,6 +185,7 @@ def _saved(view: ChannelView, done: str, *, as_json: bool) -> None:
     if as_json:
         out_json(view)
     words(f"Channel '{view.name}' {done}; it is {formatting.channel_state(view)}.")
+    warn_of_unset(view)
     if view.list_error:
         words(f"note: its list of models could not be refreshed: {view.list_error}")
 
@@ -199,6 +201,7 @@ def _print(view: ChannelView) -> None:
             ("state", f"{formatting.channel_state(view)} {view.reason}".rstrip()),
             ("dialect", view.dialect.value),
             key,
+            ("not set", ", ".join(view.missing_variables)),
             ("models", ", ".join(models) or "none"),
             ("patterns", ", ".join(view.patterns)),
             ("listed", f"{formatting.moment(view.listed_ms)} {view.list_error}".strip()),

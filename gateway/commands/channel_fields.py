@@ -19,6 +19,7 @@ from gateway.domain.fields import CHANNEL
 from gateway.domain.kinds import once
 from gateway.domain.patterns import is_pattern
 from gateway.domain.quoting import listed_names
+from gateway.domain.views import ChannelView
 
 F = TypeVar("F", bound=Callable[..., Any])
 Pairs = Sequence[tuple[str, str]]
@@ -133,3 +134,10 @@ def proxy_of(text: str) -> str:
     if not text.strip():
         raise click.BadParameter(f"the proxy is empty; nothing was changed; {NO_PROXY}", param_hint="--proxy")
     return key_of(text) if "@" in text else text
+
+
+def warn_of_unset(view: ChannelView) -> None:
+    """Name what keeps its calls from working until the server's environment has it."""
+    if missing := ", ".join(view.missing_variables):
+        verb = "is" if len(view.missing_variables) == 1 else "are"
+        words(f"note: {missing} {verb} not set where the server runs; set it there and start the server again")

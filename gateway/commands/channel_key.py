@@ -6,7 +6,7 @@ import click
 
 from gateway.commands import formatting
 from gateway.commands.base import Noun, former_name
-from gateway.commands.channel_fields import key_of
+from gateway.commands.channel_fields import key_of, warn_of_unset
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, words
@@ -106,6 +106,7 @@ def _changed(view: ChannelView, *, as_json: bool) -> None:
         out_json(view)
     listed = f": {keys_text(view.keys)}" if view.keys else ""
     words(f"Channel '{view.name}' has {formatting.count(len(view.keys), 'key')}{listed}.")
+    warn_of_unset(view)
 
 
 def keys_text(keys: Sequence[KeyView]) -> str:

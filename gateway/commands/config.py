@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 
@@ -33,8 +34,9 @@ def config() -> None:
     examples=["tollkeeper config export tollkeeper.toml", "tollkeeper config export | git diff --no-index ..."],
 )
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--yes", "-y", "--force", is_flag=True, help="Replace a file that exists, without asking.")
 @json_option
-def export(file: str | None, *, as_json: bool) -> None:
+def export(file: str | None, *, yes: bool, as_json: bool) -> None:
     """Write the configuration to FILE (mode 0600, replaced atomically), or to stdout.
 
     The same configuration always gives the same text.
@@ -46,10 +48,17 @@ def export(file: str | None, *, as_json: bool) -> None:
         out_json(found)
     elif file in (None, "-"):
         out(harmless(found.text), end="")
-    if file not in (None, "-"):
-        write_private(str(file), found.text)
+    if file is not None and file != "-":
+        _write_file(Path(file), found.text, yes=yes)
     for note in found.notes:
         words(f"note: {note}")
+
+
+def _write_file(path: Path, text: str, *, yes: bool) -> None:
+    """Asks before another text is replaced; what is not a regular file is just written to."""
+    if path.is_file() and path.read_bytes() != text.encode():
+        confirm(f"{path} exists and has other content. Replace it?", yes=yes)
+    write_private(str(path), text)
 
 
 @config.command(

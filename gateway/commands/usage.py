@@ -16,7 +16,7 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
-from gateway.commands.call_filters import filter_options, found, wanted_of
+from gateway.commands.call_filters import CallQuery, filter_options, found, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SINCE, UNTIL, json_option, now
 from gateway.commands.output import ProgressLine, json_value, out, out_json, out_list, out_pairs, words
@@ -61,8 +61,8 @@ SUMMARY_COLUMNS = (
     ],
 )
 @click.option("--by", type=click.Choice(DIMENSIONS), default="model", show_default=True, help="Group by this.")
-@click.option("--since", type=SINCE, help="From when: 1h, 7d, 2026-11-01 (default: 30d).")
-@click.option("--until", type=UNTIL, help="Until when; a date counts to its end.")
+@click.option("--since", type=SINCE, help="From when: 1h, 7d, today, yesterday, 2026-11-01 (default: 30d).")
+@click.option("--until", type=UNTIL, help="Until when; a day counts to its end.")
 @json_option
 def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> None:
     """Sum up calls, tokens and cost.
@@ -193,6 +193,9 @@ def _target(output: Path | None) -> Iterator[Write]:
         yield file.write
 
 
+LAST = "last"
+"""Instead of an id: the newest call."""
+
 COLUMNS = [
     ("Time", lambda c: formatting.moment(c.time_ms)),
     ("Id", lambda c: c.id),
@@ -244,21 +247,32 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
     out_list(run(work), COLUMNS, as_json=as_json, empty="no matching calls")
 
 
-@usage.command("show", examples=["tollkeeper usage show req_019aa0c3d2f15b8e3c5e4d6a7b"])
+@usage.command("show", examples=["tollkeeper usage show last", "tollkeeper usage show req_019aa0c3d2f15b8e3c5e4d6a7b"])
 @click.argument("call_id", metavar="ID")
 @json_option
 def show_call(call_id: str, *, as_json: bool) -> None:
-    """Show one call: how it went, how long such calls usually take, what was tried, what it cost and why."""
+    """Show one call: how it went, how long such calls usually take, what was tried, what it cost and why.
+
+    ID 'last' is the newest call.
+    """
     if as_json:
-        out_json(run(lambda client: client.call(call_id)))
+        out_json(run(lambda client: _call(client, call_id)))
         return
     view, usual = run(lambda client: _with_usual(client, call_id))
     _print(view, usual)
 
 
+async def _call(client: ControlClient, call_id: str) -> CallView:
+    """The call with that id, or the newest one. Raises NotFound or Quit."""
+    newest = [one.id async for one in found(client, CallQuery(), 1)] if call_id == LAST else [call_id]
+    if not newest:
+        raise Quit("there are no calls yet; make one: tollkeeper chat hello", Exit.NOT_FOUND)
+    return await client.call(newest[0])
+
+
 async def _with_usual(client: ControlClient, call_id: str) -> tuple[CallView, SumRow | None]:
     """The call, and the sums of its model in the days before it; None if there were no other calls."""
-    view = await client.call(call_id)
+    view = await _call(client, call_id)
     summary = await client.summary(by="model", since=view.time_ms - USUAL_MS, until=view.time_ms + 1, percentiles=True)
     row = next((one for one in summary.rows if view.model and one.key == view.model), None)
     return view, row if row is not None and row.calls > 1 else None

@@ -151,6 +151,12 @@ def _filter(edits: ConfigEdits, asked: dict[str, Any]) -> CallFilter:
         asked["token"] = _id_of(ref, catalog.token, "tok")
     if ref := asked.get("channel"):
         asked["channel"] = _id_of(ref, catalog.channel, "ch")
+    if (group := asked.get("group")) and group not in catalog.registry.groups:
+        there = f"there are: {', '.join(sorted(catalog.registry.groups))}"
+        msg = f"there is no group '{plain(group, 64)}'; {there}; to find the calls of a removed one, write grp:NAME"
+        raise NotFound(msg, param="group")
+    if (api := asked.get("api")) and api not in edits.engine.apis:
+        raise BadRequest(f"unknown API '{plain(api, 40)}'; use one of {', '.join(edits.engine.apis)}", param="api")
     known = [outcome.value for outcome in Outcome]
     if asked.get("outcome", known[0]) not in known:
         raise BadRequest(f"outcome: must be one of {', '.join(known)}", param="outcome")

@@ -56,6 +56,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """
     body = await request.read()
     values = fields(body, Channel, (*ChannelFields.__struct_fields__, "dialect"))
+    validation.preset(values.get("preset", ""))
     if values.get("preset") in PRESETS:
         values.setdefault("dialect", PRESETS[values["preset"]].dialect)
     required(body, "name", *(() if "dialect" in values else ("dialect",)))
@@ -71,6 +72,8 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """PATCH /channels/{ref}; its past failures are forgotten, because they may be fixed."""
     old = found(edits, request)
     asked = patched(old, await request.read(), ChannelFields.__struct_fields__)
+    if asked.preset != old.preset:
+        validation.preset(asked.preset)
     channel = _dated(_checked(fixed(chosen_by_hand(old, asked)), edits), old, edits)
     changes = await model_lists.saved(channel, old, edits)
     if edits.registry.channels.get(old.id) != old:

@@ -19,7 +19,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.model_lists import parted
 from gateway.control.request_bodies import fields, required
 from gateway.core.auth import digest, hint, new_id, new_key
-from gateway.core.config_export import REFERENCE, export_text, form, notes, restored
+from gateway.core.config_export import export_text, form, notes, restored
 from gateway.core.importers import litellm, oneapi
 from gateway.core.importers.base import ImportedConfig
 from gateway.core.offered_models import offered_models
@@ -33,6 +33,7 @@ from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
 from gateway.domain.urls import checked_base_url
 from gateway.upstream import mock_options
+from gateway.upstream.credentials import missing_variables
 from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
@@ -351,10 +352,8 @@ def _to_do(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
 
 def _to_do_for(channel: Channel, plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
     name = plain(channel.name)
-    for secret in (*channel.all_keys, *channel.headers.values(), channel.proxy):
-        variable = secret.removeprefix(REFERENCE)
-        if secret.startswith(REFERENCE) and not environ.get(variable):
-            yield f"channel '{name}': {variable} is not set where the server runs"
+    for variable in missing_variables(channel, environ):
+        yield f"channel '{name}': {variable} is not set where the server runs"
     if channel.patterns and channel.id not in plan.registry.lists:
         command = f"channel models {word(channel.name)} --refresh"
         yield f"channel '{name}': its models have not been fetched yet: 'tollkeeper {command}'"

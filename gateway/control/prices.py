@@ -1,5 +1,7 @@
 """Prices, one model at a time, and the public models with their prices."""
 
+from collections.abc import Sequence
+
 import msgspec
 from aiohttp import web
 
@@ -63,7 +65,9 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
     asked = PriceBody(**fields(await request.read(), PriceBody, PriceBody.__struct_fields__))
     channels = [c for c in edits.registry.channels.values() if not asked.channel or _is(c, asked.channel)]
     if asked.channel and not channels:
-        raise NotFound(f"there is no channel or vendor '{plain(asked.channel)}'", param="channel")
+        there = ", ".join(sorted({name for c in edits.registry.channels.values() for name in _names(c)}))
+        msg = f"there is no channel or vendor '{plain(asked.channel)}'; there are: {there or 'none'}"
+        raise NotFound(msg, param="channel")
     found = proposed(channels, edits.registry.lists, await load(), edits.now)
     wanted = [(c, p) for c, p in found if asked.models is None or p.model in asked.models]
     proposals = [_proposal(edits, channel, price, asked) for channel, price in wanted]
@@ -79,7 +83,12 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
 
 
 def _is(channel: Channel, name: str) -> bool:
-    return name in (channel.name, vendor_of(channel.preset, channel.base_url).name)
+    return name in _names(channel)
+
+
+def _names(channel: Channel) -> Sequence[str]:
+    """The channel's, and its vendor's if that is known."""
+    return [name for name in (channel.name, vendor_of(channel.preset, channel.base_url).name) if name]
 
 
 def _proposal(edits: ConfigEdits, channel: Channel, list_prices: Price, asked: PriceBody) -> PriceProposal:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from gateway.domain.account import Account
 from gateway.domain.channel import Channel, Dialect, Served, Timeouts, check_overrides
@@ -18,6 +19,7 @@ from gateway.domain.units import MILLION, MOST_TIMES
 from gateway.domain.urls import checked_base_url, proxy_of
 from gateway.upstream import mock_options
 from gateway.upstream.output_limit import MOST_TOKENS
+from gateway.upstream.vendors import PRESETS
 
 NAME_LIMIT = 64
 MODEL_NAME_LIMIT = 200
@@ -149,6 +151,18 @@ def channel(value: Channel, registry: Registry) -> None:
     note(value.note)
 
 
+def preset(value: str) -> None:
+    """A preset is one of those there are, or none."""
+    if value and value not in PRESETS:
+        near = get_close_matches(value, PRESETS, 1)
+        meant = f" Did you mean '{near[0]}'?" if near else ""
+        known = ", ".join(PRESETS)
+        msg = (
+            f"unknown preset '{plain(value, 60)}'.{meant} Presets are {known}; 'tollkeeper channel presets' shows them"
+        )
+        raise BadRequest(msg, code="unknown_preset", param="preset")
+
+
 def price(value: Price) -> None:
     """Prices are not negative and tiers grow."""
     model_name(value.model, "model")
@@ -216,7 +230,7 @@ def limits(value: Limits) -> None:
     """A limit of none is written by leaving it out; zero would let nothing pass."""
     for field in ("rpm", "tpm", "rpd", "tpd", "concurrent", "streams"):
         number = getattr(value, field)
-        _demand(number is None or number > 0, "limits", f"{field} must be above 0; null means no limit")
+        _demand(number is None or number > 0, "limits", f"{field} must be above 0; leave it out for no limit")
     _not_negative(value.queue, "limits")
     _not_negative(value.queue_s, "limits")
     _demand((value.queue_s or 0) <= LONGEST_WAIT_S, "limits", f"queue_s must be at most {LONGEST_WAIT_S} seconds")

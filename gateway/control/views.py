@@ -145,6 +145,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         waiting=_waiting(engine, "channel", channel.id),
         listed_ms=(listed.time or None) if listed else None,
         list_error=listed.error if listed else "",
+        missing_variables=engine.upstreams.missing_variables(channel),
     )
 
 

@@ -14,6 +14,26 @@ OURS = frozenset({"model", "messages", "stream", "stream_options"})
 """Parameters the gateway itself lives by."""
 SYSTEM_LIMIT = 100_000
 
+_TYPES: tuple[tuple[str, tuple[type, ...], frozenset[str]], ...] = (
+    (
+        "a number",
+        (int, float),
+        frozenset({"temperature", "top_p", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty"}),
+    ),
+    (
+        "a whole number",
+        (int,),
+        frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "n", "seed", "top_k", "top_logprobs"}),
+    ),
+    ("true or false", (bool,), frozenset({"parallel_tool_calls", "store", "echo", "enable_thinking"})),
+    ("a text", (str,), frozenset({"reasoning_effort", "service_tier", "verbosity", "user", "suffix"})),
+    ("an object", (dict,), frozenset({"response_format", "logit_bias", "metadata", "thinking", "reasoning"})),
+    ("a list", (list,), frozenset({"tools", "modalities", "stop_sequences"})),
+    ("a text or a list", (str, list), frozenset({"stop"})),
+    ("a text or an object", (str, dict), frozenset({"tool_choice"})),
+)
+"""What the values of well-known parameters must be. Upstreams answer 400 to another type; ranges differ among them."""
+
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In this order: ``remove``, ``default``, ``set``; then the system prompt."""
@@ -34,12 +54,14 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def check_overrides(overrides: Overrides) -> None:
-    """Raises BadRequest for names that are none, or that are the gateway's own."""
+    """Raises BadRequest for names that are not valid or are the gateway's own, and for values of a wrong type."""
     for name in (*overrides.set, *overrides.default, *overrides.remove):
         if not name or name != plain(name, 100) or name != name.strip():
             raise BadRequest(f"overrides: '{plain(name, 100)}' is not a parameter name", param="overrides")
         if name in OURS:
             raise BadRequest(f"overrides: '{name}' is set by the gateway itself", param="overrides")
+    for name, value in (*overrides.default.items(), *overrides.set.items()):
+        _check_type(name, value)
     both = ", ".join(sorted(overrides.set.keys() & {*overrides.default, *overrides.remove}))
     if both:
         raise BadRequest(f"overrides: what is set has no default and is not removed: {both}", param="overrides")
@@ -47,6 +69,17 @@ def check_overrides(overrides: Overrides) -> None:
         raise BadRequest(f"overrides: the system prompt is longer than {SYSTEM_LIMIT} characters", param="overrides")
     if overrides.replace_system and not overrides.system:
         raise BadRequest("overrides: there is no system prompt to replace the client's with", param="overrides")
+
+
+def _check_type(name: str, value: Any) -> None:
+    """Null is sent as it is: it means the upstream's own default."""
+    found = next(((what, types) for what, types, names in _TYPES if name in names), None)
+    if found is None or value is None:
+        return
+    what, types = found
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        shown = plain(msgspec.json.encode(value).decode(), 60)
+        raise BadRequest(f"overrides: {name} must be {what}, not {shown}", param="overrides")
 
 
 class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -69,7 +69,7 @@ TOKEN: Table = (
         name="expires",
         kind=Moment(),
         label="Expires",
-        help="30d, 2026-12-31 (to its end), never.",
+        help="30d, tomorrow, 2026-12-31 (a day to its end), never.",
         placeholder="never, or 30d, or 2026-12-31",
     ),
     Field(

@@ -18,6 +18,7 @@ _MULTIPLIER = re.compile(r"[0-9]{1,40}(?:\.[0-9]{1,6})?", re.ASCII)
 _SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d|w)", re.ASCII)
 
 _THOUSANDS = {"": 1, "k": 1_000, "m": MILLION, "b": 1_000 * MILLION}
+_DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _SPANS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -51,16 +52,28 @@ def span_of(text: str) -> Millis:
 
 
 def past_of(text: str, now: Millis, *, end: bool = False) -> Millis:
-    """A moment gone by: a span back from now, or a date or time (see ``calendar_of``)."""
-    return Millis(now - span_of(text)) if _SPAN.fullmatch(text.strip()) else calendar_of(text, end=end)
+    """A moment gone by: a span back from now, ``today``, ``yesterday``, or a date or time (see ``calendar_of``)."""
+    return Millis(now - span_of(text)) if _SPAN.fullmatch(text.strip()) else calendar_of(_date_of(text, now), end=end)
 
 
 def future_of(text: str, now: Millis) -> Millis:
-    """A moment to come: a span from now, or a date (to its end) or time. Raises BadRequest for one that is past."""
-    moment = Millis(now + span_of(text)) if _SPAN.fullmatch(text.strip()) else calendar_of(text, end=True)
+    """A moment to come: a span from now, ``today``, ``tomorrow`` or a date (all to their end), or a time.
+
+    Raises BadRequest for one that is past.
+    """
+    in_span = _SPAN.fullmatch(text.strip())
+    moment = Millis(now + span_of(text)) if in_span else calendar_of(_date_of(text, now), end=True)
     if moment <= now:
         raise BadRequest(f"{text!r} is in the past; use a future time such as 30d")
     return moment
+
+
+def _date_of(text: str, now: Millis) -> str:
+    """The date of ``today``, ``yesterday`` or ``tomorrow`` in local time; any other text as it is."""
+    days = _DAYS.get(text.strip().lower())
+    if days is None:
+        return text
+    return (datetime.fromtimestamp(now / 1000).astimezone().date() + timedelta(days=days)).isoformat()
 
 
 def calendar_of(text: str, *, end: bool = False) -> Millis:
@@ -71,7 +84,10 @@ def calendar_of(text: str, *, end: bool = False) -> Millis:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        msg = f"{text!r} is neither a span such as 1h or 30d nor a date such as 2026-11-30 or 2026-11-30T14:00"
+        msg = (
+            f"{text!r} is not a time; use a span such as 1h or 30d, a day such as today, or a date such as 2026-11-30 "
+            "or 2026-11-30T14:00"
+        )
         raise BadRequest(msg) from None
     try:
         if end and len(text.strip()) <= len("2026-11-30"):

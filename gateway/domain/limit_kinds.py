@@ -23,6 +23,9 @@ CHANNEL_LIMITS = ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")
 CLIENT_LIMITS = (*CHANNEL_LIMITS, "streams")
 """Of tokens and groups: streams are limited for those who ask."""
 
+MAY_BE_ZERO = ("queue", "queue_s")
+"""Limits of which 0 does not mean that nothing passes."""
+
 _OPTION_HELP = {
     "rpm": "Requests a minute; 'none' removes a limit.",
     "tpm": "Tokens a minute.",
@@ -158,7 +161,7 @@ class RateLimits(Kind[Limits]):
 
     def options(self, field: Field) -> Sequence[Option]:
         return [
-            Option(flags=_flag(name), name=name, help=_OPTION_HELP[name], metavar="COUNT", read=_limit)
+            Option(flags=_flag(name), name=name, help=_OPTION_HELP[name], metavar="COUNT", read=_reader(name))
             for name in self._names
         ]
 
@@ -176,7 +179,7 @@ class RateLimits(Kind[Limits]):
             if name not in self._names or not equals:
                 raise BadRequest(f"unknown limit {word!r}; use {', '.join(self._names)}, as in rpm=60")
             values[name] = None if number in NONE_WORDS else count_of(number)
-            if values[name] == 0 and name not in ("queue", "queue_s"):
+            if values[name] == 0 and name not in MAY_BE_ZERO:
                 raise BadRequest(f"{name}=0 would block every call; leave it out for no limit")
         return Limits(**values)
 
@@ -247,9 +250,17 @@ def _window_amount(
     return window, None if amount in none_words else read(amount)
 
 
-def _limit(text: str, _now: Millis) -> tuple[int | None]:
-    """In a tuple, which tells a limit that is removed from one that is not given."""
-    return (None,) if text.strip().lower() in NONE_WORDS[1:] else (count_of(text),)
+def _reader(name: str) -> Callable[[str, Millis], tuple[int | None]]:
+    """Reads one limit, into a tuple: that tells a limit that is removed from one that is not given."""
+
+    def read(text: str, _now: Millis) -> tuple[int | None]:
+        if text.strip().lower() in NONE_WORDS[1:]:
+            return (None,)
+        if (number := count_of(text)) or name in MAY_BE_ZERO:
+            return (number,)
+        raise BadRequest(f"{_flag(name)} must be above 0; use '{NONE}' for no limit")
+
+    return read
 
 
 def _flag(name: str) -> str:

@@ -1,7 +1,8 @@
 """Query: the small language that picks calls: the filter of the console, of ``usage list``, ``tail`` and ``export``.
 
 Words are separated by spaces and all must hold; ``!`` before a word negates it; double quotes keep spaces together.
-A bare word is looked for in every text field. ``field:value`` looks in one:
+A bare word is looked for in every text field. ``field:value`` looks in one; fields may be written in full (``token:``),
+and an unknown one is an error:
 
 ======================================  ================================================================
 ``tok: grp: ch: model: app: api: id:``  a pattern with ``*`` and ``?``, compared without case
@@ -17,6 +18,7 @@ A parsed word is a condition: a value, so that the store can derive from it what
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any
@@ -46,6 +48,17 @@ _NUMBERS: dict[str, tuple[str, Callable[[str], int]]] = {
     "cost": ("cost_nanos", nanos_of),
 }
 _PATTERNS = {"tok": "token", "grp": "group", "ch": "channel", "model": "model", "app": "app", "api": "api", "id": "id"}
+_FULL_NAMES = {
+    "token": "tok",
+    "group": "grp",
+    "channel": "ch",
+    "status": "st",
+    "duration": "dur",
+    "input": "in",
+    "output": "out",
+}
+FIELDS = (*_PATTERNS, "st", *_NUMBERS, "since", "until")
+"""What may stand before a colon."""
 _STATES = ("running", "settled", *Outcome)
 
 _SEPARATOR = "\0"
@@ -172,7 +185,7 @@ def _condition(word: str) -> Condition:
 
 def _plain_condition(word: str) -> Condition:
     field, colon, quoted = word.partition(":")
-    value = _unquoted(quoted)
+    field, value = _FULL_NAMES.get(field, field), _unquoted(quoted)
     if colon and field in _PATTERNS:
         return PatternCondition(_PATTERNS[field], value.casefold())
     if colon and field == "st":
@@ -180,6 +193,13 @@ def _plain_condition(word: str) -> Condition:
     if colon and field in _NUMBERS:
         name, number_of = _NUMBERS[field]
         return _number_condition(name, value, number_of)
+    if colon and value and field.isascii() and field.isalpha() and not value.startswith("//"):
+        near = get_close_matches(field, (*FIELDS, *_FULL_NAMES), 1)
+        meant = f" Did you mean {_FULL_NAMES.get(near[0], near[0])}:?" if near else ""
+        known = f"Filters are {', '.join(f'{name}:' for name in FIELDS)}"
+        raise BadRequest(
+            f"unknown filter '{field}:'.{meant} {known}; to find it as a text, put double quotes around it"
+        )
     return TextCondition(_unquoted(word).casefold())
 
 

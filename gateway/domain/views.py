@@ -129,6 +129,8 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     """When its upstream's list came; None: it was never asked."""
     list_error: str = ""
     """Why that list could not be refreshed."""
+    missing_variables: tuple[str, ...] = ()
+    """Environment variables that its keys, headers or proxy refer to, and that are not set where the server runs."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,13 @@ def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
     return out
 
 
+def missing_variables(channel: Channel, environ: Mapping[str, str]) -> list[str]:
+    """The variables that its keys, headers and proxy refer to and that are not set."""
+    secrets = (*channel.all_keys, *channel.headers.values(), channel.proxy)
+    names = (secret.removeprefix(REFERENCE) for secret in secrets if secret.startswith(REFERENCE))
+    return [name for name in dict.fromkeys(names) if not environ.get(name)]
+
+
 def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
     """The proxy to go through. Raises AttemptFailed (``auth``, not sent) when its reference leads nowhere."""
     if not channel.proxy:

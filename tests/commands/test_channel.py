@@ -124,3 +124,15 @@ def test_an_unencrypted_address_is_pointed_out() -> None:
     far = replace(CHANNEL, base_url="http://llm.example.com/v1")
     ran = run("channel", "add", "x", "--base-url", far.base_url, control=Control({"POST /channels": far}))
     assert "not encrypted" in ran.err
+
+
+def test_a_variable_that_is_not_set_is_pointed_out() -> None:
+    missing = replace(CHANNEL, missing_variables=("MY_KEY",))
+    note = "note: MY_KEY is not set where the server runs; set it there and start the server again\n"
+    for line in ("add x --base-url https://a.example/v1 --key env:MY_KEY", "edit x --key env:MY_KEY", "enable x"):
+        answers = {"POST /channels": missing, "GET /channels/x": missing, "PATCH /channels/x": missing}
+        control = Control({**answers, f"PATCH /channels/{missing.id}": missing, "POST /channels/x/clear": missing})
+        ran = run("channel", *line.split(), control=control)
+        assert (ran.code, note in ran.err) == (0, True)
+    shown = run("channel", "show", "x", control=Control({"GET /channels/x": missing})).out
+    assert [line.split() for line in shown.splitlines() if line.startswith("not set")] == [["not", "set", "MY_KEY"]]

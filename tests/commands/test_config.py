@@ -167,3 +167,15 @@ def test_a_file_that_is_no_yaml_or_more_than_it_seems(file: Path, text: str) -> 
     ran = run("config", "import", str(file), "--from", "litellm", control=control)
     assert (ran.code, control.asked) == (Exit.USAGE, [])
     assert ran.err.count("\n") == 1
+
+
+def test_an_export_asks_before_it_replaces_another_text(tmp_path: Path) -> None:
+    path = tmp_path / "out.toml"
+    path.write_text("mine", encoding="utf-8")
+    ran = run("config", "export", str(path), control=exporting())
+    assert (ran.code, path.read_text(encoding="utf-8")) == (Exit.USAGE, "mine")
+    assert "add --yes" in ran.err
+    assert "exists and has other content. Replace it?" in ran.err
+    for args in (("--yes",), ("--force",), ()):  # the last one finds nothing to change
+        assert run("config", "export", str(path), *args, control=exporting()).code == 0
+    assert path.read_text(encoding="utf-8") == TEXT

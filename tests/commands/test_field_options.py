@@ -57,7 +57,7 @@ def test_printed_options_turn_one_value_into_the_other(
         (TOKEN, TOKENS[0], ("--budget", "year=1"), "unknown budget window 'year'"),
         (TOKEN, TOKENS[0], ("--rpm", "1.5"), "not a whole number"),
         (TOKEN, TOKENS[0], ("--models", ","), "contains no names"),
-        (TOKEN, TOKENS[0], ("--expires", "soon"), "neither a span"),
+        (TOKEN, TOKENS[0], ("--expires", "soon"), "is not a time; use a span"),
         (CHANNEL, CHANNELS[0], ("--weight", "-1"), "at least 0"),
         (CHANNEL, CHANNELS[0], ("--header", "x"), "NAME=VALUE"),
         (CHANNEL, CHANNELS[0], ("--group", "a", "--no-groups"), "exclude each other"),

@@ -159,3 +159,9 @@ def test_details_are_shown_by_name() -> None:
     ran = run("token", "show", "laptop", control=Control({"GET /tokens/laptop": TOKEN}))
     assert "sees          demo-echo, demo-story" in ran.out
     assert "limits        60 requests a minute" in ran.out
+
+
+@pytest.mark.parametrize("flag", ["--rpm", "--tpm", "--concurrent"])
+def test_a_limit_of_nothing_says_how_to_have_no_limit(flag: str) -> None:
+    ran = run("token", "add", "t", flag, "0", control=Control({}))
+    assert (ran.code, f"{flag} must be above 0; use 'none' for no limit" in ran.err) == (Exit.USAGE, True)

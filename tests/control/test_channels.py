@@ -342,3 +342,24 @@ async def test_without_a_good_key_the_test_fails(owner: ControlClient, gateway: 
     check = await owner.test_channel("up")
     assert (check.ok, "0 of 2 keys are accepted" in check.text) == (False, True)
     assert (await owner.channel("up")).state == "cooling"
+
+
+@pytest.mark.parametrize(("preset", "meant"), [("opnai", "openai"), ("zzz", "")])
+async def test_an_unknown_preset_names_the_known_ones(owner: ControlClient, preset: str, meant: str) -> None:
+    with pytest.raises(BadRequest, match=f"unknown preset '{preset}'") as caught:
+        await owner.add_channel({"name": "new", "preset": preset, "key": CANARY})
+    assert "Presets are openai, " in caught.value.message
+    assert (f"Did you mean '{meant}'?" in caught.value.message) == bool(meant)
+    with pytest.raises(BadRequest, match=f"unknown preset '{preset}'"):
+        await owner.edit_channel("up", {"preset": preset})
+
+
+async def test_variables_that_are_not_set_are_named(
+    owner: ControlClient, body: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOLLKEEPER_TEST_SET", "sk-x")
+    monkeypatch.delenv("TOLLKEEPER_TEST_UNSET", raising=False)
+    models = {"models": [{"name": "gpt"}], "headers": {"X-Team": "env:TOLLKEEPER_TEST_UNSET"}}
+    channel = await owner.add_channel(body | models | {"key": "env:TOLLKEEPER_TEST_SET"})
+    assert channel.missing_variables == ("TOLLKEEPER_TEST_UNSET",)
+    assert (await owner.edit_channel("new", {"headers": {}})).missing_variables == ()

@@ -164,3 +164,8 @@ async def test_a_token_s_models_are_those_it_sees(owner: ControlClient, gateway:
 async def test_an_unknown_token_is_told(owner: ControlClient) -> None:
     with pytest.raises(NotFound):
         await owner.models("nobody")
+
+
+async def test_a_wrong_channel_or_vendor_names_the_right_ones(owner: ControlClient) -> None:
+    with pytest.raises(NotFound, match="there is no channel or vendor 'nope'; there are: up"):
+        await owner.import_prices(channel="nope")

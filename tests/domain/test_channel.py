@@ -68,3 +68,26 @@ def test_a_list_that_is_fresh_says_nothing_of_failures() -> None:
 def test_every_dialect_says_what_is_special_about_it() -> None:
     assert [dialect for dialect in Dialect if not dialect.info.needs_url] == [Dialect.MOCK]
     assert {dialect.info.key_header for dialect in Dialect} == {"", "x-api-key", "x-goog-api-key"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("temperature", "hot", 'temperature must be a number, not "hot"'),
+        ("temperature", True, "temperature must be a number, not true"),
+        ("max_tokens", 1.5, "max_tokens must be a whole number, not 1.5"),
+        ("stop", 3, "stop must be a text or a list, not 3"),
+        ("reasoning_effort", 3, "reasoning_effort must be a text, not 3"),
+        ("response_format", "json", 'response_format must be an object, not "json"'),
+    ],
+)
+def test_a_known_parameter_has_its_type(name: str, value: object, expected: str) -> None:
+    for overrides in (Overrides(set={name: value}), Overrides(default={name: value})):
+        with pytest.raises(BadRequest, match=expected):
+            check_overrides(overrides)
+
+
+def test_values_of_the_right_type_and_of_unknown_parameters_pass() -> None:
+    check_overrides(
+        Overrides(set={"temperature": 1, "top_p": None, "stop": ["a"], "max_tokens": 5, "of_a_vendor": "x"})
+    )

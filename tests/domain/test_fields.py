@@ -82,7 +82,7 @@ def test_details_name_a_field_as_its_label_without_the_unit() -> None:
 WRONG = {
     "budgets": ("fortnight=5", "unknown budget window 'fortnight'; use day, week, month or ever"),
     "limits": ("rpx=5", "unknown limit 'rpx=5'"),
-    "expires": ("soon", "neither a span"),
+    "expires": ("soon", "is not a time; use a span"),
     "name": (" ", "required"),
 }
 

@@ -153,3 +153,14 @@ def test_several_come_in_their_order() -> None:
 def test_what_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(BadRequest):
         tier_of(text)
+
+
+def test_days_have_names() -> None:
+    noon = calendar_of("2026-11-30T12:00")
+    assert past_of("today", noon) == calendar_of("2026-11-30")
+    assert past_of("Yesterday", noon) == calendar_of("2026-11-29")
+    assert past_of("yesterday", noon, end=True) == calendar_of("2026-11-30")
+    assert future_of("today", noon) == calendar_of("2026-12-01")
+    assert future_of("tomorrow", noon) == calendar_of("2026-12-02")
+    with pytest.raises(BadRequest, match="is in the past"):
+        future_of("yesterday", noon)

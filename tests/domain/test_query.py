@@ -108,3 +108,26 @@ def test_half_typed_words_are_no_error(words: str) -> None:
 
 def test_double_negation_is_none() -> None:
     assert fits("!!qwen")
+
+
+@pytest.mark.parametrize(
+    ("word", "near"), [("stat:err", "st:"), ("tokn:laptop", "tok:"), ("provider:x", ""), ("!foo:x", "")]
+)
+def test_an_unknown_filter_names_the_right_ones(word: str, near: str) -> None:
+    with pytest.raises(BadRequest, match="Filters are tok:, grp:, ch:, model:, ") as caught:
+        parse(word, NOW)
+    assert (f"Did you mean {near}?" in caught.value.message) == bool(near)
+
+
+@pytest.mark.parametrize(
+    "words", ["token:lap*", "group:home", "channel:openai*", "status:429", "duration:>5s", "input:>10k"]
+)
+def test_filters_may_be_written_in_full(words: str) -> None:
+    assert fits(words)
+    assert not fits(f"!{words}")
+
+
+@pytest.mark.parametrize("words", ['"mistral:7b"', "http://x", "qwen3:8b", "12:30", "a:", ":a"])
+def test_other_words_with_a_colon_are_texts(words: str) -> None:
+    assert not fits(words)
+    assert fits(f"!{words}")
