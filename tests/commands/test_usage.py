@@ -216,6 +216,8 @@ def test_a_call_says_in_words_how_it_ended_and_what_it_stands_for() -> None:
     assert "lost (gateway stopped)" in text
     assert "1 more like this was not listed" in text
     assert "repeated=" not in text
+
+
 def test_the_last_call_is_shown_without_its_id() -> None:
     page, none = CallPage(calls=[CALL]), CallPage(calls=[])
     assert CALL.id in run("usage", "show", "last", control=Control({"GET /calls": page, URL: CALL, **USUAL})).out
