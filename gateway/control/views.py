@@ -3,6 +3,7 @@
 Keys, digests and header values stop here: nothing below a view holds a secret.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -33,6 +34,7 @@ from gateway.domain.views import (
 )
 from gateway.store.books import Scope
 from gateway.store.rollup import Counts
+from gateway.upstream.credentials import missing_variables
 
 
 def account_view(engine: Engine) -> AccountView:
@@ -145,7 +147,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         waiting=_waiting(engine, "channel", channel.id),
         listed_ms=(listed.time or None) if listed else None,
         list_error=listed.error if listed else "",
-        missing_variables=engine.upstreams.missing_variables(channel),
+        missing_variables=tuple(missing_variables(channel, os.environ)),
     )
 
 

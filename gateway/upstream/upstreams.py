@@ -12,7 +12,7 @@ from gateway.domain.errors import AnswerMemoryFull
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Learned, Memory, Order, Prepared, Reply, Unlimited, Whole
-from gateway.upstream.credentials import headers_of, missing_variables, proxy_to
+from gateway.upstream.credentials import headers_of, proxy_to
 from gateway.upstream.dialects import adapter, listing
 from gateway.upstream.http.pool import Pool, TotalSlots
 from gateway.upstream.http.reachability import Reachability, check_reachability
@@ -81,10 +81,6 @@ class Upstreams:
                 channel.base_url, channel.timeouts.connect, proxy_to(channel, self._environ)
             )
         return msgspec.structs.replace(found, text=self.redaction.text(found.text, channel))
-
-    def missing_variables(self, channel: Channel) -> tuple[str, ...]:
-        """The environment variables that the channel needs and that are not set."""
-        return tuple(missing_variables(channel, self._environ))
 
     async def fetch_models(self, channel: Channel) -> list[Served]:
         """The models the upstream lists now; when that was by its own clock is kept. Raises UpstreamError."""
