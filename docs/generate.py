@@ -19,7 +19,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.settings import Settings
 from gateway.upstream.vendors import PRESETS
 from gateway.web.error_responses import retry_headers
-from tui.actions import ACTIONS, KEY_NAMES, PAGES, Action
+from tui.actions import ACTIONS, PAGES, Action, shown_key
 from tui.widgets.help import FILTER, MOVES
 
 FOLDER = Path(__file__).resolve().parent / "reference"
@@ -56,8 +56,8 @@ vendor accepts. The variable is the one in which `tollkeeper discover` looks for
     "keys": """\
 # Keys of the console
 
-`?` shows those of the open page. Actions without a key are in the palette (`:`). The last column is the command that
-does the same, which `Y` copies.
+`?` shows those of the open page. Actions without a key are in the palette (`:`). The command does the same, and `Y`
+copies it. The id names the action in `console.toml`, the file for [your own keys](../console.md#your-own-keys).
 """,
 }
 
@@ -246,15 +246,16 @@ def keys() -> str:
         actions = [action for action in ACTIONS if action.scope == scope]
         if actions:
             rows = [
-                (_keys(action), prose(action.label), prose(action.help), code(action.command)) for action in actions
+                (_keys(action), prose(action.label), prose(action.help), code(action.command), code(action.id))
+                for action in actions
             ]
-            parts += [f"## {title}\n", table(("key", "name", "what it does", "command"), rows)]
+            parts += [f"## {title}\n", table(("key", "name", "what it does", "command", "id"), rows)]
     parts += ["## Filter\n", table(("word", "meaning"), [(code(word), prose(text)) for word, text in FILTER])]
     return "\n".join(parts)
 
 
 def _keys(action: Action) -> str:
-    return " ".join(code(KEY_NAMES.get(key, key)) for key in action.keys.split(",") if key)
+    return " ".join(code(shown_key(key)) for key in action.keys.split(",") if key)
 
 
 def _read(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Config: where this gateway lives and listens, read once from flags and environment into one frozen value."""
 
 import os
+import shlex
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ HOME_FILES = frozenset(
         "config.old.json",
         "console-crash.log",
         "console.json",
+        "console.toml",
         "control.sock",
         "high-water",
         "history-keys.json",
@@ -109,6 +111,12 @@ def load(
         address_given=any(hosts) or any(value is not None for value in ports),
         drain_s=_seconds(env.get(ENV_PREFIX + "DRAIN_S", "30")),
     )
+
+
+def program_for(config: Config, environ: Mapping[str, str] | None = None) -> str:
+    """``tollkeeper``, with ``--home`` where the same shell would otherwise find another data folder."""
+    usual = load(environ=os.environ if environ is None else environ).home
+    return "tollkeeper" if config.home == usual else f"tollkeeper --home {shlex.quote(str(config.home))}"
 
 
 def is_home(folder: Path) -> bool:

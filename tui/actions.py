@@ -4,10 +4,13 @@ Rules: a letter means the same on every page of one kind; nothing destructive is
 alt or ctrl+enter. ``command`` is the equivalent command line.
 """
 
+import string
+import unicodedata
 from collections.abc import Iterator
 
 import msgspec
 from textual.binding import Binding, BindingType
+from textual.keys import KEY_NAME_REPLACEMENTS
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +51,7 @@ PAGES = (
     PageInfo(id="account", name="Account", about="balance, budgets and grants"),
     PageInfo(id="usage", name="Usage", about="cost, calls and tokens over time"),
     PageInfo(id="doctor", name="Doctor", about="find out why calls fail"),
+    PageInfo(id="settings", name="Settings", about="every setting: its value, default and meaning"),
 )
 
 
@@ -120,13 +124,17 @@ ACTIONS: tuple[Action, ...] = (
         "reject all calls, or accept them again",
         "account set --status suspended",
     ),
-    _act("account", "settings", "s", "Settings", "edit the settings of the whole gateway", "settings set"),
+    _act("account", "settings", "s", "Settings", "open the page of all settings", "settings show"),
     # Usage
     _act("usage", "period", "p", "Period", "change the period", "usage summary --since 30d"),
     _act("usage", "value", "v", "Value", "show cost, calls, tokens, errors or latency", "usage summary"),
     _act("usage", "by", "b", "By", "group by token, model, channel, group or app", "usage summary --by model"),
     # Doctor
     _act("doctor", "run", "enter", "Run", "run the checks again", "doctor"),
+    # Settings
+    _act("settings", "edit", "e,enter", "Edit", "edit the selected setting", "settings set"),
+    _act("settings", "toggle", "space", "Switch", "switch to the other or the next value", "settings set"),
+    _act("settings", "default", "d", "Default", "reset the setting to its default; u undoes it", "settings set"),
     # What pages with entities share; a page takes those it has verbs for
     _act("entity", "new", "n", "New", "create one", "NOUN add"),
     _act("entity", "edit", "e", "Edit", "edit the selected one", "NOUN edit NAME"),
@@ -148,10 +156,10 @@ ACTIONS: tuple[Action, ...] = (
     _act("list", "export", "E", "Export", "export the rows shown to a file", "usage export", shown=False),
     _act("list", "back", "escape", "Back", "close the pane, then clear the filter", shown=False),
     # Everywhere
-    _act("app", "help", "question_mark", "Keys", "list the keys of this page"),
+    _act("app", "help", "question_mark", "Help", "list the keys of this page"),
     _act("app", "undo", "u", "Undo", "undo the last change of the configuration", "undo", shown=False),
     _act("app", "redo", "U", "Redo", "redo the change that was undone last", "redo", shown=False),
-    _act("app", "theme", "T", "Theme", "dark, light, high contrast, no colour", shown=False),
+    _act("app", "theme", "T", "Theme", "choose a theme; each is previewed", shown=False),
     _act("app", "start", "r", "Restart", "start the server again after it stopped", "serve", shown=False),
     _act("app", "mouse", "", "Mouse", "use the mouse here, or leave it to the terminal for selecting text"),
     _act("app", "ascii", "", "ASCII", "switch between Unicode and ASCII"),
@@ -162,17 +170,17 @@ ACTIONS: tuple[Action, ...] = (
     _act("app", "leave", "q,ctrl+q", "Quit", "quit; the server keeps running", shown=True),
 )
 
-KEY_NAMES = {
-    "slash": "/",
-    "question_mark": "?",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "escape": "esc",
-    "colon": ":",
-    "ctrl+p": "^p",
-    "ctrl+q": "^q",
-    "ctrl+z": "^z",
-}
+
+def key_name(character: str) -> str:
+    """Textual's name for the key that types a character; empty if there is none."""
+    if character.isalnum():
+        return character
+    name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
+    return KEY_NAME_REPLACEMENTS.get(name, name)
+
+
+KEY_NAMES = {key_name(sign): sign for sign in string.punctuation} | {"escape": "esc"}
+"""How keys are shown whose names are not what is on them."""
 
 
 def actions_in(*scopes: str) -> Iterator[Action]:
@@ -180,10 +188,16 @@ def actions_in(*scopes: str) -> Iterator[Action]:
     return (action for action in ACTIONS if action.scope in scopes)
 
 
+def shown_key(key: str) -> str:
+    """A key as people know it: ``/``, ``esc``, ``^z``."""
+    if key.startswith("ctrl+") and len(key) == len("ctrl+z"):
+        return f"^{key[-1]}"
+    return KEY_NAMES.get(key, key)
+
+
 def key_text(action: Action) -> str:
     """The display text of its first key."""
-    key = action.keys.partition(",")[0]
-    return KEY_NAMES.get(key, key)
+    return shown_key(action.keys.partition(",")[0])
 
 
 def bindings(*scopes: str, verbs: frozenset[str] | None = None) -> list[BindingType]:

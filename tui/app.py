@@ -6,43 +6,43 @@ Events are applied to the board as they arrive; the screen is refreshed from it 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import ComposeResult, SystemCommand
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, NoColor
-from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
-from gateway.config import Config
+from gateway.config import Config, program_for
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import Snapshot
 from gateway.domain.units import Millis
-from tui import global_actions, plain_mode, saved_state, terminal, themes, wizard
-from tui.actions import PAGES, Action, actions_in, bindings, key_text
+from tui import global_actions, plain_mode, preferences, saved_state, terminal, themes, wizard
+from tui.actions import PAGES, Action, actions_in, bindings
 from tui.exit_status import CrashReportingApp, ExitStatus, write_report
 from tui.feed import ConsoleFeed
-from tui.global_actions import NameSearch
+from tui.global_actions import available_actions
 from tui.glyphs import ASCII, UNICODE, Asciify, wants_ascii
 from tui.key_queue import DIALOG_WORKERS
 from tui.pages.account import AccountPage
-from tui.pages.base import ConsolePage
+from tui.pages.base import AnyPage, ConsolePage
 from tui.pages.channels import ChannelsPage
 from tui.pages.doctor import DoctorPage
 from tui.pages.groups import GroupsPage
 from tui.pages.live import LivePage
 from tui.pages.models import ModelsPage
+from tui.pages.settings import SettingsPage
 from tui.pages.tokens import TokensPage
 from tui.pages.usage import UsagePage
+from tui.palette import Palette
 from tui.session import ConsoleSession, ServerLauncher, ServerLink
 from tui.widgets.dialogs import toast
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 
-PAGE_CLASSES: Mapping[str, Callable[[ConsoleSession], ConsolePage]] = {
+PAGE_CLASSES: Mapping[str, type[AnyPage]] = {
     "live": LivePage,
     "tokens": TokensPage,
     "groups": GroupsPage,
@@ -51,6 +51,7 @@ PAGE_CLASSES: Mapping[str, Callable[[ConsoleSession], ConsolePage]] = {
     "account": AccountPage,
     "usage": UsagePage,
     "doctor": DoctorPage,
+    "settings": SettingsPage,
 }
 
 
@@ -67,11 +68,12 @@ REFRESH_S = 0.2
 class Console(CrashReportingApp[ExitStatus]):
     """The app; its result is the exit status."""
 
+    page_classes = PAGE_CLASSES
     CSS_PATH = STYLESHEET
     TITLE = "tollkeeper"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
-    COMMANDS = CrashReportingApp.COMMANDS | {NameSearch}
+    COMMANDS = {Palette}  # noqa: RUF012 - never changed
     # Textual declares these two as instance variables.
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (90, "-normal"), (130, "-wide")]  # noqa: RUF012 - never changed
     VERTICAL_BREAKPOINTS = [(0, "-short"), (28, "-tall")]  # noqa: RUF012 - never changed
@@ -94,7 +96,7 @@ class Console(CrashReportingApp[ExitStatus]):
         self.kept = b""
         """What was written down last."""
         self._drawn = (-1, -1)
-        for theme in themes.THEMES:
+        for theme in (*themes.THEMES, *session.preferences.themes):
             self.register_theme(theme)
         self.no_color = self.no_color or not colour
         self.theme = themes.NAMES[0]  # the style sheet names variables that only our themes have
@@ -106,7 +108,7 @@ class Console(CrashReportingApp[ExitStatus]):
 
     async def on_mount(self) -> None:
         global_actions.apply_theme(self, self.session.state.theme or themes.NAMES[0])
-        self.set_keymap(self.session.state.keys)
+        self.set_keymap(self.session.preferences.keymap.bindings())
         page = self.session.state.page
         await self.action_page(page if page in PAGE_CLASSES else PAGES[0].id)
         self.run_worker(self.feed.run(), name="feed", exit_on_error=True)
@@ -132,7 +134,7 @@ class Console(CrashReportingApp[ExitStatus]):
         switcher.current = self.session.state.page = page
         self.query_one(Header).page = page
         footer = self.query_one(Footer)
-        footer.actions = available_actions(self.page)
+        footer.actions = available_actions(self.page, self.session.preferences.keymap)
         footer.refresh()
         self._drawn = (-1, -1)
         self.page.take_focus()
@@ -145,6 +147,13 @@ class Console(CrashReportingApp[ExitStatus]):
     def action_act(self, verb: str) -> None:
         """Run one of the global actions."""
         self.page.do(lambda _page: global_actions.VERBS[verb](self))
+
+    def action_help_quit(self) -> None:
+        """Textual's name for what Ctrl+C does."""
+        global_actions.how_to_leave(self)
+
+    key_ctrl_c = action_help_quit
+    """In a dialog, where the app has no bindings."""
 
     def renew(self) -> None:
         """Draw what changed; at least once a second for ages and countdowns, more often while calls run."""
@@ -183,25 +192,20 @@ class Console(CrashReportingApp[ExitStatus]):
         target = self.page if event.action.verb in self.page.verbs and event.action.scope != "app" else self
         target.action_act(event.action.verb)
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: every available action, with its key."""
-        for number, info in enumerate(PAGES, 1):
-            if info.id in PAGE_CLASSES:
-                yield SystemCommand(f"{info.name}  ({number})", info.about, partial(self.open_page, info.id))
-        for action in available_actions(self.page):
-            owner = self if action.scope == "app" else self.page
-            key = f"  ({key_text(action)})" if action.keys else ""
-            yield SystemCommand(action.label + key, action.help, partial(owner.action_act, action.verb))
-
     def get_line_filters(self) -> Sequence[LineFilter]:
         colours = [NoColor()] if self.no_color else super().get_line_filters()
         return [*colours, Asciify()] if self.session.glyphs.ascii else colours
 
 
-def available_actions(page: ConsolePage) -> list[Action]:
-    """The actions available on a page, its own first."""
-    own = [action for scope in page.scopes for action in actions_in(scope) if action.verb in page.verbs]
-    return [*own, *(action for action in actions_in("app") if action.verb in global_actions.VERBS)]
+def actions_by_page() -> dict[str, list[Action]]:
+    """All actions that can be run on each page, by its name."""
+    return {
+        info.name: [
+            *(a for a in actions_in(*PAGE_CLASSES[info.id].scopes) if a.verb in PAGE_CLASSES[info.id].verbs),
+            *actions_in("app"),
+        ]
+        for info in PAGES
+    }
 
 
 def run(config: Config) -> int:
@@ -212,10 +216,12 @@ def run(config: Config) -> int:
 def run_with(config: Config, link: ServerLink) -> int:
     """The same with the server of a given link."""
     if reason := terminal.plain_reason(os.environ):
-        return plain_mode.run(link, reason)
+        return plain_mode.run(link, reason, program_for(config))
     state, note = saved_state.load(config.home)
     ascii_only = wants_ascii(os.environ) if state.ascii is None else state.ascii
-    session = ConsoleSession(config, ASCII if ascii_only else UNICODE, now, state)
+    own = preferences.load(config.home, actions_by_page(), state.keys)
+    note = "\n".join(filter(None, (note, preferences.note(own.problems))))
+    session = ConsoleSession(config, ASCII if ascii_only else UNICODE, now, state, own)
     app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"))
     status = app.run(mouse=state.mouse) or ExitStatus()
     global_actions.save_state(app)

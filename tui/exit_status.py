@@ -21,15 +21,15 @@ class ExitStatus(msgspec.Struct, frozen=True):
     code: int = 0
 
 
-def after_leaving(address: str) -> ExitStatus:
-    """The server keeps running."""
+def after_leaving(address: str, program: str = "tollkeeper") -> ExitStatus:
+    """The server keeps running; ``program`` is the command line that finds this data folder."""
     where = f"still serving {address}" if address else "the server keeps running"
-    return ExitStatus(f"console closed; {where} ('tollkeeper' reopens it, 'tollkeeper stop' stops the server)")
+    return ExitStatus(f"console closed; {where} ('{program}' reopens it, '{program} stop' stops the server)")
 
 
-def after_stopping() -> ExitStatus:
+def after_stopping(program: str = "tollkeeper") -> ExitStatus:
     """The server stopped as well."""
-    return ExitStatus("server stopped ('tollkeeper' starts it again)")
+    return ExitStatus(f"server stopped ('{program}' starts it again)")
 
 
 def while_draining() -> ExitStatus:
@@ -37,9 +37,9 @@ def while_draining() -> ExitStatus:
     return ExitStatus("console closed; the server stops when its running calls have finished")
 
 
-def without_server() -> ExitStatus:
+def without_server(program: str = "tollkeeper") -> ExitStatus:
     """There was no server to leave behind."""
-    return ExitStatus("console closed; no server is running ('tollkeeper' starts one)")
+    return ExitStatus(f"console closed; no server is running ('{program}' starts one)")
 
 
 def after_signal(number: int) -> ExitStatus:

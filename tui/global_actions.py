@@ -1,21 +1,26 @@
-"""Global actions: what works on every page (theme, help, undo, restart, stop, leave), and search by name."""
+"""Global actions: what works on every page: theme, help, undo, restart, stop, leave, going to a row."""
 
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
-from textual.command import DiscoveryHit, Hit, Hits, Provider
-from textual.content import Content
 
 from gateway.client import launch
+from gateway.config import program_for
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.limits import Window, window_start
 from tui import exit_status, saved_state, themes, wizard
-from tui.board import Board
-from tui.glyphs import ASCII, UNICODE
-from tui.text import safe
+from tui.actions import PAGES, Action
+from tui.format import counted
+from tui.glyphs import ASCII, UNICODE, wants_ascii
+from tui.keymap import Keymap
+from tui.pages.base import ConsolePage
+from tui.pages.list_page import select_row, set_filter
+from tui.session import ConsoleSession
+from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import Confirm, toast
 from tui.widgets.help import Help
 from tui.widgets.history import undo_change
@@ -27,27 +32,52 @@ Console = Any
 AppVerb = Callable[[Console], Awaitable[None] | None]
 
 
-def next_theme(app: Console) -> None:
-    """The next theme."""
+async def choose_theme(app: Console) -> None:
+    """Choose a theme from a list; the one under the cursor is shown at once."""
     if not app.colour:
         toast(app, "NO_COLOR is set, so there is only one theme", bad=True)
         return
-    apply_theme(app, themes.next_name(app.theme))
-    toast(app, f"Theme: {app.theme}")
+    names, before = theme_names(app.session), app.theme
+    options = [(name, THEME_NOTES.get(name, "yours, from console.toml")) for name in names]
+    chosen = await app.push_screen_wait(ChooseOne("Theme", options, before, partial(apply_theme, app)))
+    apply_theme(app, chosen or before)
+
+
+THEME_NOTES = {
+    "dark": "light text on a dark ground",
+    "light": "dark text on a light ground",
+    "contrast": "as much contrast as possible",
+    themes.PLAIN: "no colours at all",
+}
+
+
+def theme_names(session: ConsoleSession) -> list[str]:
+    """The built-in themes, then the owner's own."""
+    return [*themes.NAMES, *(theme.name for theme in session.preferences.themes)]
 
 
 def apply_theme(app: Console, name: str) -> None:
     """Apply a theme; without colours everything uses the terminal's default colours."""
-    name = name if app.colour and name in themes.NAMES else themes.NAMES[0] if app.colour else themes.PLAIN
-    app.no_color = name == themes.PLAIN
-    app.theme = name
-    app.session.state.theme = name if app.colour else app.session.state.theme
+    known = name in theme_names(app.session)
+    shown = (name if known else themes.NAMES[0]) if app.colour else themes.PLAIN
+    app.no_color = shown == themes.PLAIN
+    app.theme = shown
+    if app.colour and known:  # a theme whose file is wrong today is used again once it is right
+        app.session.state.theme = name
     app.refresh_css(animate=False)
 
 
 def help(app: Console) -> None:  # noqa: A001 - the verb's name
     """The keys of this page."""
-    app.push_screen(Help(app.page.scopes, app.page.verbs, app.page.id.removesuffix("s")))
+    page = app.page
+    name = next(info.name for info in PAGES if info.id == page.id)
+    app.push_screen(Help(name, available_actions(page, app.session.preferences.keymap), page.id.removesuffix("s")))
+
+
+def available_actions(page: ConsolePage, keymap: Keymap) -> list[Action]:
+    """The actions available on a page with their keys, its own first."""
+    own = [a for scope in page.scopes for a in keymap.actions_in(scope) if a.verb in page.verbs]
+    return [*own, *(a for a in keymap.actions_in("app") if a.verb in VERBS)]
 
 
 async def undo(app: Console) -> None:
@@ -75,14 +105,27 @@ def suspend(app: Console) -> None:
 
 
 async def stop(app: Console) -> None:
-    """Drain and stop the server, then leave."""
-    running = len(app.session.board.calls.running)
+    """Ask, let running calls finish, stop the server, then quit."""
+    if app.session.link != "attached":
+        toast(app, "The server is not running. Press q to quit.")
+        return
+    if await app.push_screen_wait(Confirm("Stop the server?", await _stop_warning(app.session), "Stop")):
+        await stop_and_leave(app)
+
+
+async def _stop_warning(session: ConsoleSession) -> str:
+    """What stopping the server interrupts."""
+    running = len(session.board.calls.running)
+    parts = ["New calls are rejected from now on."]
     if running:
-        calls = "1 call is" if running == 1 else f"{running} calls are"
-        breaks = f"{calls} running and may finish first. New calls are rejected from now on."
-        if not await app.push_screen_wait(Confirm("Stop the server?", breaks, "Stop")):
-            return
-    await stop_and_leave(app)
+        parts.append(f"{counted(running, 'running call')} may finish first.")
+    try:
+        others = (await session.client.status()).watchers - 1
+    except GatewayError:
+        others = 0
+    if others > 0:
+        parts.append(f"{counted(others, 'other console')} will lose the server.")
+    return f"{' '.join(parts)}\nq quits the console and keeps the server running."
 
 
 async def stop_and_leave(app: Console) -> None:
@@ -94,40 +137,48 @@ async def stop_and_leave(app: Console) -> None:
     except Unavailable:
         app.exit(exit_status.while_draining())
         return
-    app.exit(exit_status.after_stopping())
+    app.exit(exit_status.after_stopping(program_for(app.session.config)))
 
 
 async def leave(app: Console) -> None:
     """Quit as the settings say: the server keeps running, unless it was started here and ``stop_on_leave`` is set."""
     session = app.session
-    if session.board.stopping is not None:
+    if session.link != "attached":  # also after a stop, which the board still shows
+        app.exit(exit_status.without_server(program_for(session.config)))
+    elif session.board.stopping is not None:
         app.exit(exit_status.while_draining())
-    elif session.link != "attached":
-        app.exit(exit_status.without_server())
     elif session.started_here and await _stops_on_leave(session):
         await stop(app)
     else:
-        app.exit(exit_status.after_leaving(session.address))
+        detach(app)
 
 
 def detach(app: Console) -> None:
     """Quit and always keep the server running."""
-    app.exit(exit_status.after_leaving(app.session.address))
+    app.exit(exit_status.after_leaving(app.session.address, program_for(app.session.config)))
 
 
-async def _stops_on_leave(session: Any) -> bool:
+def how_to_leave(app: Console) -> None:
+    """Ctrl+C was pressed, which quits nothing here."""
+    if app.screen.is_modal:
+        toast(app, "Press esc to close this, then q to quit the console.")
+    else:
+        toast(app, "Press q to quit; the server keeps running. Press Q to stop the server too.")
+
+
+async def _stops_on_leave(session: ConsoleSession) -> bool:
     try:
         return bool((await session.client.settings()).stop_on_leave)
     except GatewayError:
         return False
 
 
-async def go_to(app: Console, page: str, key: Hashable) -> None:
-    """Open a page with the cursor on one of its rows."""
+async def go_to(app: Console, page: str, key: Hashable, verb: str = "") -> None:
+    """Open a page with the cursor on one of its rows, also one that its filter hides, and run a verb on it."""
     await app.action_page(page)
-    table, source = app.page.table, app.page.source
-    if (index := source.index(key)) is not None:
-        table.go(index)
+    if app.page.source.index(key) is None and app.page.view.filter:
+        set_filter(app.page, "")
+    select_row(app.page, key, verb)
 
 
 def mouse(app: Console) -> None:
@@ -139,16 +190,22 @@ def mouse(app: Console) -> None:
 
 def ascii_only(app: Console) -> None:
     """Draw with ASCII, or with all of Unicode."""
+    use_symbols(app, "unicode" if app.session.glyphs.ascii else "ascii")
+    toast(app, "ASCII only." if app.session.glyphs.ascii else "All of Unicode.")
+
+
+def use_symbols(app: Console, name: str) -> None:
+    """Draw with ``ascii``, ``unicode``, or with what the terminal can show: ``auto``."""
     state = app.session.state
-    state.ascii = not app.session.glyphs.ascii
-    app.session.glyphs.adopt(ASCII if state.ascii else UNICODE)
+    state.ascii = {"ascii": True, "unicode": False}.get(name)
+    only = wants_ascii(os.environ) if state.ascii is None else state.ascii
+    app.session.glyphs.adopt(ASCII if only else UNICODE)
     for table in app.query(LiveTable):
         table.rearrange()
     for widget in app.query("*"):
         widget.refresh()  # what was drawn before is kept by every widget
     app.page.renew()
     app.refresh(layout=True)
-    toast(app, "ASCII only." if state.ascii else "All of Unicode.")
 
 
 def save_state(app: Console) -> None:
@@ -172,7 +229,7 @@ async def fetch_today(app: Console) -> None:
 
 
 VERBS: Mapping[str, AppVerb] = {
-    "theme": next_theme,
+    "theme": choose_theme,
     "help": help,
     "undo": undo,
     "redo": redo,
@@ -185,48 +242,3 @@ VERBS: Mapping[str, AppVerb] = {
     "leave": leave,
     "detach": detach,
 }
-
-
-NamedRow = tuple[str, str, str]
-"""A name as it is drawn, the page it is on, and its key there."""
-
-FIRST = 3
-"""How many are offered before typing."""
-
-
-class NameSearch(Provider):
-    """What the palette offers in addition to actions. Names are ``Content``: a string would be read as markup."""
-
-    async def search(self, query: str) -> Hits:
-        matcher = self.matcher(query)
-        for name, page, key in named_rows(self._console.session.board):
-            score, offsets = matcher.fuzzy_search.match(query, name)
-            if score > 0:
-                go = partial(go_to, self._console, page, key)
-                yield Hit(score, highlight(name, offsets), go, text=name, help=f"on page {page}")
-
-    async def discover(self) -> Hits:
-        for name, page, key in list(named_rows(self._console.session.board))[:FIRST]:
-            go = partial(go_to, self._console, page, key)
-            yield DiscoveryHit(Content(name), go, text=name, help=f"on page {page}")
-
-    @property
-    def _console(self) -> Any:
-        """The app; it imports this file."""
-        return self.app
-
-
-def highlight(name: str, offsets: Sequence[int]) -> Content:
-    """A name with the letters that were matched; Textual's own way would read markup in it."""
-    shown = Content(name)
-    for offset in offsets:
-        shown = shown.stylize("bold underline", offset, offset + 1)
-    return shown
-
-
-def named_rows(board: Board) -> Iterator[NamedRow]:
-    """Everything with a name, by page."""
-    yield from ((safe(token.name, 80), "tokens", token.id) for token in board.tokens)
-    yield from ((safe(channel.name, 80), "channels", channel.id) for channel in board.channels)
-    yield from ((safe(group.name, 80), "groups", group.name) for group in board.groups)
-    yield from ((safe(model.name, 80), "models", model.name) for model in board.models)

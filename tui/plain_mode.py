@@ -19,7 +19,7 @@ RECENT = 10
 """Calls printed at the start."""
 
 
-def run(link: ServerLink, reason: str) -> int:
+def run(link: ServerLink, reason: str, program: str = "tollkeeper") -> int:
     """Attach to the server, or start one, and print lines. Returns the exit code; raises if there is no server."""
     _print_line(
         f"{reason}, so there is no screen: each finished call is one line. Ctrl+C quits; every command has --help."
@@ -27,7 +27,7 @@ def run(link: ServerLink, reason: str) -> int:
     try:
         asyncio.run(follow(link))
     except KeyboardInterrupt:
-        _print_line(after_leaving("").sentence)
+        _print_line(after_leaving("", program).sentence)
     return 0
 
 

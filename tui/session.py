@@ -20,6 +20,7 @@ from gateway.domain.units import Millis
 from gateway.runfile import Endpoint
 from tui.board import Board
 from tui.glyphs import Glyphs
+from tui.preferences import Preferences
 from tui.saved_state import SavedState
 
 LinkState = Literal["starting", "attached", "gone"]
@@ -28,8 +29,17 @@ LinkState = Literal["starting", "attached", "gone"]
 class ConsoleSession:
     """Built once and passed to every page and widget."""
 
-    def __init__(self, config: Config, glyphs: Glyphs, now: Callable[[], Millis], state: SavedState) -> None:
+    def __init__(
+        self,
+        config: Config,
+        glyphs: Glyphs,
+        now: Callable[[], Millis],
+        state: SavedState,
+        preferences: Preferences | None = None,
+    ) -> None:
         self.config = config
+        self.preferences = preferences or Preferences()
+        """The owner's own keys and themes."""
         self.glyphs = msgspec.structs.replace(glyphs)
         """The marks of this console; see ``Glyphs``."""
         self.now = now

@@ -1,6 +1,18 @@
-"""Themes: dark, light, high contrast, and none: without any colour, the terminal's own two and nothing else."""
+"""Themes: dark, light, high contrast, and none: without any colour, the terminal's own two and nothing else.
 
+A theme of the owner's begins with one of the first three, and replaces the colours that it names.
+"""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+
+from textual.color import Color, ColorParseError
 from textual.theme import Theme
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.text import plain
 
 PLAIN = "plain"
 
@@ -103,6 +115,62 @@ THEMES = (DARK, LIGHT, CONTRAST, NONE)
 NAMES = tuple(theme.name for theme in THEMES)
 
 
-def next_name(name: str) -> str:
+BASES = {theme.name: theme for theme in (DARK, LIGHT, CONTRAST)}
+
+COLOURS = (
+    *("foreground", "background", "surface", "panel", "primary", "secondary", "accent"),
+    *("success", "warning", "error"),
+)
+"""Colours of a theme by Textual's names."""
+
+VARIABLES = {
+    "muted": "muted",
+    "border": "border",
+    "cursor": "block-cursor-background",
+    "cursor_text": "block-cursor-foreground",
+}
+"""Our own colours, and the variables that hold them."""
+
+_FIXED = re.compile(r"#(?:[0-9a-f]{3}|[0-9a-f]{6})|(?!ansi|auto|transparent)[a-z]+", re.IGNORECASE)
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,29}")
+
+
+def theme_of(name: str, given: Mapping[str, object]) -> Theme:
+    """A theme from its table in a file. Raises BadRequest that names what is wrong and what is possible."""
+    if name in NAMES or not _NAME.fullmatch(name):
+        used = "the name is taken by a built-in theme" if name in NAMES else "use a-z, 0-9, - and _ in its name"
+        raise BadRequest(f"theme '{plain(name, 40)}': {used}")
+    base = given.get("based_on", DARK.name)
+    if base not in BASES:
+        raise BadRequest(f"theme '{name}': based_on must be {', '.join(BASES)}, not '{plain(str(base), 40)}'")
+    chosen = {key: value for key, value in given.items() if key != "based_on"}
+    for key, value in chosen.items():
+        _check_colour(name, key, value)
+    known = BASES[str(base)]
+    variables = {VARIABLES[key]: str(value) for key, value in chosen.items() if key in VARIABLES}
+    colours: dict[str, str] = {key: str(value) for key, value in chosen.items() if key in COLOURS}
+    return dataclasses.replace(known, name=name, variables={**known.variables, **variables}, **colours)  # type: ignore[arg-type] # all of these fields are colours
+
+
+def _check_colour(theme: str, key: str, value: object) -> None:
+    if key not in COLOURS and key not in VARIABLES:
+        names = [*COLOURS, *VARIABLES, "based_on"]
+        close = difflib.get_close_matches(key, names, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"use {', '.join(names)}"
+        raise BadRequest(f"theme '{theme}': unknown colour '{plain(key, 40)}'; {hint}")
+    if not isinstance(value, str) or not _is_colour(value):
+        wrong = plain(str(value), 40)
+        raise BadRequest(f"theme '{theme}': {key} = '{wrong}' is not a colour; write #rrggbb, or a name such as orange")
+
+
+def _is_colour(text: str) -> bool:
+    """Whether it is one everywhere: what depends on the terminal or on what is below it is not."""
+    try:
+        return _FIXED.fullmatch(text) is not None and Color.parse(text).a == 1
+    except ColorParseError:
+        return False
+
+
+def next_name(name: str, names: Sequence[str] = NAMES) -> str:
     """The next name, wrapping around; the first after an unknown name."""
-    return NAMES[(NAMES.index(name) + 1) % len(NAMES)] if name in NAMES else NAMES[0]
+    return names[(names.index(name) + 1) % len(names)] if name in names else names[0]

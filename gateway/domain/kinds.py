@@ -87,6 +87,8 @@ class Kind(Generic[T]):
     metavar: ClassVar[str] = "TEXT"
     required: bool = False
     """Whether an empty text is refused."""
+    unit: str = ""
+    """What a number counts."""
 
     def options(self, field: Field) -> Sequence[Option]:
         """The options of ``add`` and ``edit`` that set the field."""
@@ -245,7 +247,7 @@ class Number(Kind[int]):
 
     def __init__(self, least: int | None = 0, most: int | None = None, *, unit: str = "", zero: str = "") -> None:
         self._least, self._most = least, most
-        self._unit = unit
+        self.unit = unit
         self._zero = zero
 
     def read(self, text: str, now: Millis) -> int:
@@ -259,7 +261,7 @@ class Number(Kind[int]):
         return value
 
     def show(self, value: int) -> str:
-        return f"{value} {self._unit}".rstrip() if value or not self._zero else self._zero
+        return f"{value} {self.unit}".rstrip() if value or not self._zero else self._zero
 
 
 class Multiplier(Kind[int]):

@@ -404,10 +404,14 @@ class FakeClient(ControlClient):
             Grant(id="gr_1", nanos=Nanos(10 * DOLLAR), time=Millis(NOW - 60 * 86_400_000), note="a first amount"),
             Grant(id="gr_2", nanos=Nanos(20 * DOLLAR), time=Millis(NOW - 9 * 86_400_000)),
         ]
+        self.consoles = 1
         self.asked: list[str] = []
         """What was done, for tests."""
         self._told: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
         self._seq = 0
+
+    async def status(self) -> Status:
+        return status(len(self.records), instance=self.endpoint.instance, watchers=self.consoles)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from textual.binding import Binding
@@ -12,11 +13,11 @@ from gateway.domain.settings import Settings
 from gateway.domain.units import Millis
 from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLink, call, calls, console, sums, words
 from tui.actions import PAGES
-from tui.app import PAGE_CLASSES, Console, available_actions
+from tui.app import PAGE_CLASSES, Console
 from tui.exit_status import ExitStatus
+from tui.global_actions import available_actions
 from tui.glyphs import ASCII
 from tui.pages.base import ConsolePage
-from tui.saved_state import SavedState
 from tui.widgets.header import Header
 
 
@@ -156,12 +157,68 @@ async def test_leaving_asks_to_stop_if_the_owner_wants_it_so() -> None:
         assert app.return_value is None
 
 
-async def test_stopping_says_how_many_calls_are_running() -> None:
-    async with shown() as (app, pilot):
+async def test_stopping_asks_and_says_what_it_interrupts() -> None:
+    client = FakeClient(calls(3))
+    client.consoles = 3
+    async with shown(console(client)) as (app, pilot):
         await pilot.press("Q")
         await until(app, pilot, lambda: app.screen.is_modal)
+        text = " ".join(everything(app).replace("│", " ").split())
+        assert "2 running calls may finish first" in text
+        assert "2 other consoles will lose the server" in text
         await pilot.press("escape")
         assert app.return_value is None
+
+
+async def test_stopping_asks_without_running_calls_too() -> None:
+    client = FakeClient(calls(3))
+    client.now_running = []
+    async with shown(console(client)) as (app, pilot):
+        await pilot.press("Q")
+        await until(app, pilot, lambda: app.screen.is_modal)
+        assert "Stop the server?" in everything(app)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.return_value is None
+
+
+async def test_after_another_console_stopped_the_server_leaving_says_so() -> None:
+    """The board still shows that the server was stopping."""
+    client = FakeClient(calls(3))
+    app = console(client)
+    link = FakeLink(client)
+    app.feed._link = link  # noqa: SLF001 - the fake is told to hide
+    async with shown(app) as (_, pilot):
+        client.tell(Stopping(seq=1, until_ms=Millis(NOW + 30_000), running=[]))
+        await until(app, pilot, lambda: app.session.board.stopping is not None)
+        link.findable = False
+        client.end()
+        await until(app, pilot, lambda: app.session.link == "gone")
+        await pilot.press("q")
+        await pilot.pause()
+    assert app.return_value is not None
+    assert app.return_value.sentence.startswith("console closed; no server is running")
+
+
+async def test_ctrl_c_says_how_to_leave() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("ctrl+c")
+        await until(app, pilot, lambda: words(app))
+        assert words(app) == ["Press q to quit; the server keeps running. Press Q to stop the server too."]
+        assert app.return_value is None
+        await pilot.press("T")
+        await until(app, pilot, lambda: app.screen.is_modal)
+        await pilot.press("ctrl+c")
+        await until(app, pilot, lambda: len(words(app)) == 2)
+        assert words(app)[-1] == "Press esc to close this, then q to quit the console."
+
+
+async def test_the_farewell_names_the_data_folder_if_it_is_not_the_usual_one(tmp_path: Path) -> None:
+    async with shown(console(FakeClient(calls(3)), home=tmp_path)) as (app, pilot):
+        await pilot.press("q")
+        await pilot.pause()
+    assert app.return_value is not None
+    assert f"'tollkeeper --home {tmp_path} stop' stops the server" in app.return_value.sentence
 
 
 async def test_leaving_a_draining_server_says_so() -> None:
@@ -176,41 +233,20 @@ async def test_leaving_a_draining_server_says_so() -> None:
     assert "stops when its running calls have finished" in app.return_value.sentence
 
 
-async def test_themes_come_round_and_are_remembered() -> None:
-    async with shown() as (app, pilot):
-        await pilot.press("T")
-        assert (app.theme, app.session.state.theme) == ("light", "light")
-        await pilot.press("T", "T")
-        assert app.theme == "plain"
-        assert app.no_color
-
-
 async def test_without_colours_there_is_one_theme() -> None:
     async with shown(console(FakeClient(calls(3)), colour=False)) as (app, pilot):
         await pilot.press("T")
+        await until(app, pilot, lambda: words(app))
         assert app.theme == "plain"
         assert words(app) == ["NO_COLOR is set, so there is only one theme"]
 
 
-async def test_the_palette_offers_everything_that_can_be_done_here() -> None:
+@pytest.mark.parametrize("key", ["ctrl+p", "colon"])
+async def test_two_keys_open_the_palette(key: str) -> None:
     async with shown() as (app, pilot):
-        titles = [command.title for command in app.get_system_commands(app.screen)]
-        assert titles[0] == "Live  (1)"
-        assert {"Pause  (space)", "Filter  (/)", "Theme  (T)", "Detach"} <= set(titles)
-        for key in ("ctrl+p", "colon"):
-            await pilot.press(key)
-            await pilot.pause()
-            assert isinstance(app.screen, CommandPalette)
-            await pilot.press("escape")
-            await pilot.pause()
-
-
-async def test_keys_can_be_rebound() -> None:
-    app = console(FakeClient(calls(3)), state=SavedState(keys={"live.pause": "p"}))
-    async with shown(app) as (_, pilot):
-        await pilot.press("p")
-        await pilot.pause()
-        assert "paused" in str(app.page.query_one(".lead").render())
+        await pilot.press(key)
+        await until(app, pilot, lambda: isinstance(app.screen, CommandPalette))
+        await pilot.press("escape")
 
 
 async def test_in_ascii_everything_is_ascii() -> None:
@@ -223,7 +259,7 @@ async def test_in_ascii_everything_is_ascii() -> None:
 
 async def test_every_page_offers_the_actions_it_has_verbs_for() -> None:
     async with shown() as (app, _):
-        ids = [action.id for action in available_actions(app.page)]
+        ids = [action.id for action in available_actions(app.page, app.session.preferences.keymap)]
         assert ids[0] == "live.pause"
         assert "app.leave" in ids
         assert "entity.new" not in ids

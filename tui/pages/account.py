@@ -8,9 +8,8 @@ from textual.content import Content
 
 from gateway.domain.account import AccountFields, Grant
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.fields import ACCOUNT, SETTINGS
+from gateway.domain.fields import ACCOUNT
 from gateway.domain.money import dollars, nanos_of
-from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView
 from tui import format as fmt
@@ -88,19 +87,9 @@ async def edit(page: AnyPage) -> None:
         toast(page, "Account saved. Press u to undo.")
 
 
-async def settings(page: AnyPage) -> None:
-    """Edit the settings of the whole gateway."""
-    session = page.session
-    there = await session.client.settings()
-    form = EntityForm("settings", SETTINGS, Settings(), session.now, edited=there)
-    plan = FormPlan(
-        title="Settings",
-        fields=form.inputs(),
-        save=lambda values: session.client.set_settings(form.body(values)),
-        command=form.command,
-    )
-    if await page.ask(Form(plan)) is not None:
-        toast(page, "Settings saved. Press u to undo.")
+def settings(page: AnyPage) -> None:
+    """Open the page of all settings."""
+    page.app.open_page("settings")
 
 
 def _amount(text: str) -> int:

@@ -3,7 +3,7 @@
 from asyncio import to_thread
 from collections.abc import Hashable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -149,8 +149,7 @@ def back(page: AnyPage) -> None:
     if not field.has_focus and pane.display:
         pane.display = page.view.detail = False
     else:
-        field.value = ""
-        field.display = False
+        set_filter(page, "")
     page.table.focus()
 
 
@@ -170,17 +169,18 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
-AGAIN_S = 0.1
-SELECT_TRIES = 30
+def select_row(page: AnyPage, key: Hashable, verb: str = "") -> None:
+    """Move the cursor to a row by its key, and run a verb on it: now, or as soon as the board has the row."""
+    page.wanted_row, page.wanted_verb = key, verb
+    page.renew()
 
 
-def select_row(page: Any, key: Hashable, times: int = SELECT_TRIES) -> None:
-    """``key`` is the row's; a row that does not come for some seconds is not waited for any more."""
-    index = page.source.index(key)
-    if index is not None:
-        page.table.go(index)
-    elif times:
-        page.set_timer(AGAIN_S, lambda: select_row(page, key, times - 1))
+def set_filter(page: AnyPage, text: str) -> None:
+    """Show what matches the text; all rows if it is empty."""
+    field = page.query_one(Input)
+    field.value = page.view.filter = text
+    field.display = bool(text)
+    page.renew()
 
 
 TYPING_S = 0.05
@@ -205,6 +205,9 @@ class ListPage(ConsolePage, Generic[R]):
         self.shows_marked = False
         self.complaint = ""
         """What is wrong with the filter."""
+        self.wanted_row: Hashable = None
+        """Key of a row to select once it is here, and what to do with it then."""
+        self.wanted_verb = ""
         self._filtered = ""
 
     def compose(self) -> ComposeResult:
@@ -241,6 +244,11 @@ class ListPage(ConsolePage, Generic[R]):
         if self.table.text_selection is None:  # what is being selected must not move
             self.fill()
         self.table.renew()
+        if self.wanted_row is not None and (index := self.source.index(self.wanted_row)) is not None:
+            self.wanted_row, verb, self.wanted_verb = None, self.wanted_verb, ""
+            self.table.go(index)
+            if verb:
+                self.call_later(self.action_act, verb)
         empty = self.source.count == 0
         if empty:
             narrowed = self.view.filter or self.shows_marked

@@ -1,6 +1,6 @@
 """Choices: one of a few words (Picker), checkboxes (CheckList), and dialogs of them. All work without colour."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from textual import events
@@ -229,3 +229,64 @@ class ChooseColumns(ModalScreen[list[str] | None]):
 
     def action_usual(self) -> None:
         self.dismiss([])
+
+
+class ChooseOne(ModalScreen[str | None]):
+    """The id of the chosen option, or None if cancelled; ``preview`` is called with the one under the cursor."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("escape,q", "dismiss", "Cancel"),
+        Binding("enter", "done", "Done"),
+        Binding("up,k", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+    ]
+
+    def __init__(
+        self,
+        title: str,
+        options: Sequence[tuple[str, str]],
+        chosen: str,
+        preview: Callable[[str], object] | None = None,
+    ) -> None:
+        """``options``: ids and what they mean."""
+        super().__init__()
+        self._title = title
+        self._options = options
+        self._preview = preview
+        self._at = next((i for i, (id_, _) in enumerate(options) if id_ == chosen), 0)
+        self._chosen = chosen
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content.styled(safe(self._title), "bold"), classes="title")
+            with VerticalScroll(classes="choices", can_focus=False):
+                yield Static(classes="options")
+            yield Static(Content("up and down move, enter chooses, esc cancels"), classes="hint")
+
+    def on_mount(self) -> None:
+        self.draw()
+
+    def draw(self) -> None:
+        """All options; the one under the cursor is reversed."""
+        width = max(len(id_) for id_, _ in self._options) + 2
+        rows = []
+        for number, (id_, text) in enumerate(self._options):
+            mark = "(x)" if id_ == self._chosen else "( )"
+            row = content((f"{mark} ", "dim"), f"{safe(id_):<{width}}", (safe(text), "dim"))
+            rows.append(row.stylize("reverse") if number == self._at else row)
+        self.query_one(".options", Static).update(lines(*rows))
+
+    def action_move(self, by: int) -> None:
+        self._at = (self._at + by) % len(self._options)
+        if self._preview is not None:
+            self._preview(self._options[self._at][0])
+        self.draw()
+        self.query_one(".choices").scroll_to_region(Region(0, self._at, 1, 1), animate=False)
+
+    def on_click(self, event: events.Click) -> None:
+        region = self.query_one(".options").region
+        if region.contains(event.screen_x, event.screen_y) and event.screen_y - region.y < len(self._options):
+            self.dismiss(self._options[event.screen_y - region.y][0])
+
+    def action_done(self) -> None:
+        self.dismiss(self._options[self._at][0])

@@ -7,10 +7,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.actions import Action, actions_in, key_text
+from tui.actions import Action, key_text
 from tui.text import content
 
-ALWAYS_SHOWN = tuple(action for action in actions_in("app") if action.verb in ("help", "leave"))
+ALWAYS_SHOWN = ("app.help", "app.leave")
 """Always shown, at the right."""
 
 
@@ -31,11 +31,10 @@ class Footer(Widget):
         self.actions: Sequence[Action] = ()
 
     def render(self) -> Content:
-        shown = fit_actions(self.actions, self.size.width)
-        last = _width(ALWAYS_SHOWN)
+        shown, last = fit_actions(self.actions, self.size.width), _last(self.actions)
         parts = [part for action in shown for part in _parts(action)]
-        ends = [part for action in ALWAYS_SHOWN for part in _parts(action)]
-        return content(*parts, " " * max(0, self.size.width - _width(shown) - last), *ends)
+        ends = [part for action in last for part in _parts(action)]
+        return content(*parts, " " * max(0, self.size.width - _width(shown) - _width(last)), *ends)
 
     def on_click(self, event: events.Click) -> None:
         if (action := action_at(self.actions, event.x, self.size.width)) is not None:
@@ -45,29 +44,29 @@ class Footer(Widget):
 def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
     """The first actions for the footer, as many as fit beside those always shown."""
     shown: list[Action] = []
+    last = _last(actions)
     for action in actions:
-        if (
-            action.shown
-            and action.keys
-            and action not in ALWAYS_SHOWN
-            and _width([*shown, action, *ALWAYS_SHOWN]) <= width
-        ):
+        if action.shown and action.keys and action not in last and _width([*shown, action, *last]) <= width:
             shown.append(action)
     return shown
 
 
 def action_at(actions: Sequence[Action], x: int, width: int) -> Action | None:
     """The action at this column."""
-    shown = fit_actions(actions, width)
     at = 0
-    for action in shown:
+    for action in fit_actions(actions, width):
         if at <= x < (at := at + _width([action])):
             return action
-    at = width - _width(ALWAYS_SHOWN)
-    for action in ALWAYS_SHOWN:
+    last = _last(actions)
+    at = width - _width(last)
+    for action in last:
         if at <= x < (at := at + _width([action])):
             return action
     return None
+
+
+def _last(actions: Sequence[Action]) -> list[Action]:
+    return [action for action in actions if action.id in ALWAYS_SHOWN and action.keys]
 
 
 def _parts(action: Action) -> tuple[tuple[str, str], tuple[str, str]]:

@@ -8,7 +8,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui import format as fmt
-from tui.actions import PAGES
+from tui.actions import PAGES, key_text
 from tui.alerts import Alert, alerts
 from tui.board import Board
 from tui.glyphs import Glyphs
@@ -16,7 +16,7 @@ from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
 
 NAME = "tollkeeper"
-HINTS = "^p commands  ? keys "
+HELP = "app.help"
 
 BRIEFEST = 4
 """The left part is shortened in this many steps to make room for alerts."""
@@ -60,10 +60,17 @@ class Header(Widget):
 
     def _content(self) -> Content:
         width = self.size.width
-        return lines(state_line(self._session, width), tabs_line(self.page, width))
+        return lines(state_line(self._session, width), tabs_line(self.page, width, self._hints()))
+
+    def _hints(self) -> Sequence[str]:
+        """How to find everything, with the key that shows all keys."""
+        helps = " ".join(
+            f"{key_text(a)} help" for a in self._session.preferences.keymap.actions_in("app") if a.id == HELP
+        )
+        return f"^p commands  {helps} ", f"{helps} "
 
     def on_click(self, event: events.Click) -> None:
-        if event.y == 1 and (page := page_at(event.x, self.size.width)):
+        if event.y == 1 and (page := page_at(event.x, self.page, self.size.width)):
             self.post_message(self.PageClicked(page))
 
 
@@ -87,33 +94,44 @@ def state_line(session: ConsoleSession, width: int) -> Content:
     return content(*left, " " * max(1, space), *shown)
 
 
-def tabs_line(page: str, width: int) -> Content:
-    """The pages; the open one is reversed."""
+def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:
+    """The pages; the open one is reversed. Of the hints, longest first, one is shown that fits."""
     parts: list[Part | Content] = []
-    for (_, _, page_id), text in zip(_places(width), _names(width), strict=True):
-        parts.append(Content.styled(text, "reverse bold") if page_id == page else (text, ""))
-    used = sum(len(text) for text in _names(width))
-    hints = HINTS if used + len(HINTS) < width else "? keys " if used + 7 < width else ""
-    return content(*parts, " " * max(0, width - used - len(hints)), (hints, "dim"))
+    names = _names(page, width)
+    for info, text in zip(PAGES, names, strict=True):
+        parts.append(Content.styled(text, "reverse bold") if info.id == page else (text, ""))
+    used = sum(map(len, names))
+    hint = next((hint for hint in hints if used + len(hint) < width), "")
+    return content(*parts, " " * max(0, width - used - len(hint)), (hint, "dim"))
 
 
-def page_at(x: int, width: int) -> str:
-    """Which page's name is in this column; empty if none is."""
-    return next((page for start, end, page in _places(width) if start <= x < end), "")
+def page_at(x: int, page: str, width: int) -> str:
+    """Which page's name is in this column while ``page`` is open; empty if none is."""
+    return next((name for start, end, name in _places(page, width) if start <= x < end), "")
 
 
-def _names(width: int) -> list[str]:
-    """The pages' names, shortened where they would not fit."""
-    full = [f" {i} {page.name} " for i, page in enumerate(PAGES, 1)]
-    if sum(map(len, full)) <= width:
-        return full
-    return [f" {i} {page.name[:4]} " for i, page in enumerate(PAGES, 1)]
+def _names(page: str, width: int) -> list[str]:
+    """The pages' names, shortened as far as needed; on the narrowest screens only the open page has one."""
+    numbered = list(enumerate(PAGES, 1))
+    steps = (
+        [f" {number} {info.name} " for number, info in numbered],
+        [f" {number} {SHORT.get(info.id, info.name)}" for number, info in numbered],
+        *([f" {number} {info.name[:letters]}{space}" for number, info in numbered] for letters, space in CUTS),
+        [f" {number} {info.name}" if info.id == page else f" {number}" for number, info in numbered],
+    )
+    return next((names for names in steps if sum(map(len, names)) <= width), steps[-1])
 
 
-def _places(width: int) -> list[tuple[int, int, str]]:
+CUTS = ((4, " "), (4, ""), (3, ""))
+"""Letters of a name on narrow screens, and what follows it."""
+SHORT = {"account": "Acct"}
+"""Names with which all pages fit 80 columns."""
+
+
+def _places(page: str, width: int) -> list[tuple[int, int, str]]:
     places, at = [], 0
-    for page, text in zip(PAGES, _names(width), strict=True):
-        places.append((at, at + len(text), page.id))
+    for info, text in zip(PAGES, _names(page, width), strict=True):
+        places.append((at, at + len(text), info.id))
         at += len(text)
     return places
 

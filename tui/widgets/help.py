@@ -1,6 +1,9 @@
-"""Help: the keys of the page that is open, and those of every page, from the action table."""
+"""Help: the keys of the open page by subject, then those of every page, then the same as command lines.
 
-from collections.abc import Collection
+Two columns side by side where there is room. The rows come from the action table, with the keys that are in effect.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -9,16 +12,15 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.actions import Action, actions_in, key_text
-from tui.text import TextCard, content
+from tui.actions import Action, shown_key
+from tui.text import content, cut, lines
 from tui.widgets.text_block import Detail
 
 MOVES = (
-    ("1 ... 8", "open a page"),
+    ("1 ... 9", "open a page"),
     ("j k", "down, up (or the arrow keys)"),
     ("g G", "first, last row"),
     ("^f ^b", "page down, up"),
-    ("enter", "open or close the details"),
     ("^p :", "command palette"),
     ("tab", "next part of the screen"),
 )
@@ -34,11 +36,34 @@ FILTER = (
     ("since: until:", "10m, 2026-11-30"),
 )
 
-KEY_WIDTH = 16
+WORDS = (
+    ("words", "all must be in the row"),
+    ("!word", "excludes rows with it"),
+)
+"""The filter of every list but Live's."""
+
+LIST_SUBJECTS: Mapping[str, str] = {
+    **dict.fromkeys(("filter", "mark", "marked"), "Find and mark"),
+    **dict.fromkeys(("copy", "twin", "export", "curl"), "Copy and export"),
+}
+"""Where a list's actions are shown; the others are about what is shown."""
+
+VIEW = "View"
+KEY_WIDTH = 10
+FILTER_WIDTH = 17
+LABEL_WIDTH = 15
+TWO_COLUMNS = 112
+"""Cells from which on two columns are readable."""
+GAP = 4
+
+Row = tuple[str, str, str]
+"""Key, label and text; without a label the text begins behind the key."""
+
+Sections = Sequence[tuple[str, Sequence[Row]]]
 
 
 class Help(ModalScreen[None]):
-    """All keys on one page."""
+    """All keys of one page."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q,question_mark", "dismiss", "Close"),
@@ -46,24 +71,20 @@ class Help(ModalScreen[None]):
         Binding("k,up,pageup,ctrl+b", "scroll(-1)", show=False),
     ]
 
-    def __init__(self, scopes: Collection[str], verbs: Collection[str], noun: str) -> None:
+    def __init__(self, title: str, actions: Sequence[Action], noun: str = "") -> None:
         """``noun`` is what the commands call the page's rows."""
         super().__init__()
-        self._noun = noun
-        here = [a for a in actions_in(*scopes) if a.verb in verbs]
-        self._page = [a for a in here if a.scope != "list"]
-        self._rows = [a for a in here if a.scope == "list"]
+        self._title = title
+        self._sections = sections(title, actions, noun)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog big"):
-            yield Static(Content.styled("Keys", "bold"), classes="title")
+            yield Static(Content.styled(f"Keys: {self._title}", "bold"), classes="title")
             yield Detail()
-            yield Static(
-                Content("shift (option in some terminals) selects text with the mouse; esc closes"), classes="hint"
-            )
+            yield Static(Content("space scrolls, esc closes; shift + mouse selects text"), classes="hint")
 
     def on_mount(self) -> None:
-        self.query_one(Detail).show(lambda width: help_text(self._page, self._rows, width, self._noun))
+        self.query_one(Detail).show(lambda width: help_text(self._sections, width))
 
     def action_scroll(self, by: int) -> None:
         """Down or up, by half a page."""
@@ -71,31 +92,71 @@ class Help(ModalScreen[None]):
         pane.scroll_relative(y=by * max(1, pane.size.height // 2), animate=False)
 
 
-def help_text(page: Collection[Action], rows: Collection[Action], width: int, noun: str = "") -> Content:
-    """The whole page of help."""
-    card = HelpCard(width, KEY_WIDTH)
-    _section(card, "This page", [_row(a, noun) for a in page])
-    _section(card, "Lists", [_row(a) for a in rows])
-    _section(card, "Moving", MOVES)
-    _section(card, "Everywhere", [_row(a) for a in actions_in("app")])
-    _section(card, "Filter", FILTER)
-    return card.content()
+def sections(title: str, actions: Sequence[Action], noun: str = "") -> Sections:
+    """The rows of a page by subject: what it does, its list, moving, everywhere, the filter, command lines."""
+    found: dict[str, list[Row]] = {}
+    for action in actions:
+        found.setdefault(_subject(action, title), []).append(_row(action))
+    last = found.pop("Everywhere", [])
+    found["Move"] = [(key, "", text) for key, text in MOVES]
+    found["Everywhere"] = sorted(last, key=lambda row: not row[0])
+    scopes = {action.scope for action in actions}
+    if "list" in scopes:
+        found["Filter words"] = [(key, "", text) for key, text in (FILTER if "live" in scopes else WORDS)]
+    commands = [(a.label, a.command.replace("NOUN", noun)) for a in actions if a.command and _applies(a, scopes)]
+    found["The same as a command: tollkeeper ..."] = [("", label, command) for label, command in commands]
+    return [(subject, rows) for subject, rows in found.items() if rows]
 
 
-class HelpCard(TextCard):
-    """A card with highlighted keys."""
+def help_text(parts: Sections, width: int) -> Content:
+    """The whole page of help; in two columns if it is wide enough."""
+    if width < TWO_COLUMNS:
+        return lines(*(line for part in parts for line in _section(part, width)))
+    half = (width - GAP) // 2
+    blocks = [_section(part, half) for part in parts]
+    split = _balanced([len(block) for block in blocks])
+    left, right = ([line for block in side for line in block] for side in (blocks[:split], blocks[split:]))
+    height = max(len(left), len(right))
+    both = zip(*([*side, *[Content("")] * (height - len(side))] for side in (left, right)), strict=True)
+    return lines(*(Content.assemble(_padded(one, half + GAP), other) for one, other in both))
 
-    tone = "key"
+
+def _balanced(heights: Sequence[int]) -> int:
+    """How many blocks go to the left, so that the longer side is as short as possible."""
+    return min(range(1, len(heights) + 1), key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
 
 
-def _row(action: Action, noun: str = "") -> tuple[str, Content]:
-    command = f"   tollkeeper {action.command.replace('NOUN', noun)}" if action.command else ""
-    return key_text(action) or "in ^p", content(f"{action.label}: {action.help}", (command, "dim"))
+def _subject(action: Action, title: str) -> str:
+    if action.scope == "app":
+        return "Everywhere"
+    if action.scope == "entity":
+        return "Create and change"
+    return LIST_SUBJECTS.get(action.verb, VIEW) if action.scope == "list" else title
 
 
-def _section(card: TextCard, title: str, rows: Collection[tuple[str, str | Content]]) -> None:
-    if rows:
-        card.line((title, "bold"))
-        for key, what in rows:
-            card.row(key, what)
-        card.line("")
+def _applies(action: Action, scopes: Collection[str]) -> bool:
+    """Only calls can be exported by a command."""
+    return action.id != "list.export" or "live" in scopes
+
+
+def _row(action: Action) -> Row:
+    return " ".join(map(shown_key, filter(None, action.keys.split(",")))), action.label, action.help
+
+
+def _section(part: tuple[str, Sequence[Row]], width: int) -> list[Content]:
+    """Its title, its rows with their texts under each other, and an empty line."""
+    title, rows = part
+    keys = [len(key) for key, _, _ in rows]
+    room = FILTER_WIDTH if max(keys) >= KEY_WIDTH else KEY_WIDTH if max(keys) else 2
+    label = LABEL_WIDTH if any(label for _, label, _ in rows) else 0
+    found = [content((title, "bold"))]
+    for key, name, text in rows:
+        head = content((f"  {key:<{room - 2}}", "key"), (f"{cut(name, label - 1):<{label}}" if label else "", ""))
+        body = content((text, "dim" if label else "")).wrap(max(10, width - room - label))
+        first, *more = body or [Content("")]
+        found += [Content.assemble(head, first), *(line.pad_left(room + label) for line in more)]
+    return [*found, Content("")]
+
+
+def _padded(line: Content, width: int) -> Content:
+    return line.pad_right(max(0, width - line.cell_length))

@@ -1,4 +1,3 @@
-from gateway.domain.fields import SETTINGS
 from gateway.domain.units import Nanos
 from tests.tui.owner import Owner, press, said, screen, shown
 from tests.tui.stage import DOLLAR, account, words
@@ -41,14 +40,10 @@ async def test_budgets_are_edited() -> None:
         assert owner.did == [("set_account", {"budgets": budgets, "stop_when_empty": True})]
 
 
-async def test_settings_are_edited() -> None:
-    downs = [field.name for field in SETTINGS].index("ollama_token")
-    async with shown("account") as (app, pilot, owner):
-        await press(app, pilot, "s", *["down"] * downs, "=apps", "down", "=11434")
-        assert said(app, ".command") == "$ tollkeeper settings set --ollama-token apps --ollama-port 11434"
-        await press(app, pilot, "enter")
-        assert owner.did == [("set_settings", {"ollama_token": "apps", "ollama_port": 11434})]
-        assert words(app) == ["Settings saved. Press u to undo."]
+async def test_settings_have_a_page_of_their_own() -> None:
+    async with shown("account") as (app, pilot, _):
+        await press(app, pilot, "s")
+        assert app.page.id == "settings"
 
 
 async def test_the_purse_is_told_with_how_long_it_lasts() -> None:

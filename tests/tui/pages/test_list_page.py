@@ -301,9 +301,19 @@ async def test_the_cursor_goes_to_a_row_when_it_comes() -> None:
         assert app.page.query_one("LiveTable").cursor == 5  # type: ignore[attr-defined]
 
 
-async def test_a_row_that_never_comes_is_given_up() -> None:
+async def test_a_row_is_selected_however_late_it_comes() -> None:
+    """A dialog may be open for minutes meanwhile, and then the page is not refreshed."""
+    async with shown("tokens") as (app, _, owner):
+        select_row(app.page, "tok_zebra")
+        owner.tokens_now.append(token("zebra", last_used_ms=Millis(1)))
+        app.session.board.apply(owner.snapshot())
+        app.page.renew()
+        assert app.page.query_one("LiveTable").cursor == 5  # type: ignore[attr-defined]
+
+
+async def test_a_row_that_never_comes_leaves_the_cursor_alone() -> None:
     async with shown("tokens") as (app, _, _):
-        select_row(app.page, "tok_nobody", times=0)
+        select_row(app.page, "tok_nobody")
         assert app.page.query_one("LiveTable").cursor == 0  # type: ignore[attr-defined]
 
 

@@ -68,12 +68,21 @@ def test_a_server_without_a_public_address_says_so() -> None:
     assert "no public address" in state_line(made, 140).plain
 
 
+def test_all_pages_have_names_at_80_columns() -> None:
+    text = tabs_line("live", 80).plain
+    assert text == " 1 Live 2 Tokens 3 Groups 4 Channels 5 Models 6 Acct 7 Usage 8 Doctor 9 Settings"
+
+
+def test_on_the_narrowest_screens_the_open_page_is_named() -> None:
+    assert tabs_line("channels", 40, ["? help "]).plain.split("  ")[0] == " 1 2 3 4 Channels 5 6 7 8 9"
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_clicking_a_name_finds_its_page(width: int) -> None:
     text = tabs_line("live", width).plain
-    assert page_at(text.index("2 "), width) == "tokens"
-    assert page_at(text.index("4 ") + 3, width) == "channels"
-    assert page_at(width + 50, width) == ""
+    assert page_at(text.index("2 "), "live", width) == "tokens"
+    assert page_at(text.index("4 ") + 3, "live", width) == "channels"
+    assert page_at(width + 50, "live", width) == ""
 
 
 async def test_the_open_page_is_marked_as_soon_as_it_is_opened() -> None:

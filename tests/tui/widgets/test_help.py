@@ -1,34 +1,67 @@
+import pytest
+
+from tests.tui.owner import press, screen, shown
 from tests.tui.widgets.stage import WidgetStage
 from tui.actions import actions_in
-from tui.widgets.help import Help, help_text
+from tui.widgets.help import Help, help_text, sections
+
+LIVE = [*actions_in("live"), *actions_in("list"), *actions_in("app")]
 
 
-def test_every_key_of_the_page_is_there_with_its_command() -> None:
-    page, rows = list(actions_in("live")), list(actions_in("list"))
-    shown = help_text(page, rows, 90).plain
-    for action in (*page, *rows, *actions_in("app")):
-        assert action.help in " ".join(shown.split()), action.id
-    assert "tollkeeper usage tail" in " ".join(shown.split())
+def text(width: int = 76) -> str:
+    return help_text(sections("Live", LIVE), width).plain
+
+
+def test_every_key_of_the_page_is_there() -> None:
+    shown_text = " ".join(text(200).split())
+    assert [a.id for a in LIVE if a.help not in shown_text and a.help not in " ".join(text(76).split())] == []
+
+
+def test_sections_are_subjects() -> None:
+    titles = [title for title, _ in sections("Live", LIVE)]
+    assert titles[:4] == ["Live", "View", "Find and mark", "Copy and export"]
+    assert titles[-1] == "The same as a command: tollkeeper ..."
+
+
+def test_commands_are_listed_apart_from_keys() -> None:
+    before, _, after = text().partition("The same as a command")
+    assert "usage tail" not in before
+    assert "usage tail" in after
 
 
 def test_commands_name_what_the_page_is_about() -> None:
-    assert "tollkeeper channel enable NAME" in " ".join(
-        help_text(list(actions_in("entity")), [], 90, "channel").plain.split()
-    )
+    parts = dict(sections("Channels", list(actions_in("entity")), "channel"))
+    assert ("", "On/off", "channel enable NAME") in parts["The same as a command: tollkeeper ..."]
 
 
-def test_the_filters_words_are_explained() -> None:
-    assert "tok: grp: ch:" in help_text([], [], 90).plain
+def test_the_words_of_the_filter_are_those_of_the_page() -> None:
+    parts = dict(sections("Tokens", list(actions_in("tokens", "list"))))
+    assert [key for key, _, _ in parts["Filter words"]] == ["words", "!word"]
+    assert "tok: grp: ch:" in text()
 
 
-def test_it_fits_its_width() -> None:
-    assert max(line.cell_length for line in help_text(list(actions_in("live")), [], 60).split()) <= 60
+@pytest.mark.parametrize("width", [44, 54, 72, 126, 180])
+def test_it_fits_its_width(width: int) -> None:
+    assert max(line.cell_length for line in help_text(sections("Live", LIVE), width).split()) <= width
+
+
+def test_a_wide_screen_shows_two_columns() -> None:
+    assert len(text(126).splitlines()) < 0.7 * len(text(76).splitlines())
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (140, 40), (200, 50)])
+async def test_no_line_of_it_is_cut(size: tuple[int, int]) -> None:
+    async with shown("live", size=size) as (app, pilot, _):
+        await press(app, pilot, "question_mark")
+        rows = screen(app).splitlines()
+        assert any("Keys: Live" in row for row in rows)
+        assert [row for row in rows if len(row) > size[0]] == []
 
 
 async def test_it_scrolls_and_closes() -> None:
     app = WidgetStage()
     async with app.run_test(size=(80, 24)) as pilot:
-        app.ask(Help(["live"], ["pause"], "call"))
+        app.ask(Help("Live", LIVE, "call"))
         await pilot.pause()
         await pilot.press("j")
         await pilot.pause()

@@ -1,0 +1,180 @@
+"""The Settings page: every setting, its value, default and meaning; edited in place and reset."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.fields import SETTINGS
+from gateway.domain.settings import Settings
+from tests.tui.owner import Owner, press, said, screen, shown
+from tests.tui.stage import console, words
+from tui.app import Console
+from tui.pages.list_page import select_row
+from tui.pages.settings_table import CONSOLE, ORDER, SECTIONS, gateway_rows, setting_names
+from tui.preferences import NAME, Preferences
+
+
+def select(app: Console, name: str) -> None:
+    select_row(app.page, name)
+
+
+def row_of(app: Console, name: str) -> object:
+    return next(row for row in app.page.listing.rows() if row.name == name)  # type: ignore[attr-defined]
+
+
+def test_every_setting_of_the_gateway_is_listed() -> None:
+    rows = {row.name: row for row in gateway_rows(Settings())}
+    assert set(rows) == set(Settings.__struct_fields__) == {field.name for field in SETTINGS}
+    assert [row.name for row in rows.values() if not (row.meaning and row.value and row.default and row.change)] == []
+    assert [row.name for row in rows.values() if row.changed] == []
+
+
+def test_every_setting_has_its_section() -> None:
+    """One that is not named here is listed with those of calls."""
+    assert set(SECTIONS) <= {field.name for field in SETTINGS}
+    assert {row.section for row in gateway_rows(Settings())} <= set(ORDER)
+
+
+def test_a_changed_setting_shows_value_default_and_unit() -> None:
+    rows = {row.name: row for row in gateway_rows(Settings(keep_days=30))}
+    row = rows["keep_days"]
+    assert (row.value, row.default, row.unit, row.changed) == ("30 days", "400 days", "days", True)
+    assert row.change == "tollkeeper settings set --keep-days NUMBER"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40), (200, 50)])
+async def test_the_page_explains_the_selected_setting(size: tuple[int, int]) -> None:
+    async with shown("settings", size=size) as (app, pilot, _):
+        await press(app, pilot)
+        select(app, "queue_s")
+        await press(app, pilot)
+        text = screen(app)
+        assert "Seconds they may wait; 0: they are rejected immediately." in text
+        assert "at once" in text
+
+
+async def test_a_number_is_edited_in_place_and_can_be_undone() -> None:
+    async with shown("settings") as (app, pilot, owner):
+        select(app, "keep_days")
+        await press(app, pilot, "e")
+        assert "Default: 400 days." in screen(app)
+        await press(app, pilot, "end", "backspace", "backspace", "backspace", "=30")
+        assert said(app, ".command") == "$ tollkeeper settings set --keep-days 30"
+        await press(app, pilot, "enter")
+        assert owner.did == [("set_settings", {"keep_days": 30})]
+        assert words(app) == ["Keep records: 30 days. Press u to undo."]
+        assert "30 days" in screen(app)
+
+
+async def test_enter_edits_too_and_what_is_wrong_is_shown_at_once() -> None:
+    async with shown("settings") as (app, pilot, owner):
+        select(app, "keep_days")
+        await press(app, pilot, "enter", "end", "=x", "enter")
+        assert said(app, "#wrong-keep_days")
+        assert owner.did == []
+
+
+async def test_what_the_server_refuses_is_shown_at_the_field() -> None:
+    owner = Owner()
+    owner.refuses = BadRequest("'a b' is not a host name", param="hosts")
+    async with shown("settings", owner) as (app, pilot, _):
+        select(app, "hosts")
+        await press(app, pilot, "e", "=a", "enter")
+        assert said(app, "#wrong-hosts") == "'a b' is not a host name"
+
+
+async def test_nothing_is_sent_if_nothing_changed() -> None:
+    async with shown("settings") as (app, pilot, owner):
+        select(app, "keep_days")
+        await press(app, pilot, "e", "enter")
+        assert (owner.did, words(app)) == ([], [])
+
+
+async def test_space_switches_a_flag_and_a_choice() -> None:
+    async with shown("settings") as (app, pilot, owner):
+        select(app, "refuse_unpriced")
+        await press(app, pilot, "space")
+        select(app, "durability")
+        await press(app, pilot, "space")
+        assert owner.did == [("set_settings", {"refuse_unpriced": True}), ("set_settings", {"durability": "call"})]
+
+
+async def test_a_setting_is_reset_to_its_default() -> None:
+    owner = Owner()
+    owner.settings_now = Settings(keep_days=30)
+    async with shown("settings", owner) as (app, pilot, _):
+        select(app, "keep_days")
+        await press(app, pilot, "d", "d")
+        assert owner.did == [("set_settings", {"keep_days": 400})]
+        assert words(app) == [
+            "Keep records: 400 days. Press u to undo.",
+            "Keep records already has its default: 400 days",
+        ]
+
+
+async def test_settings_of_this_console_are_changed_here() -> None:
+    async with shown("settings") as (app, pilot, owner):
+        select(app, "theme")
+        await press(app, pilot, "space")
+        assert (app.theme, app.session.state.theme) == ("light", "light")
+        await press(app, pilot, "d")
+        assert app.theme == "dark"
+        select(app, "mouse")
+        await press(app, pilot, "space")
+        assert not app.session.state.mouse
+        assert words(app) == ["Mouse: terminal, from the next start of the console."]
+        select(app, "symbols")
+        await press(app, pilot, "space", "space")
+        assert app.session.glyphs.ascii
+        assert owner.did == []
+
+
+async def test_choosing_a_theme_previews_it_and_esc_leaves_it() -> None:
+    async with shown("settings") as (app, pilot, _):
+        select(app, "theme")
+        await press(app, pilot, "e", "down")
+        assert app.theme == "light"
+        await press(app, pilot, "escape")
+        assert app.theme == "dark"
+        await press(app, pilot, "e", "down", "enter")
+        assert app.session.state.theme == "light"
+
+
+async def test_what_needs_a_restart_says_so_and_how_to_change_it() -> None:
+    async with shown("settings", size=(140, 40)) as (app, pilot, _):
+        select(app, "address")
+        await press(app, pilot, "e")
+        assert words(app)[0].startswith("Address is set at the start of the server: tollkeeper serve --host HOST")
+        assert "after a restart of the server" in screen(app)
+
+
+async def test_the_file_of_keys_is_created_with_examples(tmp_path: Path) -> None:
+    owner = Owner()
+    app = console(owner, home=tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.action_page("settings")
+        await press(app, pilot)
+        select(app, "file")
+        await press(app, pilot, "e")
+        assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+        assert '"live.pause"' in (tmp_path / NAME).read_text()
+
+
+async def test_problems_of_the_file_stay_on_the_page() -> None:
+    app = console(Owner())
+    app.session.preferences = Preferences(problems=("unknown action 'live.puase'",))
+    async with app.run_test(size=(140, 40)) as pilot:
+        await app.action_page("settings")
+        await press(app, pilot)
+        select(app, "file")
+        await press(app, pilot)
+        assert "unknown action 'live.puase'" in screen(app)
+        assert getattr(row_of(app, "file"), "wrong")  # noqa: B009 - any row
+
+
+def test_the_palette_knows_all_of_them() -> None:
+    assert [name for name, _, _ in setting_names()] == [
+        *(field.name for field in SETTINGS),
+        *(choice.name for choice in CONSOLE),
+    ]

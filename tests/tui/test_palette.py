@@ -1,0 +1,165 @@
+"""The palette: everything is found by name from every page, and run where it belongs."""
+
+import asyncio
+
+import pytest
+from textual.command import CommandPalette
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from tests.tui.owner import KEY, Owner, press, screen, settle, shown
+from tests.tui.stage import FakeClient, calls, console, token
+from tui.actions import ACTIONS, PAGES
+from tui.app import PAGE_CLASSES, Console
+from tui.exit_status import ExitStatus
+from tui.palette import PaletteEntry, combined_entries, entity_entries, entries, highlight, match, named_rows
+from tui.widgets.form import Form
+
+
+async def choose(app: Console, pilot: Pilot[ExitStatus], query: str) -> None:
+    """Type into the palette, take the first hit, and let it happen."""
+    await pilot.press("ctrl+p", *(("space" if letter == " " else letter) for letter in query))
+    async with asyncio.timeout(20):
+        while not open_palette(app) or not app.screen.query_one("CommandList", OptionList).option_count:
+            await pilot.pause(0.02)
+        await pilot.pause(0.5)
+        while open_palette(app):
+            await pilot.press("enter")
+            await pilot.pause(0.1)
+    await settle(app, pilot)
+
+
+def open_palette(app: Console) -> bool:
+    return isinstance(app.screen, CommandPalette)
+
+
+def texts(app: Console) -> list[str]:
+    return [entry.text for entry in (*entries(app), *entity_entries(app))]
+
+
+@pytest.mark.parametrize("page", [info.id for info in PAGES])
+async def test_every_verb_of_every_page_is_offered_from_everywhere(page: str) -> None:
+    async with shown(page) as (app, _, _):
+        offered = {text.partition("  (")[0].rpartition(": ")[2] for text in texts(app)}
+        wanted = {
+            action.label
+            for info in PAGES
+            for action in ACTIONS
+            if action.scope in ("app", *PAGE_CLASSES[info.id].scopes)
+            and (action.scope == "app" or action.verb in PAGE_CLASSES[info.id].verbs)
+        }
+        assert wanted - offered == set()
+
+
+async def test_settings_themes_and_every_kind_of_name_are_offered() -> None:
+    async with shown("usage") as (app, _, _):
+        offered = set(texts(app))
+        names = {"laptop", "default", "anthropic", "gpt-5-mini", "Price of gpt-5-mini"}
+        assert {"Setting: Keep records", "Setting: Theme", "Theme: light", *names} <= offered
+        assert {row.noun for row in named_rows(app.session.board)} == {"token", "channel", "group", "model", "price"}
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("laptop rotate", "laptop: Rotate  (R)"),
+        ("rotate laptop", "laptop: Rotate  (R)"),
+        ("disable laptop", "laptop: On/off  (space)"),
+        ("anthropic test", "anthropic: Test  (t)"),
+        ("gpt-5-mini price", "gpt-5-mini: Price  (e)"),
+    ],
+)
+async def test_a_name_and_a_word_find_what_can_be_done_with_it(query: str, text: str) -> None:
+    async with shown("usage") as (app, _, _):
+        found = {entry.text: match(query, entry) for entry in combined_entries(app, query)}
+        assert found[text] > 0
+        assert found[text] == max(found.values())
+
+
+async def test_the_action_of_another_page_is_run_there() -> None:
+    async with shown("live") as (app, pilot, _):
+        await choose(app, pilot, "add money")
+        assert app.page.id == "account"
+        assert "Add money" in screen(app)
+        assert isinstance(app.screen, Form)
+
+
+async def test_a_setting_is_opened_for_editing() -> None:
+    async with shown("live") as (app, pilot, _):
+        await choose(app, pilot, "keep records")
+        async with asyncio.timeout(20):
+            while not isinstance(app.screen, Form):
+                await pilot.pause(0.05)
+        assert app.page.id == "settings"
+        assert "Keep records" in screen(app)
+
+
+async def test_an_action_with_a_name_selects_it_and_acts() -> None:
+    async with shown("usage") as (app, pilot, owner):
+        await choose(app, pilot, "laptop rotate")
+        assert "Rotate the key of laptop?" in screen(app)
+        await press(app, pilot, "y")
+        assert owner.did == [("rotate_token", "tok_laptop")]
+        assert KEY in screen(app)
+
+
+async def test_a_name_that_the_filter_hides_is_shown() -> None:
+    async with shown("tokens") as (app, pilot, _):
+        await press(app, pilot, "slash", "=phone", "enter")
+        await choose(app, pilot, "laptop")
+        assert app.page.table.current.view.name == "laptop"  # type: ignore[attr-defined]
+
+
+async def test_a_call_is_found_by_its_id_and_opened() -> None:
+    owner = Owner()
+    wanted = owner.records[3].id
+    async with shown("models", owner) as (app, pilot, _):
+        await choose(app, pilot, wanted)
+        assert app.page.id == "live"
+        assert app.page.table.current.id == wanted  # type: ignore[attr-defined]
+        assert app.page.view.detail  # type: ignore[attr-defined]
+
+
+async def test_a_call_that_is_only_recorded_is_found_too() -> None:
+    owner = Owner()
+    owner.recent = 2
+    wanted = owner.records[-1].id
+    async with shown("models", owner) as (app, pilot, _):
+        assert wanted not in app.session.board.calls.by_id
+        await choose(app, pilot, wanted)
+        assert app.page.view.filter == f"id:{wanted}"  # type: ignore[attr-defined]
+        async with asyncio.timeout(20):
+            while getattr(app.page.table.current, "id", "") != wanted:  # type: ignore[attr-defined]
+                await pilot.pause(0.05)
+
+
+async def test_markup_in_a_name_is_text() -> None:
+    app = console(FakeClient(calls(3)))
+    app.session.board.apply(FakeClient(calls(3)).snapshot())
+    app.session.board.tokens = [token("[@click=app.quit]evil[/]")]
+    (name, *_) = [row.name for row in named_rows(app.session.board)]
+    assert highlight(name, "evil").plain == "[@click=app.quit]evil[/]"
+
+
+def entry(text: str, about: str = "") -> PaletteEntry:
+    return PaletteEntry(text, about, lambda: None)
+
+
+def test_better_matches_come_first() -> None:
+    order = ["Theme  (T)", "Theme: light", "Setting: Theme", "Quit the them e"]
+    found = sorted(map(entry, order), key=lambda one: -match("theme", one))
+    assert [one.text for one in found][:3] == order[:3]
+
+
+def test_words_of_the_explanation_count() -> None:
+    assert match("balance", entry("Add money", "top up or correct the balance")) > 0
+    assert match("zebra", entry("Add money", "top up or correct the balance")) == 0
+
+
+def test_letters_in_order_count_least() -> None:
+    assert 0 < match("adm", entry("Add money")) < match("mon", entry("Add money"))
+
+
+def test_many_names_are_searched_quickly() -> None:
+    """Linear in the text: no backtracking."""
+    assert match("a" * 200 + "b", entry("a" * 300)) == 0

@@ -1,0 +1,187 @@
+"""Settings page: every setting with its value, default and meaning; edited in place, or reset to its default.
+
+Settings of the gateway go through the server like any other change, so `u` undoes them. Those of this console are
+remembered in the home. What only a restart can change is listed too, with how to change it.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+from gateway.domain.errors import GatewayError
+from gateway.domain.fields import SETTINGS
+from gateway.domain.kinds import Field
+from gateway.domain.settings import Settings
+from tui import preferences
+from tui.actions import bindings
+from tui.entity_form import EntityForm
+from tui.pages import list_page
+from tui.pages.base import AnyPage, Verb
+from tui.pages.list_page import ListPage
+from tui.pages.settings_table import CONSOLE, RESTART, ConsoleChoice, SettingRow, SettingsListing
+from tui.session import ConsoleSession
+from tui.widgets.choices import ChooseOne
+from tui.widgets.dialogs import toast
+from tui.widgets.form import Form, FormPlan, Values
+
+FETCH_MS = 5_000
+"""Milliseconds between fetches while the page is open: commands and other consoles change settings too."""
+
+
+async def edit(page: AnyPage) -> None:
+    """Edit the selected setting."""
+    row = page.table.current
+    if row is None:
+        return
+    if (field := _field(row)) is not None:
+        await _edit_field(page, field)
+    elif (choice := _choice(row)) is not None:
+        before, options = choice.read(page.app), choice.options(page.session)
+        preview = partial(choice.write, page.app) if choice.name == "theme" else None
+        chosen = await page.ask(ChooseOne(choice.label, options, before, preview))
+        _choose(page, choice, chosen or before)
+    elif row.name == "file":
+        _create_file(page)
+    else:
+        toast(page, f"{row.label} is set at the start of the server: {row.change}")
+
+
+async def toggle(page: AnyPage) -> None:
+    """Switch to the next value; a setting without fixed values is edited."""
+    row = page.table.current
+    if row is None:
+        return
+    if (field := _field(row)) is not None and page.listing.settings is not None:
+        (shown, *_) = field.kind.inputs(field)
+        if shown.choices:
+            (text,) = field.kind.texts(getattr(page.listing.settings, field.name))
+            after = shown.choices[(shown.choices.index(text) + 1) % len(shown.choices)]
+            await _save(page, field, field.kind.parse(0, after, page.session.now()))
+            return
+    if (choice := _choice(row)) is not None:
+        values = [value for value, _ in choice.options(page.session)]
+        _choose(page, choice, values[(values.index(choice.read(page.app)) + 1) % len(values)])
+        return
+    await edit(page)
+
+
+async def reset(page: AnyPage) -> None:
+    """Reset the selected setting to its default."""
+    row = page.table.current
+    if row is None:
+        return
+    if row.fixed or row.name == "file":
+        await edit(page)
+    elif not row.changed:
+        toast(page, f"{row.label} already has its default: {row.default}")
+    elif (field := _field(row)) is not None:
+        await _save(page, field, getattr(Settings(), field.name))
+    elif (choice := _choice(row)) is not None:
+        _choose(page, choice, choice.options(page.session)[0][0])
+
+
+async def _edit_field(page: AnyPage, field: Field) -> None:
+    session: ConsoleSession = page.session
+    there = await session.client.settings()
+    form = EntityForm("settings", [field], Settings(), session.now, edited=there)
+    default = field.show(getattr(Settings(), field.name)) or "none"
+
+    async def save(values: Values) -> Settings:
+        body = form.body(values)
+        if not body:
+            return there
+        return await session.client.set_settings(body)
+
+    plan = FormPlan(
+        title=field.label,
+        intro=f"{field.help}\nDefault: {default}.{f' In {field.kind.unit}.' if field.kind.unit else ''}",
+        fields=form.inputs(),
+        save=save,
+        command=form.command,
+    )
+    saved: Settings | None = await page.ask(Form(plan))
+    if saved is not None:
+        _saved(page, field, saved, changed=saved != there)
+
+
+async def _save(page: AnyPage, field: Field, value: Any) -> None:
+    saved = await page.session.client.set_settings({field.name: field.kind.body(value)})
+    _saved(page, field, saved, changed=True)
+
+
+def _saved(page: AnyPage, field: Field, saved: Settings, *, changed: bool) -> None:
+    page.listing.settings = saved
+    page.renew()
+    if changed:
+        toast(page, f"{field.label}: {field.show(getattr(saved, field.name)) or 'none'}. Press u to undo.")
+
+
+def _choose(page: AnyPage, choice: ConsoleChoice, value: str) -> None:
+    changed = value != choice.read(page.app)
+    choice.write(page.app, value)
+    page.renew()
+    if changed and choice.applies == RESTART:
+        toast(page, f"{choice.label}: {value}, from the next start of the console.")
+
+
+def _create_file(page: AnyPage) -> None:
+    path = page.session.config.home / preferences.NAME
+    try:
+        created = preferences.create(page.session.config.home)
+    except OSError as exc:
+        toast(page, f"{path} cannot be written: {exc.strerror}", bad=True)
+        return
+    what = "Created, with all keys as comments" if created else "Edit this file"
+    toast(page, f"{what}: {path}\nThe console reads it when it starts.")
+
+
+def _field(row: SettingRow) -> Field | None:
+    return next((field for field in SETTINGS if field.name == row.name), None)
+
+
+def _choice(row: SettingRow) -> ConsoleChoice | None:
+    return next((choice for choice in CONSOLE if choice.name == row.name), None)
+
+
+VERBS: Mapping[str, Verb] = {"edit": edit, "toggle": toggle, "default": reset}
+
+LIST_VERBS = ("full", "filter", "sort", "reverse", "columns", "copy", "twin", "export", "back")
+
+
+class SettingsPage(ListPage[SettingRow]):
+    """A table of settings; the pane beside it explains the selected one."""
+
+    scopes = ("settings", "list")
+    verbs: ClassVar[Mapping[str, Verb]] = {**{verb: list_page.VERBS[verb] for verb in LIST_VERBS}, **VERBS}
+    BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
+
+    def __init__(self, session: ConsoleSession) -> None:
+        self._settings = SettingsListing(session)
+        super().__init__(session, "settings", self._settings)
+        self.view.detail = True
+        self._fetched = 0
+
+    def on_mount(self) -> None:
+        self._settings.app = self.app
+        super().on_mount()
+
+    def take_focus(self) -> None:
+        self._fetched = 0
+        super().take_focus()
+
+    def renew(self) -> None:
+        super().renew()
+        now = self.session.now()
+        if self.session.link == "attached" and not 0 <= now - self._fetched < FETCH_MS:
+            self._fetched = now
+            self.run_worker(self._fetch(), group="settings", exclusive=True, exit_on_error=True)
+
+    def on_live_table_opened(self) -> None:
+        self.do(edit)
+
+    async def _fetch(self) -> None:
+        try:
+            self._settings.settings = await self.session.client.settings()
+        except GatewayError:
+            return  # the header says that the server is gone
+        super().renew()

@@ -1,0 +1,281 @@
+"""SettingsListing: the rows, columns and pane of the Settings page: what each setting is, has and does.
+
+Three kinds of rows: settings of the gateway, those of this console, and what only a restart of the server changes.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from textual.content import Content
+
+from gateway.domain.fields import SETTINGS
+from gateway.domain.kinds import Option
+from gateway.domain.settings import Settings
+from tui import global_actions, preferences
+from tui.format import counted
+from tui.listing import Column, PageListing, RowCache
+from tui.session import ConsoleSession
+from tui.text import TextCard, content, safe
+
+SECTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("durability", "refuse_unpriced", "strict_streams", "keep_days", "refresh_models_h"), "Calls"),
+    **dict.fromkeys(("hosts", "origins", "app_origins", "loopback_origins"), "Access"),
+    **dict.fromkeys(("ollama_token", "ollama_port"), "Ollama"),
+    **dict.fromkeys(("token_streams", "channel_calls", "queue", "queue_s"), "Limits"),
+    **dict.fromkeys(("connections", "address_connections", "bodies_mib", "answers_mib", "memory_mib"), "Load"),
+    "stop_on_leave": "Console",
+}
+"""Where a setting of the gateway is listed."""
+
+ORDER = ("Calls", "Access", "Ollama", "Limits", "Load", "Console", "Server")
+
+NOW, RESTART = "at once", "restart"
+
+
+class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the page."""
+
+    name: str
+    section: str
+    label: str
+    value: str
+    default: str = ""
+    meaning: str
+    unit: str = ""
+    applies: str = NOW
+    change: str = ""
+    """The command line, or how else to change it."""
+    fixed: bool = False
+    """It cannot be changed here."""
+    changed: bool = False
+    """It differs from its default."""
+    wrong: bool = False
+
+
+Rows = Iterator[SettingRow]
+
+
+def gateway_rows(settings: Settings) -> Rows:
+    """The settings of the gateway."""
+    usual = Settings()
+    for field in SETTINGS:
+        value, default = getattr(settings, field.name), getattr(usual, field.name)
+        (option, *_) = field.kind.options(field)
+        yield SettingRow(
+            name=field.name,
+            section=SECTIONS.get(field.name, ORDER[0]),
+            label=field.label,
+            value=field.show(value) or "none",
+            default=field.show(default) or "none",
+            meaning=field.help,
+            unit=field.kind.unit,
+            change=" ".join(filter(None, ("tollkeeper settings set", option.flags, _argument(option)))),
+            changed=value != default,
+        )
+
+
+def _argument(option: Option) -> str:
+    return "|".join(option.choices) or option.metavar
+
+
+class ConsoleChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting of this console: one of some values."""
+
+    name: str
+    label: str
+    meaning: str
+    options: Callable[[ConsoleSession], Sequence[tuple[str, str]]]
+    """Values and what they mean; the first is the default."""
+    read: Callable[[Any], str]
+    """The present value in an app."""
+    write: Callable[[Any, str], None]
+    applies: str = NOW
+
+
+def _themes(session: ConsoleSession) -> Sequence[tuple[str, str]]:
+    notes = global_actions.THEME_NOTES
+    return [(name, notes.get(name, "yours, from console.toml")) for name in global_actions.theme_names(session)]
+
+
+def _symbols_now(app: Any) -> str:
+    return {None: "auto", True: "ascii", False: "unicode"}[app.session.state.ascii]
+
+
+CONSOLE: tuple[ConsoleChoice, ...] = (
+    ConsoleChoice(
+        name="theme",
+        label="Theme",
+        meaning="Colours of this console. Your own themes are in console.toml.",
+        options=_themes,
+        read=lambda app: str(app.theme),
+        write=global_actions.apply_theme,
+    ),
+    ConsoleChoice(
+        name="mouse",
+        label="Mouse",
+        meaning="Whether the console uses the mouse, or leaves it to the terminal for selecting text.",
+        options=lambda _: [("used here", "click, scroll, sort"), ("terminal", "selects text")],
+        read=lambda app: "used here" if app.session.state.mouse else "terminal",
+        write=lambda app, value: setattr(app.session.state, "mouse", value == "used here"),
+        applies=RESTART,
+    ),
+    ConsoleChoice(
+        name="symbols",
+        label="Symbols",
+        meaning="Lines and symbols: auto looks at the terminal and the locale.",
+        options=lambda _: [("auto", "what the terminal can show"), ("unicode", "● ▁▃▅"), ("ascii", "* .:|")],
+        read=_symbols_now,
+        write=global_actions.use_symbols,
+    ),
+)
+
+
+def console_rows(app: Any) -> Rows:
+    """The settings of this console."""
+    for choice in CONSOLE:
+        value, default = choice.read(app), choice.options(app.session)[0][0]
+        yield SettingRow(
+            name=choice.name,
+            section="Console",
+            label=choice.label,
+            value=value,
+            default=default,
+            meaning=choice.meaning,
+            applies=choice.applies,
+            change="kept in console.json of the data folder",
+            changed=value != default,
+        )
+    own: preferences.Preferences = app.session.preferences
+    counts = [counted(len(own.keymap.changed), "key"), counted(len(own.themes), "theme")]
+    problems = f"{len(own.problems)} ignored" if own.problems else ""
+    yield SettingRow(
+        name="file",
+        section="Console",
+        label="Keys and themes",
+        value=", ".join(filter(None, (*counts, problems))),
+        default="0 keys, 0 themes",
+        meaning="\n".join(own.problems) or "Your own keys and themes are in console.toml. e creates it with examples.",
+        applies=RESTART,
+        change=str(app.session.config.home / preferences.NAME),
+        changed=bool(own.keymap.changed or own.themes),
+        wrong=bool(own.problems),
+    )
+
+
+def server_rows(session: ConsoleSession) -> Rows:
+    """What the server was started with."""
+    status = session.board.status
+    rows = [
+        ("home", "Data folder", str(session.config.home), "Everything is stored here.", "--home, TOLLKEEPER_HOME"),
+        (
+            "address",
+            "Address",
+            status.address if status else "",
+            "Where clients reach the gateway.",
+            "tollkeeper serve --host HOST --port PORT, or TOLLKEEPER_HOST and TOLLKEEPER_PORT",
+        ),
+        (
+            "drain_s",
+            "Stop waits",
+            f"{session.config.drain_s:g} s",
+            "How long a stopping server waits for running calls.",
+            "TOLLKEEPER_DRAIN_S",
+        ),
+    ]
+    for name, label, value, meaning, change in rows:
+        yield SettingRow(
+            name=name,
+            section="Server",
+            label=label,
+            value=value,
+            meaning=meaning,
+            applies=RESTART,
+            change=change,
+            fixed=True,
+        )
+
+
+class SettingsListing(PageListing[SettingRow]):
+    """Settings."""
+
+    noun = "setting"
+
+    def __init__(self, session: ConsoleSession) -> None:
+        super().__init__(session)
+        self.settings: Settings | None = None
+        """As fetched last."""
+        self.app: Any = None
+        self._cache = RowCache[SettingRow](self.key)
+
+    def columns(self) -> Sequence[Column[SettingRow]]:
+        return [
+            Column("changed", "", 1, lambda r: self.session.glyphs.marked if r.changed else "", tone=lambda _: "live"),
+            Column("label", "Setting", 19, lambda r: r.label, sort=lambda r: r.label.casefold()),
+            Column("value", "Value", 18, lambda r: safe(r.value), flex=True, tone=_value_tone, sort=lambda r: r.value),
+            Column("default", "Default", 17, lambda r: safe(r.default), rank=2, tone=_dim),
+            Column("section", "Section", 7, lambda r: r.section, rank=4, tone=_dim, sort=lambda r: r.section),
+            Column("applies", "Applies", 7, lambda r: r.applies, rank=3, tone=_dim, sort=lambda r: r.applies),
+        ]
+
+    def rows(self) -> Sequence[SettingRow]:
+        if self.settings is None and self.session.link == "attached":
+            return []  # all rows come at once, so that the cursor stays at the top
+        found = [*gateway_rows(self.settings)] if self.settings is not None else []
+        if self.app is not None:
+            found += console_rows(self.app)
+        found += server_rows(self.session)
+        return self._cache.keep(sorted(found, key=lambda row: ORDER.index(row.section)))
+
+    def key(self, row: SettingRow) -> Hashable:
+        return row.name
+
+    def name(self, row: SettingRow) -> str:
+        return row.name
+
+    def command(self, row: SettingRow) -> str:
+        return row.change
+
+    def lead(self, width: int) -> Content:
+        rows = self.rows()
+        changed = sum(row.changed for row in rows)
+        dot = self.session.glyphs.dot
+        return content(
+            f" {len(rows)} settings {dot} {changed} changed", ("   e edits, space switches, d resets", "dim")
+        )
+
+    def detail(self, row: SettingRow, width: int) -> Content:
+        card = TextCard(width)
+        card.line((row.label, "bold"), (f"   {row.name}", "dim"))
+        for line in row.meaning.splitlines():
+            card.line((safe(line), "bad" if row.wrong else ""))
+        card.row("value", (safe(row.value), _value_tone(row)), (f"   in {row.unit}" if row.unit else "", "dim"))
+        if row.default:
+            card.row("default", safe(row.default))
+        card.row("applies", "at once" if row.applies == NOW else _after_restart(row))
+        card.row("change", (safe(row.change), "dim"))
+        return card.content()
+
+    def empty(self) -> Content:
+        return content(("Loading the settings ...", "dim"))
+
+    def words(self, row: SettingRow) -> str:
+        return safe(f"{row.label} {row.name} {row.section} {row.value} {row.meaning} {row.applies}", 1_000)
+
+
+def _after_restart(row: SettingRow) -> str:
+    return f"after a restart of the {row.section.lower()}"
+
+
+def _value_tone(row: SettingRow) -> str:
+    return "bad" if row.wrong else "live" if row.changed else ""
+
+
+def _dim(_row: SettingRow) -> str:
+    return "dim"
+
+
+def setting_names() -> Sequence[tuple[str, str, str]]:
+    """Name, label and meaning of everything that can be changed here, for the palette."""
+    own = [(choice.name, choice.label, choice.meaning) for choice in CONSOLE]
+    return [*((field.name, field.label, field.help) for field in SETTINGS), *own]

@@ -1,0 +1,247 @@
+"""Palette: finds everything by name from every page, and runs it there.
+
+It offers the actions of every page, settings, themes, every token, group, channel, model and price, what can be done
+with one of them ("laptop rotate"), and a call by its id. Names are drawn as ``Content``: a string would be read as
+markup.
+"""
+
+import heapq
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+
+from gateway.domain.errors import GatewayError
+from gateway.domain.views import CallView
+from tui import format as fmt
+from tui.actions import PAGES, Action, PageInfo, key_text
+from tui.board import Board
+from tui.calls import AnyCall
+from tui.global_actions import THEME_NOTES, apply_theme, available_actions, go_to, theme_names
+from tui.pages.base import AnyPage, ConsolePage
+from tui.pages.list_page import details, select_row, set_filter
+from tui.pages.settings_table import setting_names
+from tui.text import safe
+
+Console = Any
+"""The app; it imports this file."""
+
+Run = Callable[[], Awaitable[None] | None]
+
+
+class PaletteEntry(msgspec.Struct, frozen=True):
+    """One thing to find."""
+
+    text: str
+    about: str
+    run: Run
+    weight: float = 1.0
+    """What is more likely meant has more."""
+
+
+class NamedRow(msgspec.Struct, frozen=True):
+    """Something with a name: what it is, and where."""
+
+    name: str
+    noun: str
+    page: str
+    key: str
+
+
+HERE, ENTITY = 1.3, 1.2
+"""Weights of the open page's actions, and of names."""
+CALL = 200.0
+"""Score of a call whose id was typed."""
+
+CALL_ID = re.compile(r"(?:req_)?[0-9a-f]{6,}", re.IGNORECASE)
+LIST_VERBS = frozenset({"full", "filter", "sort", "reverse", "columns", "mark", "marked", "export", "back"})
+"""Verbs of a list that have nothing to do with the selected row."""
+FIRST = 3
+"""How many names are offered before typing, and calls for a part of an id."""
+SHOWN = 100
+"""How many are listed."""
+MOST = 40
+"""How many names with an action are looked at; each stands for some ten entries."""
+
+
+class Palette(Provider):
+    """Everything the palette offers."""
+
+    async def search(self, query: str) -> Hits:
+        app: Console = self.app
+        every = [*entries(app), *entity_entries(app), *combined_entries(app, query)]
+        scored = ((match(query, entry), number, entry) for number, entry in enumerate(every))
+        for score, _, entry in heapq.nlargest(SHOWN, (one for one in scored if one[0] > 0), key=lambda one: one[0]):
+            yield Hit(score, highlight(entry.text, query), entry.run, text=entry.text, help=entry.about)
+        async for hit in _calls(app, query):
+            yield hit
+
+    async def discover(self) -> Hits:
+        app: Console = self.app
+        page = app.page
+        names = list(entity_entries(app))[:FIRST]
+        own = action_entries(app, page, available_actions(page, app.session.preferences.keymap))
+        for entry in [*page_entries(app), *own, *names]:
+            yield DiscoveryHit(Content(entry.text), entry.run, text=entry.text, help=entry.about)
+
+
+def entries(app: Console) -> Iterator[PaletteEntry]:
+    """Pages, the actions of all of them, settings and themes."""
+    yield from page_entries(app)
+    keymap, here = app.session.preferences.keymap, app.page
+    yield from action_entries(app, here, available_actions(here, keymap))
+    for info in PAGES:
+        if info.id != here.id:
+            kind: type[AnyPage] = app.page_classes[info.id]
+            actions = (a for scope in kind.scopes for a in keymap.actions_in(scope) if a.verb in kind.verbs)
+            yield from (_remote_entry(app, info, action) for action in actions)
+    for name, label, about in setting_names():
+        yield PaletteEntry(f"Setting: {label}", about, partial(go_to, app, "settings", name, "edit"))
+    for name in theme_names(app.session):
+        yield PaletteEntry(f"Theme: {name}", THEME_NOTES.get(name, "yours"), partial(apply_theme, app, name))
+
+
+def page_entries(app: Console) -> Iterator[PaletteEntry]:
+    """The pages."""
+    for number, info in enumerate(PAGES, 1):
+        yield PaletteEntry(f"{info.name}  ({number})", info.about, partial(app.open_page, info.id), HERE)
+
+
+def action_entries(app: Console, page: ConsolePage, actions: Sequence[Action]) -> Iterator[PaletteEntry]:
+    """What can be done on the open page, and everywhere."""
+    for action in actions:
+        owner = app if action.scope == "app" else page
+        run = partial(owner.action_act, action.verb)
+        yield PaletteEntry(action.label + _key(action), action.help, run, HERE)
+
+
+def entity_entries(app: Console) -> Iterator[PaletteEntry]:
+    """Everything with a name: choosing it goes there."""
+    for row in named_rows(app.session.board):
+        if row.noun == "price":
+            run: Run = partial(go_to, app, row.page, row.key, "edit")
+            yield PaletteEntry(f"Price of {row.name}", "edit the price", run)
+        else:
+            go = partial(go_to, app, row.page, row.key)
+            yield PaletteEntry(row.name, f"{row.noun} on page {_page(row.page).name}", go, ENTITY)
+
+
+def combined_entries(app: Console, query: str) -> Iterator[PaletteEntry]:
+    """What can be done with things whose name is in the query, beside a word for it: ``laptop rotate``."""
+    words = query.casefold().split()
+    if len(words) < 2:
+        return
+    keymap = app.session.preferences.keymap
+    rows = [row for row in named_rows(app.session.board) if any(word in row.name.casefold() for word in words)]
+    for row in [row for row in rows if row.noun != "price"][:MOST]:
+        kind: type[AnyPage] = app.page_classes[row.page]
+        for action in (a for scope in kind.scopes for a in keymap.actions_in(scope)):
+            if action.verb in kind.verbs and action.verb not in LIST_VERBS and action.verb != "new":
+                run = partial(go_to, app, row.page, row.key, action.verb)
+                about = f"{row.noun} {row.name}: {action.help}"
+                yield PaletteEntry(f"{row.name}: {action.label}{_key(action)}", about, run, ENTITY)
+
+
+def named_rows(board: Board) -> Iterator[NamedRow]:
+    """Everything with a name, by page."""
+    yield from (NamedRow(safe(token.name, 80), "token", "tokens", token.id) for token in board.tokens)
+    yield from (NamedRow(safe(channel.name, 80), "channel", "channels", channel.id) for channel in board.channels)
+    yield from (NamedRow(safe(group.name, 80), "group", "groups", group.name) for group in board.groups)
+    for model in board.models:
+        yield NamedRow(safe(model.name, 80), "model", "models", model.name)
+        yield NamedRow(safe(model.name, 80), "price", "models", model.name)
+
+
+def match(query: str, entry: PaletteEntry) -> float:
+    """How well the query fits; 0: not at all.
+
+    Best is the whole text, then its beginning, words of it in any order, words of the sentence about it, and letters.
+    """
+    text, words = entry.text.casefold(), query.casefold().split()
+    if not words:
+        return 0
+    joined = " ".join(words)
+    if text.partition("  (")[0] == joined:
+        score = 100.0
+    elif text.startswith(joined):
+        score = 80.0
+    elif all(word in text for word in words):
+        starts = sum(f" {word}" in f" {text}" for word in words)
+        score = 40.0 + 20.0 * starts / len(words)
+    elif all(word in f"{text} {entry.about.casefold()}" for word in words):
+        score = 20.0
+    else:
+        score = 10.0 if _in_order("".join(words), text) else 0.0
+    return score * entry.weight / (1 + len(text) / 500)
+
+
+def highlight(text: str, query: str) -> Content:
+    """A text with what was matched; Textual's own way would read markup in it."""
+    shown, folded = Content(text), text.casefold()
+    for word in query.casefold().split():
+        at = folded.find(word)
+        if at >= 0 and len(folded) == len(text):
+            shown = shown.stylize("bold underline", at, at + len(word))
+    return shown
+
+
+def _in_order(letters: str, text: str) -> bool:
+    """Whether the letters are in the text in this order, beginning with the first letter of a word."""
+    starts = (i for i, letter in enumerate(text) if letter == letters[0] and (i == 0 or not text[i - 1].isalnum()))
+    for start in starts:
+        rest = iter(text[start:])
+        if all(letter in rest for letter in letters):
+            return True
+    return False
+
+
+async def act_there(app: Console, page: str, verb: str) -> None:
+    """Open a page and run one of its actions."""
+    await app.action_page(page)
+    app.page.action_act(verb)
+
+
+async def show_call(app: Console, call: str) -> None:
+    """Open Live with the cursor on a call and its receipt; one that is not in the list is found by the filter."""
+    await app.action_page("live")
+    page = app.page
+    if page.source.index(call) is None:
+        set_filter(page, f"id:{call}")
+    if not page.view.detail:
+        details(page)
+    select_row(page, call)
+
+
+async def _calls(app: Console, query: str) -> Hits:
+    """The call with the typed id: one on the board, by any part of it, or any other that is still recorded."""
+    typed = query.strip().lower()
+    if not CALL_ID.fullmatch(typed):
+        return
+    found: list[AnyCall] = [call for id_, call in app.session.board.calls.by_id.items() if typed in id_][-FIRST:]
+    if not found:
+        try:
+            found = [await app.session.client.call(typed if typed.startswith("req_") else f"req_{typed}")]
+        except GatewayError:
+            return
+    for call in reversed(found):
+        when = fmt.moment(call.time_ms if isinstance(call, CallView) else call.ts, app.session.now()).strip()
+        text = f"Call {safe(call.id)}"
+        about = f"{safe(call.model, 60)}, {when}"
+        yield Hit(CALL, highlight(text, typed), partial(show_call, app, call.id), text=text, help=about)
+
+
+def _remote_entry(app: Console, info: PageInfo, action: Action) -> PaletteEntry:
+    run = partial(act_there, app, info.id, action.verb)
+    return PaletteEntry(f"{info.name}: {action.label}{_key(action)}", action.help, run)
+
+
+def _key(action: Action) -> str:
+    return f"  ({key_text(action)})" if action.keys else ""
+
+
+def _page(page: str) -> PageInfo:
+    return next(info for info in PAGES if info.id == page)

@@ -1,0 +1,150 @@
+"""Preferences: ``console.toml`` in the home, which the owner writes: other keys for actions, and themes.
+
+The console only reads it, at its start. Whatever is wrong in it is reported and left out; it never keeps the console
+from starting. What the console itself remembers is in ``saved_state``.
+"""
+
+import os
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from textual.theme import Theme
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.text import plain
+from tui import themes
+from tui.actions import ACTIONS, Action
+from tui.keymap import Keymap, read_keymap
+
+NAME = "console.toml"
+SIZE_LIMIT = 256 * 1024
+SECTIONS = ("keys", "themes")
+
+
+class Preferences(msgspec.Struct, frozen=True, kw_only=True):
+    """The owner's own keys and themes."""
+
+    keymap: Keymap = msgspec.field(default_factory=Keymap)
+    themes: tuple[Theme, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Sentences about what was left out."""
+
+
+def load(home: Path, pages: Mapping[str, Collection[Action]], older: Mapping[str, str] | None = None) -> Preferences:
+    """The preferences of a home.
+
+    ``pages``: the names of the pages and the actions there; ``older``: keys that a former version kept elsewhere.
+    """
+    table, problems = _read(home / NAME)
+    unknown = [name for name in table if name not in SECTIONS]
+    problems += [f"unknown section [{plain(name, 40)}]; use [keys] and [themes.NAME]" for name in unknown]
+    keys = dict(older or {})
+    for id_, value in _flat(_section(table, "keys", problems)):
+        if isinstance(value, str):
+            keys[id_] = value
+        else:
+            problems.append(f'{plain(id_, 60)}: write the key in quotes, as in "p"')
+    keymap, wrong = read_keymap(keys, pages)
+    own = []
+    for name, given in _section(table, "themes", problems).items():
+        if not isinstance(given, dict):
+            problems.append(f"theme '{plain(name, 40)}': write its colours under [themes.{plain(name, 40)}]")
+            continue
+        try:
+            own.append(themes.theme_of(name, given))
+        except BadRequest as error:
+            problems.append(error.message)
+    return Preferences(keymap=keymap, themes=tuple(own), problems=(*problems, *wrong))
+
+
+def note(problems: Collection[str]) -> str:
+    """What to show at the start about problems; empty if there are none."""
+    if not problems:
+        return ""
+    more = f"\nand {len(problems) - MOST} more: page Settings, {NAME}" if len(problems) > MOST else ""
+    return f"{NAME}: " + "\n".join([*problems][:MOST]) + more
+
+
+MOST = 3
+"""Problems in one message."""
+
+
+def create(home: Path) -> bool:
+    """Write the file with every action as a comment, unless it is there. Raises OSError."""
+    try:
+        handle = os.open(home / NAME, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return False
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(example())
+    return True
+
+
+def example() -> str:
+    """A file that changes nothing: all keys and one theme, as comments."""
+    width = max(len(action.id) for action in ACTIONS) + 2
+    keys = [f"# {_quoted(a.id):<{width}} = {_quoted(a.keys or 'none'):<26} # {a.label}" for a in ACTIONS]
+    colours = [f'# {name} = "{getattr(themes.DARK, name)}"' for name in themes.COLOURS]
+    colours += [f'# {name} = "{themes.DARK.variables[variable]}"' for name, variable in themes.VARIABLES.items()]
+    return "\n".join(
+        [
+            "# Keys and themes of Tollkeeper's console, read when it starts. docs/console.md explains them.",
+            "# Remove the '#' in front of what you change.",
+            "",
+            "[keys]",
+            *keys,
+            "",
+            "# [themes.mine]",
+            '# based_on = "dark"                       # dark, light or contrast',
+            *colours,
+            "",
+        ]
+    )
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """The file's content, and why it could not be read."""
+    try:
+        _close_to_others(path)
+        with path.open("rb") as file:
+            data = file.read(SIZE_LIMIT)
+    except FileNotFoundError:
+        return {}, []
+    except OSError as exc:
+        return {}, [f"it cannot be read: {exc.strerror}"]
+    try:
+        return tomllib.loads(data.decode()), []
+    except UnicodeDecodeError:
+        return {}, ["it is not UTF-8 text, so it is ignored"]
+    except tomllib.TOMLDecodeError as exc:
+        return {}, [f"not valid TOML, so it is ignored: {plain(str(exc), 200)}"]
+
+
+def _close_to_others(path: Path) -> None:
+    """Every file of the home has mode 0600, also one that an editor created. What a link points to is left alone."""
+    if os.name != "nt" and not path.is_symlink() and path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+
+
+def _section(table: Mapping[str, Any], name: str, problems: list[str]) -> dict[str, Any]:
+    value = table.get(name, {})
+    if isinstance(value, dict):
+        return value
+    problems.append(f"[{name}] must be a section")
+    return {}
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """``live.pause`` may be written with quotes or without, which nests it."""
+    for name, value in table.items():
+        if isinstance(value, dict) and not before:
+            yield from _flat(value, f"{name}.")
+        else:
+            yield before + name, value
